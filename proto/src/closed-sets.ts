@@ -80,6 +80,10 @@ export const closedSets = {
     'charged_back',
     // Its subscription has ended.
     'canceled',
+    // Its subscription will end with the paid period: the processor will not charge it again.
+    'renewal_stopped',
+    // That was undone.
+    'renewal_resumed',
     // Nothing new happened: the time of its first charge was corrected.
     'order_corrected',
   ],

@@ -40,5 +40,22 @@ export function changedMetadata(
   return Object.keys(metadata).length > metadataLimits.entries ? { metadata, problem: tooMany } : { metadata }
 }
 
+/**
+ * Metadata after a payment that brings entries. If the result would have too many, new names that no longer fit are left
+ * out, in order of name.
+ */
+export function mergedMetadata(held: Metadata, brought: Metadata): Metadata {
+  const room = Math.max(0, metadataLimits.entries - Object.keys(held).length)
+  const isHeld = (name: string) => Object.hasOwn(held, name)
+  const fitting = new Set(
+    Object.keys(brought)
+      .filter((name) => !isHeld(name))
+      .toSorted()
+      .slice(0, room),
+  )
+  const taken = Object.entries(brought).filter(([name]) => isHeld(name) || fitting.has(name))
+  return Object.fromEntries([...Object.entries(held), ...taken])
+}
+
 /** A name as a part of a JSON Pointer (RFC 6901). */
 const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')

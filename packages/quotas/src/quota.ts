@@ -24,7 +24,7 @@ export async function checkQuota(
 /** The error if a quota is exceeded. */
 export function quotaExceeded(quota: RefusingQuota, limit: number): ServiceError {
   const { noun, per, remedy } = quotas[quota]
-  const owner = per === 'application' ? 'an application of this account' : `this ${per}`
+  const owner = per.startsWith('application') ? 'an application of this account' : `this ${per}`
   return new ServiceError('quota_exceeded', `${owner} may have ${limit} ${noun}: ${remedy}`, {
     members: { limit },
   })

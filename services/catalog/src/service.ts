@@ -23,6 +23,7 @@ import {
   findApplicationOwner,
   getApplication,
   listApplications,
+  updateApplication,
 } from './applications/applications.ts'
 import type { CatalogDependencies } from './dependencies.ts'
 import {
@@ -51,6 +52,7 @@ export function catalogService(deps: CatalogDependencies) {
     createApplication: repeatable(ApplicationSchema, (request) => createApplication(deps, request)),
     getApplication: (request) => getApplication(deps, request),
     findApplicationOwner: (request) => findApplicationOwner(deps, request),
+    updateApplication: (request) => updateApplication(deps, request),
     listApplications: (request) => listApplications(deps, request),
     getApiKey: (request) => getApiKey(deps, request),
     createApiKey: repeatable(CreateApiKeyResponseSchema, (request) => createApiKey(deps, request)),

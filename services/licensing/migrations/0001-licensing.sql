@@ -1,5 +1,5 @@
--- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, snapshots by id,
--- plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep locks no plans: it skips
+-- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, trials, trial_days,
+-- snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep locks no plans: it skips
 -- licences that other transactions have locked, and waits for none.
 
 -- Plans.
@@ -182,6 +182,24 @@ create trigger keep_domains_of_new after insert on licences
   for each row when (new.domains <> '{}') execute function keep_domains();
 create trigger keep_domains_of_changed after update of domains on licences
   for each row when (new.domains <> old.domains) execute function keep_domains();
+
+-- Trials.
+
+-- The trial that each machine has had in an application. A row stays permanently, so a machine gets no second trial.
+create table trials (
+  application_id text collate "C" not null,
+  -- SHA-256 of the application's id and the fingerprint. The fingerprint itself is not stored.
+  fingerprint_hash bytea not null check (octet_length(fingerprint_hash) = 32),
+  licence_id text collate "C" not null,
+  primary key (application_id, fingerprint_hash)
+);
+
+-- How many trials an application has started on the latest UTC day with a trial, for the quota.
+create table trial_days (
+  application_id text collate "C" primary key,
+  day date not null,
+  started integer not null
+) with (fillfactor = 50);
 
 -- History.
 
@@ -525,6 +543,10 @@ create table purchases (
   -- When it was given back, charged back or cancelled.
   fell_at timestamptz(3),
   given_back boolean not null default false,
+  -- Whether it is a subscription that the processor will charge again.
+  renews boolean not null default false,
+  -- Until when its first payment includes updates; null: the payment says nothing about them.
+  updates_until timestamptz(3),
   primary key (application_id, purchase_ref)
 );
 create index purchases_of_licence on purchases (licence_id);
@@ -540,6 +562,7 @@ create table purchase_effects (
   ends_at timestamptz(3),
   plan_id text collate "C",
   snapshot_id text collate "C",
+  updates_until timestamptz(3),
   primary key (licence_id, purchase_ref, kind, cause)
 );
 

@@ -33,6 +33,7 @@ import { reEncryptPrivateKeys } from './signing-keys/re-encrypt.ts'
 import { getRootKeys, retireRootKeys, rotateRootKey } from './signing-keys/root-keys.ts'
 import type { RootKeyDependencies } from './signing-keys/root-keys.ts'
 import { checkApplicationId } from './signing-keys/signing-keys.ts'
+import { trialStarter } from './trials/start-trial.ts'
 
 /** The calls of vendors, through the gateway, and of catalog. */
 export function licensingService(deps: LicensingDependencies) {
@@ -103,6 +104,7 @@ export function productService(deps: ProductDependencies) {
       return { jwksJson: JSON.stringify(await deps.publishedKeys(applicationId)) }
     },
     migrateLegacyKey: (request) => migrateLegacyKey(deps, request),
+    startTrial: trialStarter(deps),
   })
 }
 

@@ -20,6 +20,7 @@ const always = {
   trial: 'a product starts a trial',
   reactivated_at: 'no vendor has reactivated it yet',
 }
+const { trial: _trial, ...otherThanTrial } = always
 const noPurchase = { rests_on: 'no purchase has landed on it yet' }
 
 /** The columns that an insert into licences leaves to their defaults, each with the reason. */
@@ -48,6 +49,20 @@ const leftOut: Record<string, Record<string, string>> = {
     idempotency_key: 'the payment is its key',
     idempotency_hash: 'the payment is its key',
     legacy_key: 'it was not imported',
+  },
+  'trials/trial-queries.ts': {
+    ...otherThanTrial,
+    ...atInsert,
+    ...noPurchase,
+    domains: 'a trial has none',
+    max_seats: 'a trial has none',
+    max_concurrent: 'a trial has none',
+    lease_minutes: 'a trial has none',
+    idempotency_key: 'the fingerprint is its key',
+    idempotency_hash: 'the fingerprint is its key',
+    legacy_key: 'it was not imported',
+    metadata: 'a product gives none',
+    updates_until: 'it has no limit',
   },
 }
 

@@ -7,7 +7,7 @@ const layers = [
   ['plans', 'revocations'],
   ['purchases'],
   ['licences', 'activations'],
-  ['sweeps', 'admin'],
+  ['trials', 'sweeps', 'admin'],
 ]
 
 /** Files beside the folders that every folder may import. */

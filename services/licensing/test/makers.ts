@@ -14,7 +14,20 @@ import { bought, happen } from './purchases.ts'
 
 export const actor = 'key_of_the_vendor'
 
-type PlanFields = Partial<Pick<PlanCopy, 'id' | 'status' | 'version' | 'archiveVersion' | 'archivedBy'>> & {
+type PlanFields = Partial<
+  Pick<
+    PlanCopy,
+    | 'id'
+    | 'applicationId'
+    | 'status'
+    | 'version'
+    | 'archiveVersion'
+    | 'archivedBy'
+    | 'code'
+    | 'trialDays'
+    | 'expiringNoticeDays'
+  >
+> & {
   entitlements?: { key: string; kind: string; value: string; default: string }[]
 }
 
@@ -143,6 +156,16 @@ export async function history(harness: Harness, licence: { id: string }) {
     limit: 200,
   })
   return entries.toReversed().map(({ type, from, to, actor, cause }) => ({ type, from, to, actor, cause }))
+}
+
+/** The changed fields in a licence's history, oldest first. */
+export async function changesOf(harness: Harness, licence: { id: string }): Promise<unknown[]> {
+  const { entries } = await harness.licensing.listLicenceHistory({
+    ...verbOn(harness, licence),
+    ...newest,
+    limit: 200,
+  })
+  return entries.toReversed().flatMap(({ changesJson }) => (changesJson ? [JSON.parse(changesJson)] : []))
 }
 
 export async function activeOn(harness: Harness, plan: { id: string }): Promise<bigint> {

@@ -19,12 +19,16 @@ const happenings = constantFrom(
   'refunded',
   'charged_back',
   'canceled',
+  'renewal_stopped',
+  'renewal_resumed',
 )
 
 export interface StoryPurchase {
   plan: number
   orderedOn: number
   endsOn: number | null
+  /** How many days of updates its price includes. */
+  updatesFor: number | null
   happened: [what: string, on: number][]
 }
 
@@ -34,6 +38,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
     record({
       plan: nat({ max: 2 }),
       endsAfter: option(integer({ min: 3, max: 150 })),
+      updatesFor: option(integer({ min: 1, max: 200 })),
       happened: array(happenings, { maxLength: 3 }),
     }),
     { minLength: 1, maxLength: 4 },
@@ -44,7 +49,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
   ),
 ).map(([purchases, days]) => {
   let next = 0
-  return purchases.map(({ plan, endsAfter, happened }) => {
+  return purchases.map(({ plan, endsAfter, updatesFor, happened }) => {
     const own = days.slice(next, next + 1 + happened.length).sort((a, b) => a - b)
     next += own.length
     const [orderedOn = 0, ...later] = own
@@ -53,6 +58,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
     return {
       plan,
       orderedOn,
+      updatesFor,
       endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...renewed.map((on) => on + 1)),
       happened: happened
         .map((what, at) => [what, later[at]!] as [string, number])
@@ -76,7 +82,7 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
   const run = newId('evt')
   const planOf = (plan: number) => customer.plans[plan % customer.plans.length]!
   return story
-    .flatMap(({ plan, orderedOn, endsOn, happened }, at): { on: number; effect: Effect }[] => {
+    .flatMap(({ plan, orderedOn, endsOn, updatesFor, happened }, at): { on: number; effect: Effect }[] => {
       const purchase = {
         accountId,
         applicationId,
@@ -84,6 +90,7 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
         orderedAt: day(orderedOn, now),
       }
       const endsAt = endsOn === null ? null : day(endsOn, now)
+      const updatesUntil = (on: number) => (updatesFor === null ? null : day(on + updatesFor, now))
       const paid: Effect = {
         ...purchase,
         cause: purchase.purchaseRef,
@@ -92,6 +99,9 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
         planId: planOf(plan),
         externalRef,
         endsAt,
+        metadata: {},
+        updatesUntil: updatesUntil(orderedOn),
+        renews: true,
       }
       const rest = happened.map(([what, on]) => ({
         on,
@@ -99,7 +109,7 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
           ...purchase,
           cause: `${what} ${run} ${on}`,
           at: day(on, now),
-          ...whatOf(what, on, now, planOf(plan + 1)),
+          ...whatOf(what, { on, now, otherPlan: planOf(plan + 1), updatesUntil: updatesUntil(on) }),
         },
       }))
       return [{ on: orderedOn, effect: paid }, ...rest]
@@ -109,14 +119,22 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
 }
 
 type What =
-  Pick<RenewedEffect, 'kind' | 'endsAt' | 'planId'> | { kind: Exclude<LaterEffect['kind'], 'renewed'> }
+  | Pick<RenewedEffect, 'kind' | 'endsAt' | 'planId' | 'updatesUntil'>
+  | { kind: Exclude<LaterEffect['kind'], 'renewed'> }
 
-function whatOf(what: string, on: number, now: Date, otherPlan: string): What {
+interface Renewing {
+  on: number
+  now: Date
+  otherPlan: string
+  updatesUntil: Date | null
+}
+
+function whatOf(what: string, { on, now, otherPlan, updatesUntil }: Renewing): What {
   switch (what) {
     case 'renewed':
-      return { kind: 'renewed', endsAt: day(on + 60, now), planId: undefined }
+      return { kind: 'renewed', endsAt: day(on + 60, now), planId: undefined, updatesUntil }
     case 'renewed on another plan':
-      return { kind: 'renewed', endsAt: day(on + 60, now), planId: otherPlan }
+      return { kind: 'renewed', endsAt: day(on + 60, now), planId: otherPlan, updatesUntil }
     case 'payment_failed':
     case 'inquiry_opened':
     case 'inquiry_closed':
@@ -124,6 +142,8 @@ function whatOf(what: string, on: number, now: Date, otherPlan: string): What {
     case 'refunded':
     case 'charged_back':
     case 'canceled':
+    case 'renewal_stopped':
+    case 'renewal_resumed':
       return { kind: what }
     default:
       throw new Error(`nothing happens as ${what}`)

@@ -5,6 +5,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { Licence } from '@licensing/proto/licensing'
+import type { Metadata } from '@licensing/proto/metadata'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import type { PurchaseEffectResult } from '@licensing/proto/purchases'
 import type { Harness } from './harness.ts'
@@ -18,7 +19,7 @@ type Callee = Pick<Harness, 'accountId' | 'applicationId' | 'purchases'>
 /** What happens to a purchase: the kind of the effect, and what it brings. */
 export type Happened = Pick<
   MessageInitShape<typeof PurchaseEffectSchema>,
-  'planId' | 'externalRef' | 'endsAt'
+  'planId' | 'externalRef' | 'endsAt' | 'updatesUntil'
 > & { kind: PurchaseEffectKind }
 
 interface Buying {
@@ -27,6 +28,10 @@ interface Buying {
   externalRef?: string
   purchaseRef?: string
   endsAt?: Date
+  metadata?: Metadata
+  updatesUntil?: Date
+  /** A subscription. */
+  renews?: boolean
 }
 
 export interface Bought {
@@ -42,8 +47,15 @@ export async function buy(harness: Callee, buying: Buying): Promise<Bought> {
     externalRef: buying.externalRef ?? unique('buyer'),
     purchaseRef: buying.purchaseRef ?? unique('cs'),
   }
-  const { planId, externalRef, endsAt, orderedAt } = bought
-  const value = { planId, externalRef, ...(endsAt && { endsAt: timestampFromDate(endsAt) }) }
+  const { planId, externalRef, endsAt, orderedAt, metadata = {}, updatesUntil, renews = false } = bought
+  const value = {
+    planId,
+    externalRef,
+    metadata: { entries: metadata },
+    renews,
+    ...(endsAt && { endsAt: timestampFromDate(endsAt) }),
+    ...(updatesUntil && { updatesUntil: timestampFromDate(updatesUntil) }),
+  }
   const paid = { bought }
   return {
     bought,
@@ -126,6 +138,8 @@ const happenings = {
   'a chargeback': { kind: 'charged_back' },
   'a partial refund': { kind: 'partially_refunded' },
   'a cancelled subscription': { kind: 'canceled' },
+  'a cancellation for the end of the period': { kind: 'renewal_stopped' },
+  'the undoing of such a cancellation': { kind: 'renewal_resumed' },
 } satisfies Record<string, Happened>
 
 export type Happening = keyof typeof happenings

@@ -30,6 +30,14 @@ const refused = (code: string): Result => ({ refused: code })
 const becomes = (to: string, reason?: string): Result => {
   return { to, reason, event: `licence.${to}`, history: [[to, to]] }
 }
+const changesNoStatus: Record<LicenceStatus, Result> = {
+  active: nothing,
+  suspended: nothing,
+  downgraded: nothing,
+  expired: nothing,
+  revoked: nothing,
+  retired: nothing,
+}
 const reactivated: Result = {
   to: 'active',
   event: 'licence.reactivated',
@@ -215,6 +223,10 @@ export const rules = {
     expired: nothing,
     ...over,
   },
+
+  // Additions 14.4: only the notice of an expiry depends on it.
+  'a cancellation for the end of the period': changesNoStatus,
+  'the undoing of such a cancellation': changesNoStatus,
 
   'a payment': {
     'on a retired plan': refused('plan_archived'),

@@ -111,7 +111,7 @@ export type PurchaseEffect = Message<"licensing.v1.PurchaseEffect"> & {
   endsAt?: Timestamp | undefined;
 
   /**
-   * With `paid`: entries for the metadata of the licence.
+   * With `paid`: entries that are merged into the metadata of the licence.
    *
    * @generated from field: rpc.v1.Metadata metadata = 11;
    */
@@ -125,7 +125,7 @@ export type PurchaseEffect = Message<"licensing.v1.PurchaseEffect"> & {
   updatesUntil?: Timestamp | undefined;
 
   /**
-   * With `paid` and `renewed`: the processor will charge for another period at `ends_at`.
+   * With `paid`: a subscription that the processor will charge again, until a `renewal_stopped` says otherwise.
    *
    * @generated from field: optional bool renews = 13;
    */

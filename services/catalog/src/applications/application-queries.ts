@@ -25,6 +25,19 @@ export async function insertApplication(
   return row!
 }
 
+/** Writes the fields that are given. The transaction has locked the application. */
+export async function updateApplicationRow(
+  sql: Sql,
+  id: string,
+  { name, expiringNoticeDays }: { name: string | undefined; expiringNoticeDays: number | undefined },
+): Promise<ApplicationRow> {
+  const [row] = await sql<ApplicationRow[]>`
+    update applications set name = coalesce(${name ?? null}, name),
+      expiring_notice_days = coalesce(${expiringNoticeDays ?? null}, expiring_notice_days)
+    where id = ${id} returning ${columns(sql)}`
+  return row!
+}
+
 export async function countApplications(sql: Sql, accountId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from applications where account_id = ${accountId}`
@@ -67,11 +80,18 @@ export async function requireApplication(sql: Sql, accountId: string, id: string
  *
  * @throws ServiceError `not_found` if the account has no such application
  */
-export async function lockApplication(tx: Transaction, accountId: string, id: string): Promise<void> {
-  const rows = isId('app', id)
-    ? await tx`select id from applications where id = ${id} and account_id = ${accountId} for no key update`
+export async function lockApplication(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<ApplicationRow> {
+  const [row] = isId('app', id)
+    ? await tx<ApplicationRow[]>`
+        select ${columns(tx)} from applications
+        where id = ${id} and account_id = ${accountId} for no key update`
     : []
-  if (rows.length === 0) throw notFound('application', id)
+  if (!row) throw notFound('application', id)
+  return row
 }
 
 export async function listApplicationRows(

@@ -1,6 +1,16 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { actor, firstPage, givenTenant, startTestCatalog, outcomesOf } from '../testing/catalog.ts'
+import {
+  actor,
+  changesOf,
+  firstPage,
+  givenDefinitions,
+  givenPlan,
+  givenTenant,
+  startTestCatalog,
+  outcomeOf,
+  outcomesOf,
+} from '../testing/catalog.ts'
 
 test('an application is found only in its account; its owner can be found without the account', async () => {
   await using catalog = await startTestCatalog()
@@ -35,6 +45,7 @@ test('a text that is no id is not found, whichever characters it has', async () 
       catalog.calls.createPlan({ ...path, name: 'x', code: 'x' }),
       catalog.calls.createEntitlementDefinition({ ...path, key: 'x', kind: 'limit' }),
       catalog.calls.archivePlan({ ...path, planId: newId('pln'), actor }),
+      catalog.calls.updateApplication({ ...path, name: 'x' }),
     ]
     expect(await outcomesOf(attempts)).toEqual(attempts.map(() => 'not_found'))
   }
@@ -99,4 +110,100 @@ test('an application is created with its root key; while licensing is unavailabl
   licensing.refused.clear()
   await calls.createApplication({ accountId, name: 'two' })
   expect(await names()).toEqual(['two', 'one', 'Test'])
+})
+
+test('name and notice of an application can be changed, each alone; a new one has 14 days', async () => {
+  await using catalog = await startTestCatalog()
+  const path = await givenTenant(catalog)
+  const { calls } = catalog
+  expect(await calls.getApplication(path)).toMatchObject({ name: 'Test', expiringNoticeDays: 14 })
+  expect(await calls.updateApplication({ ...path, name: 'Other' })).toMatchObject({
+    id: path.applicationId,
+    accountId: path.accountId,
+    name: 'Other',
+    expiringNoticeDays: 14,
+  })
+  for (const expiringNoticeDays of [0, 90]) {
+    const changed = await calls.updateApplication({ ...path, expiringNoticeDays })
+    expect(changed).toMatchObject({ name: 'Other', expiringNoticeDays })
+    expect(await calls.updateApplication(path)).toEqual(changed)
+    expect(await calls.getApplication(path)).toEqual(changed)
+    const listed = await calls.listApplications({ accountId: path.accountId, ...firstPage })
+    expect(listed.applications).toEqual([changed])
+  }
+  for (const [change, pointers] of [
+    [{ name: '' }, '/name'],
+    [{ name: 'x'.repeat(201), expiringNoticeDays: 1 }, '/name'],
+    [{ expiringNoticeDays: 91, name: 'x' }, '/expiring_notice_days'],
+    [{ expiringNoticeDays: -1, name: '' }, '/name /expiring_notice_days'],
+  ] as const) {
+    expect(await outcomeOf(calls.updateApplication({ ...path, ...change }))).toBe(
+      `validation_failed ${pointers}`,
+    )
+  }
+  expect(await calls.getApplication(path)).toMatchObject({ name: 'Other', expiringNoticeDays: 90 })
+  const stranger = await givenTenant(catalog)
+  const foreign = { ...path, accountId: stranger.accountId, name: 'x' }
+  expect(await outcomeOf(calls.updateApplication(foreign))).toBe('not_found')
+})
+
+test('a changed notice gives every plan of the application a new version, which licensing has with the answer', async () => {
+  await using catalog = await startTestCatalog()
+  const tenant = await givenTenant(catalog)
+  const other = await givenTenant(catalog)
+  await givenDefinitions(catalog, tenant, { seats: '1' })
+  const plans = [await givenPlan(catalog, tenant, 'a'), await givenPlan(catalog, tenant, 'b')]
+  const foreign = await givenPlan(catalog, other)
+  const before = await changesOf(catalog.sql)
+  const { calls, licensing } = catalog
+  const copies = () => plans.map(({ id }) => licensing.copies.get(id))
+  await calls.updateApplication({ ...tenant, name: 'Other' })
+  await calls.updateApplication({ ...tenant, expiringNoticeDays: 14 })
+  expect(await changesOf(catalog.sql)).toEqual(before)
+  await calls.updateApplication({ ...tenant, expiringNoticeDays: 30 })
+  expect(copies()).toMatchObject(plans.map(() => ({ version: 2n, expiringNoticeDays: 30 })))
+  expect(licensing.copies.get(foreign.id)).toMatchObject({ version: 1n, expiringNoticeDays: 14 })
+  expect(
+    (await changesOf(catalog.sql)).slice(before.length).toSorted((a, b) => (a.planId < b.planId ? -1 : 1)),
+  ).toEqual(
+    plans.map(({ id }) => ({ planId: id, version: 2n })).toSorted((a, b) => (a.planId < b.planId ? -1 : 1)),
+  )
+  const late = await givenPlan(catalog, tenant, 'c')
+  expect(licensing.copies.get(late.id)).toMatchObject({ expiringNoticeDays: 30 })
+})
+
+test('if licensing is unavailable a notice is refused and a name is not; an unfinished change is sent by the next call', async () => {
+  await using catalog = await startTestCatalog()
+  const tenant = await givenTenant(catalog)
+  const plan = await givenPlan(catalog, tenant)
+  const { calls, licensing } = catalog
+  licensing.refused.add('countActiveLicences')
+  expect(await outcomeOf(calls.updateApplication({ ...tenant, expiringNoticeDays: 3 }))).toBe('unavailable')
+  expect(await calls.updateApplication({ ...tenant, name: 'x' })).toMatchObject({ expiringNoticeDays: 14 })
+  licensing.refused.clear()
+
+  licensing.refused.add('syncPlans')
+  expect(await outcomeOf(calls.updateApplication({ ...tenant, expiringNoticeDays: 3 }))).toBe('unavailable')
+  licensing.refused.clear()
+  expect(licensing.copies.get(plan.id)?.expiringNoticeDays).toBe(14)
+  await calls.updateApplication({ ...tenant, expiringNoticeDays: 3 })
+  expect(licensing.copies.get(plan.id)).toMatchObject({ expiringNoticeDays: 3, version: 2n })
+})
+
+test('changes of the notice and of plans at once leave each copy as the last change made it', async () => {
+  await using catalog = await startTestCatalog()
+  const tenant = await givenTenant(catalog)
+  const plan = await givenPlan(catalog, tenant)
+  await Promise.all(
+    Array.from({ length: 20 }, async (_, at) => {
+      const calls = catalog.replicas[at % 2]!
+      if (at % 4 < 2) await calls.updateApplication({ ...tenant, expiringNoticeDays: at })
+      else await calls.updatePlan({ ...tenant, planId: plan.id, trialDays: at })
+    }),
+  )
+  const [{ expiringNoticeDays }, { trialDays }] = await Promise.all([
+    catalog.calls.getApplication(tenant),
+    catalog.calls.getPlan({ ...tenant, planId: plan.id }),
+  ])
+  expect(catalog.licensing.copies.get(plan.id)).toMatchObject({ expiringNoticeDays, trialDays })
 })

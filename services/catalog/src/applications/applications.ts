@@ -9,6 +9,7 @@ import type {
   FindApplicationOwnerRequest,
   ListApplicationsRequest,
   ListApplicationsResponseSchema,
+  UpdateApplicationRequest,
 } from '@licensing/proto/catalog'
 import { checkQuota, quotaExceeded } from '@licensing/quotas/quota'
 import { findQuota } from '@licensing/quotas/quota-queries'
@@ -17,6 +18,7 @@ import type { ChangeOptions } from '@licensing/changes/change'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { lockAccount } from '../accounts/account-queries.ts'
 import type { CatalogDependencies } from '../dependencies.ts'
+import { checkLicensingAvailable, raiseAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
 import { notFound, Violations, checkPage } from '../refusals.ts'
 import {
   countApplications,
@@ -25,6 +27,7 @@ import {
   findApplicationOfAnyAccount,
   listApplicationRows,
   lockApplication,
+  updateApplicationRow,
 } from './application-queries.ts'
 import type { ApplicationRow } from './application-queries.ts'
 
@@ -86,8 +89,35 @@ export async function listApplications(
   return { applications: page.map(toApplication), hasMore }
 }
 
+const mostNoticeDays = 90
+
+/** Changes an application's own fields. The notice is part of the copies of its plans, which licensing has. */
+export async function updateApplication(
+  deps: CatalogDependencies,
+  request: UpdateApplicationRequest,
+): Promise<MessageInitShape<typeof ApplicationSchema>> {
+  const { applicationId, name, expiringNoticeDays } = request
+  if (expiringNoticeDays !== undefined) await checkLicensingAvailable(deps)
+  const row = await changeApplication(deps, request, async (tx, before) => {
+    const violations = new Violations()
+    if (name !== undefined) violations.checkName('/name', name)
+    if (
+      expiringNoticeDays !== undefined &&
+      !(expiringNoticeDays >= 0 && expiringNoticeDays <= mostNoticeDays)
+    )
+      violations.add('/expiring_notice_days', `must be a whole number from 0 to ${mostNoticeDays}`)
+    violations.throwIfAny()
+    const updated = await updateApplicationRow(tx, applicationId, { name, expiringNoticeDays })
+    if (updated.expiring_notice_days !== before.expiring_notice_days) await raiseAllVersions(tx, request)
+    return updated
+  })
+  // Even if the notice was this before: an earlier call may have saved it without reaching licensing.
+  if (expiringNoticeDays !== undefined) await syncAllPlans(deps, applicationId)
+  return toApplication(row)
+}
+
 /**
- * Runs a change of an application's definitions or plans in one transaction, under the application's lock. Because such
+ * Runs a change of an application, its definitions or its plans in one transaction, under the application's lock. Because such
  * changes run one after another, the versions of plans grow in the order of commits, and each copy is resolved from committed
  * rows.
  *
@@ -96,14 +126,11 @@ export async function listApplications(
 export function changeApplication<T, O extends DescMessage>(
   deps: CatalogDependencies,
   { accountId, applicationId }: { accountId: string; applicationId: string },
-  work: (tx: Transaction) => Promise<T>,
+  work: (tx: Transaction, application: ApplicationRow) => Promise<T>,
   options?: ChangeOptions<O, T>,
 ): Promise<T> {
   return deps.queue.inTurn(applicationId, () =>
-    deps.change(async (tx) => {
-      await lockApplication(tx, accountId, applicationId)
-      return work(tx)
-    }, options),
+    deps.change(async (tx) => work(tx, await lockApplication(tx, accountId, applicationId)), options),
   )
 }
 

@@ -12,11 +12,11 @@ import { appendPlanChanges, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { Violations } from '../refusals.ts'
-import { matchOverrides, checkCode, codeTaken, toPlan } from './plan.ts'
+import { matchOverrides, checkCode, checkMetadata, checkTrialDays, codeTaken, toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
 
-// Short: licensing fetches the copy of a plan that it does not know.
+// Short: licensing fetches the copy of a plan that it does not know, if a licence is issued on it.
 const newPlanTimeoutMs = 1_000
 
 export async function createPlan(
@@ -29,7 +29,9 @@ export async function createPlan(
   }).catch((error: unknown) => {
     throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code) : error
   })
-  await syncPlans(deps, [copy], newPlanTimeoutMs).catch((error: unknown) =>
+  // A product starts a trial by the plan's code, for which licensing does not ask.
+  const timeoutMs = plan.trial_days === null ? newPlanTimeoutMs : undefined
+  await syncPlans(deps, [copy], timeoutMs).catch((error: unknown) =>
     deps.log.warn({ err: error, plan: plan.id }, 'a new plan could not be sent to licensing'),
   )
   return toPlan(plan, 0n)
@@ -37,18 +39,22 @@ export async function createPlan(
 
 async function insert(
   tx: Transaction,
-  { accountId, applicationId, name, code, entitlements }: CreatePlanRequest,
+  request: CreatePlanRequest,
 ): Promise<{ plan: PlanRow; copy: PlanCopy }> {
+  const { accountId, applicationId, name, code, entitlements, trialDays } = request
+  const metadata = request.metadata?.entries ?? {}
   const violations = new Violations()
   violations.checkName('/name', name)
   checkCode(violations, code)
+  checkMetadata(violations, metadata)
+  checkTrialDays(violations, trialDays)
   const keys = entitlements.map(({ key }) => key)
   const definitions = await definitionsWithKeys(tx, applicationId, keys)
   const overrides = matchOverrides(entitlements, definitions, violations)
   violations.throwIfAny()
 
   const id = newId('pln')
-  await insertPlan(tx, { id, applicationId, name, code })
+  await insertPlan(tx, { id, applicationId }, { name, code, metadata, trialDays: trialDays ?? null })
   await checkQuota(tx, accountId, 'plans', await countPlans(tx, applicationId))
   await replaceOverrides(tx, { id, applicationId }, overrides)
   const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)

@@ -2,6 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
 import { transitions } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 
@@ -16,14 +17,23 @@ const selectPlans = (sql: Sql) => sql`
       ), '[]') as overrides
   from plans p join applications a on a.id = p.application_id`
 
+/** What a vendor can change of a plan, besides its entitlements and status. */
+export interface PlanFields {
+  name: string
+  code: string
+  metadata: Metadata
+  trialDays: number | null
+}
+
 /** Breaks the constraint `plans_code` if the code is in use. */
 export async function insertPlan(
   sql: Sql,
-  plan: { id: string; applicationId: string; name: string; code: string },
+  { id, applicationId }: { id: string; applicationId: string },
+  { name, code, metadata, trialDays }: PlanFields,
 ): Promise<void> {
   await sql`
-    insert into plans (id, application_id, name, code)
-    values (${plan.id}, ${plan.applicationId}, ${plan.name}, ${plan.code})`
+    insert into plans (id, application_id, name, code, metadata, trial_days)
+    values (${id}, ${applicationId}, ${name}, ${code}, ${JSON.stringify(metadata)}::text::jsonb, ${trialDays})`
 }
 
 /** Includes retired plans. */
@@ -59,14 +69,21 @@ export async function listPlanRows(
     order by p.id desc limit ${rowsFor(page.limit)}`
 }
 
-/** Breaks the constraint `plans_code` if the code is in use. */
+/**
+ * Writes the fields if they differ. Breaks the constraint `plans_code` if the code is in use.
+ *
+ * @param isChanged whether the overrides of the plan have changed
+ */
 export async function updatePlanRow(
   sql: Sql,
   id: string,
-  change: { name: string; code: string },
+  { name, code, metadata, trialDays }: PlanFields,
+  isChanged: boolean,
 ): Promise<void> {
+  const fields = sql`(${name}, ${code}, ${JSON.stringify(metadata)}::text::jsonb, ${trialDays}::int)`
   await sql`
-    update plans set name = ${change.name}, code = ${change.code}, updated_at = now() where id = ${id}`
+    update plans set (name, code, metadata, trial_days) = ${fields}, updated_at = now()
+    where id = ${id} and (${isChanged} or (name, code, metadata, trial_days) is distinct from ${fields})`
 }
 
 /** After a change of a value that licensing copies. */

@@ -5,6 +5,7 @@ import { PlanSchema } from '@licensing/proto/catalog'
 import type { Plan, OverrideInput } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { PlanStatus, PlanVerb, EntitlementKind } from '@licensing/proto/closed-sets'
+import { problemOfMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
 import type { Violations } from '../refusals.ts'
 import { problemOfValue } from '../entitlements/definition.ts'
@@ -61,6 +62,22 @@ export function checkCode(violations: Violations, code: string): void {
     '/code',
     'must have 1 to 64 characters: letters, digits, _ . and -, the first a letter or digit',
   )
+}
+
+const mostTrialDays = 366
+
+export function checkTrialDays(violations: Violations, days: number | undefined): void {
+  if (days === undefined || (days >= 1 && days <= mostTrialDays)) return
+  violations.add('/trial_days', `must be a whole number from 1 to ${mostTrialDays}`)
+}
+
+/**
+ * @param given the entries in a request
+ * @param result the metadata that the plan has after it
+ */
+export function checkMetadata(violations: Violations, given: Metadata, result = given): void {
+  const wrong = problemOfMetadata(given) ?? problemOfMetadata(result)
+  if (wrong) violations.add(`/metadata${wrong.pointer}`, wrong.problem)
 }
 
 export function toPlan(row: PlanRow, activeLicences: bigint): Plan {

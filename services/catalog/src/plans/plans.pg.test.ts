@@ -50,9 +50,11 @@ test('a PATCH changes only the fields that it names; an empty one changes nothin
   expect(await catalog.calls.updatePlan(path)).toEqual(plan)
   const renamed = await catalog.calls.updatePlan({ ...path, name: 'Professional' })
   expect(renamed).toMatchObject({ name: 'Professional', code: 'pro', entitlements: plan.entitlements })
+  expect(await eventsOf(catalog.sql)).toEqual(before)
   const recoded = await catalog.calls.updatePlan({ ...path, code: 'pro-2' })
   expect(recoded).toMatchObject({ name: 'Professional', code: 'pro-2', entitlements: plan.entitlements })
-  expect(await eventsOf(catalog.sql)).toEqual(before)
+  expect(catalog.licensing.copies.get(plan.id)).toMatchObject({ code: 'pro-2', version: 2n })
+  expect(await eventsOf(catalog.sql)).toHaveLength(before.length + 1)
   expect(resolved(catalog, plan.id)).toEqual({ seats: '5' })
 })
 

@@ -31,7 +31,7 @@ export async function getPlan(
   return toPlan(row, count!)
 }
 
-// A plan has as many overrides as its application has definitions.
+// A plan has as many overrides as its application has definitions, and up to 25,000 characters of metadata.
 const mostBytes = 1024 * 1024
 const readTogether = 50
 
@@ -65,7 +65,7 @@ async function readPage(sql: Sql, request: ListPlansRequest): Promise<{ page: Pl
     const rows = await listPlanRows(sql, accountId, applicationId, { limit, beforeId, status })
     const { page, hasMore } = pageOf(rows, limit)
     for (const row of page) {
-      bytes += JSON.stringify(row.overrides).length
+      bytes += JSON.stringify([row.overrides, row.metadata]).length
       if (bytes > mostBytes && plans.length > 0) return { page: plans, hasMore: true }
       plans.push(row)
     }

@@ -3,6 +3,8 @@ import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import type { PlanCopy, PlanSchema, UpdatePlanRequest } from '@licensing/proto/catalog'
+import { changedMetadata } from '@licensing/proto/metadata'
+import type { Metadata } from '@licensing/proto/metadata'
 import { changeApplication } from '../applications/applications.ts'
 import type { CatalogDependencies } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
@@ -11,9 +13,18 @@ import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { differs, toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { countActiveLicences } from './read-plans.ts'
-import { matchOverrides, sameOverrides, checkCode, codeTaken, toPlan } from './plan.ts'
+import {
+  matchOverrides,
+  sameOverrides,
+  checkCode,
+  checkMetadata,
+  checkTrialDays,
+  codeTaken,
+  toPlan,
+} from './plan.ts'
 import type { PlanRow } from './plan.ts'
 import { findPlan, raiseVersion, replaceOverrides, updatePlanRow } from './plan-queries.ts'
+import type { PlanFields } from './plan-queries.ts'
 
 /** Updates a plan, also a retired one. Answers when licensing has the change, so that later licences use it. */
 export async function updatePlan(
@@ -40,14 +51,11 @@ async function update(
   const before = isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
   if (!before) throw notFound('plan', planId)
   const copyBefore = await readCopy(tx, request)
-  const name = request.name ?? before.name
-  const code = request.code ?? before.code
-  const overrides = await wantedOverrides(tx, request)
+  const { fields, overrides } = await wanted(tx, request, before)
   // Interface 4.2: if absent, the overrides stay. If present, even if empty, they replace all.
   const replaces = overrides !== undefined && !sameOverrides(before.overrides, overrides)
   if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
-  if (replaces || name !== before.name || code !== before.code)
-    await updatePlanRow(tx, planId, { name, code })
+  await updatePlanRow(tx, planId, fields, replaces)
   const copy = await raiseIfChanged(tx, request, copyBefore)
   return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
 }
@@ -73,17 +81,41 @@ async function readCopy(
   return toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
 }
 
-async function wantedOverrides(
-  tx: Transaction,
-  { applicationId, name, code, entitlements }: UpdatePlanRequest,
-): Promise<{ definitionId: string; value: string }[] | undefined> {
+interface Wanted {
+  fields: PlanFields
+  /** Absent: the overrides stay. */
+  overrides: { definitionId: string; value: string }[] | undefined
+}
+
+/** @throws ServiceError `validation_failed` */
+async function wanted(tx: Transaction, request: UpdatePlanRequest, before: PlanRow): Promise<Wanted> {
+  const { applicationId, name, code, entitlements, trialDays, noTrials = false } = request
   const violations = new Violations()
   if (name !== undefined) violations.checkName('/name', name)
   if (code !== undefined) checkCode(violations, code)
+  checkTrialDays(violations, trialDays)
+  const metadata = wantedMetadata(request, before, violations)
   const inputs = entitlements?.overrides
   const keys = inputs?.map(({ key }) => key) ?? []
   const overrides =
     inputs && matchOverrides(inputs, await definitionsWithKeys(tx, applicationId, keys), violations)
   violations.throwIfAny()
-  return overrides
+  const fields = {
+    name: name ?? before.name,
+    code: code ?? before.code,
+    metadata,
+    trialDays: noTrials ? null : (trialDays ?? before.trial_days),
+  }
+  return { fields, overrides }
+}
+
+function wantedMetadata(
+  { metadata: change }: UpdatePlanRequest,
+  { metadata: held }: PlanRow,
+  violations: Violations,
+): Metadata {
+  if (!change) return held
+  const { metadata } = changedMetadata(held, change)
+  checkMetadata(violations, change.set, metadata)
+  return metadata
 }

@@ -23,11 +23,11 @@ export async function activate(
  * Activates an installation, then records the call and the end of its token, both before the token is made. If the
  * activation was freed in between, it is made again.
  */
-export async function recordedPlace(
+export async function recordedPlace<P extends Place>(
   deps: ProductDependencies,
-  givePlace: () => Promise<Place>,
+  givePlace: () => Promise<P>,
   lifeSeconds: number,
-): Promise<Place> {
+): Promise<P> {
   for (;;) {
     const place = await givePlace()
     const isThere = await deps.callHome({

@@ -12,7 +12,7 @@ import type { ProductDependencies } from '../dependencies.ts'
 import { checkFingerprint, checkInstallation } from './check-installation.ts'
 import type { Installation } from './check-installation.ts'
 
-interface Applicant {
+export interface Applicant {
   licenceKey: string
   fingerprint: string
   host: string
@@ -26,7 +26,7 @@ interface Application {
   applicationId: string
 }
 
-type Outcome =
+export type Outcome =
   | { kind: 'placed'; activationId: string; created: boolean; licence: ProductLicence; now: Date }
   | { kind: 'refused'; reason: string; licence: ProductLicence; now: Date }
   | { kind: 'full'; places: number; held: number; heldUntil: Date | null }
@@ -73,7 +73,11 @@ export function placeGiver(deps: ProductDependencies): GivePlace {
 }
 
 /** Gives places of one licence to installations, in their order. */
-async function placeAll(tx: Transaction, clock: () => Date, applicants: Applicant[]): Promise<Outcome[]> {
+export async function placeAll(
+  tx: Transaction,
+  clock: () => Date,
+  applicants: Applicant[],
+): Promise<Outcome[]> {
   const licence = await lockLicenceOfKey(tx, applicants[0]!.licenceKey)
   if (!licence) return applicants.map(() => ({ kind: 'unknown' }))
   const now = clock()
@@ -131,7 +135,7 @@ async function givePlaces(
   }
 }
 
-function placed(outcome: Outcome): Outcome & { kind: 'placed' } {
+export function placed(outcome: Outcome): Outcome & { kind: 'placed' } {
   switch (outcome.kind) {
     case 'placed':
       return outcome

@@ -3,16 +3,19 @@ import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { gather } from '../gather.ts'
 import { findByLegacyKeys } from './legacy-key-queries.ts'
 import type { ImportedLicence } from './legacy-key-queries.ts'
+import { findPlansOfCodes } from '../plans/plan-queries.ts'
 import { findKnownKeys } from './activation-queries.ts'
 
 /**
- * Look-ups of keys that products send and that may not exist. They share statements, one at a time, on a connection of
- * their own: products with valid keys do not wait, however many wrong keys arrive.
+ * Look-ups of keys and codes that products send and that may not exist. They share statements, one at a time, on a
+ * connection of their own: products with valid keys do not wait, however many wrong keys arrive.
  */
 export interface Lookups {
   /** Whether there is a licence with this key. */
   isKnown: (licenceKey: string) => Promise<boolean>
   imported: (asked: { applicationId: string; legacyKey: string }) => Promise<ImportedLicence | undefined>
+  /** The id of the plan with a code. */
+  planOfCode: (asked: { applicationId: string; code: string }) => Promise<string | undefined>
 }
 
 const batches = { mostTogether: 500, isTransient: isDatabaseUnavailable }
@@ -25,5 +28,6 @@ export function createLookups(sql: Database): Lookups {
       return keys.map((key) => known.has(key))
     }, batches),
     imported: gather((asked) => findByLegacyKeys(sql, asked), batches),
+    planOfCode: gather((asked) => findPlansOfCodes(sql, asked), batches),
   }
 }

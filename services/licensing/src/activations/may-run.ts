@@ -37,10 +37,12 @@ export function covers(domain: string, host: string): boolean {
     : host === domain
 }
 
+const details: Record<string, string> = {
+  domain_not_allowed: 'the licence is not for this host: ask the vendor to add it to the licence’s domains',
+  trial_used: 'this machine has had its trial: ask the vendor for a licence',
+}
+
 export function refused(reason: string): ServiceError {
-  const detail =
-    reason === 'domain_not_allowed'
-      ? 'the licence is not for this host: ask the vendor to add it to the licence’s domains'
-      : `the licence is ${reason}: ask the vendor`
+  const detail = details[reason] ?? `the licence is ${reason}: ask the vendor`
   return new ServiceError('licence_refused', detail, { members: { reason } })
 }

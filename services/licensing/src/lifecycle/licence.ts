@@ -267,6 +267,7 @@ export const initialStatus = {
   issued: { status: 'active', history: 'issued' },
   imported: { status: 'active', history: 'imported' },
   bought: { status: 'active', history: 'created' },
+  'on trial': { status: 'active', history: 'trial_started' },
 } as const satisfies Record<string, { status: LicenceStatus; history: HistoryType }>
 
 /** The verbs that would change a licence now. */

@@ -108,6 +108,28 @@ export async function findPlans(
     where id = any(${ids}::text[]) and application_id = ${applicationId} and account_id = ${accountId}`
 }
 
+/**
+ * The ids of plans by their codes, in the order of the request. If the codes of two plans were exchanged, both may have
+ * the same for a moment: the one whose copy is up to date counts.
+ */
+export async function findPlansOfCodes(
+  sql: Sql,
+  asked: { applicationId: string; code: string }[],
+): Promise<(string | undefined)[]> {
+  const rows = await sql<{ place: number; id: string }[]>`
+    select asked.place::int, plan.id
+    from unnest(
+      ${asked.map(({ applicationId }) => applicationId)}::text[], ${asked.map(({ code }) => code)}::text[]
+    ) with ordinality as asked (application_id, code, place)
+    cross join lateral (
+      select p.id from plans p left join awaited_plans awaited on awaited.plan_id = p.id
+      where p.application_id = asked.application_id and p.code = asked.code
+      order by awaited.plan_id is not null, p.id desc limit 1
+    ) plan`
+  const found = new Map(rows.map((row) => [row.place, row.id]))
+  return asked.map((_, at) => found.get(at + 1))
+}
+
 /** The plans in this list that have a copy. */
 export async function findKnownPlans(sql: Sql, ids: string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`select id from plans where id = any(${ids}::text[])`

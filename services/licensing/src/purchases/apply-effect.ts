@@ -4,12 +4,14 @@ import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { planUnknown } from '../plans/ask-catalog.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
+import { mergedMetadata } from '@licensing/proto/metadata'
 import { alignLicence } from './align-licence.ts'
-import { count, savePurchase } from './changes.ts'
+import { changeFields, count, savePurchase } from './changes.ts'
 import type { Changes } from './changes.ts'
 import type { Effect, LaterEffect, PaidEffect } from './effect.ts'
+import { includedUpdates, updatesAfter } from './included-updates.ts'
 import type { Purchase } from './purchase.ts'
-import { basisAt, issuedTerms, purchaseOf, record, restsOn, termsOf } from './purchased-licence.ts'
+import { basisAt, isHeld, issuedTerms, purchaseOf, record, restsOn, termsOf } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
 /** What the effects of a batch are applied with. */
@@ -50,6 +52,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
     savePurchase(changes, issued)
   }
   const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
+  const included = includedUpdates(purchased)
   const purchase = newPurchase(effect, plan, licence.id)
   purchased.purchases.push(purchase)
   savePurchase(changes, purchase)
@@ -61,6 +64,11 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
     before,
     after,
   })
+  licence.trial = false
+  changeFields(changes, licence, byProcessor(effect), {
+    metadata: mergedMetadata(licence.metadata, effect.metadata),
+    updates_until: updatesAfter(purchased, included, effect.updatesUntil),
+  })
   saveProvision(changes, effect, licence, false)
 }
 
@@ -68,6 +76,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
 export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effect: LaterEffect): void {
   const { changes, plans } = batch
   const { kind, cause } = effect
+  const { licence } = purchased
   const plan = kind === 'renewed' && effect.planId ? planFor(batch, effect, effect.planId) : undefined
   const purchase = purchaseOf(purchased, effect.purchaseRef)!
   const isKnown = purchased.effects.some(
@@ -75,11 +84,18 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   )
   if (isKnown) return
   const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
+  const included = includedUpdates(purchased)
   const recorded = record(purchased, purchase, effect, plan)
-  changes.effects.push({ ...recorded, licence_id: purchased.licence.id })
+  changes.effects.push({ ...recorded, licence_id: licence.id })
   savePurchase(changes, purchase)
   const after = basisAt(purchased, changes.now)
   alignLicence(changes, purchased, plans, byProcessor(effect), { kind, purchase, restedOn, before, after })
+  if (!isHeld(purchased)) return
+  const paidUntil = kind === 'renewed' ? effect.updatesUntil : null
+  changeFields(changes, licence, byProcessor(effect), {
+    metadata: licence.metadata,
+    updates_until: updatesAfter(purchased, included, paidUntil),
+  })
 }
 
 const byProcessor = ({ cause }: Effect) => ({ actor: 'processor', cause })
@@ -114,6 +130,8 @@ function newPurchase(effect: PaidEffect, plan: PlanRow, licenceId: string): Purc
     ...termsOf({ plan_id: plan.id, snapshot_id: plan.snapshot_id, expires_on: effect.endsAt }),
     fell_at: null,
     given_back: false,
+    renews: effect.renews,
+    updates_until: effect.updatesUntil,
   }
 }
 
@@ -135,8 +153,8 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     expires_on: effect.endsAt,
     created_at: now,
     updated_at: now,
-    metadata: {},
-    updates_until: null,
+    metadata: effect.metadata,
+    updates_until: effect.updatesUntil,
     trial: false,
     expired_from: null,
     expired_from_reason: null,

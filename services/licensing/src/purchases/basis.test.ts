@@ -18,10 +18,13 @@ const canceled: Purchase = {
   landed_ends_at: day(20),
   fell_at: day(5),
   given_back: false,
+  renews: false,
+  updates_until: null,
 }
 
 const effect = (purchase_ref: string, kind: RecordedEffect['kind'], at: Date): RecordedEffect => {
-  return { purchase_ref, kind, cause: 're', at, ends_at: null, plan_id: null, snapshot_id: null }
+  const brings = { ends_at: null, plan_id: null, snapshot_id: null, updates_until: null }
+  return { purchase_ref, kind, cause: 're', at, ...brings }
 }
 
 test('an end that passes after a cancellation changes nothing more', () => {

@@ -6,7 +6,10 @@ import type { Purchase, RecordedEffect } from './purchase.ts'
  * The effect that decides which status the purchases of a licence require, whatever the vendor and the catalog do with
  * it. `paid`: nothing prevents the licence from being active, though its end may have passed. The sweep expires it then.
  */
-export type DecisiveEffect = Exclude<EffectKind, 'renewed' | 'inquiry_closed' | 'order_corrected'>
+export type DecisiveEffect = Exclude<EffectKind, 'renewed' | 'inquiry_closed' | UnrankedEffect>
+
+/** Effects that change no status. */
+type UnrankedEffect = 'renewal_stopped' | 'renewal_resumed' | 'order_corrected'
 
 /** What a licence rests on. */
 export interface Basis {
@@ -31,7 +34,7 @@ const rank = {
   charged_back: 7,
   // By the vendor.
   reactivated: 8,
-} as const satisfies Record<Exclude<EffectKind, 'order_corrected'> | 'ended' | 'reactivated', number>
+} as const satisfies Record<Exclude<EffectKind, UnrankedEffect> | 'ended' | 'reactivated', number>
 
 /** The tick of the processor's clock, in milliseconds. */
 const tick = 1_000

@@ -2,7 +2,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
-import type { NewHistory } from '../lifecycle/history-queries.ts'
+import type { Changes as FieldChanges, NewHistory } from '../lifecycle/history-queries.ts'
 import { licenceEvent } from '../lifecycle/licence-row.ts'
 import { follow } from '../lifecycle/licence.ts'
 import type { Cause, Circumstances } from '../lifecycle/licence.ts'
@@ -85,6 +85,31 @@ const endsOf = (before: LockedLicence, after: LockedLicence) => ({
   from: before.expires_on?.toISOString() ?? null,
   to: after.expires_on?.toISOString() ?? null,
 })
+
+/** Gives a licence what a payment brings besides plan and end. */
+export function changeFields(
+  changes: Changes,
+  licence: LockedLicence,
+  by: By,
+  after: Pick<LockedLicence, 'metadata' | 'updates_until'>,
+): void {
+  const fields = {
+    metadata: { from: licence.metadata, to: after.metadata },
+    updates_until: {
+      from: licence.updates_until?.toISOString() ?? null,
+      to: after.updates_until?.toISOString() ?? null,
+    },
+  }
+  const differences: FieldChanges = Object.fromEntries(
+    Object.entries(fields).filter(([, { from, to }]) => JSON.stringify(from) !== JSON.stringify(to)),
+  )
+  if (Object.keys(differences).length === 0) return
+  Object.assign(licence, after, { updated_at: changes.now })
+  changes.licences.set(licence.id, licence)
+  const { id: licenceId, status } = licence
+  const entry = { licenceId, type: 'changed', from: status, to: status, at: changes.now } as const
+  changes.history.push({ ...entry, ...by, changes: differences })
+}
 
 export function savePurchase(changes: Changes, purchase: Purchase): void {
   changes.purchases.set(`${purchase.application_id} ${purchase.purchase_ref}`, purchase)

@@ -4,6 +4,8 @@ import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import type { PurchaseEffect } from '@licensing/proto/purchases'
+import { problemOfMetadata } from '@licensing/proto/metadata'
+import type { Metadata } from '@licensing/proto/metadata'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 
 export type EffectKind = PurchaseEffectKind
@@ -23,11 +25,19 @@ export interface PaidEffect extends EffectOf<'paid'> {
   externalRef: string
   /** Null: the purchase never ends by time. */
   endsAt: Date | null
+  /** Entries for the licence's metadata. */
+  metadata: Metadata
+  /** Null: the payment says nothing about updates. */
+  updatesUntil: Date | null
+  /** Whether it is a subscription that the processor will charge again. */
+  renews: boolean
 }
 
 export interface RenewedEffect extends EffectOf<'renewed'> {
   planId: string | undefined
   endsAt: Date
+  /** Null: the payment says nothing about updates. */
+  updatesUntil: Date | null
 }
 
 export type LaterEffect = RenewedEffect | EffectOf<Exclude<EffectKind, 'paid' | 'renewed'>>
@@ -55,6 +65,7 @@ export function readEffect(request: PurchaseEffect): Effect {
   const at = timestampDate(request.at)
   const orderedAt = request.orderedAt ? timestampDate(request.orderedAt) : at
   const endsAt = request.endsAt ? timestampDate(request.endsAt) : null
+  const updatesUntil = request.updatesUntil ? timestampDate(request.updatesUntil) : null
   const about = { accountId, applicationId, purchaseRef, cause, at, orderedAt }
   if (!isMember('purchaseEffect', kind)) {
     throw invalid('/kind', `must be one of ${closedSets.purchaseEffect.join(', ')}`)
@@ -62,11 +73,14 @@ export function readEffect(request: PurchaseEffect): Effect {
   switch (kind) {
     case 'paid': {
       checkReference('/external_ref', externalRef ?? '')
-      return { ...about, kind, planId: checkPlanId(planId ?? ''), externalRef: externalRef!, endsAt }
+      const metadata = checkMetadata(request.metadata?.entries ?? {})
+      const bought = { planId: checkPlanId(planId ?? ''), externalRef: externalRef!, endsAt, metadata }
+      return { ...about, kind, ...bought, updatesUntil, renews: request.renews ?? false }
     }
     case 'renewed': {
       if (!endsAt) throw invalid('/ends_at', 'is required')
-      return { ...about, kind, planId: planId === undefined ? undefined : checkPlanId(planId), endsAt }
+      const newPlanId = planId === undefined ? undefined : checkPlanId(planId)
+      return { ...about, kind, planId: newPlanId, endsAt, updatesUntil }
     }
     default:
       return { ...about, kind }
@@ -76,6 +90,12 @@ export function readEffect(request: PurchaseEffect): Effect {
 function checkReference(pointer: string, text: string): void {
   const problem = problemOfText(text, textLimits.reference)
   if (problem) throw invalid(pointer, problem)
+}
+
+function checkMetadata(metadata: Metadata): Metadata {
+  const wrong = problemOfMetadata(metadata)
+  if (wrong) throw invalid(`/metadata${wrong.pointer}`, wrong.problem)
+  return metadata
 }
 
 function checkPlanId(planId: string): string {

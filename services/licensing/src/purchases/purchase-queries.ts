@@ -99,7 +99,7 @@ export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise
 export async function findPurchases(sql: Sql, licenceIds: string[]): Promise<Purchase[]> {
   return sql<Purchase[]>`
     select application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
-      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back
+      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back, renews, updates_until
     from purchases where licence_id = any(${licenceIds}::text[]) order by purchase_ref`
 }
 
@@ -108,34 +108,44 @@ export async function findEffects(
   licenceIds: string[],
 ): Promise<(RecordedEffect & { licence_id: string })[]> {
   return sql<(RecordedEffect & { licence_id: string })[]>`
-    select licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id from purchase_effects
+    select licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id, updates_until from purchase_effects
     where licence_id = any(${licenceIds}::text[])`
 }
 
 export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<void> {
   if (purchases.length === 0) return
   const column = <K extends keyof Purchase>(name: K) => purchases.map((purchase) => purchase[name])
-  const times = (name: 'ordered_at' | 'ends_at' | 'landed_ends_at' | 'fell_at') =>
+  const times = (name: 'ordered_at' | 'ends_at' | 'landed_ends_at' | 'fell_at' | 'updates_until') =>
     purchases.map((purchase) => purchase[name]?.toISOString() ?? null)
   await sql`
     insert into purchases (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id,
-      ends_at, landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back)
+      ends_at, landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back, renews, updates_until)
     select application_id, purchase_ref, account_id, licence_id, ordered_at::timestamptz, plan_id, snapshot_id,
       ends_at::timestamptz, landed_plan_id, landed_snapshot_id, landed_ends_at::timestamptz, fell_at::timestamptz,
-      given_back::boolean
+      given_back::boolean, renews::boolean, updates_until::timestamptz
     from unnest(
       ${column('application_id')}::text[], ${column('purchase_ref')}::text[], ${column('account_id')}::text[],
       ${column('licence_id')}::text[], ${times('ordered_at')}::text[], ${column('plan_id')}::text[],
       ${column('snapshot_id')}::text[], ${times('ends_at')}::text[], ${column('landed_plan_id')}::text[],
-      ${column('landed_snapshot_id')}::text[], ${times('landed_ends_at')}::text[], ${times('fell_at')}::text[], ${column('given_back').map(String)}::text[]
+      ${column('landed_snapshot_id')}::text[], ${times('landed_ends_at')}::text[], ${times('fell_at')}::text[],
+      ${column('given_back').map(String)}::text[], ${column('renews').map(String)}::text[],
+      ${times('updates_until')}::text[]
     ) as purchase (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
-      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back)
+      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back, renews, updates_until)
     on conflict (application_id, purchase_ref) do update set
       ordered_at = excluded.ordered_at, plan_id = excluded.plan_id, snapshot_id = excluded.snapshot_id,
       ends_at = excluded.ends_at, landed_plan_id = excluded.landed_plan_id,
       landed_snapshot_id = excluded.landed_snapshot_id, landed_ends_at = excluded.landed_ends_at,
-      fell_at = excluded.fell_at, given_back = excluded.given_back`
+      fell_at = excluded.fell_at, given_back = excluded.given_back, renews = excluded.renews`
 }
+
+/** The condition that the licence `l` rests on a subscription that the processor will charge again. */
+export const restsOnRenewingSubscription = (sql: Sql) => sql`
+  exists (
+    select from purchases rested_on
+    where rested_on.licence_id = l.id and rested_on.renews
+      and (l.rests_on is null or rested_on.purchase_ref = l.rests_on)
+  )`
 
 /** The vendor has set the purchase's end, which replaces the ends that its renewals brought until then. */
 export async function forgetRenewedEnds(
@@ -153,15 +163,18 @@ export async function insertEffects(
 ): Promise<void> {
   if (effects.length === 0) return
   await sql`
-    insert into purchase_effects (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id)
-    select licence_id, purchase_ref, kind, cause, at::timestamptz, ends_at::timestamptz, plan_id, snapshot_id
+    insert into purchase_effects (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id,
+      updates_until)
+    select licence_id, purchase_ref, kind, cause, at::timestamptz, ends_at::timestamptz, plan_id, snapshot_id,
+      updates_until::timestamptz
     from unnest(
       ${effects.map((effect) => effect.licence_id)}::text[], ${effects.map((effect) => effect.purchase_ref)}::text[],
       ${effects.map((effect) => effect.kind)}::text[], ${effects.map((effect) => effect.cause)}::text[],
       ${effects.map((effect) => effect.at.toISOString())}::text[],
       ${effects.map((effect) => effect.ends_at?.toISOString() ?? null)}::text[],
-      ${effects.map((effect) => effect.plan_id)}::text[], ${effects.map((effect) => effect.snapshot_id)}::text[]
-    ) as effect (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id)`
+      ${effects.map((effect) => effect.plan_id)}::text[], ${effects.map((effect) => effect.snapshot_id)}::text[],
+      ${effects.map((effect) => effect.updates_until?.toISOString() ?? null)}::text[]
+    ) as effect (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id, updates_until)`
 }
 
 export async function insertProvisions(

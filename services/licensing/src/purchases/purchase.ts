@@ -20,6 +20,10 @@ export interface Purchase {
   fell_at: Date | null
   /** Whether it was refunded in full or charged back. */
   given_back: boolean
+  /** Whether it is a subscription that the processor will charge again. */
+  renews: boolean
+  /** Until when its first payment includes updates. Null: it says nothing about them. */
+  updates_until: Date | null
 }
 
 /** An effect as a row of the table `purchase_effects`. */
@@ -28,10 +32,11 @@ export interface RecordedEffect {
   kind: Exclude<EffectKind, 'paid'>
   cause: string
   at: Date
-  /** End and plan that a renewal brings. */
+  /** End, plan and time of updates that a renewal brings. */
   ends_at: Date | null
   plan_id: string | null
   snapshot_id: string | null
+  updates_until: Date | null
 }
 
 /** Whether `one` is the later purchase. Of several valid purchases, a licence rests on the latest. */

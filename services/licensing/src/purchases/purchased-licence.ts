@@ -43,6 +43,8 @@ export function issuedTerms(licence: LockedLicence): Purchase {
     ...termsOf(licence),
     fell_at: null,
     given_back: false,
+    renews: false,
+    updates_until: licence.updates_until,
   }
 }
 
@@ -92,6 +94,7 @@ export function record(
     ends_at: kind === 'renewed' ? effect.endsAt : null,
     plan_id: plan?.id ?? null,
     snapshot_id: plan?.snapshot_id ?? null,
+    updates_until: kind === 'renewed' ? effect.updatesUntil : null,
   }
   effects.push(recorded)
   const isGivenBack = kind === 'refunded' || kind === 'charged_back'
@@ -100,7 +103,19 @@ export function record(
     purchase.given_back ||= isGivenBack
   }
   renew(purchase, effects)
+  purchase.renews = willRenew(purchase, effects)
   return recorded
+}
+
+/** Whether the processor will charge the purchase again: the latest that is known decides, and an end is final. */
+function willRenew({ purchase_ref: ref, renews }: Purchase, effects: readonly RecordedEffect[]): boolean {
+  const own = effects.filter(({ purchase_ref }) => purchase_ref === ref)
+  if (own.some(({ kind }) => kind === 'canceled')) return false
+  const latest = own
+    .filter(({ kind }) => kind === 'renewal_stopped' || kind === 'renewal_resumed')
+    .sort((a, b) => a.at.getTime() - b.at.getTime() || (a.kind < b.kind ? -1 : 1))
+    .at(-1)
+  return latest ? latest.kind === 'renewal_resumed' : renews
 }
 
 /** Sets the end and the plan that the purchase's renewals have brought, in whatever order they became known. */

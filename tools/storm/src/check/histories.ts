@@ -11,7 +11,7 @@ const verbs: Record<Verb, { entry: string; status: string }> = {
   retire: { entry: 'retired', status: 'retired' },
 }
 
-const initialEntries = new Set(['issued', 'imported', 'created'])
+const initialEntries = new Set(['issued', 'imported', 'created', 'trial_started'])
 const withoutChange = new Set(['migrated', 'activation_freed'])
 const ruled = ruledChanges()
 // A purchase on a retired plan takes over a downgraded licence: no single cause of the rules does that.

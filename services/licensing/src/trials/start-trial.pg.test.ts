@@ -1,0 +1,382 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { newId } from '@licensing/database/ids'
+import type { LicenceDetail } from '@licensing/proto/licensing'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import type { StartTrialResponse } from '@licensing/proto/products'
+import { contentsOf } from '@licensing/test-support/contents'
+import { createHash } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import {
+  activeOn,
+  archive,
+  countedOn,
+  events,
+  givenPlan,
+  history,
+  refusal,
+  snapshotsAstray,
+  statusesAstray,
+  verbOn,
+} from '../../test/makers.ts'
+import { callOf, startProducts, verified } from '../../test/products.ts'
+import type { ProductsHarness } from '../../test/products.ts'
+import { unique } from '../../test/purchases.ts'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
+
+let harness: ProductsHarness
+beforeAll(async () => {
+  harness = await startProducts()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+afterEach(() => {
+  harness.clock.aheadMs = 0
+})
+
+const dayMs = 86_400_000
+const givenTrialPlan = (fields: Partial<PlanCopy> = {}) =>
+  givenPlan(harness, { code: unique('code'), trialDays: 14, ...fields })
+
+interface Asking {
+  fingerprint?: string
+  host?: string
+  productVersion?: string
+  nonce?: string
+  applicationId?: string
+}
+
+function start({ code }: Pick<PlanCopy, 'code'>, asking: Asking = {}): Promise<StartTrialResponse> {
+  return harness.products.startTrial({
+    applicationId: harness.applicationId,
+    planCode: code,
+    fingerprint: 'machine-1',
+    host: 'machine.example.com',
+    productVersion: '1.0',
+    ...asking,
+  })
+}
+
+const detailOf = ({ grant }: StartTrialResponse): Promise<LicenceDetail> =>
+  harness.licensing.getLicence(verbOn(harness, idOf({ grant })))
+const idOf = ({ grant }: Pick<StartTrialResponse, 'grant'>) => ({ id: grant!.licenceId })
+
+test('a first trial is a licence of nobody with an end and one place, and the machine is active', async () => {
+  const entitlements = [{ key: 'seats', kind: 'limit', value: '3', default: '0' }]
+  const plan = await givenTrialPlan({ entitlements: entitlements as PlanCopy['entitlements'] })
+  const asked = Date.now()
+  const started = await start(plan, { fingerprint: unique('m'), nonce: 'n1' })
+  expect(started.created).toBe(true)
+  const { grant, licenceKey } = started
+  const { licence, activations, callHome } = await detailOf(started)
+  expect(licence).toMatchObject({
+    key: licenceKey,
+    status: 'active',
+    planId: plan.id,
+    externalRef: `trial_${licence!.id}`,
+    restrictions: { maxActivations: 1 },
+    trial: true,
+  })
+  const lasts = timestampDate(licence!.expiresOn!).getTime() - timestampDate(licence!.createdAt!).getTime()
+  expect(lasts).toBe(14 * dayMs)
+  expect(timestampDate(licence!.createdAt!).getTime()).toBeGreaterThan(asked - 1_000)
+  expect(activations).toMatchObject([{ id: grant!.activationId, host: 'machine.example.com' }])
+  expect(callHome).toMatchObject([{ host: 'machine.example.com', productVersion: '1.0' }])
+  expect(await verified(harness, grant!.token)).toMatchObject({
+    sub: licence!.id,
+    plan_id: plan.id,
+    entitlements: { seats: '3' },
+    nonce: 'n1',
+  })
+  expect(await events(harness, licence)).toEqual([
+    {
+      type: 'licence.trial_started',
+      object: { licence_id: licence!.id, plan_id: plan.id, status: 'active' },
+      previous: null,
+    },
+  ])
+  expect(await history(harness, licence!)).toEqual([
+    { type: 'trial_started', from: undefined, to: 'active', actor: 'product', cause: undefined },
+  ])
+  expect(await activeOn(harness, plan)).toBe(1n)
+  expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
+  expect(await statusesAstray(harness)).toEqual([])
+})
+
+test('the same machine again has the same trial and activation, on whichever plan it asks', async () => {
+  const [plan, other] = [await givenTrialPlan(), await givenTrialPlan({ trialDays: 30 })]
+  const fingerprint = unique('m')
+  const first = await start(plan, { fingerprint })
+  for (const again of [
+    await start(plan, { fingerprint }),
+    await start(other, { fingerprint, host: 'OTHER.example.com', productVersion: '2' }),
+  ]) {
+    expect(again).toMatchObject({
+      created: false,
+      licenceKey: first.licenceKey,
+      grant: { licenceId: first.grant!.licenceId, activationId: first.grant!.activationId },
+    })
+  }
+  expect((await detailOf(first)).activations).toHaveLength(1)
+  expect(await events(harness, idOf(first))).toHaveLength(1)
+  expect(await activeOn(harness, other)).toBe(0n)
+})
+
+test('if the activation was freed, by the product or the vendor, the machine is activated again', async () => {
+  const plan = await givenTrialPlan()
+  const fingerprint = unique('m')
+  const first = await start(plan, { fingerprint })
+  await harness.products.deactivate(callOf(first.grant!))
+  const second = await start(plan, { fingerprint })
+  expect(second).toMatchObject({ created: false, licenceKey: first.licenceKey })
+  const { activationId } = second.grant!
+  expect(activationId).not.toBe(first.grant!.activationId)
+  await harness.licensing.freeActivation({ ...verbOn(harness, idOf(first)), activationId })
+  const third = await start(plan, { fingerprint })
+  expect(third.grant!.licenceId).toBe(first.grant!.licenceId)
+  expect((await detailOf(third)).activations).toMatchObject([{ id: third.grant!.activationId }])
+  expect(await events(harness, idOf(first))).toHaveLength(1)
+})
+
+test('the licence key works like any other: the one place is taken', async () => {
+  const plan = await givenTrialPlan()
+  const { licenceKey } = await start(plan, { fingerprint: unique('m') })
+  const call = harness.products.activate({
+    licenceKey,
+    fingerprint: 'b',
+    host: 'localhost',
+    productVersion: '1',
+  })
+  expect(await refusal(call)).toMatchObject({ code: 'limit_reached' })
+})
+
+/** What happens to a running trial, and the reason with which the machine is refused afterwards. */
+const ends: Record<
+  string,
+  [happens: (licence: { id: string }) => Promise<unknown>, reason: string | undefined]
+> = {
+  nothing: [async () => {}, undefined],
+  'its end has passed': [
+    async () => {
+      harness.clock.aheadMs = 14 * dayMs + 1_000
+    },
+    'trial_used',
+  ],
+  'it expired': [
+    async ({ id }) => {
+      await harness.sql`update licences set expires_on = now() - interval '1 second' where id = ${id}`
+      await sweepExpiries(harness.deps)
+    },
+    'trial_used',
+  ],
+  'it was revoked': [(licence) => harness.licensing.revokeLicence(verbOn(harness, licence)), 'trial_used'],
+  'it was retired': [(licence) => harness.licensing.retireLicence(verbOn(harness, licence)), 'trial_used'],
+  'it was suspended': [(licence) => harness.licensing.suspendLicence(verbOn(harness, licence)), 'suspended'],
+  'it was suspended and reactivated': [
+    async (licence) => {
+      await harness.licensing.suspendLicence(verbOn(harness, licence))
+      await harness.licensing.reactivateLicence(verbOn(harness, licence))
+    },
+    undefined,
+  ],
+  'a customer has it': [
+    (licence) =>
+      harness.licensing.updateLicence({
+        ...verbOn(harness, licence),
+        neverExpires: false,
+        externalRef: 'customer',
+      }),
+    'trial_used',
+  ],
+  'it was paid for': [
+    ({ id }) => harness.sql`update licences set trial = false where id = ${id}`,
+    'trial_used',
+  ],
+  'the vendor prolonged it': [
+    (licence) => harness.licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: true }),
+    undefined,
+  ],
+  'it is for another host': [
+    (licence) =>
+      harness.licensing.updateLicence({
+        ...verbOn(harness, licence),
+        neverExpires: false,
+        restrictions: { domains: ['other.example.com'] },
+      }),
+    'domain_not_allowed',
+  ],
+}
+
+test.each(Object.entries(ends))(
+  'a machine that has had its trial, when %s',
+  async (_what, [happens, reason]) => {
+    const plan = await givenTrialPlan()
+    const fingerprint = unique('m')
+    const first = await start(plan, { fingerprint })
+    await happens(idOf(first))
+    const before = await contentsOf(harness.sql)
+    if (reason === undefined) {
+      expect(await start(plan, { fingerprint })).toMatchObject({
+        created: false,
+        grant: { licenceId: first.grant!.licenceId },
+      })
+      return
+    }
+    expect(await refusal(start(plan, { fingerprint }))).toMatchObject({
+      code: 'licence_refused',
+      members: { reason },
+    })
+    expect(await contentsOf(harness.sql)).toEqual(before)
+  },
+)
+
+test('a changed reference leaves trial as it is until a payment', async () => {
+  const started = await start(await givenTrialPlan(), { fingerprint: unique('m') })
+  const licence = await harness.licensing.updateLicence({
+    ...verbOn(harness, idOf(started)),
+    neverExpires: false,
+    externalRef: 'customer',
+  })
+  expect(licence).toMatchObject({ externalRef: 'customer', trial: true })
+})
+
+test('an unknown code and a plan without trials are not found, a retired plan is refused; nothing is written', async () => {
+  const [plan, without, retired, ended] = [
+    await givenTrialPlan(),
+    await givenPlan(harness, { code: unique('code') }),
+    await givenTrialPlan(),
+    await givenPlan(harness, { code: unique('code') }),
+  ]
+  const elsewhere = await givenTrialPlan({ applicationId: newId('app') })
+  await archive(harness, retired)
+  await archive(harness, ended)
+  const known = unique('m')
+  await start(plan, { fingerprint: known })
+  const before = await contentsOf(harness.sql)
+  for (const [code, answer] of [
+    ['unknown', 'not_found'],
+    ['', 'not_found'],
+    ['nul\0', 'not_found'],
+    ['\ud800', 'not_found'],
+    [plan.code.toUpperCase(), 'not_found'],
+    [elsewhere.code, 'not_found'],
+    [without.code, 'not_found'],
+    [ended.code, 'not_found'],
+    [retired.code, 'plan_archived'],
+  ]) {
+    expect(await refusal(start({ code: code! }, { fingerprint: unique('m') }))).toMatchObject({
+      code: answer,
+    })
+    if (answer === 'not_found') {
+      expect(await refusal(start({ code: code! }, { fingerprint: known }))).toMatchObject({ code: answer })
+    }
+  }
+  // A running trial is not a new one.
+  expect(await start(retired, { fingerprint: known })).toMatchObject({ created: false })
+  const {
+    licence_activity: _a,
+    call_homes: _b,
+    licence_hosts: _c,
+    activations: _d,
+    ...rest
+  } = await contentsOf(harness.sql)
+  const { licence_activity: _e, call_homes: _f, licence_hosts: _g, activations: _h, ...earlier } = before
+  expect(rest).toEqual(earlier)
+})
+
+test('when the vendor ends the trials on a plan, running trials go on and no new one starts', async () => {
+  const plan = await givenTrialPlan()
+  const fingerprint = unique('m')
+  const first = await start(plan, { fingerprint })
+  const { trialDays: _trialDays, ...without } = plan
+  await harness.licensing.syncPlans({ plans: [{ ...without, version: 2n }] })
+  expect(await start(plan, { fingerprint })).toMatchObject({ created: false, licenceKey: first.licenceKey })
+  expect(await refusal(start(plan, { fingerprint: unique('m') }))).toMatchObject({ code: 'not_found' })
+})
+
+test('a renamed code is found by its new name only', async () => {
+  const plan = await givenTrialPlan()
+  const code = unique('renamed')
+  await harness.licensing.syncPlans({ plans: [{ ...plan, code, version: 2n }] })
+  expect(await refusal(start(plan, { fingerprint: unique('m') }))).toMatchObject({ code: 'not_found' })
+  expect(await start({ code }, { fingerprint: unique('m') })).toMatchObject({ created: true })
+})
+
+test('if two plans have one code for a moment, the one whose copy is up to date counts', async () => {
+  const [former, current] = [await givenTrialPlan(), await givenTrialPlan()]
+  const { accountId, applicationId, sql } = harness
+  for (const [stale, code] of [
+    [former, current.code],
+    [current, former.code],
+  ] as const) {
+    await sql`update plans set code = ${code} where id in (${former.id}, ${current.id})`
+    await sql`delete from awaited_plans`
+    await sql`
+      insert into awaited_plans (plan_id, account_id, application_id, version, since)
+      values (${stale.id}, ${accountId}, ${applicationId}, 9, now() + interval '1 hour')`
+    const { grant } = await start({ code }, { fingerprint: unique('m') })
+    const { licence } = await detailOf({ grant } as StartTrialResponse)
+    expect(licence!.planId).not.toBe(stale.id)
+  }
+  await sql`delete from awaited_plans`
+})
+
+test.each([
+  [{ fingerprint: '' }, '/fingerprint'],
+  [{ fingerprint: 'x'.repeat(129) }, '/fingerprint'],
+  [{ fingerprint: 'nul\0' }, '/fingerprint'],
+  [{ host: '' }, '/host'],
+  [{ host: 'x'.repeat(254) }, '/host'],
+  [{ productVersion: '' }, '/product_version'],
+  [{ nonce: 'x'.repeat(129) }, '/nonce'],
+])('%j is invalid at %s, also with an unknown code', async (asking, pointer) => {
+  expect(await refusal(start({ code: 'unknown' }, asking))).toMatchObject({
+    code: 'validation_failed',
+    errors: [{ pointer }],
+  })
+})
+
+test('only a hash of the fingerprint is kept, and each application has trials of its own', async () => {
+  const plan = await givenTrialPlan()
+  const other = await givenTrialPlan({ applicationId: newId('app') })
+  const fingerprint = unique('secret-machine')
+  const [here, there] = [
+    await start(plan, { fingerprint }),
+    await start(other, { fingerprint, applicationId: other.applicationId }),
+  ]
+  expect([here.created, there.created]).toEqual([true, true])
+  const rows = await harness.sql<{ application_id: string; fingerprint_hash: Buffer; licence_id: string }[]>`
+    select application_id, fingerprint_hash, licence_id from trials
+    where licence_id in (${here.grant!.licenceId}, ${there.grant!.licenceId})`
+  expect(rows).toHaveLength(2)
+  for (const { application_id, fingerprint_hash, licence_id } of rows) {
+    expect(fingerprint_hash).toEqual(createHash('sha256').update(`${application_id} ${fingerprint}`).digest())
+    expect(licence_id).toBe((application_id === harness.applicationId ? here : there).grant!.licenceId)
+  }
+})
+
+test('trials are no licences that somebody issued: by day they only count as active', async () => {
+  await using own = await startProducts()
+  const plan = await givenPlan(own, { code: 'trial', trialDays: 1 })
+  const { accountId, applicationId } = own
+  await own.products.startTrial({
+    applicationId,
+    planCode: plan.code,
+    fingerprint: 'm',
+    host: 'h',
+    productVersion: '1',
+  })
+  const day = new Date().toISOString().slice(0, 10)
+  const { days } = await own.licensing.getApplicationDays({
+    accountId,
+    applicationId,
+    from: '2026-01-01',
+    to: day,
+  })
+  expect(days.at(-1)).toMatchObject({
+    issued: 0n,
+    imported: 0n,
+    created: 0n,
+    activeChange: 1n,
+    activationsNew: 1n,
+  })
+  expect(await countedOn(own, plan)).toBe(1n)
+})
