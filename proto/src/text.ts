@@ -13,7 +13,7 @@ export const textLimits = {
   /** What a licence is searched by: anything that has the length of a reference, and enough to mean something. */
   search: { least: 2, most: 255 },
   entitlementKey: { least: 1, most: 64 },
-  /** Why a licence has an override. */
+  /** What a vendor writes beside an override, for other people. */
   note: { least: 0, most: 500 },
   /** What an installed product says of itself: fingerprint, product_version. */
   product: { least: 1, most: 128 },
