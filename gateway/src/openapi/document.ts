@@ -244,7 +244,11 @@ const problemSchema: JsonSchema = {
       items: { type: 'string' },
       description: 'For `conflict`: the verbs that are possible now.',
     },
-    reason: { type: 'string', description: 'For `licence_refused`: why.' },
+    reason: {
+      type: 'string',
+      description:
+        'For `licence_refused`: why. For `limit_reached`: the restriction that is used up, `max_activations` or `max_concurrent`.',
+    },
     errors: {
       type: 'array',
       description: 'For `validation_failed`: each invalid field.',

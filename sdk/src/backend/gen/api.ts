@@ -2743,7 +2743,7 @@ export interface components {
       current?: string
       /** @description For `conflict`: the verbs that are possible now. */
       allowed?: string[]
-      /** @description For `licence_refused`: why. */
+      /** @description For `licence_refused`: why. For `limit_reached`: the restriction that is used up, `max_activations` or `max_concurrent`. */
       reason?: string
       /** @description For `validation_failed`: each invalid field. */
       errors?: {
