@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { pathIds } from './fields/id.ts'
 import { routes } from './routes/table.ts'
-import { appId, startGateway } from './testing/gateway.ts'
+import { appId, pathOf, startGateway } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
 
 let gateway: TestGateway
@@ -22,14 +21,12 @@ beforeAll(async () => {
       answers[name] = async () => ({})
     }
   }
+  const known = { key: 'export_pdf', kind: 'feature', value: 'true' }
+  gateway.answers.licensing.getLicence = async () => ({ entitlements: [known], overrides: [known] })
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 const withBodies = routes.filter(({ method, rawBody }) => method !== 'GET' && !rawBody)
-const pathOf = (path: string) =>
-  path.replaceAll(/\{([^}]+)\}/g, (_, name: string) =>
-    name === 'app_id' ? appId : `${pathIds[name]!.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`,
-  )
 
 test.each(withBodies.map((route) => [`${route.method} ${route.path}`, route] as const))(
   '%s names every field that it does not know, and takes nothing but an object',

@@ -2,11 +2,9 @@ import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { pathIds } from './fields/id.ts'
 import { bodyHash } from './http/canonical-json.ts'
-import type { Route } from './route.ts'
 import { routes } from './routes/table.ts'
-import { accountId, appId, startGateway } from './testing/gateway.ts'
+import { accountId, appId, pathOf, startGateway } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
 
 let gateway: TestGateway
@@ -74,22 +72,18 @@ const bodies: Record<string, object> = {
 }
 
 const posts = routes.filter(({ method, audience }) => method === 'POST' && audience === 'vendor')
-const pathOf = ({ path }: Route) =>
-  path.replaceAll(/\{([^}]+)\}/g, (_, name: string) =>
-    name === 'app_id' ? appId : one(pathIds[name]!.prefix),
-  )
 
 test.each(
   posts.filter((route) => !route.needsIdempotencyKey).map((route) => [route.operationId, route] as const),
 )('%s sends its key with the one call that changes something', async (operationId, route) => {
   const body = bodies[operationId] ?? {}
   const headers = { 'idempotency-key': 'a key' }
-  const answer = await gateway.api.post(pathOf(route), { body, headers })
+  const answer = await gateway.api.post(pathOf(route.path), { body, headers })
   expect(answer.status, JSON.stringify(answer.body)).toBe(500)
-  const sent = { path: pathOf(route), key: 'a key', accountId, bodyHash: bodyHash(body) }
+  const sent = { path: pathOf(route.path), key: 'a key', accountId, bodyHash: bodyHash(body) }
   expect(keys).toEqual([[expect.not.stringMatching(reading), sent]])
 
-  await gateway.api.post(pathOf(route), { body })
+  await gateway.api.post(pathOf(route.path), { body })
   expect(keys).toHaveLength(1)
 })
 

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { gzipSync } from 'node:zlib'
 import { ServiceError } from '@licensing/grpc/errors'
-import { pathIds } from './fields/id.ts'
 import { openApiDocument } from './openapi/document.ts'
 import { routes } from './routes/table.ts'
-import { appId, startGateway } from './testing/gateway.ts'
+import { appId, pathOf, startGateway } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
 
 interface Problem {
@@ -32,9 +31,7 @@ const operations: Operation[] = Object.entries(openApiDocument(routes).paths).fl
     const { content } = (requestBody ?? {}) as { content?: Record<string, { example?: object }> }
     return {
       method: method as Operation['method'],
-      path: template.replaceAll(/\{([^}]+)\}/g, (_, name: string) =>
-        name === 'app_id' ? appId : `${pathIds[name]!.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`,
-      ),
+      path: pathOf(template),
       parameters: parameters as Operation['parameters'],
       ...(content && { body: content['application/json']?.example ?? {} }),
     }

@@ -1,14 +1,13 @@
 import type { Scope } from '@licensing/proto/closed-sets'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { pathIds } from './fields/id.ts'
 import type { Route } from './route.ts'
 import { routes } from './routes/table.ts'
-import { appId, otherAppId, startGateway, otherAccountAppId } from './testing/gateway.ts'
+import { appId, otherAppId, pathOf, startGateway, otherAccountAppId } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
 
 const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
 
-// Decisions, section 1, written down once more: the table of routes must not be its own witness.
+// Decisions, section 1, and additions, section 14, written down once more: the table of routes must not be its own witness.
 const lifecycle = ['suspend', 'reactivate', 'revoke', 'retire'].map(
   (verb) => `POST /v1/licences/{licence_id}/${verb}`,
 )
@@ -24,6 +23,11 @@ const expected: Record<string, Scope[]> = {
   [`GET ${app}/licences`]: ['read'],
   'GET /v1/licences/{licence_id}': ['read'],
   'PATCH /v1/licences/{licence_id}': ['issue'],
+  'PUT /v1/licences/{licence_id}/overrides/{key}': ['issue'],
+  'DELETE /v1/licences/{licence_id}/overrides/{key}': ['issue'],
+  'POST /v1/licences/{licence_id}/take-plan-values': ['issue'],
+  'POST /v1/licences/{licence_id}/rotate-key': ['issue'],
+  [`PATCH ${app}`]: ['admin'],
   'GET /v1/licences/{licence_id}/history': ['read'],
   'GET /v1/licences/{licence_id}/activations': ['read'],
   'DELETE /v1/licences/{licence_id}/activations/{activation_id}': ['revoke'],
@@ -52,12 +56,6 @@ const expected: Record<string, Scope[]> = {
 
 const vendorRoutes = routes.filter(({ audience }) => audience === 'vendor')
 
-function pathOf({ path }: Route, application = appId): string {
-  return path.replaceAll(/\{([^}]+)\}/g, (_, name: string) =>
-    name === 'app_id' ? application : `${pathIds[name]!.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`,
-  )
-}
-
 let gateway: TestGateway
 const keys = new Map<Scope, string>()
 
@@ -70,7 +68,7 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 function send(route: Route, key: string | null, application?: string) {
   const call = gateway.api[route.method.toLowerCase() as 'get']
   // A body that no rule accepts: nothing behind the gateway is reached.
-  return call(pathOf(route, application), { key, ...(route.method !== 'GET' && { body: '[' }) })
+  return call(pathOf(route.path, application), { key, ...(route.method !== 'GET' && { body: '[' }) })
 }
 
 test('every route named here is in the table', () => {

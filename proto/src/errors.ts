@@ -54,7 +54,8 @@ const kinds = {
     grpc: 7,
     http: 403,
     title: 'Licence refused',
-    meaning: 'The licence does not allow the product to run on this host at this time; `reason` says why.',
+    meaning:
+      'The licence does not allow the product to run on this host at this time; `reason` says why. `trial_used`: this machine has had its trial.',
     remedy: 'Show the reason to the user. The vendor can change the licence’s status or its domains.',
   },
   not_found: {
@@ -83,7 +84,8 @@ const kinds = {
     grpc: 9,
     http: 409,
     title: 'Plan archived',
-    meaning: 'The plan is retired: no licence can be issued, sold or reactivated on it.',
+    meaning:
+      'The plan is retired: no licence can be issued, sold or reactivated on it, and no trial started.',
     remedy: 'Restore the plan first, or use another plan.',
   },
   idempotency_mismatch: {
@@ -113,9 +115,9 @@ const kinds = {
     http: 409,
     title: 'Limit reached',
     meaning:
-      'The licence has reached its maximum number of activations. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.',
+      'The licence has reached its maximum number of activations, or all leases of a floating licence are held. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.',
     remedy:
-      'Deactivate another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more.',
+      'Deactivate or release another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more.',
   },
   quota_exceeded: {
     grpc: 8,

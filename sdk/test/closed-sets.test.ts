@@ -62,6 +62,9 @@ describe('the types that the package is published with', () => {
       'licence.expired': standing,
       'licence.retired': standing,
       'licence.downgraded': standing,
+      'licence.expiring': { ...standing, expires_on: 'string' },
+      'licence.entitlements_changed': standing,
+      'licence.trial_started': onPlan,
       'payment.succeeded': { licence_id: 'string', amount: 'number', currency: 'string' },
       'payment.provision_failed': {
         session_id: 'string',

@@ -31,7 +31,16 @@ export interface Step {
   readonly store?: unknown
   readonly restart?: Partial<ClientFields>
   readonly call?:
-    'ready' | 'activate' | 'activate_offline' | 'refresh' | 'check' | 'migrate' | 'deactivate' | 'call_home'
+    | 'ready'
+    | 'activate'
+    | 'activate_offline'
+    | 'start_trial'
+    | 'refresh'
+    | 'check'
+    | 'migrate'
+    | 'release'
+    | 'deactivate'
+    | 'call_home'
   readonly argument?: string
   readonly answers?: readonly ScriptedAnswer[]
   readonly state: Readonly<Record<string, unknown>>
@@ -39,6 +48,8 @@ export interface Step {
   readonly offline_request?: unknown
   readonly features?: Readonly<Record<string, boolean>>
   readonly limits?: Readonly<Record<string, number>>
+  /** Whether the licence covers a release of this time. */
+  readonly covers?: Readonly<Record<string, boolean>>
 }
 
 export interface ScriptedAnswer {

@@ -134,6 +134,8 @@ function call(client: LicenceClient, step: Step): Promise<LicenceState> | Licenc
       return client.migrateAsync(step.argument ?? '')
     case 'activate_offline':
       return client.activateOffline(step.argument ?? '')
+    case 'start_trial':
+      return client.startTrial(step.argument ?? '')
     case 'call_home':
       return client.callHome()
     default:
@@ -153,16 +155,17 @@ function observed(client: LicenceClient, step: Step, { problem, ...state }: Lice
     state: { ...Object.fromEntries(words), problem: problem?.code ?? null },
     features: ask(step.features, (key) => client.hasFeature(key)),
     limits: ask(step.limits, (key) => client.limit(key)),
+    covers: ask(step.covers, (time) => client.covers(time)),
     ...('offline_request' in step && {
       offline_request: JSON.parse(client.createOfflineRequest()) as unknown,
     }),
   }
 }
 
-function expected({ state, features = {}, limits = {}, answers = [], ...step }: Step) {
+function expected({ state, features = {}, limits = {}, covers = {}, answers = [], ...step }: Step) {
   const requests = answers.map(({ request, with_headers: headers = {}, with_json: json }) =>
     json ? { request, headers, json } : { request, headers },
   )
   const offline = 'offline_request' in step && { offline_request: step.offline_request }
-  return { state, features, limits, ...offline, requests }
+  return { state, features, limits, covers, ...offline, requests }
 }

@@ -69,11 +69,15 @@ function fileOf({ definitions, plans }: Catalogue) {
       .map(({ key, kind, display_name, default: value }) => ({ key, kind, display_name, default: value })),
     plans: [...plans.values()]
       .toSorted((a, b) => byText(a.code, b.code))
-      .map(({ code, name, status, values }) => ({
+      .map(({ code, name, status, values, trial_days: trialDays, metadata }) => ({
         code,
         name,
         status,
         values: Object.fromEntries([...values].toSorted(([a], [b]) => byText(a, b))),
+        ...(trialDays !== null && { trial_days: trialDays }),
+        ...(Object.keys(metadata).length > 0 && {
+          metadata: Object.fromEntries(Object.entries(metadata).toSorted(([a], [b]) => byText(a, b))),
+        }),
       })),
   }
 }

@@ -114,13 +114,20 @@ function deletion({ key, deleted, line }: WantedEntitlement, { definitions }: Ca
   return [{ text: `- entitlement ${key}`, line, make }]
 }
 
-function planChange({ code, name, status, values, line }: WantedPlan, { plans }: Catalogue): Change[] {
+function planChange(wanted: WantedPlan, { plans }: Catalogue): Change[] {
+  const { code, name, status, values, trialDays, metadata, line } = wanted
   const found = plans.get(code)
   const entitlements = [...values].map(([key, { value }]) => ({ key, value }))
   if (found === undefined) {
     const make: Change['make'] = async (backend, appId) => {
       const path = { app_id: appId }
-      const body = { code, name: name ?? code, entitlements }
+      const body = {
+        code,
+        name: name ?? code,
+        entitlements,
+        ...(trialDays !== undefined && { trial_days: trialDays }),
+        ...(metadata !== undefined && { metadata }),
+      }
       const { id } = await backend.post('/v1/apps/{app_id}/plans', { path, body })
       if (status === 'retired') await move(backend, appId, id, 'archive')
     }
@@ -129,16 +136,24 @@ function planChange({ code, name, status, values, line }: WantedPlan, { plans }:
   const isSame =
     found.values.size === values.size &&
     entitlements.every(({ key, value }) => found.values.get(key) === value)
+  const entries = metadata === undefined ? [] : metadataChanges(metadata, found.metadata)
   const body = {
     ...(name !== undefined && name !== found.name && { name }),
     ...(!isSame && { entitlements }),
+    ...(trialDays !== undefined && trialDays !== found.trial_days && { trial_days: trialDays }),
+    ...(entries.length > 0 && { metadata: Object.fromEntries(entries) }),
   }
   const changes: Change[] = []
   if (Object.keys(body).length > 0) {
     const make: Change['make'] = (backend, appId) =>
       backend.patch('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: found.id }, body })
     changes.push({
-      text: `~ plan ${code}: ${listed({ ...body, ...(!isSame && { entitlements: valuesText(entitlements) }) })}`,
+      text: `~ plan ${code}: ${listed({
+        ...body,
+        ...(!isSame && { entitlements: valuesText(entitlements) }),
+        ...('trial_days' in body && { trial_days: body.trial_days ?? 'none' }),
+        ...(entries.length > 0 && { metadata: valuesText(entries.map(([key, value]) => ({ key, value }))) }),
+      })}`,
       line,
       make,
     })
@@ -154,6 +169,16 @@ function planChange({ code, name, status, values, line }: WantedPlan, { plans }:
   return changes
 }
 
+/** The entries that are to be set, and null for those that are to be removed. */
+function metadataChanges(
+  wanted: Readonly<Record<string, string>>,
+  found: Readonly<Record<string, string>>,
+): [string, string | null][] {
+  const set = Object.entries(wanted).filter(([name, value]) => found[name] !== value)
+  const removed = Object.keys(found).filter((name) => !Object.hasOwn(wanted, name))
+  return [...set, ...removed.map((name): [string, null] => [name, null])]
+}
+
 const move = (backend: LicensingBackend, appId: string, planId: string, verb: 'archive' | 'restore') =>
   backend.post(`/v1/apps/{app_id}/plans/{plan_id}/${verb}`, { path: { app_id: appId, plan_id: planId } })
 
@@ -162,5 +187,5 @@ const listed = (fields: Readonly<Record<string, unknown>>) =>
     .map(([name, value]) => `${name} → ${String(value)}`)
     .join(', ')
 
-const valuesText = (values: readonly { key: string; value: string }[]) =>
-  `{${values.map(({ key, value }) => `${key}: ${value}`).join(', ')}}`
+const valuesText = (values: readonly { key: string; value: string | null }[]) =>
+  `{${values.map(({ key, value }) => `${key}: ${value ?? 'none'}`).join(', ')}}`

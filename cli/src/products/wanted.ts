@@ -16,6 +16,10 @@ export interface WantedPlan {
   readonly name: string | undefined
   readonly status: Plan['status'] | undefined
   readonly values: ReadonlyMap<string, { readonly value: string; readonly line: number }>
+  /** Null: no trials. Undefined: they stay as they are. */
+  readonly trialDays: number | null | undefined
+  /** All entries of the plan. Undefined: they stay as they are. */
+  readonly metadata: Readonly<Record<string, string>> | undefined
   readonly line: number
 }
 
@@ -43,6 +47,12 @@ const value = {
   pattern: /^(?:true|false|0|-?[1-9][0-9]{0,14})$/,
   message: 'must be true or false, or a whole number',
 }
+const trialDays = {
+  pattern: /^(?:[0-9]|[1-9][0-9]|[12][0-9]{2}|3[0-5][0-9]|36[0-6])$/,
+  message: 'must be a whole number from 1 to 366, or 0 for no trials',
+}
+const metadataName = /^[A-Za-z0-9_.-]{1,40}$/
+const metadataValue = { pattern: /^[^\0\p{Cs}]{0,500}$/u, message: 'must be at most 500 characters' }
 const kind = oneOf<Definition['kind']>({ feature: true, limit: true })
 const status = oneOf<Plan['status']>({ active: true, retired: true })
 
@@ -83,17 +93,27 @@ export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
     if (found !== undefined) wanted.entitlements.push({ key: found, ...rest })
   }
   for (const item of reader.items(root.get('plans'))) {
-    const fields = reader.fields(item, ['code', 'name', 'status', 'values'])
+    const fields = reader.fields(item, ['code', 'name', 'status', 'values', 'trial_days', 'metadata'])
     const found = reader.text(fields.get('code'), code, { required: item, name: 'code' })
     const values = new Map<string, { value: string; line: number }>()
     for (const [of, node] of fields.has('values') ? reader.fields(fields.get('values')) : []) {
       const text = reader.text(node, value, { required: node, name: of })
       if (text !== undefined) values.set(of, { value: text, line: reader.line(node) })
     }
+    const metadata: [string, string][] = []
+    for (const [of, node] of fields.has('metadata') ? reader.fields(fields.get('metadata')) : []) {
+      const entry = reader.text(node, metadataValue, { required: node, name: of })
+      if (entry !== undefined) metadata.push([of, entry])
+      if (metadataName.test(of)) continue
+      flaws.push({ line: reader.line(node), message: `the name ${of} must match ${metadataName.source}` })
+    }
+    const days = reader.text(fields.get('trial_days'), trialDays)
     const rest = {
       name: reader.text(fields.get('name'), name),
       status: reader.text(fields.get('status'), status) as WantedPlan['status'],
       values,
+      trialDays: days === undefined ? undefined : Number(days) || null,
+      metadata: fields.has('metadata') ? Object.fromEntries(metadata) : undefined,
       line: reader.line(item),
     }
     if (found !== undefined) wanted.plans.push({ code: found, ...rest })

@@ -9,6 +9,7 @@ import type { Workbench } from './workbench.ts'
 
 /** Longer than the sweep takes that notices an end. */
 const ARRIVAL_MS = 90_000
+const DAY_MS = 86_400_000
 
 export const trigger: Command = {
   name: 'trigger',
@@ -25,7 +26,9 @@ export const trigger: Command = {
       simulator === undefined ? undefined : webAddress(simulator, 'LICENSING_SIMULATOR_URL')
     const appId = await call.appId()
     const { next_after: before } = await backend.get('/v1/events', { query: { after: 'latest' } })
-    const subject = await recipes[type](createWorkbench({ backend, appId, simulatorUrl, signal }))
+    const { baseUrl } = call.connection
+    const bench = createWorkbench({ backend, baseUrl, appId, simulatorUrl, signal })
+    const subject = await recipes[type](bench)
     const { id, sequence } = await findEvent(call, type, subject, before)
     out.message(Object.values(subject).join())
     out.result({ id, type, sequence, ...subject }, [id])
@@ -93,6 +96,17 @@ const recipes: Readonly<Record<WebhookEventType, Recipe>> = {
   'licence.retired': moved('retire'),
   'licence.expired': async ({ issue }) => ({ licence_id: await issue(new Date(Date.now() + 3_000)) }),
   'licence.downgraded': bought('in part'),
+  'licence.expiring': async ({ issue, noticeDays }) => {
+    const days = await noticeDays()
+    if (days > 0) return { licence_id: await issue(new Date(Date.now() + days * DAY_MS + 3_000)) }
+    throw new Refusal('cannot_trigger', 'the application sends no notice: expiring_notice_days is 0')
+  },
+  'licence.entitlements_changed': async ({ issue, override }) => {
+    const id = await issue()
+    await override(id)
+    return { licence_id: id }
+  },
+  'licence.trial_started': async ({ startTrial }) => ({ licence_id: await startTrial() }),
   'payment.succeeded': bought(),
   'payment.provision_failed': async ({ openCheckout, archive }) => {
     const { id, planId, pay } = await openCheckout('licensing-trigger-retired')

@@ -1,14 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import { LicenceClient } from '@licensing/sdk'
 import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
 import type { LicensingBackend } from '@licensing/sdk/backend'
 import { Refusal } from '../command/failures.ts'
 
 /** Plans of the application that belong to this command: made when first needed, and kept, since none is ever deleted. */
-type TriggerPlan = 'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired'
+type TriggerPlan =
+  'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired' | 'licensing-trigger-trial'
 
 interface BenchOptions {
   readonly backend: LicensingBackend
+  readonly baseUrl: string
   readonly appId: string
   readonly simulatorUrl: URL | undefined
   readonly signal: AbortSignal
@@ -20,7 +23,7 @@ export type Workbench = ReturnType<typeof createWorkbench>
 const price = { amount: 4900, currency: 'usd' } as const
 const SETTLE_MS = 30_000
 
-export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchOptions) {
+export function createWorkbench({ backend, baseUrl, appId, simulatorUrl, signal }: BenchOptions) {
   const path = { app_id: appId }
   const reference = () => `trigger-${randomBytes(6).toString('hex')}`
 
@@ -35,7 +38,8 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
   async function plan(code: TriggerPlan): Promise<string> {
     const found = await findPlan(code)
     if (found === undefined) {
-      const body = { code, name: 'Of licensing trigger' }
+      const trial = code === 'licensing-trigger-trial' && { trial_days: 1 }
+      const body = { code, name: 'Of licensing trigger', ...trial }
       const made = await backend
         .post('/v1/apps/{app_id}/plans', { path, body })
         .catch(async (error: unknown) => {
@@ -65,6 +69,45 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
 
   const move = (verb: 'suspend' | 'reactivate' | 'revoke' | 'retire', licenceId: string) =>
     backend.post(`/v1/licences/{licence_id}/${verb}`, { path: { licence_id: licenceId } })
+
+  const noticeDays = async () => (await backend.get('/v1/apps/{app_id}', { path })).expiring_notice_days
+
+  /** Gives a licence another value of an entitlement. */
+  async function override(licenceId: string): Promise<void> {
+    const at = { licence_id: licenceId }
+    const { entitlements } = await backend.get('/v1/licences/{licence_id}', { path: at })
+    const [first] = entitlements
+    if (first === undefined) {
+      throw new Refusal('cannot_trigger', 'the application has no entitlement that could be changed')
+    }
+    const { key, kind, value } = first
+    const other = kind === 'feature' ? String(value !== 'true') : value === '1' ? '2' : '1'
+    await backend.put('/v1/licences/{licence_id}/overrides/{key}', {
+      path: { ...at, key },
+      body: { value: other },
+    })
+  }
+
+  /** As a product does, on a machine that does not exist. */
+  async function startTrial(): Promise<string> {
+    await plan('licensing-trigger-trial')
+    const product = new LicenceClient({
+      baseUrl,
+      appId,
+      rootKey: 'unpinned',
+      fingerprint: reference(),
+      host: 'licensing-trigger',
+      productVersion: '1',
+      background: false,
+    })
+    for (const end = Date.now() + SETTLE_MS; ; await pause(200, undefined, { signal })) {
+      const { licenceId, reason, problem } = await product.startTrial('licensing-trigger-trial')
+      if (licenceId !== null) return licenceId
+      // A plan that was just made may not be known yet.
+      if (reason === 'unknown_plan' && Date.now() < end) continue
+      throw new Refusal('not_provisioned', `no trial was started: ${problem?.detail ?? reason}`)
+    }
+  }
 
   /** A sale of another shop: no processor takes part. */
   async function sell(code: TriggerPlan, customer = reference()) {
@@ -175,7 +218,7 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
     )
   }
 
-  return { issue, move, sell, buy, openCheckout, archive, testEndpoint }
+  return { issue, move, noticeDays, override, startTrial, sell, buy, openCheckout, archive, testEndpoint }
 }
 
 const isCode = (error: unknown, code: string) => error instanceof LicensingApiError && error.code === code

@@ -120,7 +120,7 @@ function pathParameters(route: Route): object[] {
     const known = pathIds[name]
     const schema = known
       ? { type: 'string', examples: [`${known.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] }
-      : { type: 'string' }
+      : { type: 'string', examples: ['export_pdf'] }
     return { name, in: 'path', required: true, description: meaningOf(route.operationId, name), schema }
   })
 }
@@ -142,6 +142,8 @@ function queryParameters(route: Route, book: SchemaBook): object[] {
     in: 'query',
     required: required.includes(name),
     description: meaning ?? meaningOf(route.operationId, name),
+    // `name[member]=value` for each member.
+    ...(schema['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema,
   }))
 }
@@ -242,7 +244,11 @@ const problemSchema: JsonSchema = {
       items: { type: 'string' },
       description: 'For `conflict`: the verbs that are possible now.',
     },
-    reason: { type: 'string', description: 'For `licence_refused`: why.' },
+    reason: {
+      type: 'string',
+      description:
+        'For `licence_refused`: why. For `limit_reached`: the restriction that is used up, `max_activations` or `max_concurrent`.',
+    },
     errors: {
       type: 'array',
       description: 'For `validation_failed`: each invalid field.',

@@ -12,6 +12,7 @@ const installation = {
 /** A body for each operation that takes one, by its id. An acceptance test sends each. */
 export const requestExamples: Readonly<Record<string, object>> = {
   createApplication: { name: 'Photo Editor' },
+  updateApplication: { expiring_notice_days: 30 },
   createApiKey: { name: 'shop backend', scopes: ['issue', 'read'], app_id: appId },
   updateAccount: { alert_email: 'alerts@example.com' },
   createEntitlementDefinition: {
@@ -21,19 +22,38 @@ export const requestExamples: Readonly<Record<string, object>> = {
     default: 'false',
   },
   updateEntitlementDefinition: { display_name: 'Export as PDF' },
-  createPlan: { name: 'Pro', code: 'pro', entitlements: [{ key: 'export_pdf', value: 'true' }] },
-  updatePlan: { name: 'Professional' },
+  createPlan: {
+    name: 'Pro',
+    code: 'pro',
+    entitlements: [{ key: 'export_pdf', value: 'true' }],
+    metadata: { tier: '2' },
+    trial_days: 14,
+  },
+  updatePlan: { name: 'Professional', metadata: { tier: null } },
   issueLicence: {
     external_ref: 'customer-4711',
     plan_id: planId,
     restrictions: { max_activations: 3 },
     expires_on: '2099-01-31T00:00:00.000Z',
+    metadata: { crm_id: 'A-1044' },
+    updates_until: '2028-01-31T00:00:00.000Z',
   },
   importLicences: {
     items: [{ legacy_key: 'OLD-0001', external_ref: 'customer-0001', plan_id: planId }],
   },
-  updateLicence: { restrictions: { domains: ['*.example.com'], max_activations: 5 } },
-  setPrice: { price_id: 'price_pro', amount: 4900, currency: 'eur', mode: 'payment', period_months: 12 },
+  updateLicence: {
+    restrictions: { domains: ['*.example.com'], max_concurrent: 5, lease_minutes: 30 },
+    metadata: { crm_id: 'A-1045', region: null },
+  },
+  setOverride: { value: 'true', ends_on: '2099-01-31T00:00:00.000Z', note: 'promised in ticket 812' },
+  setPrice: {
+    price_id: 'price_pro',
+    amount: 4900,
+    currency: 'eur',
+    mode: 'payment',
+    period_months: 12,
+    updates_months: 12,
+  },
   connectProcessor: { processor: 'stripe', connected_account: 'acct_1SExample' },
   setSpendCap: { cap_minor: 50_000, currency: 'eur' },
   createCheckoutSession: {
@@ -61,4 +81,5 @@ export const requestExamples: Readonly<Record<string, object>> = {
   recordCallHome: { product_version: '4.2.1', host: 'workstation-7.example.com' },
   activateOffline: { licence_key: licenceKey, ...installation, days: 90 },
   migrateLegacyKey: { legacy_key: 'OLD-0001' },
+  startTrial: { plan_code: 'pro', ...installation },
 }

@@ -86,6 +86,7 @@ const eventFields: Readonly<Record<string, { values?: readonly string[]; descrip
   session_id: { description: 'The checkout session, or the sale of another shop.' },
   cap_minor: { description: 'The cap, in minor units.' },
   ping: { description: 'Always true.' },
+  expires_on: { description: 'When the licence expires.' },
 }
 
 const exampleFields: Readonly<Record<string, unknown>> = {
@@ -102,6 +103,7 @@ const exampleFields: Readonly<Record<string, unknown>> = {
   cap_minor: 50_000,
   spent_minor: 50_049,
   ping: true,
+  expires_on: '2026-12-06T12:00:00.000Z',
 }
 
 /** An event of a type as it could be sent. */

@@ -13,6 +13,7 @@ export const guideNames = [
   'webhooks',
   'lifecycle',
   'entitlements',
+  'licences',
   'payments',
   'products',
   'offline',

@@ -5,16 +5,34 @@ import {
   EntitlementDefinitionSchema,
   PlanSchema,
 } from '@licensing/proto/catalog'
-import { LicenceSchema } from '@licensing/proto/licensing'
+import { PriceSchema } from '@licensing/proto/billing'
+import {
+  ActivationSchema,
+  LicenceDetailSchema,
+  LicenceSchema,
+  OverrideSchema,
+  RestrictionsSchema,
+} from '@licensing/proto/licensing'
 import { DeliverySchema, EndpointSchema } from '@licensing/proto/notifier'
+import { ActivateOfflineResponseSchema, TokenGrantSchema } from '@licensing/proto/products'
 import { expect, test } from 'vitest'
+import { grantSchema, offlineActivationSchema } from './activations/activation-routes.ts'
 import { apiKeySchema } from './api-keys/api-key-routes.ts'
 import { appSchema } from './apps/app-routes.ts'
 import { entitlementDefSchema } from './entitlement-defs/entitlement-def-routes.ts'
-import { licenceSchema } from './licences/licence-json.ts'
+import {
+  licenceDetailSchema,
+  overrideSchema,
+  vendorActivationSchema,
+} from './licences/licence-detail-json.ts'
+import { licenceFields, licenceSchema, restrictionsSchema } from './licences/licence-json.ts'
 import { planSchema } from './plans/plan-json.ts'
+import { priceSchema } from './prices/price-routes.ts'
 import { deliverySchema } from './webhook-deliveries/webhook-delivery-routes.ts'
 import { webhookEndpointSchema } from './webhook-endpoints/webhook-endpoint-json.ts'
+
+const shown = <Fields extends object>(fields: Fields) =>
+  Object.fromEntries(Object.keys(fields).map((name) => [name, true])) as Record<keyof Fields, true>
 
 /** Messages, what REST shows of them, fields with another name there, and those that it does not show, with the reason. */
 const resources: [
@@ -30,7 +48,18 @@ const resources: [
     { hidden: { application_id: 'it is in the path', created_at: 'the interface names none' } },
   ],
   [PlanSchema, planSchema, { hidden: { application_id: 'it is in the path' } }],
+  [PriceSchema, priceSchema, {}],
   [LicenceSchema, licenceSchema, {}],
+  [RestrictionsSchema, restrictionsSchema, {}],
+  [
+    LicenceDetailSchema,
+    licenceDetailSchema.omit(shown(licenceFields)),
+    { hidden: { licence: 'its fields are shown' } },
+  ],
+  [OverrideSchema, overrideSchema, {}],
+  [ActivationSchema, vendorActivationSchema, {}],
+  [TokenGrantSchema, grantSchema, {}],
+  [ActivateOfflineResponseSchema, offlineActivationSchema, { hidden: { created: 'the status shows it' } }],
   [EndpointSchema, webhookEndpointSchema, {}],
   [DeliverySchema, deliverySchema, {}],
 ]

@@ -10,6 +10,7 @@ import { eventRoutes } from './events/event-routes.ts'
 import { feeRoutes } from './fees/fee-routes.ts'
 import { licenceRoutes } from './licences/licence-routes.ts'
 import { oneLicenceRoutes } from './licences/one-licence-routes.ts'
+import { overrideRoutes } from './licences/override-routes.ts'
 import { migrateRoutes } from './migrate/migrate-routes.ts'
 import { paymentRoutes } from './payments/payment-routes.ts'
 import { planRoutes } from './plans/plan-routes.ts'
@@ -21,6 +22,7 @@ import { metricRoutes } from './metrics/metric-routes.ts'
 import { searchRoutes } from './search/search-routes.ts'
 import { saleEventRoutes } from './sale-events/sale-event-routes.ts'
 import { spendCapRoutes } from './spend-cap/spend-cap-routes.ts'
+import { trialRoutes } from './trials/trial-routes.ts'
 import { webhookDeliveryRoutes } from './webhook-deliveries/webhook-delivery-routes.ts'
 import { webhookEndpointRoutes } from './webhook-endpoints/webhook-endpoint-routes.ts'
 
@@ -31,6 +33,7 @@ export const routes: readonly Route[] = [
   ...priceRoutes,
   ...licenceRoutes,
   ...oneLicenceRoutes,
+  ...overrideRoutes,
   ...searchRoutes,
   ...checkoutSessionRoutes,
   ...saleEventRoutes,
@@ -51,4 +54,5 @@ export const routes: readonly Route[] = [
   ...offlineActivationRoutes,
   ...revocationRoutes,
   ...migrateRoutes,
+  ...trialRoutes,
 ]

@@ -23,6 +23,7 @@ import type { FastifyInstance } from 'fastify'
 import { expect } from 'vitest'
 import type { RateLimits } from '../admission/throttle.ts'
 import { buildApp } from '../app.ts'
+import { pathIds } from '../fields/id.ts'
 import { parseSessionKeys } from '../portal/session-seal.ts'
 import { connectServices } from '../services.ts'
 
@@ -73,6 +74,15 @@ export const appId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ab'
 export const otherAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ac'
 /** Of another account. */
 export const otherAccountAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
+
+/** A path of the route table with an id or key in place of each parameter. */
+export function pathOf(template: string, application = appId): string {
+  return template.replaceAll(/\{([^}]+)\}/g, (_, name: string) => {
+    if (name === 'app_id') return application
+    return name === 'key' ? 'export_pdf' : `${pathIds[name]!.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`
+  })
+}
+
 export const rootKey = `lrk_${'A'.repeat(43)}`
 const testSessionKey = randomBytes(32).toString('base64url')
 const otherAccountId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'

@@ -107,7 +107,9 @@ function fill(template: string, { path = {}, query = {} }: PlainRequest): string
   )
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== null) search.set(name, String(value))
+    if (typeof value === 'object' && value !== null) {
+      for (const [member, entry] of Object.entries(value)) search.set(`${name}[${member}]`, String(entry))
+    } else if (value !== undefined && value !== null) search.set(name, String(value))
   }
   return search.size === 0 ? filled : `${filled}?${search.toString()}`
 }

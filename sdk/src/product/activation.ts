@@ -13,7 +13,7 @@ export async function activate(contact: Contact, signal: AbortSignal): Promise<v
   const nonce = contact.installation.newNonce()
   let answer = await requestToken(contact, nonce, signal)
   const refusal = refusalIn('activate', answer)
-  const isFull = refusal === 'limit_reached' || refusal === 'quota_exceeded'
+  const isFull = refusal === 'limit_reached' || refusal === 'no_place' || refusal === 'quota_exceeded'
   if (isFull && (await freeFormerPlace(contact, signal))) {
     answer = await requestToken(contact, nonce, signal)
   }
@@ -67,6 +67,21 @@ export async function callHome(contact: Contact, signal: AbortSignal): Promise<v
   )
 }
 
+/**
+ * Ends the lease of a floating licence at the service, and then the use of the token. The activation stays. Nothing changes on
+ * another licence, or if the token came in a file.
+ */
+export async function release(contact: Contact, signal: AbortSignal): Promise<void> {
+  const { installation } = contact
+  const { token } = installation
+  if (!token || installation.isOfflineNow || contact.isClosed('token')) return
+  const path = `/v1/activations/${encodeURIComponent(token.claims.activationId)}/release`
+  const answer = await contact.ask({ method: 'POST', path, token: token.jws }, signal)
+  const isReleased = answer.kind === 'good' || (answer.kind === 'no' && answer.status === 404)
+  if (isReleased && token.floating) installation.released()
+  contact.settle('release', 'token', isReleased ? null : troubleOf(answer))
+}
+
 /** Frees the place at the service, then deletes the token. */
 export async function deactivate(contact: Contact, signal: AbortSignal): Promise<void> {
   const { installation } = contact
@@ -77,6 +92,23 @@ export async function deactivate(contact: Contact, signal: AbortSignal): Promise
   const isFree = answer.kind === 'good' || (answer.kind === 'no' && answer.status === 404)
   if (isFree) installation.deactivated()
   contact.settle('deactivate', 'token', isFree ? null : troubleOf(answer))
+}
+
+/** Starts a trial, or continues with the licence key of the trial that was started before. */
+export async function startTrial(contact: Contact, planCode: string, signal: AbortSignal): Promise<void> {
+  const { installation } = contact
+  if (installation.licenceKey !== null) return activate(contact, signal)
+  if (contact.isClosed('token')) return
+  const { appId, fingerprint, host, productVersion } = contact.product
+  const nonce = installation.newNonce()
+  const path = `/v1/apps/${encodeURIComponent(appId)}/trials`
+  const body = { plan_code: planCode, fingerprint, host, product_version: productVersion, nonce }
+  const answer = await contact.ask({ method: 'POST', path, body }, signal)
+  const trouble = await contact.receiveToken(answer, nonce, signal)
+  if (!trouble && answer.kind === 'good' && isObject(answer.body) && isString(answer.body['licence_key'])) {
+    installation.startedTrial(answer.body['licence_key'])
+  }
+  contact.conclude('start_trial', trouble)
 }
 
 /** Exchanges a legacy key for a licence key, once, and activates with that. */

@@ -1,5 +1,14 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { activateOffline, activate, callHome, deactivate, migrate, refresh } from './activation.ts'
+import {
+  activateOffline,
+  activate,
+  callHome,
+  deactivate,
+  migrate,
+  refresh,
+  release,
+  startTrial,
+} from './activation.ts'
 import { checkRevocations } from './check-revocations.ts'
 import { Contact } from './contact.ts'
 import { Installation } from './installation.ts'
@@ -68,6 +77,8 @@ export class LicenceClient {
   readonly #installation: Installation
   readonly #contact: Contact
   readonly #session: Session
+  /** How the product asked to be licensed last: the background tries it again. */
+  #start = () => this.activate()
 
   /** @throws TypeError if `rootKey` is missing or malformed */
   constructor(options: LicenceClientOptions) {
@@ -79,7 +90,7 @@ export class LicenceClient {
     this.#installation = new Installation(identity, soundClock(options.clock ?? Date.now), newNonce)
     const product = { appId, fingerprint, host, productVersion }
     this.#contact = new Contact(this.#installation, product, connect(options.baseUrl, send), Math.random)
-    const renew = () => (this.#installation.token ? this.refresh() : this.activate())
+    const renew = () => (this.#installation.token ? this.refresh() : this.#start())
     this.#session = new Session({
       contact: this.#contact,
       store: options.store ?? memoryStore(),
@@ -122,11 +133,32 @@ export class LicenceClient {
    * if (!usable) showLicencePage(reason)
    */
   activate(): Promise<LicenceState> {
+    this.#start = () => this.activate()
     return this.#session.run('activate', async (signal) => {
       this.#session.wanted = true
       if (this.#usable() || this.#installation.revoked) return
       const renewable = this.#installation.token && this.#installation.licenceKey === null
       await (renewable ? refresh : activate)(this.#contact, signal)
+    })
+  }
+
+  /**
+   * Makes the product licensed by a trial: instead of `activate`, at each start of a product that has no licence key. Each
+   * machine has one trial of a product, permanently. The trial has a licence key, which the store keeps: if the client has a
+   * licence key, that is activated.
+   *
+   * @param planCode the code of a plan with `trial_days`
+   * @returns the state; after the trial `refused` with the reason `expired` or `trial_used`
+   * @example
+   * const { usable, reason } = await licence.startTrial('pro')
+   * if (reason === 'trial_used') showOrderPage()
+   */
+  startTrial(planCode: string): Promise<LicenceState> {
+    this.#start = () => this.startTrial(planCode)
+    return this.#session.run(`startTrial ${planCode}`, async (signal) => {
+      this.#session.wanted = true
+      if (this.#usable() || this.#installation.revoked) return
+      await startTrial(this.#contact, planCode, signal)
     })
   }
 
@@ -209,6 +241,19 @@ export class LicenceClient {
   }
 
   /**
+   * Whether the licence includes updates to a release: false if its updates ended before, else true. It says nothing about
+   * whether the product is licensed at all: see `state`.
+   *
+   * @param releasedAt when the release was published; text that is no time is covered
+   * @example if (!licence.covers('2026-11-01T00:00:00Z')) offerRenewal()
+   */
+  covers(releasedAt: Date | string): boolean {
+    if (!this.#session.started) void this.ready()
+    const until = this.#installation.token?.claims.updatesUntil ?? null
+    return until === null || !(until < new Date(releasedAt).getTime())
+  }
+
+  /**
    * Exchanges a key of the vendor's former licensing for a licence key, remembers that, and activates with it. May be
    * called at every start: what has been exchanged is not asked for again.
    *
@@ -216,6 +261,7 @@ export class LicenceClient {
    * @example const { usable } = await licence.migrateAsync('OLD-1234')
    */
   migrateAsync(legacyKey: string): Promise<LicenceState> {
+    this.#start = () => this.migrateAsync(legacyKey)
     return this.#session.run(`migrate ${legacyKey}`, async (signal) => {
       this.#session.wanted = true
       await migrate(this.#contact, legacyKey, signal)
@@ -231,6 +277,20 @@ export class LicenceClient {
   deactivate(): Promise<LicenceState> {
     return this.#session.run('deactivate', async (signal) => {
       await deactivate(this.#contact, signal)
+      if (!this.#installation.token) this.#session.wanted = false
+    })
+  }
+
+  /**
+   * Ends the lease of a floating licence, so that another installation can use it at once: call it when the product ends. The
+   * activation stays, and `activate` takes a lease again. Without it the lease ends by itself. If several processes share
+   * the store, they share the lease: call it when the last one ends. On any other licence it changes nothing.
+   *
+   * @example await licence.release()
+   */
+  release(): Promise<LicenceState> {
+    return this.#session.run('release', async (signal) => {
+      await release(this.#contact, signal)
       if (!this.#installation.token) this.#session.wanted = false
     })
   }

@@ -14,7 +14,7 @@ export interface Product {
 
 type Kind = 'token' | 'list'
 type Operation = Problem['operation']
-type AskingForToken = 'activate' | 'refresh' | 'migrate'
+type AskingForToken = 'activate' | 'refresh' | 'migrate' | 'start_trial'
 
 /** What a conversation with the service needs, and what every one of them does in the same way. */
 export class Contact {
@@ -61,12 +61,18 @@ export class Contact {
       else this.#paces.token = RESTED
     } else if (refusal !== null) {
       this.installation.refuse(refusal)
-      this.settle(operation, 'token', { code: refusal, detail: detailOf(trouble) })
+      this.settle(operation, 'token', { code: refusal, detail: detailOf(trouble) }, this.#longestWaitMs())
     } else {
       const failed = unexpected(trouble)
       this.installation.fail(failed.reason)
-      this.settle(operation, 'token', troubleOf(failed))
+      this.settle(operation, 'token', troubleOf(failed), this.#longestWaitMs())
     }
+  }
+
+  /** A token of a short lease needs several tries between half of its life and its end. */
+  #longestWaitMs(): number | undefined {
+    const claims = this.installation.token?.claims
+    return claims && (claims.expiresAt - claims.issuedAt) / 8
   }
 
   #slowDown(kind: Kind, retryAfterMs: number | null, longestMs?: number): void {
@@ -122,7 +128,8 @@ export class Contact {
     if (activationId !== body['activation_id'] || licenceId !== body['licence_id']) {
       return failure('untrusted_signature', 'the token belongs to another activation')
     }
-    this.installation.accept(read.value, nonce)
+    const floating = isString(body['lease_ends_at'])
+    this.installation.accept({ ...read.value, floating }, nonce)
     // In time, so that a start without the network never finds a good token and no keys. Whether it goes well or not
     // the token counts.
     if (this.installation.keys.isDue(this.installation.time())) await this.fetchKeys(signal, time)
@@ -155,6 +162,8 @@ const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> 
     '422 validation_failed': 'invalid_request',
   },
   refresh: {
+    // The activation is known, so that only a lease can be missing.
+    '409 limit_reached': 'no_place',
     '401 unauthenticated': 'token_rejected',
     '404 not_found': 'activation_freed',
     '422 validation_failed': 'invalid_request',
@@ -163,11 +172,19 @@ const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> 
     '404 not_found': 'unknown_legacy_key',
     '422 validation_failed': 'invalid_request',
   },
+  start_trial: {
+    '404 not_found': 'unknown_plan',
+    '409 plan_archived': 'plan_archived',
+    '409 limit_reached': 'limit_reached',
+    '409 quota_exceeded': 'quota_exceeded',
+    '422 validation_failed': 'invalid_request',
+  },
 }
 
 /** The refusal in an answer; null if there is none. */
 export function refusalIn(operation: AskingForToken, answer: Answer): RefusalReason | null {
   if (answer.kind !== 'no') return null
   if (answer.code === 'licence_refused') return answer.reason ?? answer.code
+  if (answer.code === 'limit_reached' && answer.reason === 'max_concurrent') return 'no_place'
   return REFUSALS[operation][`${answer.status} ${answer.code}`] ?? null
 }

@@ -223,6 +223,7 @@ export class Installation {
       legacyKey: this.#legacyKey,
       fingerprint: this.former?.fingerprint ?? this.#identity.fingerprint,
       token: this.#stored?.jws ?? null,
+      floating: this.#stored?.floating ?? false,
       refusal: this.#token && this.#refusal,
       ...this.keys.save(),
       fileKeys: this.#stored?.fileKeys?.jws ?? null,
@@ -345,12 +346,21 @@ export class Installation {
     this.#absence = 'no_licence_key'
   }
 
-  /** The place was freed at the service's. */
+  /** The service freed the activation. */
   deactivated(): void {
+    this.#drop('deactivated')
+  }
+
+  /** The service ended the lease: the product may not run until it has another. */
+  released(): void {
+    this.#drop('released')
+  }
+
+  #drop(absence: AbsenceReason): void {
     this.#token = null
     this.#refusal = null
     this.#failure = null
-    this.#absence = 'deactivated'
+    this.#absence = absence
     this.#revision++
     this.#revocations = new HeldRevocations()
     this.#problem.forgetThoseAboutTokens()
@@ -362,6 +372,11 @@ export class Installation {
     this.#licenceKey = licenceKey
     this.#refusal = null
     this.#revision++
+  }
+
+  /** A trial has a licence key, as any licence. */
+  startedTrial(licenceKey: string): void {
+    this.#licenceKey = licenceKey
   }
 
   /** An authentic revocation list came, in answer to a request with `since`. */

@@ -5,6 +5,8 @@ const ABOUT_TOKENS: ReadonlySet<Problem['operation']> = new Set([
   'activate_offline',
   'refresh',
   'migrate',
+  'start_trial',
+  'release',
   'deactivate',
 ])
 

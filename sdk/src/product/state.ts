@@ -33,7 +33,11 @@ export type RefusalReason =
   | Exclude<components['schemas']['Licence']['status'], 'active' | 'downgraded'>
   | 'domain_not_allowed'
   | 'limit_reached'
+  | 'no_place'
   | 'quota_exceeded'
+  | 'trial_used'
+  | 'unknown_plan'
+  | 'plan_archived'
   | 'unknown_licence_key'
   | 'unknown_legacy_key'
   | 'activation_freed'
@@ -60,6 +64,7 @@ export type AbsenceReason =
   | 'not_activated'
   | 'no_licence_key'
   | 'deactivated'
+  | 'released'
   | 'fingerprint_changed'
   | 'licence_key_changed'
   | 'store_corrupt'
@@ -75,6 +80,8 @@ export interface Problem {
     | 'refresh'
     | 'check'
     | 'migrate'
+    | 'start_trial'
+    | 'release'
     | 'deactivate'
     | 'call_home'
     | 'store'
@@ -99,6 +106,8 @@ export interface LicenceState {
   readonly licenceStatus: string | null
   /** The number of seats the product should enforce; null for no such limit. */
   readonly seats: number | null
+  /** The product may be updated to releases until this time, ISO 8601 UTC; null: to all. See `covers`. */
+  readonly updatesUntil: string | null
   /** The token's end, ISO 8601 UTC; null without a token. */
   readonly expiresAt: string | null
   /** Half of the token's life: from then on it is renewed. An offline token's end. ISO 8601 UTC. */
@@ -168,11 +177,16 @@ export function describe(
     planId: claims?.planId ?? null,
     licenceStatus: claims?.licenceStatus ?? null,
     seats: claims?.seats ?? null,
-    expiresAt: claims ? new Date(claims.expiresAt).toISOString() : null,
-    refreshAfter: claims ? new Date(claims.refreshAfter).toISOString() : null,
+    updatesUntil: textOf(claims?.updatesUntil),
+    expiresAt: textOf(claims?.expiresAt),
+    refreshAfter: textOf(claims?.refreshAfter),
     offline: claims?.offline ?? false,
     revocations,
     clockTurnedBack: seen.turnedBack,
     problem,
   }
+}
+
+function textOf(time: number | null | undefined): string | null {
+  return time === null || time === undefined ? null : new Date(time).toISOString()
 }

@@ -12,6 +12,8 @@ export interface StoredRecord {
   readonly legacyKey: string | null
   readonly fingerprint: string
   readonly token: string | null
+  /** The activation of the token held a lease of a floating licence. */
+  readonly floating: boolean
   readonly refusal: string | null
   /** The signed key set last believed. */
   readonly signedKeys: string | null
@@ -48,6 +50,7 @@ export function serialise(record: StoredRecord): string {
     legacy_key: record.legacyKey,
     fingerprint: record.fingerprint,
     token: record.token,
+    floating: record.floating,
     refusal: record.refusal,
     signed_keys: record.signedKeys,
     jwks: record.keySet,
@@ -93,7 +96,8 @@ function readRecord(value: unknown): StoredRecord | null {
   if (jwks !== null && !isKeySet(jwks)) return null
   if (!isCount(revision) || !isNullOrString(nonce)) return null
   const keys = { signedKeys, keySet: jwks, fileKeys }
-  const licence = { licenceKey, legacyKey, fingerprint, token, refusal, revision, nonce }
+  const floating = value['floating'] === true
+  const licence = { licenceKey, legacyKey, fingerprint, token, floating, refusal, revision, nonce }
   return { appId, ...licence, ...keys, revocations, seen }
 }
 

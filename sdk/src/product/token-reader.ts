@@ -5,6 +5,7 @@ import { isString } from './shape.ts'
 import { keyIdOf, unverified, verify, type KeySet } from './signature.ts'
 import type { SignedKeys } from './signed-keys.ts'
 import type { FileRefusal } from './state.ts'
+import type { StoredRecord } from './stored-record.ts'
 import { readToken, type TokenClaims } from './token.ts'
 
 /** A token whose signature has been verified. */
@@ -13,6 +14,8 @@ export interface HeldToken {
   readonly claims: TokenClaims
   /** The key set of the file that it came in; null for a token of the service. */
   readonly fileKeys?: SignedKeys | null
+  /** The activation held a lease of a floating licence when the token was issued. */
+  readonly floating?: boolean
 }
 
 export type Unreadable = 'unknown_key' | 'forged' | 'unsupported_runtime'
@@ -46,11 +49,14 @@ export class TokenReader {
 
   /** The token that the store held, by the keys of the service or of the file that it came in. */
   async readStored(
-    record: { readonly fileKeys: string | null; readonly fingerprint: string },
+    record: Pick<StoredRecord, 'fileKeys' | 'fingerprint' | 'floating'>,
     jws: string,
     time: number,
   ): Promise<HeldToken | Unreadable> {
-    if (record.fileKeys === null) return this.readToken(jws, time, record.fingerprint)
+    if (record.fileKeys === null) {
+      const token = await this.readToken(jws, time, record.fingerprint)
+      return isString(token) ? token : { ...token, floating: record.floating }
+    }
     const keys = await this.#keys.readFile([record.fileKeys])
     if (isString(keys) || this.#keys.withdrew(keyIdOf(jws), keys.issuedAt)) return 'forged'
     const token = await this.#readWith(keys, jws, record.fingerprint)

@@ -12,6 +12,8 @@ export interface TokenClaims {
   readonly refreshAfter: number
   readonly checkIntervalMs: number
   readonly seats: number | null
+  /** The product may be updated to releases until this time; null: to all. */
+  readonly updatesUntil: number | null
   readonly entitlements: Readonly<Record<string, string>>
   /** It came in a file, for a machine without a network. */
   readonly offline: boolean
@@ -33,6 +35,7 @@ export function readToken(payload: Readonly<Record<string, unknown>>, appId: str
     exp,
     chk,
     seats,
+    upd,
     entitlements,
     plan_id: planId,
     status,
@@ -56,6 +59,7 @@ export function readToken(payload: Readonly<Record<string, unknown>>, appId: str
     refreshAfter: offline ? expiresAt : issuedAt + (expiresAt - issuedAt) / 2,
     checkIntervalMs: Math.min(chk, LONGEST_CHECK_INTERVAL_S) * 1000,
     seats: typeof seats === 'number' ? seats : null,
+    updatesUntil: isUnixTime(upd) ? upd * 1000 : null,
     entitlements,
     offline,
     fingerprint: typeof fingerprint === 'string' ? fingerprint : null,

@@ -12,6 +12,9 @@ export interface WebhookObjects {
   'licence.expired': LicenceStanding
   'licence.retired': LicenceStanding
   'licence.downgraded': LicenceStanding
+  'licence.expiring': LicenceStanding & { readonly expires_on: string }
+  'licence.entitlements_changed': LicenceStanding
+  'licence.trial_started': LicenceOnPlan
   /** Amounts are integers in minor units of `currency` (lower-case ISO 4217). */
   'payment.succeeded': { readonly licence_id: string; readonly amount: number; readonly currency: string }
   'payment.provision_failed': {
@@ -52,6 +55,9 @@ const declared = {
   'licence.expired': true,
   'licence.retired': true,
   'licence.downgraded': true,
+  'licence.expiring': true,
+  'licence.entitlements_changed': true,
+  'licence.trial_started': true,
   'payment.succeeded': true,
   'payment.provision_failed': true,
   'refund.processed': true,

@@ -110,6 +110,44 @@ plans:
   }
 })
 
+test('trial days and metadata of a plan are applied, exported, kept if left out, and removed', async () => {
+  const vendor = await givenVendor(stack)
+  const text = `entitlements: []
+plans:
+  - code: pro
+    name: Pro
+    status: active
+    values: {}
+    trial_days: 14
+    metadata:
+      sku: A-1
+      tier: "2"
+`
+  expect((await apply(vendor, text)).stdout).toBe('+ plan pro\n')
+  expect((await cli(vendor, 'export')).stdout).toBe(text)
+  expect((await apply(vendor, text)).stderr).toBe('nothing to change\n')
+  expect((await apply(vendor, 'plans:\n  - code: pro\n')).stderr).toBe('nothing to change\n')
+  const changed = await apply(
+    vendor,
+    'plans:\n  - code: pro\n    trial_days: 0\n    metadata: { sku: A-2, new: x }\n',
+  )
+  expect(changed.stdout).toBe('~ plan pro: trial_days → none, metadata → {sku: A-2, new: x, tier: none}\n')
+  const [plan] = await allRows<{ trial_days: number | null; metadata: object }>(
+    stack.api,
+    `${vendor.app}/plans`,
+  )
+  expect(plan).toMatchObject({ trial_days: null, metadata: { sku: 'A-2', new: 'x' } })
+  for (const wrong of [
+    'trial_days: 367',
+    'trial_days: x',
+    'metadata: { a b: c }',
+    `metadata: { a: ${'x'.repeat(501)} }`,
+  ]) {
+    const refused = await apply(vendor, `plans:\n  - code: pro\n    ${wrong}\n`)
+    expect(refused.stderr, wrong).toContain('licensing.yaml:3: ')
+  }
+})
+
 test('a left out value goes back to the default, and what the file does not name stays', async () => {
   const vendor = await givenVendor(stack)
   await apply(vendor, file)

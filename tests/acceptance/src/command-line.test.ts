@@ -153,6 +153,10 @@ test('trigger makes each event happen that can be, on a licence of its own, and 
   for (const type of ['licence.reactivated', 'licence.revoked', 'licence.retired', 'licence.expired']) {
     await triggered(type)
   }
+  await triggered('licence.trial_started')
+  await vendor.define('export_pdf', 'feature')
+  await triggered('licence.entitlements_changed')
+  await triggered('licence.expiring')
   await triggered('licence.created')
   await triggered('licence.plan_changed')
   expect(await triggered('payment.succeeded')).toMatchObject({ amount: 4900, currency: 'usd' })

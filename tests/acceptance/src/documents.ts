@@ -13,7 +13,7 @@ export interface Block {
 
 /** What `guides.test.ts` runs, each document as one script. */
 export const scripts = [
-  ...['quickstart', 'entitlements', 'payments', 'products', 'offline'].map(guide),
+  ...['quickstart', 'entitlements', 'licences', 'payments', 'products', 'offline'].map(guide),
   ...['import', 'testing', 'cli', 'production'].map(guide),
   'README.md',
   'cli/README.md',

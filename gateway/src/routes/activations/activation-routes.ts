@@ -1,13 +1,14 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { z } from 'zod'
+import { closedSets } from '@licensing/proto/closed-sets'
 import type { TokenGrant } from '@licensing/proto/products'
 import { textLimits } from '@licensing/proto/text'
 import { keylessRoute, vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
 import { id } from '../../fields/id.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
-import { host, text } from '../../fields/text.ts'
+import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
+import { host, optional, text } from '../../fields/text.ts'
 
 const tag = 'Installed products'
 const one = '/v1/activations/{activation_id}'
@@ -22,18 +23,23 @@ function checkActivation({ services, params, token }: ActivationCall) {
   return services.products.checkActivation({ activationId: params.activation_id, token })
 }
 
-const grantSchema = z
-  .strictObject({
-    activation_id: id('act'),
-    licence_id: id('lic'),
-    token: z
-      .string()
-      .describe('A JWT (EdDSA) that the product verifies offline with the application’s public keys.'),
-    expires_at: timestampText.describe('When the token expires.'),
-    refresh_after: timestampText.describe('When to refresh the token: after half of its life.'),
-    check_interval_seconds: z.int().describe('How often to check the revocation list.'),
-  })
-  .meta({ id: 'TokenGrant' })
+const leaseEndsAt = timestampText
+  .nullable()
+  .describe('When the lease of the activation ends; null if the licence is not floating.')
+
+export const grantFields = {
+  activation_id: id('act'),
+  licence_id: id('lic'),
+  token: z
+    .string()
+    .describe('A JWT (EdDSA) that the product verifies offline with the application’s public keys.'),
+  expires_at: timestampText.describe('When the token expires.'),
+  refresh_after: timestampText.describe('When to refresh the token: after half of its life.'),
+  check_interval_seconds: z.int().describe('How often to check the revocation list.'),
+  lease_ends_at: leaseEndsAt,
+}
+
+export const grantSchema = z.strictObject(grantFields).meta({ id: 'TokenGrant' })
 
 const productVersion = text(textLimits.product).meta({ examples: ['4.2.0'] })
 
@@ -43,13 +49,24 @@ const nonce = text(textLimits.product)
     'Random text. The token repeats it in the claim `nonce`, which shows that it was issued for this request.',
   )
 
-const activateBody = z.strictObject({
-  // Whatever is no licence key is an unknown one, and not a broken rule.
-  licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
+export const installationFields = {
   fingerprint: text(textLimits.product).describe('Identifies the machine; chosen by the product.'),
   host,
   product_version: productVersion,
   nonce,
+}
+
+const licensedInstallationFields = {
+  // Whatever is no licence key is an unknown one, and not a broken rule.
+  licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
+  ...installationFields,
+}
+
+const activateBody = z.strictObject({
+  ...licensedInstallationFields,
+  replace: optional(z.enum(closedSets.activationReplacement)).describe(
+    '`oldest`: instead of `limit_reached`, the activation that called home longest ago is freed, on a floating licence one that holds a lease if no lease is free. At most five times per licence and UTC day.',
+  ),
 })
 
 const callHomeBody = z.strictObject({ product_version: productVersion, host })
@@ -58,7 +75,8 @@ const refreshBody = callHomeBody.extend({ nonce })
 
 const mostDays = 366
 
-const offlineActivationBody = activateBody.extend({
+const offlineActivationBody = z.strictObject({
+  ...licensedInstallationFields,
   days: z
     .int()
     .min(1)
@@ -66,7 +84,7 @@ const offlineActivationBody = activateBody.extend({
     .describe('Validity of the file in days. It ends at `expires_on` of the licence if that is earlier.'),
 })
 
-const offlineActivationSchema = z
+export const offlineActivationSchema = z
   .strictObject({
     activation_id: id('act'),
     licence_id: id('lic'),
@@ -77,6 +95,7 @@ const offlineActivationSchema = z
         'Licence file for `activateOffline` of the SDK: the token and the signed key sets that verify it, one per line.',
       )
       .meta({ examples: ['-----BEGIN LICENCE-----\neyJ…\neyJ…\n-----END LICENCE-----\n'] }),
+    lease_ends_at: leaseEndsAt,
   })
   .meta({ id: 'OfflineActivation' })
 
@@ -112,11 +131,11 @@ export const activationRoutes: Route[] = [
     tag,
     summary: 'Get a new token',
     description:
-      'Authenticate with the latest token of the activation; it can be expired. A refresh counts as a call-home.',
+      'Authenticate with the latest token of the activation; it can be expired. A refresh counts as a call-home. On a floating licence it takes or prolongs the lease; if that has ended and no other is free, the answer is `limit_reached`.',
     audience: 'activation',
     body: refreshBody,
     answer: grantSchema,
-    errors: ['licence_refused'],
+    errors: ['licence_refused', 'limit_reached'],
     exists: checkActivation,
     handle: async (call) => ({
       body: grantJson(
@@ -136,6 +155,21 @@ export const activationRoutes: Route[] = [
     exists: checkActivation,
     handle: async (call) => {
       await call.services.products.recordCallHome(callHome(call))
+      return {}
+    },
+  }),
+  keylessRoute({
+    method: 'POST',
+    path: `${one}/release`,
+    operationId: 'releaseActivation',
+    tag,
+    summary: 'End the lease of an installation',
+    description:
+      'Call it when the product of a floating licence ends: another installation can use the lease at once, and the activation stays. Authenticate with a token of the activation; it can be expired. Answered with 204 also if it holds no lease.',
+    audience: 'activation',
+    exists: checkActivation,
+    handle: async ({ services, params, token }) => {
+      await services.products.release({ activationId: params.activation_id, token })
       return {}
     },
   }),
@@ -187,17 +221,22 @@ export const offlineActivationRoutes: Route[] = [
     handle: async (call) => {
       const { licence_key: licenceKey, product_version: productVersion, ...body } = call.body
       if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
-      const { activationId, licenceId, expiresAt, file, created } =
+      const { activationId, licenceId, expiresAt, file, created, leaseEndsAt } =
         await call.services.products.activateOffline({
           ...within(call),
           ...body,
           licenceKey,
           productVersion,
         })
-      const expires_at = isoText(expiresAt)
       return {
         status: created ? 201 : 200,
-        body: { activation_id: activationId, licence_id: licenceId, expires_at, file },
+        body: {
+          activation_id: activationId,
+          licence_id: licenceId,
+          expires_at: isoText(expiresAt),
+          file,
+          lease_ends_at: isoTextOrNull(leaseEndsAt),
+        },
       }
     },
   }),
@@ -208,7 +247,7 @@ function couldBeLicenceKey(text: string): boolean {
   return /^[\x20-\x7e]{1,128}$/.test(text)
 }
 
-function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {
+export function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {
   return {
     activation_id: grant.activationId,
     licence_id: grant.licenceId,
@@ -216,5 +255,6 @@ function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {
     expires_at: isoText(grant.expiresAt),
     refresh_after: isoText(grant.refreshAfter),
     check_interval_seconds: grant.checkIntervalSeconds,
+    lease_ends_at: isoTextOrNull(grant.leaseEndsAt),
   }
 }

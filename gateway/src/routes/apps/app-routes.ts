@@ -5,7 +5,7 @@ import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
-import { text } from '../../fields/text.ts'
+import { optional, text } from '../../fields/text.ts'
 import { isoText, timestampText } from '../../fields/time.ts'
 import type { Services } from '../../services.ts'
 
@@ -28,11 +28,25 @@ export const appSchema = z
     account_id: id('acct'),
     root_key: rootKey,
     created_at: timestampText,
+    expiring_notice_days: z
+      .int()
+      .describe('`licence.expiring` is sent when a licence has fewer days left; 0: never.'),
   })
   .meta({ id: 'Application' })
 
-const createAppBody = z.strictObject({
-  name: text(textLimits.name).meta({ examples: ['Acme Studio'] }),
+const name = text(textLimits.name).meta({ examples: ['Acme Studio'] })
+const createAppBody = z.strictObject({ name })
+
+const mostNoticeDays = 90
+
+const updateAppBody = z.strictObject({
+  name: optional(name),
+  expiring_notice_days: optional(
+    z
+      .int('must be a whole number')
+      .min(0, 'must not be negative')
+      .max(mostNoticeDays, `must be at most ${mostNoticeDays}`),
+  ).describe('`licence.expiring` is sent when a licence has fewer days left. 0: never.'),
 })
 
 export const appRoutes: Route[] = [
@@ -92,6 +106,28 @@ export const appRoutes: Route[] = [
       return { body: appJson(application, rootKey!) }
     },
   }),
+  vendorRoute({
+    method: 'PATCH',
+    path: '/v1/apps/{app_id}',
+    operationId: 'updateApplication',
+    tag,
+    summary: 'Update an application',
+    description: 'Send any subset of the fields.',
+    scopes: ['admin'],
+    body: updateAppBody,
+    answer: appSchema,
+    handle: async (call) => {
+      const { name, expiring_notice_days: expiringNoticeDays } = call.body
+      // Asked first, so that nothing is changed if the answer cannot be made.
+      const [rootKey] = await rootKeysOf(call.services, [call.params.app_id])
+      const application = await call.services.catalog.updateApplication({
+        ...within(call),
+        name,
+        expiringNoticeDays,
+      })
+      return { body: appJson(application, rootKey!) }
+    },
+  }),
 ]
 
 function appJson(application: Application, rootKey: string): z.output<typeof appSchema> {
@@ -101,6 +137,7 @@ function appJson(application: Application, rootKey: string): z.output<typeof app
     account_id: application.accountId,
     root_key: rootKey,
     created_at: isoText(application.createdAt),
+    expiring_notice_days: application.expiringNoticeDays,
   }
 }
 

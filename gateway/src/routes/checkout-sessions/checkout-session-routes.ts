@@ -3,7 +3,8 @@ import { z } from 'zod'
 import type { CheckoutSession } from '@licensing/proto/billing'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { period, isoText, timestampText } from '../../fields/time.ts'
-import { storableText, webAddress } from '../../fields/text.ts'
+import { metadata } from '../../fields/metadata.ts'
+import { optional, storableText, webAddress } from '../../fields/text.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
@@ -53,6 +54,7 @@ const createCheckoutSessionBody = z.strictObject({
   external_ref: externalRef,
   success_url: webAddress.describe('Where the customer goes after paying.'),
   cancel_url: webAddress.describe('Where the customer goes if the payment is cancelled.'),
+  metadata: optional(metadata).describe('Merged into the metadata of the licence when the payment lands.'),
 })
 
 export const checkoutSessionRoutes: Route[] = [
@@ -73,8 +75,11 @@ export const checkoutSessionRoutes: Route[] = [
         external_ref: externalRef,
         success_url: successUrl,
         cancel_url: cancelUrl,
+        metadata,
       } = call.body
-      const request = { ...within(call), planId, externalRef, successUrl, cancelUrl }
+      const urls = { successUrl, cancelUrl }
+      const entries = metadata && { entries: metadata }
+      const request = { ...within(call), planId, externalRef, ...urls, metadata: entries }
       const session = await call.services.billing.createCheckoutSession(request, { timeoutMs: processorMs })
       return { body: checkoutSessionJson(session) }
     },

@@ -36,10 +36,17 @@ export const entitlementDefSchema = z
   })
   .meta({ id: 'EntitlementDefinition' })
 
+const keyPattern = /^[a-z][a-z0-9_]*$/
+
+/** Whether text has the form of an entitlement's key. */
+export function isEntitlementKey(key: string): boolean {
+  return keyPattern.test(key) && key.length <= textLimits.entitlementKey.most
+}
+
 const createEntitlementDefBody = z
   .strictObject({
     key: text(textLimits.entitlementKey)
-      .regex(/^[a-z][a-z0-9_]*$/, 'must match ^[a-z][a-z0-9_]*$')
+      .regex(keyPattern, `must match ${keyPattern.source}`)
       .meta({ ...lengths(textLimits.entitlementKey), examples: ['export_pdf'] })
       .describe('The key that installed products use. It cannot be changed.'),
     kind,

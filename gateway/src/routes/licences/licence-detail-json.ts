@@ -1,9 +1,13 @@
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import type { Activation, HistoryEntry, LicenceDetail } from '@licensing/proto/licensing'
+import type { Activation, HistoryEntry, LicenceDetail, Override } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
 import { licenceFields, licenceJson, licenceStatus } from './licence-json.ts'
+
+const leaseEndsAt = timestampText
+  .nullable()
+  .describe('When its lease ends, or has ended; null if it never had one.')
 
 export const vendorActivationSchema = z
   .strictObject({
@@ -13,8 +17,22 @@ export const vendorActivationSchema = z
     product_version: z.string(),
     created_at: timestampText,
     last_seen_at: timestampText,
+    lease_ends_at: leaseEndsAt,
   })
   .meta({ id: 'LicenceActivation' })
+
+export const overrideSchema = z
+  .strictObject({
+    key: z.string(),
+    kind: z.enum(closedSets.entitlementKind),
+    value: z.string(),
+    ends_on: timestampText
+      .nullable()
+      .describe('When the override ends; a past time after its end; null: it does not end.'),
+    note: z.string().nullable().describe('Why the licence has it.'),
+    created_at: timestampText.describe('When it was first set.'),
+  })
+  .meta({ id: 'Override' })
 
 export const licenceDetailSchema = z
   .strictObject({
@@ -41,6 +59,22 @@ export const licenceDetailSchema = z
       .describe(
         'Entitlements whose value in the snapshot differs from the current value of the plan, sorted by key.',
       ),
+    overrides: z
+      .array(overrideSchema)
+      .describe('Values that only this licence has, sorted by key. Also those that have ended.'),
+    effective: z
+      .array(
+        z.strictObject({
+          key: z.string(),
+          kind: z.enum(closedSets.entitlementKind),
+          value: z.string(),
+          from: z.enum(closedSets.entitlementSource).describe('Where the value comes from.'),
+        }),
+      )
+      .describe('The values that a token would contain now, sorted by key.'),
+    leases_in_use: z
+      .int()
+      .describe('Number of leases that have not ended; 0 on a licence that is not floating.'),
   })
   .meta({ id: 'LicenceDetail' })
 
@@ -85,6 +119,25 @@ export function licenceDetailJson(detail: LicenceDetail): z.output<typeof licenc
       licence_value: licenceValue ?? null,
       plan_value: planValue ?? null,
     })),
+    overrides: detail.overrides.map(overrideJson),
+    effective: detail.effective.map(({ key, kind, value, from }) => ({
+      key,
+      kind: readMember('entitlementKind', kind),
+      value,
+      from: readMember('entitlementSource', from),
+    })),
+    leases_in_use: Number(detail.leasesInUse),
+  }
+}
+
+export function overrideJson(override: Override): z.output<typeof overrideSchema> {
+  return {
+    key: override.key,
+    kind: readMember('entitlementKind', override.kind),
+    value: override.value,
+    ends_on: isoTextOrNull(override.endsOn),
+    note: override.note ?? null,
+    created_at: isoText(override.createdAt),
   }
 }
 
@@ -96,6 +149,7 @@ export function vendorActivationJson(activation: Activation): z.output<typeof ve
     product_version: activation.productVersion,
     created_at: isoText(activation.createdAt),
     last_seen_at: isoText(activation.lastSeenAt),
+    lease_ends_at: isoTextOrNull(activation.leaseEndsAt),
   }
 }
 

@@ -3,12 +3,21 @@ import { z } from 'zod'
 import { domain, optional, storableText, text } from '../../fields/text.ts'
 import { reference } from '../../fields/id.ts'
 import { count } from '../../fields/money.ts'
+import {
+  gatherMetadata,
+  importedMetadata,
+  metadata,
+  metadataChange,
+  metadataFilter,
+} from '../../fields/metadata.ts'
 import { idCursor, limit } from '../../fields/page.ts'
 import { parseTimestamp, timestamp, toProto } from '../../fields/time.ts'
 import { licenceStatus } from './licence-json.ts'
 
 const mostDomains = 100
 const mostItems = 500
+// A week.
+const mostLeaseMinutes = 10_080
 
 export const externalRef = text(textLimits.reference)
   .meta({ examples: ['customer-4711'] })
@@ -26,33 +35,64 @@ const restrictions = z
     ),
     max_activations: optional(count),
     max_seats: optional(count),
+    max_concurrent: optional(count),
+    lease_minutes: optional(count.max(mostLeaseMinutes, `must be at most ${mostLeaseMinutes}`)),
   })
-  .transform(({ domains = [], max_activations: maxActivations, max_seats: maxSeats }) =>
-    domains.length === 0 && maxActivations === undefined && maxSeats === undefined
-      ? undefined
-      : { domains, maxActivations, maxSeats },
-  )
+  .superRefine(({ max_concurrent: maxConcurrent, lease_minutes: leaseMinutes }, context) => {
+    if (leaseMinutes === undefined || maxConcurrent !== undefined) return
+    context.addIssue({ code: 'custom', path: ['lease_minutes'], message: 'needs max_concurrent beside it' })
+  })
+  .transform(({ domains = [], ...given }) => {
+    const limits = {
+      maxActivations: given.max_activations,
+      maxSeats: given.max_seats,
+      maxConcurrent: given.max_concurrent,
+      leaseMinutes: given.lease_minutes,
+    }
+    const isEmpty = domains.length === 0 && Object.values(limits).every((limit) => limit === undefined)
+    return isEmpty ? undefined : { domains, ...limits }
+  })
+
+const updatesUntil = 'The product may be updated to releases until this time.'
 
 export const issueLicenceBody = z.strictObject({
   external_ref: externalRef,
   plan_id: reference('pln', 'plan'),
   restrictions: optional(restrictions),
   expires_on: optional(timestamp).describe('Default: the licence never expires.'),
+  metadata: optional(metadata),
+  updates_until: optional(timestamp).describe(`${updatesUntil} Default: no limit.`),
 })
 
 export const updateLicenceBody = z.strictObject({
   external_ref: externalRef.optional(),
   restrictions: restrictions
     .nullable()
-    .transform((given) => given ?? { domains: [], maxActivations: undefined, maxSeats: undefined })
+    .transform((given) => given ?? { domains: [] })
     .optional()
     .describe('Replaces all restrictions. null removes them.'),
   expires_on: timestamp.nullable().optional().describe('null: the licence never expires.'),
+  metadata: metadataChange.optional(),
+  updates_until: timestamp.nullable().optional().describe(`${updatesUntil} null: no limit.`),
+})
+
+export const setOverrideBody = z.strictObject({
+  value: storableText,
+  ends_on: optional(timestamp).describe('The override ends at this time. Default: it does not end.'),
+  note: optional(text(textLimits.note)).describe('Why the licence has it. Products never see it.'),
 })
 
 export const importLicencesBody = z.strictObject({
   items: z
-    .array(z.strictObject({ legacy_key: storableText, external_ref: storableText, plan_id: storableText }))
+    .array(
+      z.strictObject({
+        legacy_key: storableText,
+        external_ref: storableText,
+        plan_id: storableText,
+        metadata: optional(importedMetadata),
+        updates_until: optional(timestamp).describe(`${updatesUntil} Default: no limit.`),
+      }),
+    )
     .min(1, 'must have at least one item')
     .max(mostItems, `must have at most ${mostItems} items`)
     .describe('An invalid item fails, the others are imported.'),
@@ -70,7 +110,7 @@ const lastSeen = z
     return z.NEVER
   })
 
-export const listLicencesQuery = z.strictObject({
+const listLicencesParameters = z.strictObject({
   limit,
   cursor: idCursor('lic'),
   status: licenceStatus.optional(),
@@ -83,4 +123,17 @@ export const listLicencesQuery = z.strictObject({
     ),
   last_seen: lastSeen.optional(),
   external_ref: storableText.optional(),
+  metadata: metadataFilter.optional(),
+  trial: z
+    .string()
+    .meta({ type: 'boolean' })
+    .transform((text, context) => {
+      if (text === 'true' || text === 'false') return text === 'true'
+      context.addIssue({ code: 'custom', message: 'must be true or false' })
+      return z.NEVER
+    })
+    .optional()
+    .describe('true: only trials. false: all other licences.'),
 })
+
+export const listLicencesQuery = z.preprocess(gatherMetadata, listLicencesParameters)

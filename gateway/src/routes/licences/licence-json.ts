@@ -2,15 +2,18 @@ import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { Licence, Restrictions } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
+import { metadataInAnswer } from '../../fields/metadata.ts'
 import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
 
 export const licenceStatus = z.enum(closedSets.licenceStatus)
 
-const restrictionsSchema = z
+export const restrictionsSchema = z
   .strictObject({
     domains: z.array(z.string()).optional(),
     max_activations: z.int().optional(),
     max_seats: z.int().optional(),
+    max_concurrent: z.int().optional(),
+    lease_minutes: z.int().optional(),
   })
   .meta({ id: 'Restrictions' })
 
@@ -26,6 +29,11 @@ export const licenceFields = {
   created_at: timestampText,
   updated_at: timestampText,
   status_reason: z.enum(closedSets.suspensionReason).nullable().describe('Why it is suspended.'),
+  metadata: metadataInAnswer,
+  updates_until: timestampText
+    .nullable()
+    .describe('The product may be updated to releases until this time; null: to all.'),
+  trial: z.boolean().describe('A product started it as a trial, and no customer has it yet.'),
 }
 
 export const licenceSchema = z.strictObject(licenceFields).meta({ id: 'Licence' })
@@ -44,16 +52,21 @@ export function licenceJson(licence: Licence): z.output<typeof licenceSchema> {
     updated_at: isoText(licence.updatedAt),
     status_reason:
       licence.statusReason === undefined ? null : readMember('suspensionReason', licence.statusReason),
+    metadata: licence.metadata,
+    updates_until: isoTextOrNull(licence.updatesUntil),
+    trial: licence.trial,
   }
 }
 
 function restrictionsJson(from: Restrictions | undefined): z.output<typeof restrictionsSchema> | null {
   if (!from) return null
-  const { domains, maxActivations, maxSeats } = from
-  if (domains.length === 0 && maxActivations === undefined && maxSeats === undefined) return null
-  return {
+  const { domains, maxActivations, maxSeats, maxConcurrent, leaseMinutes } = from
+  const restrictions = {
     ...(domains.length > 0 && { domains }),
     ...(maxActivations !== undefined && { max_activations: maxActivations }),
     ...(maxSeats !== undefined && { max_seats: maxSeats }),
+    ...(maxConcurrent !== undefined && { max_concurrent: maxConcurrent }),
+    ...(leaseMinutes !== undefined && { lease_minutes: leaseMinutes }),
   }
+  return Object.keys(restrictions).length === 0 ? null : restrictions
 }

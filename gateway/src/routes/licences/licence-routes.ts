@@ -49,19 +49,21 @@ export const licenceRoutes: Route[] = [
     answerHeaders: { 'Idempotent-Replayed': '`true` if the licence was issued before.' },
     errors: ['plan_archived'],
     handle: async (call) => {
-      const { external_ref: externalRef, plan_id: planId, restrictions, expires_on: expiresOn } = call.body
+      const { body } = call
       const { licence, replayed } = await call.services.licensing.issueLicence({
         ...within(call),
         actor: call.keyId,
         idempotencyKey: idempotencyKeyOf(call),
         bodyHash: bodyHash(call.sentBody),
-        externalRef,
-        planId,
-        restrictions,
-        expiresOn,
+        externalRef: body.external_ref,
+        planId: body.plan_id,
+        restrictions: body.restrictions,
+        expiresOn: body.expires_on,
+        metadata: body.metadata && { entries: body.metadata },
+        updatesUntil: body.updates_until,
       })
-      const body = licenceJson(licence!)
-      return replayed ? { body, headers: { 'idempotent-replayed': 'true' } } : { body }
+      const issued = { body: licenceJson(licence!) }
+      return replayed ? { ...issued, headers: { 'idempotent-replayed': 'true' } } : issued
     },
   }),
   vendorRoute({
@@ -77,13 +79,13 @@ export const licenceRoutes: Route[] = [
     body: importLicencesBody,
     answer: importSchema,
     handle: async (call) => {
-      const items = call.body.items.map(
-        ({ legacy_key: legacyKey, external_ref: externalRef, plan_id: planId }) => ({
-          legacyKey,
-          externalRef,
-          planId,
-        }),
-      )
+      const items = call.body.items.map((item) => ({
+        legacyKey: item.legacy_key,
+        externalRef: item.external_ref,
+        planId: item.plan_id,
+        metadata: item.metadata && { entries: item.metadata },
+        updatesUntil: item.updates_until,
+      }))
       const request = { ...within(call), actor: call.keyId, items, dryRun: call.body.dry_run ?? false }
       return {
         body: importJson(await call.services.licensing.importLicences(request, { timeoutMs: importMs })),
@@ -115,6 +117,8 @@ export const licenceRoutes: Route[] = [
         externalRef: query.external_ref,
         seenSince: lastSeen?.since,
         neverSeen: lastSeen?.never ?? false,
+        metadata: query.metadata && { entries: query.metadata },
+        trial: query.trial,
         mayEndEarly: true,
       })
       return { body: page(licences.map(licenceJson), hasMore, ({ id }) => id, lookedUntil) }

@@ -19,18 +19,18 @@ import { licenceJson, licenceSchema } from './licence-json.ts'
 const tag = 'Licences'
 const one = '/v1/licences/{licence_id}'
 
-interface LicenceCall {
+export interface LicenceCall {
   services: Services
   accountId: string
   onlyApplicationId: string | undefined
   params: { readonly licence_id: string }
 }
 
-function ofLicence({ accountId, onlyApplicationId, params }: LicenceCall) {
+export function ofLicence({ accountId, onlyApplicationId, params }: LicenceCall) {
   return { accountId, onlyApplicationId, licenceId: params.licence_id }
 }
 
-function findLicence(call: LicenceCall) {
+export function findLicence(call: LicenceCall) {
   return call.services.licensing.getLicence(ofLicence(call))
 }
 
@@ -83,7 +83,7 @@ export const oneLicenceRoutes: Route[] = [
     path: one,
     operationId: 'updateLicence',
     tag,
-    summary: 'Update the customer reference, restrictions or expiry date of a licence',
+    summary: 'Update a licence',
     description:
       'Send any subset of the fields. An expired licence with a new expiry date in the future returns to its status before it expired.',
     scopes: ['issue'],
@@ -92,7 +92,8 @@ export const oneLicenceRoutes: Route[] = [
     errors: ['conflict', 'plan_archived'],
     exists: findLicence,
     handle: async (call) => {
-      const { external_ref: externalRef, restrictions, expires_on: expiresOn } = call.body
+      const { external_ref: externalRef, restrictions, metadata } = call.body
+      const { expires_on: expiresOn, updates_until: updatesUntil } = call.body
       const licence = await call.services.licensing.updateLicence({
         ...ofLicence(call),
         actor: call.keyId,
@@ -100,6 +101,9 @@ export const oneLicenceRoutes: Route[] = [
         restrictions,
         expiresOn: expiresOn ?? undefined,
         neverExpires: expiresOn === null,
+        metadata,
+        updatesUntil: updatesUntil ?? undefined,
+        unlimitedUpdates: updatesUntil === null,
       })
       return { body: licenceJson(licence) }
     },
@@ -162,6 +166,24 @@ export const oneLicenceRoutes: Route[] = [
       })
       return {}
     },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/rotate-key`,
+    operationId: 'rotateLicenceKey',
+    tag,
+    summary: 'Give a licence a new key',
+    description:
+      'The old key is unknown within 2 seconds. Activations and their tokens stay valid. A retry with the same `Idempotency-Key` answers the key of the first answer.',
+    scopes: ['issue'],
+    answer: licenceSchema,
+    errors: ['conflict'],
+    exists: findLicence,
+    handle: async (call) => ({
+      body: licenceJson(
+        await call.services.licensing.rotateLicenceKey({ ...ofLicence(call), actor: call.keyId }),
+      ),
+    }),
   }),
   verbRoute(
     'suspend',

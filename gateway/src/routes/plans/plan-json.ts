@@ -4,6 +4,8 @@ import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { optional, storableText, text } from '../../fields/text.ts'
+import { metadata, metadataChange, metadataInAnswer } from '../../fields/metadata.ts'
+import { count } from '../../fields/money.ts'
 import { isoText, timestampText } from '../../fields/time.ts'
 import { within } from '../../route.ts'
 import type { Services } from '../../services.ts'
@@ -21,6 +23,8 @@ const planFields = {
     .describe('The values that the plan sets.'),
   created_at: timestampText,
   updated_at: timestampText,
+  metadata: metadataInAnswer,
+  trial_days: z.int().nullable().describe('Duration of a trial in days; null: the plan has no trials.'),
 }
 
 export const planSchema = z.strictObject(planFields).meta({ id: 'Plan' })
@@ -33,9 +37,16 @@ export const archivedPlanSchema = z
   .meta({ id: 'ArchivedPlan' })
 
 const name = text(textLimits.name).meta({ examples: ['Pro'] })
+const codePattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/
+
+/** Whether text has the form of a plan's code. */
+export function isPlanCode(text: string): boolean {
+  return codePattern.test(text)
+}
+
 const code = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'must match ^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$')
+  .regex(codePattern, `must match ${codePattern.source}`)
   .meta({ examples: ['pro-yearly'] })
 const overrides = z
   .array(z.strictObject({ key: storableText, value: storableText }))
@@ -49,7 +60,16 @@ const overrides = z
   })
   .meta({ examples: [[{ key: 'export_pdf', value: 'true' }]] })
 
-export const createPlanBody = z.strictObject({ name, code, entitlements: optional(overrides) })
+const mostTrialDays = 366
+const trialDays = count.max(mostTrialDays, `must be at most ${mostTrialDays}`)
+
+export const createPlanBody = z.strictObject({
+  name,
+  code,
+  entitlements: optional(overrides),
+  metadata: optional(metadata),
+  trial_days: optional(trialDays).describe('Duration of a trial in days. Default: the plan has no trials.'),
+})
 
 export const updatePlanBody = z.strictObject({
   name: optional(name),
@@ -57,6 +77,11 @@ export const updatePlanBody = z.strictObject({
   entitlements: optional(overrides).describe(
     'The complete list of values that the plan sets. All other entitlements go back to their default. Omit it to keep the current values.',
   ),
+  metadata: metadataChange.optional(),
+  trial_days: trialDays
+    .nullable()
+    .optional()
+    .describe('Duration of new trials in days. null: the plan has no trials.'),
 })
 
 export function planJson(plan: Plan): z.output<typeof planSchema> {
@@ -72,6 +97,8 @@ export function planJson(plan: Plan): z.output<typeof planSchema> {
     })),
     created_at: isoText(plan.createdAt),
     updated_at: isoText(plan.updatedAt),
+    metadata: plan.metadata,
+    trial_days: plan.trialDays ?? null,
   }
 }
 

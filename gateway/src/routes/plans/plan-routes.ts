@@ -34,9 +34,18 @@ export const planRoutes: Route[] = [
     status: 201,
     answer: planSchema,
     errors: ['already_exists', 'quota_exceeded'],
-    handle: async (call) => ({
-      body: planJson(await call.services.catalog.createPlan({ ...within(call), ...call.body })),
-    }),
+    handle: async (call) => {
+      const { name, code, entitlements, metadata, trial_days: trialDays } = call.body
+      const plan = await call.services.catalog.createPlan({
+        ...within(call),
+        name,
+        code,
+        entitlements,
+        metadata: metadata && { entries: metadata },
+        trialDays,
+      })
+      return { body: planJson(plan) }
+    },
   }),
   vendorRoute({
     method: 'GET',
@@ -81,12 +90,15 @@ export const planRoutes: Route[] = [
     errors: ['already_exists'],
     exists: findPlan,
     handle: async (call) => {
-      const { name, code, entitlements } = call.body
+      const { name, code, entitlements, metadata, trial_days: trialDays } = call.body
       const plan = await call.services.catalog.updatePlan({
         ...ofPlan(call),
         name,
         code,
         entitlements: entitlements && { overrides: entitlements },
+        metadata,
+        trialDays: trialDays ?? undefined,
+        noTrials: trialDays === null,
       })
       return { body: planJson(plan) }
     },

@@ -14,7 +14,7 @@ const path = '/v1/apps/{app_id}/plans/{plan_id}/price'
 
 const mode = z.enum(closedSets.priceMode)
 
-const priceSchema = z
+export const priceSchema = z
   .strictObject({
     plan_id: id('pln'),
     price_id: z.string(),
@@ -22,10 +22,12 @@ const priceSchema = z
     currency: currencyText,
     mode,
     period_months: z.int().nullable(),
+    updates_months: z.int().nullable(),
   })
   .meta({ id: 'Price' })
 
 const mostMonths = 1_200
+const mostUpdatesMonths = 120
 
 const setPriceBody = z.strictObject({
   price_id: text(textLimits.reference)
@@ -36,6 +38,9 @@ const setPriceBody = z.strictObject({
   mode,
   period_months: optional(count.max(mostMonths, `must be at most ${mostMonths}`)).describe(
     'Duration of a licence that is paid once. Default: it never expires.',
+  ),
+  updates_months: optional(count.max(mostUpdatesMonths, `must be at most ${mostUpdatesMonths}`)).describe(
+    'How many months of updates a payment includes: it moves `updates_until` of the licence. Default: a payment does not change it, and a new licence has no limit.',
   ),
 })
 
@@ -54,8 +59,10 @@ export const priceRoutes: Route[] = [
     errors: ['already_exists'],
     exists: findPlan,
     handle: async (call) => {
-      const { price_id: priceId, amount, currency, mode, period_months: periodMonths } = call.body
-      const price = { planId: call.params.plan_id, priceId, amount, currency, mode, periodMonths }
+      const { price_id: priceId, amount, currency, mode } = call.body
+      const { period_months: periodMonths, updates_months: updatesMonths } = call.body
+      const terms = { amount, currency, mode, periodMonths, updatesMonths }
+      const price = { planId: call.params.plan_id, priceId, ...terms }
       return { body: priceJson(await call.services.billing.setPrice({ ...within(call), price })) }
     },
   }),
@@ -93,5 +100,6 @@ function priceJson(price: Price): z.output<typeof priceSchema> {
     currency: price.currency,
     mode: readMember('priceMode', price.mode),
     period_months: price.periodMonths ?? null,
+    updates_months: price.updatesMonths ?? null,
   }
 }

@@ -4,6 +4,7 @@ import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
 import { currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
+import { metadata } from '../../fields/metadata.ts'
 import { optional, text } from '../../fields/text.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { period, isoText, timestamp, timestampText } from '../../fields/time.ts'
@@ -34,6 +35,10 @@ const saleEventBody = z
     occurred_at: timestamp,
     expires_on: optional(timestamp).describe(
       'Default: from `period_months` of the plan’s price; without it, the licence never expires.',
+    ),
+    metadata: optional(metadata).describe('Merged into the metadata of the licence.'),
+    updates_until: optional(timestamp).describe(
+      'The product may be updated to releases until this time. Default: from `updates_months` of the price, if `price_id` is given.',
     ),
   })
   .superRefine(({ plan_id: planId, price_id: priceId }, context) => {
@@ -145,6 +150,8 @@ export const saleEventRoutes: Route[] = [
         occurredAt: body.occurred_at,
         expiresOn: body.expires_on,
         bodyHash: bodyHash(call.sentBody),
+        metadata: body.metadata && { entries: body.metadata },
+        updatesUntil: body.updates_until,
       })
       return { status: created ? 201 : 200, body: saleEventJson(saleEvent!) }
     },

@@ -52,7 +52,7 @@ function pathFor(dice: Dice, world: World, { path, parameters = [] }: Operation)
 
 /** The kind of object that a path is about; for the path of an application, an object of the application. */
 function lastKindIn({ parameters = [] }: Operation): string {
-  const kinds = parameters.filter(({ in: place }) => place === 'path').map(prefixOf)
+  const kinds = parameters.filter(({ in: place, name }) => place === 'path' && name !== 'key').map(prefixOf)
   const last = kinds.at(-1) ?? 'app'
   return last === 'app' ? 'pln' : last
 }
@@ -69,7 +69,8 @@ function prefixOf(parameter: Parameter | undefined): string {
 function pathValue(dice: Dice, world: World, parameter: Parameter | undefined): string {
   const example = exampleOf(parameter)
   const prefix = prefixOf(parameter)
-  const usual = prefix === 'app' ? world.application : world.any(dice, prefix)
+  const named = parameter?.name === 'key' ? String(world.valueFor(dice, 'key')) : undefined
+  const usual = prefix === 'app' ? world.application : (named ?? world.any(dice, prefix))
   if (dice.chance(90)) return usual ?? example
   return dice.one([
     () => example,

@@ -1,0 +1,110 @@
+import type { Metadata } from '@licensing/proto/metadata'
+import { metadataLimits, problemOfMetadata } from '@licensing/proto/metadata'
+import { isStorable, unstorable } from '@licensing/proto/text'
+import { z } from 'zod'
+import { lengths } from './text.ts'
+
+const { entries: mostEntries, name, value } = metadataLimits
+const mostFilters = 3
+
+const entrySchema = { type: 'string', ...lengths(value) }
+const schema = {
+  type: 'object',
+  maxProperties: mostEntries,
+  propertyNames: { pattern: name.source },
+  additionalProperties: entrySchema,
+}
+// Not `z.record`, which leaves out an entry of the name `__proto__`.
+const object = z.unknown().transform((given, context) => {
+  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given
+  context.addIssue({ code: 'custom', message: 'must be an object' })
+  return z.NEVER
+})
+
+/** The vendor's own entries in a request that creates something. */
+export const metadata = object
+  .transform((entries, context) => {
+    checkNumber(entries, mostEntries, context)
+    return checkEntries(entries, context, problemOfEntry)
+  })
+  .meta(schema)
+
+/** Entries of an item of an import. If an entry breaks a rule, the service refuses that item alone. */
+export const importedMetadata = object
+  .transform((entries, context) => checkEntries(entries, context, (_named, entry) => problemOfType(entry)))
+  .meta(schema)
+
+/** A change of entries in a PATCH. The service counts the entries of the result. */
+export const metadataChange = object
+  .nullable()
+  .transform((given, context) => {
+    if (given === null) return { set: {}, remove: [], clear: true }
+    const entries = Object.entries(given)
+    const set = Object.fromEntries(entries.filter(([, entry]) => entry !== null))
+    const remove = entries.filter(([, entry]) => entry === null).map(([removed]) => removed)
+    checkEntries(Object.fromEntries(remove.map((removed) => [removed, ''])), context, problemOfEntry)
+    return { set: checkEntries(set, context, problemOfEntry), remove, clear: false }
+  })
+  .meta({
+    type: ['object', 'null'],
+    propertyNames: schema.propertyNames,
+    additionalProperties: { ...entrySchema, type: ['string', 'null'] },
+  })
+  .describe(
+    'Sets these entries and keeps all others. null removes an entry; null for the object removes all.',
+  )
+
+/** `metadata[NAME]=VALUE` in a query, as `gatherMetadata` puts it together. */
+export const metadataFilter = object
+  .transform((entries, context) => {
+    checkNumber(entries, mostFilters, context)
+    return checkEntries(entries, context, (named, entry) =>
+      Array.isArray(entry) ? 'must be sent once' : problemOfEntry(named, entry),
+    )
+  })
+  .meta({ ...schema, maxProperties: mostFilters })
+  .describe('Licences that have these entries: `metadata[NAME]=VALUE`, for at most three names.')
+
+/** The entries in an answer. */
+export const metadataInAnswer = z.record(z.string(), z.string())
+
+/** Puts the parameters `metadata[NAME]` of a query into one object `metadata`. */
+export function gatherMetadata(query: unknown): unknown {
+  const parameters = Object.entries(query as Record<string, unknown>)
+  const entries: typeof parameters = []
+  const others: typeof parameters = []
+  for (const [parameter, sent] of parameters) {
+    const named = /^metadata\[(.*)\]$/s.exec(parameter)?.[1]
+    if (named === undefined) others.push([parameter, sent])
+    else entries.push([named, sent])
+  }
+  if (entries.length === 0 || others.some(([parameter]) => parameter === 'metadata')) return query
+  return Object.fromEntries([...others, ['metadata', Object.fromEntries(entries)]])
+}
+
+function checkNumber(entries: object, most: number, context: z.RefinementCtx): void {
+  if (Object.keys(entries).length <= most) return
+  context.addIssue({ code: 'custom', message: `must have at most ${most} entries` })
+}
+
+/** Reports each wrong entry. */
+function checkEntries(
+  entries: object,
+  context: z.RefinementCtx,
+  problemOf: (named: string, entry: unknown) => string | undefined,
+): Metadata {
+  for (const [named, entry] of Object.entries(entries)) {
+    const message = problemOf(named, entry)
+    if (message !== undefined) context.addIssue({ code: 'custom', path: [named], message })
+  }
+  return entries as Metadata
+}
+
+function problemOfEntry(named: string, entry: unknown): string | undefined {
+  return problemOfType(entry) ?? problemOfMetadata({ [named]: entry as string })?.problem
+}
+
+function problemOfType(entry: unknown): string | undefined {
+  if (typeof entry !== 'string') return 'must be a string'
+  return isStorable(entry) ? undefined : unstorable
+}

@@ -1,0 +1,48 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { z } from 'zod'
+import { keylessRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { grantFields, grantJson, installationFields } from '../activations/activation-routes.ts'
+import { isPlanCode } from '../plans/plan-json.ts'
+
+const trialSchema = z
+  .strictObject({ ...grantFields, licence_key: z.string().describe('The key of the licence of the trial.') })
+  .meta({ id: 'Trial' })
+
+const startTrialBody = z.strictObject({
+  // Whatever is no code of a plan is an unknown one, and not a broken rule.
+  plan_code: z
+    .string()
+    .meta({ examples: ['pro'] })
+    .describe('The code of a plan that has `trial_days`.'),
+  ...installationFields,
+})
+
+export const trialRoutes: Route[] = [
+  keylessRoute({
+    method: 'POST',
+    path: '/v1/apps/{app_id}/trials',
+    operationId: 'startTrial',
+    tag: 'Installed products',
+    summary: 'Start a trial',
+    description:
+      'Called by the installed product, without a key. Each fingerprint has one trial in an application, permanently. After it the answer is `licence_refused` with the reason `trial_used`.',
+    audience: 'product',
+    body: startTrialBody,
+    status: 201,
+    alsoAnswers: { 200: 'The trial of this fingerprint is running: the same licence and activation.' },
+    answer: trialSchema,
+    errors: ['licence_refused', 'plan_archived', 'limit_reached', 'quota_exceeded'],
+    handle: async ({ services, params, body }) => {
+      const { plan_code: planCode, product_version: productVersion, ...installation } = body
+      if (!isPlanCode(planCode)) throw new ServiceError('not_found', 'there is no plan with this code')
+      const { grant, licenceKey, created } = await services.products.startTrial({
+        applicationId: params.app_id,
+        planCode,
+        productVersion,
+        ...installation,
+      })
+      return { status: created ? 201 : 200, body: { ...grantJson(grant!), licence_key: licenceKey } }
+    },
+  }),
+]
