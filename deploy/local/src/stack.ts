@@ -3,6 +3,7 @@ import type { DataFolder, StackFile } from './data-folder.ts'
 import { bundlePrograms } from './bundle.ts'
 import { findDemoAccount } from './demo-account.ts'
 import { freePort, isPortFree } from '@licensing/local-servers/ports'
+import { launchPrograms } from './one-process.ts'
 import { retryTakenPorts, startPrograms, type Program, type StartContext } from './programs.ts'
 import { loadSecrets } from '@licensing/local-servers/secrets'
 import { startServers } from './servers.ts'
@@ -57,6 +58,8 @@ export async function bringUp(
       bootstrapKey,
       portalSessionKey,
       operator: {
+        // Each takes 3 MiB, and one machine needs no more.
+        DATABASE_CONNECTIONS: '8',
         ...settings.operator,
         ...(simulator !== undefined && {
           ...simulatorSettings(simulator, webhookSecret),
@@ -83,7 +86,9 @@ export async function bringUp(
       })
     }
     // The gateway stops first: what is under way is answered while the services still run.
-    await startPrograms([programs, [serviceProgram('gateway', stack, bundled)]], folder, started, context)
+    const groups = [programs, [serviceProgram('gateway', stack, bundled)]]
+    const start = settings.processes === 'one' ? launchPrograms : startPrograms
+    await start(groups, folder, started, context)
     return { addresses, simulatorUrl: simulator && `http://${simulator}` }
   })
   const gateway = `http://${addresses.gateway}`

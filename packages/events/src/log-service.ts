@@ -39,6 +39,7 @@ const labelNames = ['source']
 const waiting = new Gauge({
   name: 'outbox_oldest_seconds',
   help: 'Age of the oldest event not yet published',
+  labelNames,
 })
 const unconfirmed = new Gauge({
   name: 'event_log_unconfirmed_seconds',
@@ -125,7 +126,7 @@ export function startLogService({
     }
   }
   const measure = async () => {
-    waiting.set(await oldestAge(sql))
+    waiting.set({ source }, await oldestAge(sql))
     unconfirmed.set({ source }, await unconfirmedAge(sql, consumers))
     size.set({ source }, await logBytes(sql))
   }
