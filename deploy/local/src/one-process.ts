@@ -42,10 +42,10 @@ export async function launchPrograms(
     say(`${name} is ready`)
   }
   try {
-    for (const program of groups.flat()) {
-      parts.push(await launch(program, folder))
-      signal.throwIfAborted()
-    }
+    const modules = await loadPrograms(groups.flat().map(({ main }) => main))
+    signal.throwIfAborted()
+    for (const [at, program] of groups.flat().entries())
+      parts.push(await launch(program, modules[at]!, folder))
     await Promise.all(parts.map(untilReady))
   } catch (error) {
     failed.abort()
@@ -55,11 +55,20 @@ export async function launchPrograms(
   for (const group of groups) started.defer(() => stop(group))
 }
 
-async function launch(program: Program, folder: DataFolder): Promise<Part> {
-  const { name, main, env } = program
+/**
+ * Loads the modules of programs. All of them before any is launched: meanwhile this process does nothing else, and a
+ * connection that is being opened would time out on a busy machine.
+ */
+export async function loadPrograms(mains: string[]): Promise<LaunchableProgram[]> {
+  const programs: LaunchableProgram[] = []
+  for (const main of mains) programs.push(((await import(main)) as { program: LaunchableProgram }).program)
+  return programs
+}
+
+async function launch(program: Program, launchable: LaunchableProgram, folder: DataFolder): Promise<Part> {
+  const { name, env } = program
   const logFile = join(folder.logs, `${name}.log`)
   const before = await truncateLog(logFile)
-  const { program: launchable } = (await import(main)) as { program: LaunchableProgram }
   let failure: string | undefined
   const check = async () => {
     if (failure === undefined) return

@@ -3,7 +3,7 @@ import type { DataFolder, StackFile } from './data-folder.ts'
 import { bundlePrograms } from './bundle.ts'
 import { findDemoAccount } from './demo-account.ts'
 import { freePort, isPortFree } from '@licensing/local-servers/ports'
-import { launchPrograms } from './one-process.ts'
+import { launchPrograms, loadPrograms } from './one-process.ts'
 import { retryTakenPorts, startPrograms, type Program, type StartContext } from './programs.ts'
 import { loadSecrets } from '@licensing/local-servers/secrets'
 import { startServers } from './servers.ts'
@@ -37,6 +37,11 @@ export async function bringUp(
     )
   }
   const bundling = waits.during('the bundle of the programs', bundlePrograms(say))
+  // Compiled while PostgreSQL starts, which is another process. A program that cannot be loaded fails when it is launched.
+  if (settings.processes === 'one') {
+    const mains = [...DATABASE_SERVICES.map(mainOf), mainOf('gateway'), SIMULATOR_MAIN]
+    void bundling.then((bundled) => loadPrograms(mains.map(bundled))).catch(() => undefined)
+  }
   const secrets = await loadSecrets(folder.path, settings.bootstrapKey)
   const { postgresUrl, natsUrl } = await startServers(settings, folder, started, context)
   signal.throwIfAborted()
