@@ -1,14 +1,14 @@
 import { signCalls } from '@licensing/grpc/callers'
 import { readConfig } from '@licensing/process/config'
 import { Health } from '@licensing/process/health'
-import { runProcess } from '@licensing/process/run'
+import { defineProgram } from '@licensing/process/run'
 import { buildApp } from './app.ts'
 import { gatewayConfig } from './config.ts'
 import { connectServices } from './services.ts'
 
-await runProcess(
+export const program = defineProgram(
   'gateway',
-  () => readConfig(gatewayConfig),
+  (env) => readConfig(gatewayConfig, env),
   async ({ log, health, onStop, step }, config) => {
     const services = connectServices(
       {
@@ -49,3 +49,5 @@ await runProcess(
     await app.listen({ host: config.HTTP_ADDRESS.host, port: config.HTTP_ADDRESS.port })
   },
 )
+
+if (import.meta.main) program.run()

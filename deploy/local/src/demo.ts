@@ -12,6 +12,7 @@ import { startReceiver } from './demo/receiver.ts'
 import { chapter, DemoFailure, tell } from './demo/show.ts'
 import { sellByHand, setUpShop } from './demo/vendor-story.ts'
 import { makePassableFolder } from '@licensing/local-servers/folders'
+import { YOUNG_GENERATION } from '@licensing/local-servers/node-process'
 import { printableLines } from '@licensing/terminal/printable'
 import { dataDirOf } from './start-settings.ts'
 
@@ -52,7 +53,8 @@ async function useStack(): Promise<UsedStack> {
 async function startStack(): Promise<UsedStack> {
   const folder = await mkdtemp(join(tmpdir(), 'licensing-demo-'))
   await makePassableFolder(folder)
-  const start = spawn(process.execPath, [fileURLToPath(new URL('start.ts', import.meta.url))], {
+  const main = fileURLToPath(new URL('npm-start.mjs', import.meta.url))
+  const start = spawn(process.execPath, [YOUNG_GENERATION, main], {
     env: {
       ...process.env,
       DATA_DIR: folder,

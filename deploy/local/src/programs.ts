@@ -7,7 +7,7 @@ import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensi
 /** Longer than the services give themselves to finish what is in hand. */
 const STOP_GRACE_MS = 30_000
 
-/** One of our programs, to be run as a process of its own. */
+/** One of our programs. */
 export interface Program {
   name: string
   main: string
@@ -74,14 +74,18 @@ export async function startPrograms(
 /** What /readyz says is missing. */
 function missingOf(answer: string): string {
   try {
-    const { probes = {} } = JSON.parse(answer) as { probes?: Record<string, string | null> }
-    const problems = Object.entries(probes).flatMap(([name, problem]) =>
-      problem ? `${name} ${problem}` : [],
-    )
-    return problems.length > 0 ? ` (${problems.join('; ')})` : ''
+    return problemsOf((JSON.parse(answer) as { probes?: Probes }).probes ?? {})
   } catch {
     return ''
   }
+}
+
+/** Null: it works. */
+export type Probes = Record<string, string | null>
+
+export function problemsOf(probes: Probes): string {
+  const problems = Object.entries(probes).flatMap(([name, problem]) => (problem ? `${name} ${problem}` : []))
+  return problems.length > 0 ? ` (${problems.join('; ')})` : ''
 }
 
 function keepProgram(

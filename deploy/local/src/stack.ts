@@ -3,6 +3,7 @@ import type { DataFolder, StackFile } from './data-folder.ts'
 import { bundlePrograms } from './bundle.ts'
 import { findDemoAccount } from './demo-account.ts'
 import { freePort, isPortFree } from '@licensing/local-servers/ports'
+import { launchPrograms, loadPrograms } from './one-process.ts'
 import { retryTakenPorts, startPrograms, type Program, type StartContext } from './programs.ts'
 import { loadSecrets } from '@licensing/local-servers/secrets'
 import { startServers } from './servers.ts'
@@ -36,6 +37,11 @@ export async function bringUp(
     )
   }
   const bundling = waits.during('the bundle of the programs', bundlePrograms(say))
+  // Compiled while PostgreSQL starts, which is another process. A program that cannot be loaded fails when it is launched.
+  if (settings.processes === 'one') {
+    const mains = [...DATABASE_SERVICES.map(mainOf), mainOf('gateway'), SIMULATOR_MAIN]
+    void bundling.then((bundled) => loadPrograms(mains.map(bundled))).catch(() => undefined)
+  }
   const secrets = await loadSecrets(folder.path, settings.bootstrapKey)
   const { postgresUrl, natsUrl } = await startServers(settings, folder, started, context)
   signal.throwIfAborted()
@@ -57,6 +63,8 @@ export async function bringUp(
       bootstrapKey,
       portalSessionKey,
       operator: {
+        // Each takes 3 MiB, and one machine needs no more.
+        DATABASE_CONNECTIONS: '8',
         ...settings.operator,
         ...(simulator !== undefined && {
           ...simulatorSettings(simulator, webhookSecret),
@@ -83,7 +91,9 @@ export async function bringUp(
       })
     }
     // The gateway stops first: what is under way is answered while the services still run.
-    await startPrograms([programs, [serviceProgram('gateway', stack, bundled)]], folder, started, context)
+    const groups = [programs, [serviceProgram('gateway', stack, bundled)]]
+    const start = settings.processes === 'one' ? launchPrograms : startPrograms
+    await start(groups, folder, started, context)
     return { addresses, simulatorUrl: simulator && `http://${simulator}` }
   })
   const gateway = `http://${addresses.gateway}`

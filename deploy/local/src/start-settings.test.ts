@@ -11,6 +11,7 @@ test('with nothing set, the gateway is on 8080 and the data in the checkout', ()
     databaseUrl: undefined,
     natsUrl: undefined,
     stripeKeyGiven: false,
+    processes: 'one',
   })
 })
 
@@ -30,6 +31,7 @@ test.each([
   [{ GATEWAY_PORT: '65536' }, 'GATEWAY_PORT must be a number'],
   [{ GATEWAY_PORT: 'http' }, 'GATEWAY_PORT must be a number'],
   [{ DATABASE_URL: 'mysql://x' }, 'DATABASE_URL must be postgres://'],
+  [{ PROCESSES: 'many' }, 'PROCESSES must be one or separate'],
 ])('%j is refused', (env, message) => {
   expect(() => readStartSettings(env)).toThrow(message)
 })

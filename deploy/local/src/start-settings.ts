@@ -11,6 +11,8 @@ export interface StartSettings {
   databaseUrl: string | undefined
   natsUrl: string | undefined
   bootstrapKey: string | undefined
+  /** Gateway and services in the process of npm start, or each in one of its own. */
+  processes: 'one' | 'separate'
   /** A real Stripe is meant: the simulator is not started. */
   stripeKeyGiven: boolean
   /** All of the environment, for the services. */
@@ -38,12 +40,17 @@ export function readStartSettings(env: Record<string, string | undefined>): Star
   if (databaseUrl !== undefined && !/^postgres(ql)?:\/\//.test(databaseUrl)) {
     throw new Error('DATABASE_URL must be postgres://user:password@host:port/database')
   }
+  const processes = given('PROCESSES') ?? 'one'
+  if (processes !== 'one' && processes !== 'separate') {
+    throw new Error(`PROCESSES must be one or separate, not "${processes}"`)
+  }
   return {
     dataDir: dataDirOf(env),
     gatewayPort: Number(port) === 0 ? undefined : Number(port),
     databaseUrl,
     natsUrl: given('NATS_URL'),
     bootstrapKey: given('BOOTSTRAP_API_KEY'),
+    processes,
     stripeKeyGiven: given('STRIPE_SECRET_KEY') !== undefined,
     operator: env,
   }

@@ -19,6 +19,14 @@ for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     stopping.abort()
   })
 }
+// Gateway and services may run in this process. A defect of one ends them all: nothing goes on with a part missing.
+for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+  process.on(event, (error: unknown) => {
+    process.stderr.write(`\nnpm start ends after a defect (${event}): ${describe(error)}\n`)
+    process.exitCode = 1
+    stopping.abort()
+  })
+}
 // A reader of our output that is gone does not stop the stack.
 process.stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)

@@ -10,6 +10,8 @@ export interface Nats {
   connection: NatsConnection
   /** Whether it is connected now. */
   connected(): boolean
+  /** Has `listener` called at each further connection: what the server kept for the one before may be lost. @returns how to end that */
+  onReconnect(listener: () => void): () => void
   /** Resolves when connected. */
   whenConnected(signal: AbortSignal): Promise<void>
   close(): Promise<void>
@@ -45,13 +47,16 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
   }
   const closed = new AbortController()
   const waiting = new Set<() => void>()
+  const listeners = new Set<() => void>()
   let current: NatsConnection | undefined
   let isUp = false
 
   const up = (connection: NatsConnection) => {
+    const isFirst = !current
     current = connection
     isUp = true
     for (const done of waiting) done()
+    if (!isFirst) for (const listener of listeners) listener()
   }
   const down = () => {
     if (isUp && !closed.signal.aborted) log.warn('nats is unavailable')
@@ -123,6 +128,10 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
       return current
     },
     connected: () => isUp,
+    onReconnect(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
     whenConnected,
     async close() {
       closed.abort()

@@ -41,8 +41,16 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   const readers = new Map<number, PartitionReader>()
   const producer = new LogClient(nats, source, service)
   const stream = streamOf(source)
+  const reading = {
+    ...options,
+    committed: () => {
+      options.committed?.()
+      polling.wakeIn(pollMs)
+    },
+  }
   let held: PartitionPosition[] = []
   let numbersAtStart: bigint[] | undefined
+  let reported = ''
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
@@ -60,10 +68,10 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     for (const position of held) {
       const { partition } = position
       if (readers.has(partition)) continue
-      readers.set(partition, new PartitionReader(options, producer, { source, partition, member }, position))
+      readers.set(partition, new PartitionReader(reading, producer, { source, partition, member }, position))
     }
   }
-  /** Reports the positions, and learns the newest numbers and epochs. */
+  /** Reports the positions, learns the newest numbers and epochs, and has readers look that are behind them. */
   const poll = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
@@ -74,31 +82,42 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       if (performance.now() < startedAt + startMs) return
       throw error
     }
-    const { numbers } = producer.view!
+    const { numbers, epochs } = producer.view!
     numbersAtStart ??= numbers
+    for (const reader of readers.values()) reader.look()
+    const known = JSON.stringify([
+      positions.map(({ number }) => String(number)),
+      numbers.map(String),
+      epochs.length,
+    ])
+    const isIdle = known === reported
+    reported = known
     behind.set(
       { stream },
       positions.reduce((sum, { partition, number }) => sum + Number(numbers[partition]! - number), 0),
     )
+    if (isIdle) return 'idle'
   }
-  const loops = [
-    startLoop({
-      work: balance,
-      everyMs: pollMs,
-      failed: (error) => log.warn({ err: error, stream }, 'partitions could not be leased, trying again'),
-      isOutage: isDatabaseOutage,
-    }),
-    startLoop({
-      work: poll,
-      everyMs: pollMs,
-      failed: (error) =>
-        log.warn(
-          { err: error, stream },
-          'the producer does not answer: events whose message is lost wait for it',
-        ),
-      isOutage: () => true,
-    }),
-  ]
+  const polling = startLoop({
+    work: poll,
+    everyMs: pollMs,
+    failed: (error) =>
+      log.warn(
+        { err: error, stream },
+        'the producer does not answer: events whose message is lost wait for it',
+      ),
+    isOutage: () => true,
+  })
+  const balancing = startLoop({
+    work: balance,
+    everyMs: pollMs,
+    failed: (error) => log.warn({ err: error, stream }, 'partitions could not be leased, trying again'),
+    isOutage: isDatabaseOutage,
+  })
+  const ignoreReconnects = nats.onReconnect(() => {
+    for (const reader of readers.values()) reader.reopen()
+    polling.wake()
+  })
 
   return {
     held: () => [...readers.keys()].sort((a, b) => a - b),
@@ -114,7 +133,8 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       )
     },
     async stop() {
-      await Promise.all(loops.map((loop) => loop.stop()))
+      ignoreReconnects()
+      await Promise.all([polling.stop(), balancing.stop()])
       await Promise.all([...readers.values()].map((reader) => reader.stop()))
       await releasePartitions(sql, source, member).catch((error: unknown) =>
         log.warn({ err: error }, 'partitions stay leased until their lease ends'),

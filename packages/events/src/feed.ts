@@ -71,7 +71,12 @@ export class Feed {
     return this.#waiting <= 0 && this.#batches.length === 0
   }
 
-  /** The next batches, as soon as there is one; none after `waitMs`, or if the signal aborts. */
+  /** Ends the wait of `next`. */
+  wake(): void {
+    this.#arrived()
+  }
+
+  /** The next batches, as soon as there is one; none after `waitMs`, when woken, or if the signal aborts. */
   async next(mostEvents: number, waitMs: number, signal: AbortSignal): Promise<EventBatch[]> {
     if (this.#batches.length === 0 && !signal.aborted) {
       const arrived = new Promise<void>((resolve) => (this.#arrived = resolve))

@@ -3,6 +3,7 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
+import { measureWhenScraped } from '@licensing/process/measures'
 import { ReadLogRequestSchema, ReadLogResponseSchema } from '@licensing/proto/event-log'
 import type { ReadLogRequest } from '@licensing/proto/event-log'
 import { consumersOf, logSubjectOf } from '@licensing/proto/event-streams'
@@ -28,7 +29,6 @@ const serveAgainMs = 500
 // A NATS message has at most 1 MiB.
 const mostAnswerBytes = 512 * 1024
 const mostOpen = 8
-const measureMs = 15_000
 const hourMs = 3_600_000
 // A consumer that is restored from a backup of yesterday finds the events since.
 const keptSeconds = 86_400
@@ -39,6 +39,7 @@ const labelNames = ['source']
 const waiting = new Gauge({
   name: 'outbox_oldest_seconds',
   help: 'Age of the oldest event not yet published',
+  labelNames,
 })
 const unconfirmed = new Gauge({
   name: 'event_log_unconfirmed_seconds',
@@ -125,7 +126,7 @@ export function startLogService({
     }
   }
   const measure = async () => {
-    waiting.set(await oldestAge(sql))
+    waiting.set({ source }, await oldestAge(sql))
     unconfirmed.set({ source }, await unconfirmedAge(sql, consumers))
     size.set({ source }, await logBytes(sql))
   }
@@ -153,11 +154,12 @@ export function startLogService({
     ...consumers.map((consumer) =>
       start((signal) => serve(consumer, signal), serveAgainMs, 'the event log is not served, trying again'),
     ),
-    start(measure, measureMs, 'the event log could not be measured'),
     start(trim, hourMs, 'the event log could not be trimmed'),
   ]
+  const endMeasuring = measureWhenScraped(log, 'event log', measure)
   return {
     async stop() {
+      endMeasuring()
       await Promise.all(loops.map((loop) => loop.stop()))
     },
   }

@@ -80,6 +80,13 @@ export function findState(sql: Sql): Statement<LogState> {
     select numbers, epoch, incarnation is distinct from ${incarnation(sql)} as is_suspect from event_log_state`
 }
 
+/** Whether a look at the outbox would number events or begin an epoch. */
+export async function hasWork(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from outbox) or incarnation is distinct from ${incarnation(sql)} as found from event_log_state`
+  return row!.found
+}
+
 /**
  * Events that have no number: the first ones of each account, accounts by name. An account's rows are in the order of their
  * commits. By both columns, so that only the index of accounts gives the order: the index of positions would pass over the

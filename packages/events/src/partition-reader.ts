@@ -15,6 +15,7 @@ import { listPositions, movePosition } from './consumer-queries.ts'
 import type { Place, Position } from './consumer-queries.ts'
 import { insertDeadLetter } from './dead-letter-queries.ts'
 import { openFeed } from './feed.ts'
+import type { Feed } from './feed.ts'
 import type { LogClient } from './log-client.ts'
 import { leaseMs, pollMs, startMs } from './partitions.ts'
 import { isNotFound } from './streams.ts'
@@ -24,6 +25,8 @@ const mostTogether = 500
 const behindFrom = 250
 const poisonTries = 5
 const retryMs = 500
+// The longest timer: a reader that has all events waits for the next one, or for `look`.
+const foreverMs = 2 ** 31 - 1
 // Clocks of NATS and PostgreSQL may differ. What is read twice is known by its number.
 const overlapMs = 60_000
 
@@ -69,6 +72,9 @@ export class PartitionReader {
   #position: Position
   #behind = 0
   #isDrained = false
+  #feed: Feed | undefined
+  /** Whether the log has more, which JetStream may be about to send. */
+  #isBehindLog = false
 
   /** @param position as it was when the partition was leased */
   constructor(options: ConsumerOptions, log: LogClient, place: Place, position: Position) {
@@ -98,6 +104,18 @@ export class PartitionReader {
   /** Whether it has consumed what JetStream had when it began to read. */
   get isDrained(): boolean {
     return this.#isDrained
+  }
+
+  /** The producer’s log may have more than JetStream has sent, or an epoch that is not adopted. */
+  look(): void {
+    if (!this.#isBehindLog) this.#feed?.wake()
+  }
+
+  /** JetStream may have forgotten what it was to send. */
+  reopen(): void {
+    const feed = this.#feed
+    this.#feed = undefined
+    feed?.wake()
   }
 
   stop(): Promise<void> {
@@ -133,18 +151,18 @@ export class PartitionReader {
       await this.#fill(undefined, 'tail', signal)
       throw error
     })
+    this.#feed = feed
     try {
-      let announced = 0n
-      while (!signal.aborted) {
+      while (!signal.aborted && this.#feed === feed) {
         await this.#adoptEpochs()
-        const batches = await feed.next(mostTogether, pollMs, signal)
+        const announced = this.#log.view?.numbers[partition] ?? 0n
+        this.#isBehindLog = announced > this.#position.number
+        this.#isDrained ||= feed.isDrained
+        const batches = await feed.next(mostTogether, this.#isBehindLog ? pollMs : foreverMs, signal)
         this.#behind = feed.behind
         await this.#consume(batches, signal)
-        this.#isDrained ||= feed.isDrained
-        if (batches.length > 0) continue
-        // The newest batch may be on its way. If it has not arrived after the next wait, JetStream does not send it.
-        if (announced > this.#position.number) return await this.#fill(announced, 'tail', signal)
-        announced = this.#log.view?.numbers[partition] ?? 0n
+        // The newest batch may have been on its way. If it has not arrived after this wait, JetStream does not send it.
+        if (this.#isBehindLog && batches.length === 0) return await this.#fill(announced, 'tail', signal)
       }
     } finally {
       feed.close()

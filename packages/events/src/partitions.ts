@@ -4,7 +4,10 @@ export const partitionCount = 8
 /** A replica that died gives its partitions up after this long. */
 export const leaseMs = 6_000
 
-/** Consumers ask for the newest numbers this often: events of which the message was lost arrive after twice as long. */
+/**
+ * Consumers ask for the newest numbers this often while events arrive: one whose message was lost arrives after twice as long.
+ * After a quiet time they ask every `longestIdleMs`.
+ */
 export const pollMs = 2_000
 
 /** NATS and producers may start later than a consumer: for this long it does not warn. */

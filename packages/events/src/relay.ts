@@ -17,6 +17,7 @@ import {
   beginEpoch,
   commit,
   findState,
+  hasWork,
   listShares,
   lockRelay,
   moveToLog,
@@ -42,8 +43,8 @@ export interface RelayOptions {
   log: Logger
 }
 
-// Finds what other replicas committed and did not publish, because they died.
-const pollMs = 5_000
+// Finds what other replicas committed and did not publish, because they were killed.
+const pollMs = 8_000
 // Another relay at work may have read before the latest commit, so this one looks again soon.
 const busyMs = 5
 // Accounts take turns: each gets so many events into a look, and looks with events left over are so far apart. An account
@@ -88,7 +89,7 @@ export function startRelay(options: RelayOptions): Relay {
     const isDone = isWhole && after === '' && !hasFullShare(rows)
     after = isWhole ? '' : rows.at(-1)!.account_id
     nextTurnAt = isDone ? 0 : performance.now() + turnMs
-    return isDone ? pollMs : 0
+    return isDone ? 'asleep' : 0
   }
   const keepStream = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
@@ -111,10 +112,19 @@ export function startRelay(options: RelayOptions): Relay {
     isOutage: isDatabaseOutage,
     retry: { firstMs: 250, longestMs: 1_000 },
   })
+  const watching = startLoop({
+    work: async () => {
+      if (await hasWork(sql)) looking.wake()
+    },
+    everyMs: pollMs,
+    failed: (error) => log.warn({ err: error }, 'the outbox could not be read, trying again'),
+    isOutage: isDatabaseOutage,
+  })
   const service = startLogService(options)
   return {
     wake: () => looking.wake(),
     async stop() {
+      await watching.stop()
       await Promise.all([looking.stop(), keepingStream.stop(), service.stop()])
     },
   }

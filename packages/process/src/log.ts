@@ -1,6 +1,6 @@
 import { trace } from '@opentelemetry/api'
 import { pino } from 'pino'
-import type { Logger } from 'pino'
+import type { Logger, LoggerOptions } from 'pino'
 import { requestContext } from './context.ts'
 
 export type { Logger } from 'pino'
@@ -14,9 +14,10 @@ const secretPaths = ['key', 'secret', 'token', 'authorization', 'password', 'lic
  *
  * @param service name of the process
  * @param level lowest level logged
+ * @param file receives the lines instead of standard output
  */
-export function createLogger(service: string, level = 'info'): Logger {
-  return pino({
+export function createLogger(service: string, level = 'info', file?: string): Logger {
+  const options: LoggerOptions = {
     level,
     base: { service },
     timestamp: pino.stdTimeFunctions.isoTime,
@@ -31,5 +32,6 @@ export function createLogger(service: string, level = 'info'): Logger {
         ...(span && { trace_id: span.traceId }),
       }
     },
-  })
+  }
+  return file === undefined ? pino(options) : pino(options, pino.destination(file))
 }

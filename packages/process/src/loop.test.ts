@@ -11,7 +11,7 @@ const defect = new Error('defect')
 
 /** A loop whose rounds are counted and end as `answers` say, one by one; then they answer nothing. */
 function counted(
-  answers: (Error | number | 'idle' | 'done' | undefined)[],
+  answers: (Error | number | 'idle' | 'asleep' | 'done' | undefined)[],
   options: Partial<LoopOptions> = {},
 ) {
   const reported: unknown[] = []
@@ -194,19 +194,19 @@ test('a round has the context in which the loop was made, not that of the reques
 })
 
 test('the pause doubles while rounds find nothing, up to a limit, and is short again after a wake', async () => {
-  const { loop, rounds } = counted(Array(20).fill('idle'), { idleMs: 400 })
+  const { loop, rounds } = counted(Array(20).fill('idle'), { everyMs: 2_500 })
   const startedAt = Date.now()
   const at: number[] = []
   loop.start()
-  for (let ms = 0; ms < 1_500; ms += 50) {
+  for (let ms = 0; ms < 40_000; ms += 500) {
     if (at.length < rounds()) at.push(Date.now() - startedAt)
-    await pass(50)
+    await pass(500)
   }
-  expect(at).toEqual([0, 100, 300, 700, 1_100])
+  expect(at).toEqual([0, 2_500, 7_500, 17_500, 27_500, 37_500])
   const before = rounds()
   loop.wake()
   expect(rounds()).toBe(before + 1)
-  await pass(100)
+  await pass(2_500)
   expect(rounds()).toBe(before + 2)
   loop.wakeIn(10)
   await pass(10)
@@ -214,11 +214,27 @@ test('the pause doubles while rounds find nothing, up to a limit, and is short a
   await loop.stop()
 })
 
-test('without a limit the pause of rounds that find nothing stays the same', async () => {
-  const { loop, rounds } = counted(Array(20).fill('idle'))
+test('an interval above the limit stays the same while rounds find nothing', async () => {
+  const { loop, rounds } = counted(Array(20).fill('idle'), { everyMs: 60_000 })
   loop.start()
-  await pass(1_000)
-  expect(rounds()).toBe(11)
+  await pass(180_000)
+  expect(rounds()).toBe(4)
+  await loop.stop()
+})
+
+test('a loop that is asleep runs again when it is woken, at once or later', async () => {
+  const { loop, rounds } = counted(Array(20).fill('asleep'))
+  loop.start()
+  await pass(3_600_000)
+  expect(rounds()).toBe(1)
+  loop.wake()
+  await pass(3_600_000)
+  expect(rounds()).toBe(2)
+  loop.wakeIn(50)
+  await pass(49)
+  expect(rounds()).toBe(2)
+  await pass(1)
+  expect(rounds()).toBe(3)
   await loop.stop()
 })
 

@@ -2,14 +2,16 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 
 export interface LoopOptions {
   /**
-   * One round. It may answer when the next one follows, in milliseconds (0: at once), that it found nothing (`idle`), or
-   * that there is no more to do (`done`); the signal aborts when the loop is stopped.
+   * One round. It may answer when the next one follows, in milliseconds (0: at once), that it found nothing (`idle`), that
+   * only a wake begins the next one (`asleep`), or that there is no more to do (`done`); the signal aborts when the loop is
+   * stopped.
    */
-  work: (signal: AbortSignal) => Promise<number | 'idle' | 'done' | void>
-  /** Milliseconds from one round to the next, unless the round returns another time. */
+  work: (signal: AbortSignal) => Promise<number | 'idle' | 'asleep' | 'done' | void>
+  /**
+   * Milliseconds from one round to the next, unless the round returns another time. After rounds that find nothing, the
+   * pause doubles up to `longestIdleMs`; `wake` ends that.
+   */
   everyMs: number
-  /** The pause doubles with each round that finds nothing, up to this; `wake` ends that. `everyMs` if absent. */
-  idleMs?: number
   /** Reports a failure: the first of an outage; of other failures in a row the 1st, 2nd, 4th, 8th… */
   failed: (error: unknown) => void
   /** Whether an error means that what the work depends on, such as the database, is unavailable. */
@@ -19,6 +21,12 @@ export interface LoopOptions {
 }
 
 const longestRetryMs = 2_000
+
+/**
+ * How often a loop looks for work that nobody has reported, such as the work of a replica that was killed. A loop that its
+ * own process wakes needs no shorter pause.
+ */
+export const longestIdleMs = 10_000
 
 /**
  * Background work in rounds: at intervals, and at once when woken. Never twice at a time. A failure is reported and tried
@@ -109,7 +117,8 @@ export class Loop {
       this.#failures = 0
       this.#isOut = false
       this.#idleRounds = next === 'idle' ? this.#idleRounds + 1 : 0
-      return next === 'idle' ? this.#idlePauseMs() : (next ?? this.#options.everyMs)
+      if (next === 'idle') return this.#idlePauseMs()
+      return next === 'asleep' ? Number.POSITIVE_INFINITY : (next ?? this.#options.everyMs)
     } catch (error) {
       this.#failures += 1
       this.#report(error)
@@ -119,8 +128,8 @@ export class Loop {
   }
 
   #idlePauseMs(): number {
-    const { everyMs, idleMs = everyMs } = this.#options
-    return Math.min(everyMs * 2 ** Math.min(this.#idleRounds - 1, 20), Math.max(everyMs, idleMs))
+    const { everyMs } = this.#options
+    return Math.min(everyMs * 2 ** Math.min(this.#idleRounds - 1, 20), Math.max(everyMs, longestIdleMs))
   }
 
   #report(error: unknown): void {
@@ -134,7 +143,7 @@ export class Loop {
   #arm(ms: number): void {
     clearTimeout(this.#timer)
     this.#dueAt = performance.now() + ms
-    this.#timer = setTimeout(() => this.#run(), ms)
+    if (ms < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#run(), ms)
   }
 }
 

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { collectDefaultMetrics, register } from 'prom-client'
 import type { Health } from './health.ts'
+import { measureAll } from './measures.ts'
 
 // Samples of the event loop, 100 a second: an idle process takes 0.2 % of a core for them. The lag at the time of a scrape
 // (`nodejs_eventloop_lag_seconds`) costs nothing, and is kept.
@@ -38,6 +39,7 @@ async function answer(url: string, health: Health): Promise<{ status: number; ty
   const json = 'application/json'
   switch (url.split('?')[0]) {
     case '/metrics':
+      await measureAll()
       return { status: 200, type: register.contentType, body: await register.metrics() }
     case '/healthz': {
       const problem = health.lifeProblem

@@ -8,9 +8,10 @@ function run(body: string, env: Record<string, string> = {}) {
   const script = `
     import { z } from 'zod'
     import { processConfig, readConfig } from './config.ts'
-    import { runProcess } from './run.ts'
+    import { defineProgram } from './run.ts'
     const schema = z.object({ ...processConfig, NEEDED: z.string().describe('what is needed') })
-    await runProcess('test', () => readConfig(schema), async ({ log, health, onStop, step, stopping }) => { ${body} })`
+    const readSettings = (env) => readConfig(schema, env)
+    defineProgram('test', readSettings, async ({ log, health, onStop, step, stopping }) => { ${body} }).run()`
   const child = spawn(process.execPath, ['--input-type=module-typescript', '--eval', script], {
     cwd: import.meta.dirname,
     env: { ...process.env, NEEDED: 'yes', ...env },

@@ -24,43 +24,70 @@ interface ProcessSettings {
   OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined
 }
 
+/** What a process runs. */
+export interface Program {
+  name: string
+  /**
+   * Runs it alone in this process: starts it, "not ready" until that has succeeded, then waits for SIGTERM or SIGINT,
+   * reports "not ready", closes everything in reverse order of its opening and exits 0. A start that fails, or makes no
+   * progress for START_LIMIT_SECONDS, closes what was opened and exits 1; /healthz fails after half of that time. If the
+   * environment is invalid, it prints what is wrong and exits 2.
+   *
+   * With `STOP_WITH_PARENT=1` the end of standard input stops it too, so that it never outlives its launcher.
+   */
+  run(): void
+  /**
+   * Starts it in a process that has others.
+   *
+   * @throws ConfigError
+   */
+  launch(options: LaunchOptions): Launched
+}
+
+export interface LaunchOptions {
+  env: Record<string, string | undefined>
+  /** Receives its log. */
+  logFile: string
+  /** Called once if the start fails or makes no progress. The log has the cause. */
+  failed: (reason: string) => void
+}
+
+/** A program that was started. */
+export interface Launched {
+  health: Pick<Health, 'check'>
+  /** Closes everything in reverse order of its opening. @returns false if that took too long */
+  stop(reason: string): Promise<boolean>
+}
+
 /** Longest time that a stop may take before the process ends anyway, in milliseconds. */
 const stopLimitMs = 25_000
 
-/**
- * Runs a service: starts it, "not ready" until that has succeeded, then waits for SIGTERM or SIGINT, reports "not
- * ready", closes everything in reverse order of its opening and exits 0. A start that fails, or makes no progress for
- * START_LIMIT_SECONDS, closes what was opened and exits 1; /healthz fails after half of that time.
- *
- * With `STOP_WITH_PARENT=1` the end of standard input stops it too, so that it never outlives its launcher.
- *
- * @param readSettings reads the configuration; a ConfigError is printed as it is, and the process exits with 2
- */
-export async function runProcess<C extends ProcessSettings>(
-  name: string,
-  readSettings: () => C,
-  start: (process: Process, config: C) => Promise<void>,
-): Promise<void> {
-  keepHeapSmall()
-  const config = settingsOrExit(name, readSettings)
-  const log = createLogger(name, config.LOG_LEVEL)
-  const health = new Health()
-  const stops: { name: string; stop: () => Promise<void> | void }[] = []
-  const onStop: Process['onStop'] = (what, stop) => stops.push({ name: what, stop })
+type Start<C> = (process: Process, config: C) => Promise<void>
 
-  const stopping = new AbortController()
-  const stop = (reason: string, exitCode: number) => {
-    if (stopping.signal.aborted) return
-    stopping.abort()
-    watch.end()
-    void stopAll(log, health, stops, reason).then(() => process.exit(exitCode))
+/**
+ * @param readSettings reads the configuration; throws a ConfigError if it is invalid
+ * @example export const program = defineProgram('catalog', (env) => readConfig(catalogConfig, env), async (…) => {…})
+ */
+export function defineProgram<C extends ProcessSettings>(
+  name: string,
+  readSettings: (env: Record<string, string | undefined>) => C,
+  start: Start<C>,
+): Program {
+  return {
+    name,
+    run: () => runAlone(name, settingsOrExit(name, readSettings), start),
+    launch({ env, logFile, failed }) {
+      const config = readSettings(env)
+      return launch(name, createLogger(name, config.LOG_LEVEL, logFile), config, start, failed)
+    },
   }
-  const watch = watchStart(log, config.START_LIMIT_SECONDS, () => stop('start makes no progress', 1))
-  let started = false
-  health.add('start', () => {
-    if (!started) throw new Error(`has not finished: ${watch.current}`)
-  })
-  health.aliveUnless(() => watch.problem())
+}
+
+function runAlone<C extends ProcessSettings>(name: string, config: C, start: Start<C>): void {
+  const log = createLogger(name, config.LOG_LEVEL)
+  const stop = (reason: string, exitCode: number) =>
+    void launched.stop(reason).then((isClean) => process.exit(isClean ? exitCode : 1))
+  const launched = launch(name, log, config, start, (reason) => stop(reason, 1))
   process.on('SIGTERM', () => stop('SIGTERM', 0))
   process.on('SIGINT', () => stop('SIGINT', 0))
   process.on('unhandledRejection', (error) => {
@@ -75,8 +102,33 @@ export async function runProcess<C extends ProcessSettings>(
     process.stdin.on('end', () => stop('parent gone', 0)).on('error', () => stop('parent gone', 0))
     process.stdin.resume()
   }
+}
 
-  try {
+function launch<C extends ProcessSettings>(
+  name: string,
+  log: Logger,
+  config: C,
+  start: Start<C>,
+  failed: (reason: string) => void,
+): Launched {
+  keepHeapSmall()
+  const health = new Health()
+  const stops: { name: string; stop: () => Promise<void> | void }[] = []
+  const onStop: Process['onStop'] = (what, stop) => stops.push({ name: what, stop })
+  const stopping = new AbortController()
+  let stopped: Promise<boolean> | undefined
+  const stop = (reason: string) => {
+    stopping.abort()
+    watch.end()
+    return (stopped ??= stopAll(log, health, stops, reason))
+  }
+  const watch = watchStart(log, config.START_LIMIT_SECONDS, () => failed('start makes no progress'))
+  let started = false
+  health.add('start', () => {
+    if (!started) throw new Error(`has not finished: ${watch.current}`)
+  })
+  health.aliveUnless(() => watch.problem())
+  const begin = async () => {
     const telemetry = await startTelemetry(name, config.OTEL_EXPORTER_OTLP_ENDPOINT)
     onStop('telemetry', () => telemetry.stop())
     if (config.METRICS_ADDRESS) {
@@ -88,12 +140,14 @@ export async function runProcess<C extends ProcessSettings>(
     started = true
     watch.end()
     log.info('serving')
-  } catch (error) {
+  }
+  begin().catch((error: unknown) => {
     // A stop closes what the start still uses.
     if (stopping.signal.aborted) return
     log.fatal({ err: error }, 'could not start')
-    stop('could not start', 1)
-  }
+    failed('could not start')
+  })
+  return { health, stop }
 }
 
 function watchStart(log: Logger, limitSeconds: number, giveUp: () => void): StartWatch {
@@ -107,9 +161,9 @@ function watchStart(log: Logger, limitSeconds: number, giveUp: () => void): Star
   })
 }
 
-function settingsOrExit<C>(name: string, readSettings: () => C): C {
+function settingsOrExit<C>(name: string, readSettings: (env: Record<string, string | undefined>) => C): C {
   try {
-    return readSettings()
+    return readSettings(process.env)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`${name}: ${error.message}\n`)
@@ -122,20 +176,24 @@ async function stopAll(
   health: Health,
   stops: { name: string; stop: () => Promise<void> | void }[],
   reason: string,
-): Promise<void> {
+): Promise<boolean> {
   log.info({ reason }, 'stopping')
   health.stopping()
-  const limit = setTimeout(() => {
-    log.error('stop took too long, ending anyway')
-    process.exit(1)
-  }, stopLimitMs)
-  for (const { name, stop } of stops.toReversed()) {
-    try {
-      await stop()
-    } catch (error) {
-      log.error({ err: error, part: name }, 'could not be closed cleanly')
+  const closeAll = async () => {
+    for (const { name, stop } of stops.toReversed()) {
+      try {
+        await stop()
+      } catch (error) {
+        log.error({ err: error, part: name }, 'could not be closed cleanly')
+      }
     }
+    return true
   }
+  const late = Promise.withResolvers<boolean>()
+  const limit = setTimeout(() => late.resolve(false), stopLimitMs)
+  const isClean = await Promise.race([closeAll(), late.promise])
   clearTimeout(limit)
-  log.info('stopped')
+  if (isClean) log.info('stopped')
+  else log.error('stop took too long, ending anyway')
+  return isClean
 }

@@ -7,7 +7,7 @@ import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
-import { runProcess } from '@licensing/process/run'
+import { defineProgram } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
 import { PurchaseService } from '@licensing/proto/purchases'
 import { startBilling } from './billing.ts'
@@ -15,9 +15,9 @@ import { billingConfig, stripeSettings } from './config.ts'
 import { billingMigrations } from './migrations.ts'
 import { stripeProcessor } from './processor/stripe/stripe-processor.ts'
 
-await runProcess(
+export const program = defineProgram(
   'billing',
-  () => readConfig(billingConfig),
+  (env) => readConfig(billingConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
     const sql = connect(config.DATABASE_URL, { name: 'billing', max: config.DATABASE_CONNECTIONS })
     onStop('database', () => sql.end({ timeout: 5 }))
@@ -65,3 +65,5 @@ await runProcess(
     onStop('server', () => server.stop())
   },
 )
+
+if (import.meta.main) program.run()

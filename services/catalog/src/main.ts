@@ -7,7 +7,7 @@ import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
-import { runProcess } from '@licensing/process/run'
+import { defineProgram } from '@licensing/process/run'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
 import { RootKeyService } from '@licensing/proto/root-keys'
@@ -16,9 +16,9 @@ import { startCatalog } from './catalog.ts'
 import { catalogConfig } from './config.ts'
 import { catalogMigrations } from './migrations.ts'
 
-await runProcess(
+export const program = defineProgram(
   'catalog',
-  () => readConfig(catalogConfig),
+  (env) => readConfig(catalogConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
     const sql = connect(config.DATABASE_URL, { name: 'catalog', max: config.DATABASE_CONNECTIONS })
     onStop('database', () => sql.end({ timeout: 5 }))
@@ -68,3 +68,5 @@ await runProcess(
     onStop('server', () => server.stop())
   },
 )
+
+if (import.meta.main) program.run()

@@ -7,7 +7,7 @@ import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
-import { runProcess } from '@licensing/process/run'
+import { defineProgram } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
 import { licensingConfig } from './config.ts'
 import { startLicensing } from './licensing.ts'
@@ -16,9 +16,9 @@ import { connectPools } from './pools.ts'
 
 const catalogCheckMs = 200
 
-await runProcess(
+export const program = defineProgram(
   'licensing',
-  () => readConfig(licensingConfig),
+  (env) => readConfig(licensingConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
     const { sql, lists } = connectPools(config)
     onStop(
@@ -67,3 +67,5 @@ await runProcess(
     onStop('server', () => server.stop())
   },
 )
+
+if (import.meta.main) program.run()

@@ -8,7 +8,7 @@ import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
-import { runProcess } from '@licensing/process/run'
+import { defineProgram } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
 import { createMailer } from './alerts/mailer.ts'
 import { systemClock } from './clock.ts'
@@ -19,9 +19,9 @@ import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
 import { keepPartitions } from './maintenance/maintenance.ts'
 
-await runProcess(
+export const program = defineProgram(
   'notifier',
-  () => readConfig(notifierConfig),
+  (env) => readConfig(notifierConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
     const forResults = Math.min(mostBatches, Math.floor(config.DATABASE_CONNECTIONS / 2))
     const sql = connect(config.DATABASE_URL, {
@@ -81,3 +81,5 @@ await runProcess(
     onStop('server', () => server.stop())
   },
 )
+
+if (import.meta.main) program.run()

@@ -92,6 +92,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
     slots: options.slots,
     backoff: createBackoff(options.backoffSeconds),
     alertQueued: () => alerts.wake(),
+    attemptsRecorded: () => maintenance.attemptsRecorded(),
     announce: (endpointIds) => endpointChanges.announce(endpointIds),
   })
   const refused = (host: string, reason: string) => log.info({ host, reason }, 'a webhook URL was refused')

@@ -81,7 +81,12 @@ test('the next start has the data and builds nothing again; another stack uses t
   stack = startLocalStack({ dataDir })
   await using other = startLocalStack({
     dataDir: ownDir,
-    environment: { DATABASE_URL: sharedPostgresUrl(), NATS_URL: sharedNatsUrl(), BOOTSTRAP_API_KEY: key },
+    environment: {
+      DATABASE_URL: sharedPostgresUrl(),
+      NATS_URL: sharedNatsUrl(),
+      BOOTSTRAP_API_KEY: key,
+      PROCESSES: 'separate',
+    },
   })
   const [next, theirs] = await Promise.all([stack.ready(), other.ready()])
   expect(next).toMatchObject({ app_id: ready.app_id, account_id: ready.account_id })
@@ -92,7 +97,7 @@ test('the next start has the data and builds nothing again; another stack uses t
   ready = next
 
   expect(await apiClient(theirs.gateway, key).get('/v1/account')).toMatchObject({ status: 200 })
-  const noted: { name: string }[] = JSON.parse(await readFile(join(ownDir, 'processes.json'), 'utf8'))
+  const noted = await notedProcesses(ownDir)
   expect(noted.map(({ name }) => name).toSorted()).toEqual([
     'billing',
     'catalog',
@@ -104,6 +109,13 @@ test('the next start has the data and builds nothing again; another stack uses t
   expect(theirs.gateway).not.toBe(next.gateway)
   expect(theirs.account_id).not.toBe(next.account_id)
   expect(await apiClient(theirs.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 401 })
+
+  // A service that has a process of its own is started again when it crashes.
+  process.kill(noted.find(({ name }) => name === 'catalog')!.pid, 'SIGKILL')
+  await eventually(() => expect(other.stderr).toContain('catalog ended (SIGKILL)'))
+  await eventually(async () =>
+    expect(await apiClient(theirs.gateway, key).get('/v1/account')).toMatchObject({ status: 200 }),
+  )
 })
 
 test('a folder or a port in use is refused, and the stack that uses it goes on', async () => {
@@ -146,13 +158,11 @@ test('npm run demo works against it, and again', async () => {
   }
 })
 
-test('services and servers that crash are started again', async () => {
-  const noted: { name: string; pid: number }[] = JSON.parse(
-    await readFile(join(dataDir, 'processes.json'), 'utf8'),
-  )
-  for (const { name, pid } of noted)
-    if (['catalog', 'nats', 'postgres'].includes(name)) process.kill(pid, 'SIGKILL')
-  for (const name of ['catalog', 'nats', 'postgres']) {
+test('servers that crash are started again', async () => {
+  const noted = await notedProcesses(dataDir)
+  expect(noted.map(({ name }) => name).toSorted()).toEqual(['nats', 'postgres'])
+  for (const { pid } of noted) process.kill(pid, 'SIGKILL')
+  for (const name of ['nats', 'postgres']) {
     await eventually(() => expect(stack.stderr).toContain(`${name} ended (SIGKILL)`))
   }
   const api = apiClient(ready.gateway, stack.apiKey())
@@ -179,6 +189,29 @@ test('after kill -9 of the launcher nothing goes on running, and the next start 
   expect(body.data.map(({ id }) => id)).toContain(plan.body['id'])
 })
 
+test('a defect of one part ends them all, with a message and a code', async () => {
+  const defect = `process.on('SIGUSR2', () => { throw new Error('a defect of this test') })`
+  await using broken = startLocalStack({
+    dataDir: join(folder.path, 'broken'),
+    environment: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(defect)}` },
+  })
+  await broken.ready()
+  const family = await broken.family()
+  expect(await broken.end('SIGUSR2')).toBe(1)
+  expect(broken.stderr).toContain('npm start ends after a defect (uncaughtException): a defect of this test')
+  expect(await stillRunning(family)).toEqual([])
+})
+
+test('an invalid setting of a service ends the start, which says what is wrong', async () => {
+  await using invalid = startLocalStack({
+    dataDir: join(folder.path, 'invalid'),
+    environment: { WEBHOOK_SLOTS: 'many' },
+  })
+  expect(await invalid.ended).toBe(1)
+  expect(invalid.stderr).toContain('notifier could not start')
+  expect(invalid.stderr).toContain('WEBHOOK_SLOTS: must be a whole number')
+})
+
 test('a signal before it is up stops it as well', async () => {
   await using early = startLocalStack({ dataDir: join(folder.path, 'early') })
   await eventually(() => expect(early.stderr).toContain('postgres is up'), { timeoutMs: 60_000 })
@@ -203,6 +236,14 @@ test('npm run demo tells the whole story on a stack of its own, and leaves nothi
     expect(output).toContain(seen)
   }
 })
+
+/** The processes that it would stop after a kill -9. */
+async function notedProcesses(dataDir: string): Promise<{ name: string; pid: number }[]> {
+  return JSON.parse(await readFile(join(dataDir, 'processes.json'), 'utf8')) as {
+    name: string
+    pid: number
+  }[]
+}
 
 /** Its output, after it has succeeded. */
 async function runDemo(dataDir: string): Promise<string> {

@@ -10,7 +10,7 @@ const settleSeconds = 15
 const restSeconds = 60
 const ticksPerSecond = 100
 
-/** CPU time of `npm start` on a machine that may be busy: what it takes until all is ready, and when nobody calls. */
+/** What `npm start` takes on a machine that may be busy: CPU time until all is ready, CPU time and memory when nobody calls. */
 export async function atRest(): Promise<Section> {
   await using folder = await makeTemporaryFolder()
   const start = async () => {
@@ -26,15 +26,29 @@ export async function atRest(): Promise<Section> {
   const before = await cpuSeconds(stack)
   await sleep(restSeconds * 1000)
   const percent = ((await cpuSeconds(stack)) - before) * (100 / restSeconds)
+  const mebibytes = await memoryMebibytes(stack)
   return {
-    title: 'CPU time of npm start',
+    title: 'CPU time and memory of npm start',
     figures: [
       { name: 'first start, with new data', value: first.seconds, unit: 's' },
       { name: 'another start', value: seconds, unit: 's' },
       under('at rest, of a core', percent, '%', 2),
+      under('memory at rest', mebibytes, 'MiB', 400),
     ],
-    notes: [`gateway, services, simulator, launcher, PostgreSQL and NATS together; ${restSeconds} s at rest`],
+    notes: [
+      `npm, gateway, services, simulator, PostgreSQL and NATS together; ${restSeconds} s at rest`,
+      'memory is the proportional set size: pages that processes share are counted once',
+    ],
   }
+}
+
+async function memoryMebibytes(stack: LocalStack): Promise<number> {
+  let kibibytes = 0
+  for (const { pid } of await stack.family()) {
+    const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')
+    kibibytes += Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0)
+  }
+  return kibibytes / 1024
 }
 
 /** Of all processes of the stack, and of their ended child processes. */

@@ -4,7 +4,7 @@ import {
   isRunning,
   type ProcessIdentity,
 } from '@licensing/local-servers/process-table'
-import { COMPILE_CACHE } from '@licensing/local-servers/node-process'
+import { COMPILE_CACHE, YOUNG_GENERATION } from '@licensing/local-servers/node-process'
 import { dropDatabases } from '@licensing/local-servers/databases'
 import { loadSecrets } from '@licensing/local-servers/secrets'
 import { CHECKOUT } from '@licensing/local-servers/services'
@@ -44,7 +44,7 @@ export function startLocalStack(options: LocalStackOptions): LocalStack {
   const { PATH = '', HOME = '' } = process.env
   const [command, args] = options.throughNpm
     ? ['npm', ['start']]
-    : [process.execPath, ['deploy/local/src/start.ts']]
+    : [process.execPath, [YOUNG_GENERATION, 'deploy/local/src/start.ts']]
   const child = spawn(command, args, {
     cwd: CHECKOUT,
     env: {

@@ -89,7 +89,7 @@ export class NotReadyError extends Error {
   /** Somebody else took its port; another one helps. */
   readonly portTaken: boolean
 
-  constructor(node: NodeProcess, problem: string, log: string) {
+  constructor(node: Pick<NodeProcess, 'name' | 'logFile'>, problem: string, log: string) {
     super(`${node.name} ${problem}; its log ${node.logFile} ends with:\n${log}`)
     this.portTaken = log.includes('EADDRINUSE')
   }

@@ -36,7 +36,7 @@ export interface ServerProcess {
  * stops it in order. Throws when the program cannot be started.
  */
 export async function startServerProcess(server: ServerCommand): Promise<ServerProcess> {
-  const before = await shorten(server.logFile)
+  const before = await truncateLog(server.logFile)
   const log = openSync(server.logFile, 'a', 0o644)
   const child = spawn(server.command, server.args, {
     cwd: '/',
@@ -111,8 +111,12 @@ function startWatchdog(pid: number, stopSignal: NodeJS.Signals): ChildProcess {
   return watchdog
 }
 
-/** @returns bytes that the log has, after it was truncated if it had too many */
-async function shorten(logFile: string): Promise<number> {
+/**
+ * Truncates a log that grew over 20 MiB.
+ *
+ * @returns its size
+ */
+export async function truncateLog(logFile: string): Promise<number> {
   const { size } = await stat(logFile).catch(() => ({ size: 0 }))
   if (size <= LOG_LIMIT_BYTES) return size
   await truncate(logFile)

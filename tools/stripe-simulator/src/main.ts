@@ -1,32 +1,62 @@
 import { startSimulator, type SimulatorOptions } from './simulator.ts'
 
-const say = (msg: string, details: object = {}): void => {
+/** What `npm start` launches in its own process, as it does the services. */
+export const program = {
+  name: 'stripe-simulator',
+  launch({ env, logFile, failed }: LaunchOptions) {
+    let isReady = false
+    const started = startSimulator({ ...readOptions(env), logFile }).then((simulator) => {
+      isReady = true
+      return simulator
+    })
+    started.catch((error: unknown) => failed(String(error)))
+    return {
+      health: { check: () => Promise.resolve({ ready: isReady, probes: {} }) },
+      stop: async () => {
+        await started.then((simulator) => simulator.stop())
+        return true
+      },
+    }
+  },
+}
+
+interface LaunchOptions {
+  env: Record<string, string | undefined>
+  logFile: string
+  failed: (reason: string) => void
+}
+
+if (import.meta.main) await runAlone()
+
+async function runAlone(): Promise<void> {
+  const options = readOptions(process.env)
+  const simulator = await startSimulator(options)
+
+  let stopping = false
+  const stop = (reason: string): void => {
+    if (stopping) return
+    stopping = true
+    say('stopping', { reason })
+    simulator.stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        say('could not stop cleanly', { error: String(error) })
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGTERM', () => stop('SIGTERM'))
+  process.on('SIGINT', () => stop('SIGINT'))
+  // The launcher holds our standard input: when it is gone, so are we.
+  if (process.env['STOP_WITH_PARENT'] === '1') process.stdin.on('end', () => stop('parent gone')).resume()
+
+  say('serving', { url: simulator.url, webhooks_to: options.webhookUrl ?? null })
+}
+
+function say(msg: string, details: object = {}): void {
   const line = { level: 'info', time: new Date().toISOString(), service: 'stripe-simulator', simulated: true }
   process.stdout.write(`${JSON.stringify({ ...line, ...details, msg })}\n`)
 }
-
-const options = readOptions(process.env)
-const simulator = await startSimulator(options)
-
-let stopping = false
-const stop = (reason: string): void => {
-  if (stopping) return
-  stopping = true
-  say('stopping', { reason })
-  simulator.stop().then(
-    () => process.exit(0),
-    (error: unknown) => {
-      say('could not stop cleanly', { error: String(error) })
-      process.exit(1)
-    },
-  )
-}
-process.on('SIGTERM', () => stop('SIGTERM'))
-process.on('SIGINT', () => stop('SIGINT'))
-// The launcher holds our standard input: when it is gone, so are we.
-if (process.env['STOP_WITH_PARENT'] === '1') process.stdin.on('end', () => stop('parent gone')).resume()
-
-say('serving', { url: simulator.url, webhooks_to: options.webhookUrl ?? null })
 
 /** Reads the environment; README.md describes each variable. An empty one counts as absent. */
 function readOptions(env: Record<string, string | undefined>): SimulatorOptions {

@@ -33,6 +33,8 @@ export type SimulatorOptions = {
   /** Keeps the state over restarts. */
   stateFile?: string
   logLevel?: string
+  /** Receives the log instead of standard output. */
+  logFile?: string
 }
 
 export type Simulator = AsyncDisposable & {
@@ -61,7 +63,7 @@ const expiryCheckMs = 2000
 
 /** Starts a simulated Stripe in this process. */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
-  const server = newServer(options.logLevel ?? 'silent')
+  const server = newServer(options)
   const webhookSecret = options.webhookSecret ?? defaultWebhookSecret
   const enabledEvents = options.enabledEvents ?? defaultEnabledEvents
   const { world, deliveries, keys, control, stateFile } = assemble(server, options, {
@@ -170,7 +172,7 @@ async function postControl<Result>(url: string, name: string, body: object): Pro
   return JSON.parse(text) as Result
 }
 
-function newServer(logLevel: string): FastifyInstance {
+function newServer({ logLevel = 'silent', logFile }: SimulatorOptions): FastifyInstance {
   return fastify({
     // Answers that are withheld on purpose must not keep the server from stopping.
     forceCloseConnections: true,
@@ -178,6 +180,7 @@ function newServer(logLevel: string): FastifyInstance {
     routerOptions: { querystringParser: parseForm },
     logger: {
       level: logLevel,
+      ...(logFile !== undefined && { file: logFile }),
       base: { service: 'stripe-simulator', simulated: true },
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },

@@ -7,6 +7,7 @@ export function noNats(): Nats {
       throw new Error('nats is not connected yet')
     },
     connected: () => false,
+    onReconnect: () => () => {},
     whenConnected: (signal) =>
       new Promise((resolve) => {
         if (signal.aborted) resolve()

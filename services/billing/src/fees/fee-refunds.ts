@@ -19,7 +19,6 @@ import { findChargeOfFee } from './ledger-queries.ts'
 import { postEntries } from './post-entries.ts'
 
 const pollMs = 1_000
-const idleMs = 5_000
 
 /**
  * Refunds credited fees at the processor. The refund that earned the credit may fail meanwhile, which reverses the
@@ -32,7 +31,7 @@ export function startFeeRefunds(deps: BillingDependencies): Loop {
     await attempt(deps, refund)
     return 0
   }
-  return startRounds('fee refunds', deps.log, pollMs, giveNext, idleMs)
+  return startRounds('fee refunds', deps.log, pollMs, giveNext)
 }
 
 async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise<void> {

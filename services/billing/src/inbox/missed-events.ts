@@ -1,4 +1,5 @@
 import { waitingForLocks } from '@licensing/changes/change'
+import { longestIdleMs } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { alertOnce } from '../alerts/alert-vendor.ts'
 import { closeAlerts } from '../alerts/open-alert-queries.ts'
@@ -19,7 +20,7 @@ const kind = 'processor_events_missed'
  * adds events that were sent while nobody answered or were lost on the way.
  */
 export function startReconciliation(deps: BillingDependencies, intervalMs: number): Loop {
-  return startRounds('reconciliation', deps.log, Math.min(intervalMs, 5_000), async (signal) => {
+  return startRounds('reconciliation', deps.log, Math.min(intervalMs, longestIdleMs), async (signal) => {
     for (;;) {
       const due = await claimMerchant(deps.sql, intervalMs)
       if (!due || signal.aborted) return

@@ -32,14 +32,15 @@ function checkDay(pointer: string, day: string): void {
 }
 
 const everyMs = 2_000
-const idleMs = 10_000
+// Readers add up what is not added yet.
+const idleMs = 60_000
 const mostAtOnce = 20_000
 
 /** Moves noted changes into their days, so that readers have few rows to add up. */
 export function startAddingUp({ sql, log }: Pick<BillingDependencies, 'sql' | 'log'>): Loop {
   const addUp = async () => {
     const added = await addUpChanges(sql, mostAtOnce)
-    return added === mostAtOnce ? 0 : added === 0 ? 'idle' : everyMs
+    return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
   }
-  return startRounds('adding up days of payments', log, everyMs, addUp, idleMs)
+  return startRounds('adding up days of payments', log, everyMs, addUp)
 }

@@ -92,11 +92,27 @@ type AnyQueue = Omit<Queue<object>, 'columns'>
  */
 export async function listOwners(
   sql: Sql,
+  queue: AnyQueue,
+  after: string,
+  most: number,
+  options: OwnerOptions = {},
+): Promise<string[]> {
+  const rows = await owners(sql, queue, after, most, options)
+  return rows.map((row) => row.owner)
+}
+
+interface OwnerOptions {
+  without?: string[]
+  withinMs?: number
+}
+
+function owners(
+  sql: Sql,
   { table, owner, dueAt, isWaiting }: AnyQueue,
   after: string,
   most: number,
-  { without = [], withinMs = 0 }: { without?: string[]; withinMs?: number } = {},
-): Promise<string[]> {
+  { without = [], withinMs = 0 }: OwnerOptions,
+): Statement<{ owner: string }> {
   const next = (before: Statement) => sql`(
     select ${sql(owner)} from ${sql(table)} where ${isWaiting(sql)} and ${sql(owner)} > ${before}
     order by ${sql(owner)} limit 1
@@ -107,20 +123,26 @@ export async function listOwners(
       and ${sql(dueAt)} <= clock_timestamp() + ${withinMs}::int * interval '1 millisecond'
   )`
   const isListed = table === events.table ? sql`owner is not null` : isDue
-  const rows = await sql<{ owner: string }[]>`
+  return sql<{ owner: string }[]>`
     with recursive waiting (owner) as (
       ${next(sql`${after}`)}
       union all
       select ${next(sql`w.owner`)} from waiting w where w.owner is not null
     )
     select owner from waiting w where owner <> all(${without}) and ${isListed} limit ${most}`
-  return rows.map((row) => row.owner)
 }
 
-/** Whether a row will be due within this time. If not, a loop that found nothing may pause that long. */
-export async function isAnyDueWithin(sql: Sql, queue: AnyQueue, withinMs: number): Promise<boolean> {
-  const owners = await listOwners(sql, queue, '', 1, { withinMs })
-  return owners.length > 0
+/** Which of the queues have a row that is due, or will be within `withinMs`. */
+export async function listBusy<Name extends string>(
+  sql: Sql,
+  named: Record<Name, AnyQueue>,
+  withinMs: number,
+): Promise<Name[]> {
+  const names = Object.keys(named) as Name[]
+  const isBusy = names.map((name) => sql`exists (${owners(sql, named[name], '', 1, { withinMs })})`)
+  const [row] = await sql<{ busy: boolean[] }[]>`
+    select array[${isBusy.reduce((all, each) => sql`${all}, ${each}`)}] as busy`
+  return names.filter((_, at) => row!.busy[at])
 }
 
 /** The first due rows of each owner that no other transaction has locked. */

@@ -1,4 +1,6 @@
+import { longestIdleMs } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
+import { measureWhenScraped } from '@licensing/process/measures'
 import { Gauge } from 'prom-client'
 import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
 import type { BillingDependencies, Stage } from '../dependencies.ts'
@@ -7,7 +9,7 @@ import { unparkEvents } from '../inbox/inbox-queries.ts'
 import { startRounds } from '../start-rounds.ts'
 import { ProcessorAsker } from './ask/ask-processor.ts'
 import { decideRounds } from './decide/decide-purchases.ts'
-import { isAnyDueWithin, queues } from './queue-queries.ts'
+import { listBusy, queues } from './queue-queries.ts'
 import { recordRounds } from './record/record-events.ts'
 import { sendRounds } from './send/send-effects.ts'
 import { timing } from './timing.ts'
@@ -36,12 +38,14 @@ export function startStages(deps: BillingDependencies): Stages {
   const start = (stage: Stage, round: () => Promise<number>, next: Stage[], name: string = stage) => {
     const work = async () => {
       const taken = await round()
-      if (taken === 0)
-        return (await isAnyDueWithin(deps.sql, queueOf[stage], timing.idle)) ? timing.poll : 'idle'
+      if (taken === 0) {
+        const busy = await listBusy(deps.sql, { [stage]: queueOf[stage] }, longestIdleMs)
+        return busy.length > 0 ? timing.poll : 'asleep'
+      }
       for (const each of next) wake(each)
       return 0
     }
-    loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work, timing.idle) })
+    loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work) })
   }
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
@@ -49,14 +53,23 @@ export function startStages(deps: BillingDependencies): Stages {
   for (const one of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${one}`)
   start('decide', decideRounds(deps), ['send', 'ask'])
   start('record', recordRounds(deps), ['decide'])
-  const others = [startMeasuring(deps), startUpkeep(deps)]
+  const others = [startWatching(deps, wake), startUpkeep(deps)]
+  const endMeasuring = measureBacklog(deps)
   return {
     wake,
     async stop() {
+      endMeasuring()
       await Promise.all([...loops.map(({ loop }) => loop), ...others].map((each) => each.stop()))
       await asker.stop()
     },
   }
+}
+
+/** Wakes the stages for rows of other replicas, and for rows that become due before it looks again. */
+function startWatching({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
+  return startRounds('queues', log, longestIdleMs, async () => {
+    for (const stage of await listBusy(sql, queueOf, longestIdleMs)) wake(stage)
+  })
 }
 
 const purgedTogether = 1_000
@@ -90,9 +103,8 @@ const gauges: Record<keyof Backlog, Gauge> = {
   questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
 }
 
-/** By a loop of its own, so that the gauges are right while the stages are busy. */
-function startMeasuring({ sql, log }: BillingDependencies): Loop {
-  return startRounds('measuring', log, timing.measure, async () => {
+function measureBacklog({ sql, log }: BillingDependencies): () => void {
+  return measureWhenScraped(log, 'billing', async () => {
     const backlog = await countBacklog(sql)
     for (const name of Object.keys(gauges) as (keyof Backlog)[]) gauges[name].set(backlog[name])
   })

@@ -27,11 +27,8 @@ export const timing = {
   canceledFeeRefundWatched: hour,
   /** How long a lease lasts: longer than the calls that are made under it. */
   lease: 20 * second,
-  /** How often the tables are read for rows of other replicas and for rows that become due. */
+  /** How often a queue is read while a row of it will be due soon. */
   poll: 250,
-  /** If nothing is due within this time, the pauses between reads grow up to it. */
-  idle: 8 * second,
-  measure: 5 * second,
   upkeep: 30 * second,
   /** The processor may list an event this long after it happened. */
   listedLate: hour,

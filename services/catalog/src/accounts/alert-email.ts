@@ -33,12 +33,12 @@ const longestPauseSeconds = 600
 export async function sendConfirmations(
   { sql, log, notifier }: { sql: Database; log: Logger; notifier: ConfirmationSender },
   signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
+): Promise<'idle' | void> {
+  for (let isFirst = true; !signal.aborted; isFirst = false) {
     const token = randomBytes(32).toString('base64url')
     const tokenHash = hash('sha256', token, 'buffer')
     const due = await takeConfirmation(sql, tokenHash, leaseSeconds)
-    if (!due) return
+    if (!due) return isFirst ? 'idle' : undefined
     const { account_id: accountId, address, tries } = due
     try {
       const { retryAfterSeconds } = await notifier.sendConfirmation(

@@ -54,7 +54,8 @@ function dayMessage(row: DayRow, day: string): MessageInitShape<typeof Applicati
 }
 
 const everyMs = 2_000
-const idleMs = 10_000
+// Readers add up what is not added yet.
+const idleMs = 60_000
 const mostAtOnce = 20_000
 
 /** Adds new changes to the days regularly, so that a reader has few of them to add up. */
@@ -62,10 +63,9 @@ export function startAddingUp({ sql, log }: { sql: Database; log: Logger }): Loo
   return startLoop({
     work: async () => {
       const added = await addUp(sql, mostAtOnce)
-      return added === mostAtOnce ? 0 : added === 0 ? 'idle' : everyMs
+      return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
     },
     everyMs,
-    idleMs,
     failed: (error) =>
       log.warn({ err: error }, 'the changes of the last days could not be added up, trying again'),
     isOutage: isDatabaseOutage,

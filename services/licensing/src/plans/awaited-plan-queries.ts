@@ -36,6 +36,11 @@ export async function removeArrivedPlans(sql: Sql): Promise<void> {
     where p.id = awaited.plan_id and p.version >= awaited.version`
 }
 
+export async function hasAwaitedPlans(sql: Sql): Promise<boolean> {
+  const rows = await sql`select from awaited_plans limit 1`
+  return rows.length > 0
+}
+
 /** The plans that have been awaited for at least this long, the longest first. */
 export async function listAwaitedPlans(sql: Sql, forMs: number, limit: number): Promise<AwaitedPlan[]> {
   return sql<AwaitedPlan[]>`

@@ -4,6 +4,7 @@ import type { Loop } from '@licensing/process/loop'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { askCatalog } from './ask-catalog.ts'
 import {
+  hasAwaitedPlans,
   listAwaitedPlans,
   postponeAwaitedPlan,
   removeArrivedPlans,
@@ -11,8 +12,6 @@ import {
 } from './awaited-plan-queries.ts'
 
 const lookEveryMs = 500
-// Other replicas write to the list too: it is read regularly.
-const idleMs = 8_000
 // Catalog pushes a change at the same time as it sends the event.
 export const pushTakesMs = 1_000
 const askedAtOnce = 20
@@ -21,6 +20,7 @@ const askedAtOnce = 20
 export function startAwaitedPlans(deps: LicensingDependencies): Loop {
   const { sql, log } = deps
   const look = async () => {
+    if (!(await hasAwaitedPlans(sql))) return 'idle'
     await removeArrivedPlans(sql)
     const awaited = await listAwaitedPlans(sql, pushTakesMs, askedAtOnce)
     for (const { plan_id: planId, account_id: accountId, application_id: applicationId } of awaited) {
@@ -36,14 +36,13 @@ export function startAwaitedPlans(deps: LicensingDependencies): Loop {
         await postponeAwaitedPlan(sql, planId)
       }
     }
-    if (awaited.length === 0) return 'idle'
+    if (awaited.length === 0) return lookEveryMs
     await removeArrivedPlans(sql)
     return awaited.length === askedAtOnce ? 0 : lookEveryMs
   }
   return startLoop({
     work: look,
     everyMs: lookEveryMs,
-    idleMs,
     failed: (error) => log.warn({ err: error }, 'plans could not be asked of catalog, trying again'),
     isOutage: isDatabaseOutage,
   })

@@ -10,7 +10,7 @@ import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
 import { addToCounts } from '../lifecycle/licence-queries.ts'
 import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
-import { dueOrder, findEndedPurchases, licencesPast } from './sweep-queries.ts'
+import { dueOrder, findEndedPurchases, isAnyPast, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
 
 interface Databases {
@@ -47,6 +47,7 @@ export function startSweep({ sql, change, intervalMs, log }: SweepOptions): Loop
 
 /** One sweep. @returns how many licences it expired */
 export async function sweepExpiries({ sql, change }: Databases, signal?: AbortSignal): Promise<number> {
+  if (!(await isAnyPast(sql))) return 0
   const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(change, signal)))
   await replaceInTurn(sql, change, signal)
   return totals.reduce((sum, total) => sum + total, 0)

@@ -27,6 +27,13 @@ export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): S
     for update skip locked
   ) l limit ${limit}`
 
+/** Whether a licence's end has passed. */
+export async function isAnyPast(sql: Sql): Promise<boolean> {
+  const rows = await sql`
+    select from licence_statuses where expires_on <= now() and ${statusIn(sql, expirable)} limit 1`
+  return rows.length > 0
+}
+
 /** The order in which a sweep locks licences. */
 export const dueOrder = (sql: Sql): Selection => sql`l.expires_on, l.id`
 

@@ -39,10 +39,10 @@ const longestPauseSeconds = 600
  * Mails waiting alerts, each until the mail server has accepted it. Accounts take turns: each gets one mail with all of its
  * alerts before any account gets its next mail.
  */
-export async function sendAlerts(deps: AlertDependencies, signal: AbortSignal): Promise<void> {
-  for (;;) {
+export async function sendAlerts(deps: AlertDependencies, signal: AbortSignal): Promise<'idle' | void> {
+  for (let isFirst = true; ; isFirst = false) {
     const accounts = await listDueAccounts(deps.sql, accountsAtOnce)
-    if (accounts.length === 0) return
+    if (accounts.length === 0) return isFirst ? 'idle' : undefined
     for (const accountId of accounts) {
       if (signal.aborted) return
       const lease = await leaseMailing(deps.sql, accountId, leaseSeconds)

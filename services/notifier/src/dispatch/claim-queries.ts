@@ -187,6 +187,11 @@ export async function releaseClaims(sql: Sql, claims: { id: string; claimId: str
   await lookAtFreed(sql, freed)
 }
 
+export async function hasExpiredClaims(sql: Sql): Promise<boolean> {
+  const rows = await sql`select from deliveries where claimed_until < clock_timestamp() limit 1`
+  return rows.length > 0
+}
+
 /** Frees deliveries whose lease has ended, because their process was killed or is stuck. @returns how many */
 export async function freeExpiredClaims(sql: Sql, most: number): Promise<number> {
   const freed = await sql<FreedDelivery[]>`

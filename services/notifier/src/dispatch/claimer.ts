@@ -3,11 +3,18 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
-import { Loop } from '@licensing/process/loop'
+import { longestIdleMs, Loop } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import { claimDue, findNextLook, freeExpiredClaims, abandonExpired, releaseClaims } from './claim-queries.ts'
+import {
+  claimDue,
+  findNextLook,
+  freeExpiredClaims,
+  hasExpiredClaims,
+  abandonExpired,
+  releaseClaims,
+} from './claim-queries.ts'
 import type { EndpointCache } from './endpoint-cache.ts'
 import { leaseMs } from './claimed-delivery.ts'
 import { expiredClaims } from './metrics.ts'
@@ -29,13 +36,9 @@ export interface ClaimerOptions {
 }
 
 const lookEveryMs = 250
-// The pause while nothing is due. Deliveries that other replicas make due are found only by looking.
-const idleMs = 2_000
-const tickEveryMs = 250
-const tickIdleMs = 1_000
-const freeEveryMs = 1_000
+const tickMs = { busy: 250, idle: 1_000 }
+const freeMs = { busy: 1_000, idle: 4_000 }
 const reportEveryMs = 1_000
-const freeIdleMs = 4_000
 // While the operator changes the encryption key, another replica may have a key that this process does not have.
 const reportAfterMs = 5_000
 const mostClaimed = 1_000
@@ -54,16 +57,10 @@ export class Claimer {
 
   constructor(options: ClaimerOptions) {
     this.#options = options
-    const loop = (
-      part: string,
-      everyMs: number,
-      work: () => Promise<number | 'idle' | void>,
-      longestMs = everyMs,
-    ) =>
+    const loop = (part: string, everyMs: number, work: () => Promise<number | void>) =>
       new Loop({
         work,
         everyMs,
-        idleMs: longestMs,
         failed: (error) =>
           options.log.warn({ err: error, part }, 'deliveries could not be processed, trying again'),
         isOutage: isDatabaseOutage,
@@ -71,8 +68,8 @@ export class Claimer {
     this.#looking = loop('due', lookEveryMs, () => this.#lookAndRest())
     this.#loops = [
       this.#looking,
-      loop('claimed', tickEveryMs, () => this.#tick(), tickIdleMs),
-      loop('expired', freeEveryMs, () => this.#free(), freeIdleMs),
+      loop('claimed', tickMs.busy, () => this.#tick()),
+      loop('expired', freeMs.busy, () => this.#free()),
       loop('unreadable', reportEveryMs, () => this.#report()),
     ]
   }
@@ -114,8 +111,8 @@ export class Claimer {
   /** @returns milliseconds until the next look */
   async #lookAndRest(): Promise<number> {
     const next = await findNextLook(this.#options.sql)
-    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : idleMs
-    if (waitMs > 0) return Math.min(waitMs, idleMs)
+    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : longestIdleMs
+    if (waitMs > 0) return Math.min(waitMs, longestIdleMs)
     await this.#look()
     return lookEveryMs
   }
@@ -161,20 +158,20 @@ export class Claimer {
     }
   }
 
-  async #tick(): Promise<'idle' | void> {
+  async #tick(): Promise<number> {
     const { scheduler, startAttempts } = this.#options
     await this.#release(scheduler.tick(performance.now()))
     startAttempts()
-    if (scheduler.queued === 0 && scheduler.busy.all === 0) return 'idle'
+    return scheduler.queued === 0 && scheduler.busy.all === 0 ? tickMs.idle : tickMs.busy
   }
 
-  async #free(): Promise<'idle' | void> {
+  async #free(): Promise<number | void> {
     // After an outage of the database, the attempts that were in flight are recorded first. Otherwise their deliveries,
     // whose leases have ended, would be sent again.
     if (this.#options.isBehind()) return
-    const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
-    expiredClaims.inc(freed)
-    if (freed === 0) return 'idle'
+    const { sql } = this.#options
+    if (!(await hasExpiredClaims(sql))) return freeMs.idle
+    expiredClaims.inc(await transaction(sql, (tx) => freeExpiredClaims(tx, mostClaimed)))
     this.#looking.wake()
   }
 

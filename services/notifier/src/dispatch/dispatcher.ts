@@ -44,6 +44,8 @@ export interface DispatcherOptions {
   log: Logger
   /** Called when an alert was queued. */
   alertQueued: () => void
+  /** Called when attempts were recorded. */
+  attemptsRecorded: () => void
   /** Notifies the other replicas that endpoints have changed. */
   announce: (endpointIds: string[]) => void
 }
@@ -257,6 +259,7 @@ export class Dispatcher {
   }
 
   #recorded(attempts: FinishedAttempt[], { updated, disabled }: RecordedAttempts): void {
+    this.#options.attemptsRecorded()
     const numbers = new Map(attempts.map((finished) => [finished.deliveryId, finished.attempt]))
     const now = this.#options.clock.now().getTime()
     for (const { delivery_id: deliveryId, attempt_count: attemptCount, due_at: dueAt } of updated) {

@@ -24,8 +24,6 @@ const [mostInTurnBehind, restsBehind] = [50, 4]
 // Otherwise the process may be busy for this share of the time.
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
-// Events that other replicas deferred are found only by looking.
-const idleMs = 8_000
 // After another replica was found to have an account's turn, which ends soon.
 const pauseTakenMs = 50
 const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
@@ -64,7 +62,9 @@ export function startRecordingDeferred(options: {
       const due = stuck.firstDue(atWork)
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
-      if (!next) return stuck.accounts.length > 0 ? lookEveryMs : 'idle'
+      if (!next) return stuck.accounts.length > 0 ? lookEveryMs : at === 0 ? 'idle' : 'asleep'
+      // The others look only when there is something to do.
+      if (at === 0) for (const loop of loops.slice(1)) loop.wake()
       // The other loop may have taken this account meanwhile. The lock of the account does not show it: between a batch that
       // failed and the try of its first event alone, no transaction holds the lock.
       if (due === undefined && passed().includes(next)) return 0
@@ -92,7 +92,6 @@ export function startRecordingDeferred(options: {
     return startLoop({
       work: takeTurn,
       everyMs: lookEveryMs,
-      idleMs,
       failed: (error) =>
         options.log.warn({ err: error }, 'deferred events could not be recorded, trying again'),
       isOutage: isDatabaseOutage,

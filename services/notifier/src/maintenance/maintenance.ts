@@ -3,6 +3,7 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
+import { measureWhenScraped } from '@licensing/process/measures'
 import { Gauge } from 'prom-client'
 import { deleteOldAlerts } from '../alerts/alert-queries.ts'
 import { deleteOldAllowances } from '../alerts/mail-allowance-queries.ts'
@@ -27,10 +28,7 @@ const dayMs = 86_400_000
 const fewestDaysAhead = 14
 const partitionsEveryMs = 10 * 60_000
 const cleanUpEveryMs = 1_000
-const gaugesEveryMs = 10_000
 const statisticsEveryMs = 1_000
-// Nothing was found: the pauses grow up to this.
-const idleMs = 5_000
 const restoreEveryMs = 5 * 60_000
 const deleteOldEveryMs = 60 * 60_000
 
@@ -42,27 +40,33 @@ export function startMaintenance(options: {
   /** Updates the gauges of this process. */
   measure: () => void
   alertQueued: () => void
-}): { makePartitions(): void; stop(): Promise<void> } {
+}): { makePartitions(): void; attemptsRecorded(): void; stop(): Promise<void> } {
   const { sql, clock, log, measure, alertQueued } = options
   const failed = (part: string) => (error: unknown) => {
     if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'maintenance waits for the database')
     else log.error({ err: error, part }, 'maintenance failed')
   }
   const start = (part: string, everyMs: number, work: () => Promise<'idle' | void>) =>
-    startLoop({ work, everyMs, idleMs, failed: failed(part), isOutage: isDatabaseOutage })
+    startLoop({ work, everyMs, failed: failed(part), isOutage: isDatabaseOutage })
   const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
+  const statistics = start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued }))
+  const endMeasuring = measureWhenScraped(log, 'deliveries', () => watchDue(sql, clock, measure))
   const loops = [
     partitions,
     start('disabled endpoints', cleanUpEveryMs, () => cleanUpEndpoints(sql)),
-    start('gauges', gaugesEveryMs, () => watchDue(sql, clock, measure)),
-    start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued })),
+    statistics,
     start('waiting endpoints', restoreEveryMs, () => restore(sql, log)),
     start('old alerts and mail allowances', deleteOldEveryMs, () => deleteOld(sql)),
   ]
   return {
     /** To be called when a partition is missing. */
     makePartitions: () => partitions.wake(),
-    stop: async () => void (await Promise.all(loops.map((loop) => loop.stop()))),
+    /** To be called when attempts were recorded. */
+    attemptsRecorded: () => statistics.wakeIn(statisticsEveryMs),
+    async stop() {
+      endMeasuring()
+      await Promise.all(loops.map((loop) => loop.stop()))
+    },
   }
 }
 

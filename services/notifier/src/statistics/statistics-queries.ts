@@ -29,6 +29,13 @@ export async function tryLockStatistics(tx: Transaction): Promise<boolean> {
   return row!.alone
 }
 
+/** Whether there is something to add up. */
+export async function hasChanges(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from delivery_count_changes) or exists (select from endpoint_health_changes) as found`
+  return row!.found
+}
+
 export async function takeCountChanges(tx: Transaction, most: number): Promise<DeliveryCountChange[]> {
   return tx<DeliveryCountChange[]>`
     delete from delivery_count_changes where ctid = any(array(select ctid from delivery_count_changes limit ${most}))

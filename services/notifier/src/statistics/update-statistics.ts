@@ -8,6 +8,7 @@ import type { EndpointHealth } from './endpoint-health.ts'
 import {
   addDeliveryCounts,
   findHealth,
+  hasChanges,
   takeCountChanges,
   takeHealthChanges,
   tryLockStatistics,
@@ -26,24 +27,22 @@ export async function updateStatistics(deps: {
   sql: Database
   alertQueued: () => void
 }): Promise<'idle' | void> {
-  for (let isFirst = true; ; isFirst = false) {
+  if (!(await hasChanges(deps.sql))) return 'idle'
+  for (;;) {
     const round = await transaction(deps.sql, addSomeChanges)
     if (round.alerts > 0) deps.alertQueued()
-    if (!round.isMore) return isFirst && round.isEmpty ? 'idle' : undefined
+    if (!round.isMore) return
   }
 }
 
-async function addSomeChanges(
-  tx: Transaction,
-): Promise<{ isMore: boolean; isEmpty: boolean; alerts: number }> {
-  if (!(await tryLockStatistics(tx))) return { isMore: false, isEmpty: false, alerts: 0 }
+async function addSomeChanges(tx: Transaction): Promise<{ isMore: boolean; alerts: number }> {
+  if (!(await tryLockStatistics(tx))) return { isMore: false, alerts: 0 }
   const ofCounts = await takeCountChanges(tx, mostChanges)
   if (ofCounts.length > 0) await addDeliveryCounts(tx, countsOf(ofCounts))
   const ofHealth = await takeHealthChanges(tx, mostChanges)
   const alerts = ofHealth.length > 0 ? await updateHealth(tx, ofHealth) : 0
   return {
     isMore: ofCounts.length === mostChanges || ofHealth.length === mostChanges,
-    isEmpty: ofCounts.length + ofHealth.length === 0,
     alerts,
   }
 }
