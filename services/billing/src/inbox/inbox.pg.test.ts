@@ -265,6 +265,12 @@ test('the webhook endpoint’s needs are described, and the endpoint is created 
   const url = 'https://licensing.example/v1/processors/stripe/events'
   const made = await harness.operations.createProcessorWebhook({ url })
   expect(made).toMatchObject({ id: expect.stringMatching(/^we_/), secret: expect.stringMatching(/^whsec_/) })
+  // Nothing answers there, and the simulator would send all later events of this file to it, again and again.
+  const deleted = await fetch(`${harness.simulator.url}/v1/webhook_endpoints/${made.id}`, {
+    method: 'DELETE',
+    headers: { authorization: 'Bearer sk_test_simulated' },
+  })
+  expect(await deleted.json()).toMatchObject({ deleted: true })
 })
 
 test('handled events and unlinked facts are deleted after a time, and others stay', async () => {
