@@ -34,8 +34,9 @@ const idleMs = 2_000
 const tickEveryMs = 250
 const tickIdleMs = 1_000
 const freeEveryMs = 1_000
-const reportEveryMs = 1_000
 const freeIdleMs = 4_000
+const reportEveryMs = 1_000
+const reportIdleMs = 4_000
 // While the operator changes the encryption key, another replica may have a key that this process does not have.
 const reportAfterMs = 5_000
 const mostClaimed = 1_000
@@ -73,7 +74,7 @@ export class Claimer {
       this.#looking,
       loop('claimed', tickEveryMs, () => this.#tick(), tickIdleMs),
       loop('expired', freeEveryMs, () => this.#free(), freeIdleMs),
-      loop('unreadable', reportEveryMs, () => this.#report()),
+      loop('unreadable', reportEveryMs, () => this.#report(), reportIdleMs),
     ]
   }
 
@@ -179,15 +180,17 @@ export class Claimer {
   }
 
   /** Alerts the vendors of endpoints whose secrets cannot be decrypted, unless another replica sends their deliveries. */
-  async #report(): Promise<number | void> {
+  async #report(): Promise<number | 'idle' | void> {
     const { sql, clock, endpoints, alertQueued } = this.#options
-    const unreported = endpoints.takeUnreported(mostReported, reportAfterMs)
-    if (unreported.length === 0) return
+    const unreadable = endpoints.unreadableFor(reportAfterMs)
+    if (unreadable.length === 0) return
     const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
-    // If this fails, the endpoints are found again when their secrets are read again.
-    const reported = await transaction(sql, (tx) => reportUnreadable(tx, unreported, dueBefore))
-    if (reported > 0) alertQueued()
-    return 0
+    const reported = await transaction(sql, (tx) =>
+      reportUnreadable(tx, unreadable, { dueBefore, most: mostReported }),
+    )
+    if (reported === 0) return 'idle'
+    alertQueued()
+    if (reported === mostReported) return 0
   }
 
   async #release(claimed: ClaimedDelivery[]): Promise<void> {
