@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { startProcesses } from './testing/processes.ts'
+import { startProcesses } from '../test/processes.ts'
 
 interface Collected {
   resourceSpans: {

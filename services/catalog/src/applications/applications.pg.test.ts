@@ -1,6 +1,6 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { actor, firstPage, givenTenant, startTestCatalog, outcomesOf } from '../testing/catalog.ts'
+import { actor, firstPage, givenTenant, startTestCatalog, outcomesOf } from '../../test/catalog.ts'
 
 test('an application is found only in its account; its owner can be found without the account', async () => {
   await using catalog = await startTestCatalog()

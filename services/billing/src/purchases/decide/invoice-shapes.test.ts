@@ -3,7 +3,7 @@ import type { InvoicePaidFact } from '../../processor/facts.ts'
 import { readItems, readPaidInvoice } from '../../processor/stripe/read.ts'
 import { mergeInvoices } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
-import { recorded } from '../../testing/histories.ts'
+import { recorded } from '../../../test/histories.ts'
 
 // Invoices as Stripe sends them. The checkout sold `licence`, as the item si_1; a plan is mapped to each of
 // `licence`, `team` and `business`.
