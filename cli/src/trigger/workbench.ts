@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
-import type { LicensingBackend } from '@licensing/sdk/backend'
+import type { LicensingBackend, Schemas } from '@licensing/sdk/backend'
 import { Refusal } from '../command/failures.ts'
 
 /** Plans of the application that belong to this command: made when first needed, and kept, since none is ever deleted. */
@@ -63,7 +63,7 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
       })
     ).id
 
-  const move = (verb: 'suspend' | 'reactivate' | 'revoke' | 'retire', licenceId: string) =>
+  const move = (verb: Schemas['LicenceDetail']['allowed'][number], licenceId: string) =>
     backend.post(`/v1/licences/{licence_id}/${verb}`, { path: { licence_id: licenceId } })
 
   /** A sale of another shop: no processor takes part. */
