@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LicenceClient } from '@licensing/sdk'
 import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
-import type { LicensingBackend } from '@licensing/sdk/backend'
+import type { LicensingBackend, Schemas } from '@licensing/sdk/backend'
 import { Refusal } from '../command/failures.ts'
 
 /** Plans of the application that belong to this command: made when first needed, and kept, since none is ever deleted. */
@@ -67,7 +67,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl, signal 
       })
     ).id
 
-  const move = (verb: 'suspend' | 'reactivate' | 'revoke' | 'retire', licenceId: string) =>
+  const move = (verb: Schemas['LicenceDetail']['allowed'][number], licenceId: string) =>
     backend.post(`/v1/licences/{licence_id}/${verb}`, { path: { licence_id: licenceId } })
 
   const noticeDays = async () => (await backend.get('/v1/apps/{app_id}', { path })).expiring_notice_days

@@ -1,11 +1,11 @@
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { expect, test } from 'vitest'
-import { startProcessHarness } from './testing/billing-process.ts'
-import type { ProcessHarness } from './testing/billing-process.ts'
-import { checkoutRefOf, ledgerOf, licencesOf, openCheckout, pay } from './testing/shop.ts'
-import { givenVendor } from './testing/vendor.ts'
-import type { Vendor } from './testing/vendor.ts'
+import { startProcessHarness } from '../test/billing-process.ts'
+import type { ProcessHarness } from '../test/billing-process.ts'
+import { checkoutRefOf, ledgerOf, licencesOf, openCheckout, pay } from '../test/shop.ts'
+import { givenVendor } from '../test/vendor.ts'
+import type { Vendor } from '../test/vendor.ts'
 
 const customers = 12
 

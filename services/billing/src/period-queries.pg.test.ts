@@ -8,8 +8,8 @@ import { happenedIn } from './period-queries.ts'
 import type { Period } from './period-queries.ts'
 import { listRefundRows } from './refunds/refund-queries.ts'
 import { listSaleRows } from './sale-events/sale-event-queries.ts'
-import { anApp, givenTables } from './testing/tables.ts'
-import type { App } from './testing/tables.ts'
+import { anApp, givenTables } from '../test/tables.ts'
+import type { App } from '../test/tables.ts'
 
 const minute = 60_000
 const day = 24 * 60 * minute

@@ -1,9 +1,9 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from './testing/harness.ts'
-import type { Harness } from './testing/harness.ts'
-import { checkoutRefOf, licencesOf, openCheckout, scope } from './testing/shop.ts'
+import { startHarness } from '../test/harness.ts'
+import type { Harness } from '../test/harness.ts'
+import { checkoutRefOf, licencesOf, openCheckout, scope } from '../test/shop.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { callWithIds, callWithoutIds } from '@licensing/grpc/testing/unscoped-re
 import { BillingService } from '@licensing/proto/billing'
 import { contentsOf } from '@licensing/test-support/contents'
 import { expect, test } from 'vitest'
-import { startHarness } from './testing/harness.ts'
+import { startHarness } from '../test/harness.ts'
 
 test('every RPC refuses a request without its account or application, and changes nothing', async () => {
   await using harness = await startHarness()

@@ -1,9 +1,9 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from './testing/harness.ts'
-import type { Harness } from './testing/harness.ts'
-import { feesOf, givenSold, openCheckout, refundsOf } from './testing/shop.ts'
+import { startHarness } from '../test/harness.ts'
+import type { Harness } from '../test/harness.ts'
+import { feesOf, givenSold, openCheckout, refundsOf } from '../test/shop.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -14,8 +14,8 @@ import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from './api-keys/key-format.ts'
-import { startLicensingStub } from './testing/licensing-stub.ts'
-import { outcomeOf, firstPage } from './testing/catalog.ts'
+import { startLicensingStub } from '../test/licensing-stub.ts'
+import { outcomeOf, firstPage } from '../test/catalog.ts'
 
 async function givenEnvironment(postgresUrl?: string) {
   await using starting = new AsyncDisposableStack()

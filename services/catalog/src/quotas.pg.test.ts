@@ -3,8 +3,8 @@ import { newId } from '@licensing/database/ids'
 import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runAdmin } from './admin/run-admin.ts'
-import { firstPage, givenTenant, startTestCatalog, outcomeOf, outcomesOf } from './testing/catalog.ts'
-import type { Tenant, TestCatalog } from './testing/catalog.ts'
+import { firstPage, givenTenant, startTestCatalog, outcomeOf, outcomesOf } from '../test/catalog.ts'
+import type { Tenant, TestCatalog } from '../test/catalog.ts'
 
 let catalog: TestCatalog
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { callWithIds, callWithoutIds } from '@licensing/grpc/testing/unscoped-re
 import { CatalogService } from '@licensing/proto/catalog'
 import { contentsOf } from '@licensing/test-support/contents'
 import { expect, test } from 'vitest'
-import { startTestCatalog } from './testing/catalog.ts'
+import { startTestCatalog } from '../test/catalog.ts'
 
 test('every RPC refuses a request without its account or application, and changes nothing', async () => {
   await using catalog = await startTestCatalog()

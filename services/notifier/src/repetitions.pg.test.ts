@@ -4,7 +4,7 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { createHmac } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { startTestNotifier } from './testing/notifier.ts'
+import { startTestNotifier } from '../test/notifier.ts'
 
 /** Calls 20 times at once, two replicas in turn. */
 async function atOnce<T>(call: (at: number) => Promise<{ value: T; replayed: boolean }>) {

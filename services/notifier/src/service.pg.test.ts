@@ -2,7 +2,7 @@ import { callWithIds, callWithoutIds } from '@licensing/grpc/testing/unscoped-re
 import { NotifierService } from '@licensing/proto/notifier'
 import { contentsOf } from '@licensing/test-support/contents'
 import { expect, test } from 'vitest'
-import { startTestNotifier } from './testing/notifier.ts'
+import { startTestNotifier } from '../test/notifier.ts'
 
 // Kept up to date whether anything is called or not.
 const ofConsumers = ['consumer_members', 'consumer_positions']

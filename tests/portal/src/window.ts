@@ -43,8 +43,8 @@ export interface Window extends AsyncDisposable {
   goTo(link: string): Promise<void>
 }
 
-/** One browser for all tests. */
-export interface Windows extends AsyncDisposable {
+/** One browser for all tests of a worker. */
+export interface Windows {
   open(stack: Stack, options: WindowOptions): Promise<Window>
 }
 
@@ -67,7 +67,6 @@ export async function startBrowser(): Promise<Windows> {
         },
       }
     },
-    [Symbol.asyncDispose]: () => browser.close(),
   }
 }
 
@@ -85,6 +84,7 @@ async function leave(page: Page): Promise<boolean> {
     for (const event of ['console', 'pageerror', 'request', 'dialog']) page.removeAllListeners(event)
     await page.unrouteAll({ behavior: 'ignoreErrors' })
     await page.context().clearCookies()
+    await page.evaluate('localStorage.clear(), sessionStorage.clear()')
     await page.goto('about:blank', { timeout: 10_000 })
     return true
   } catch {

@@ -1,13 +1,13 @@
 import type { ApiAnswer } from '@licensing/test-support/api-client'
 import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
-import { startStack } from '@licensing/test-support/stack'
+import { refuseUndeclaredCodes, startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
-import { expect } from 'vitest'
-import { startBrowser, type Window, type WindowOptions } from './window.ts'
+import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest'
+import { chromium, startBrowser, type Window, type WindowOptions } from './window.ts'
 
-/** One stack, one receiver and one browser, for all tests. */
-export interface World extends AsyncDisposable {
+/** One stack, one receiver and one browser. They end with the worker. */
+export interface World {
   readonly stack: Stack
   readonly receiver: HttpsReceiver
   open(options?: WindowOptions): Promise<Window>
@@ -16,22 +16,34 @@ export interface World extends AsyncDisposable {
   key(scopes: readonly string[]): Promise<{ id: string; key: string }>
 }
 
-export async function startWorld(): Promise<World> {
-  await using started = new AsyncDisposableStack()
-  const receiver = started.use(await startHttpsReceiver())
-  const stack = started.use(
-    await startStack({
-      receiver,
-      simulator: true,
-      environment: {
-        WEBHOOK_BACKOFF_SECONDS: '600',
-        RATE_LIMIT_PER_MINUTE: '100000',
-        PROCESSOR_CLAIM: 'authorize',
-      },
-    }),
-  )
-  const windows = started.use(await startBrowser())
-  const running = started.move()
+// Vitest loads this module once for all test files of a worker.
+let shared: Promise<World> | undefined
+
+/** Tests of the portal. The files of one worker share a stack, a receiver and a browser. */
+export function portalTests(name: string, declare: (world: () => World) => void): void {
+  describe.skipIf(!chromium)(`the portal: ${name}`, () => {
+    let world: World
+    beforeAll(async () => {
+      world = await (shared ??= startWorld())
+    })
+    afterEach(() => world.receiver.answerWith({}))
+    afterAll(() => refuseUndeclaredCodes(world.stack.processes.gateway))
+    declare(() => world)
+  })
+}
+
+async function startWorld(): Promise<World> {
+  const receiver = await startHttpsReceiver()
+  const stack = await startStack({
+    receiver,
+    simulator: true,
+    environment: {
+      WEBHOOK_BACKOFF_SECONDS: '600',
+      RATE_LIMIT_PER_MINUTE: '100000',
+      PROCESSOR_CLAIM: 'authorize',
+    },
+  })
+  const windows = await startBrowser()
   return {
     stack,
     receiver,
@@ -43,7 +55,6 @@ export async function startWorld(): Promise<World> {
           body: { name: scopes.join(' and '), scopes },
         }),
       ),
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 

@@ -5,7 +5,6 @@ import type { TestSpecification } from 'vitest/node'
 
 /** Seconds of the files that take longest, on two idle cores. `npm test` prints the ten slowest. */
 export const longFiles: Readonly<Record<string, number>> = {
-  'tests/portal/src/portal.test.ts': 150,
   'services/notifier/src/dispatch/crash.pg.test.ts': 108,
   'tests/acceptance/src/start.test.ts': 80,
   'services/billing/src/outages.pg.test.ts': 74,

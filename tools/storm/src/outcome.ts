@@ -1,16 +1,16 @@
+import type { LicenceVerb } from '@licensing/proto/closed-sets'
+
 // What a storm leaves behind, as plain data: what was sent and answered, and what the system says when it is quiet
 // again. The checks read nothing else.
 
 /** 4xx refuses; no answer and 5xx leave open whether it happened. */
 export type Answered = 'acknowledged' | 'refused' | 'unknown'
 
-export type Verb = 'suspend' | 'reactivate' | 'revoke' | 'retire'
-
 /** What a client asked for. */
 export type Asked =
   | { do: 'issue'; appId: string; key: string; externalRef: string; planId: string }
   | { do: 'import'; appId: string; items: { legacyKey: string; externalRef: string; planId: string }[] }
-  | { do: 'verb'; verb: Verb; licenceId: string }
+  | { do: 'verb'; verb: LicenceVerb; licenceId: string }
   | { do: 'create plan'; appId: string; code: string; name: string }
   | { do: 'rename plan'; planId: string; name: string }
   | { do: 'archive' | 'restore'; planId: string }

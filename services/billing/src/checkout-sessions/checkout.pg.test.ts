@@ -1,7 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   checkoutRefOf,
   feesOf,
@@ -15,7 +15,7 @@ import {
   paymentsOf,
   statusOf,
   sentTypes,
-} from '../testing/shop.ts'
+} from '../../test/shop.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -3,10 +3,10 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { claimMerchant } from '../inbox/reconciliation-queries.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { givenSold, handled, licenceOf, licencesOf, refundsOf } from '../testing/shop.ts'
-import type { Vendor } from '../testing/vendor.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { givenSold, handled, licenceOf, licencesOf, refundsOf } from '../../test/shop.ts'
+import type { Vendor } from '../../test/vendor.ts'
 
 let shop: Harness
 beforeAll(async () => {

@@ -3,10 +3,10 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { givenSold, handled, ledgerOf } from '../testing/shop.ts'
-import type { Vendor } from '../testing/vendor.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { givenSold, handled, ledgerOf } from '../../test/shop.ts'
+import type { Vendor } from '../../test/vendor.ts'
 
 /** A point at which the way to the processor is interrupted. */
 interface Step {

@@ -5,12 +5,12 @@ import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
 import { listOwners, queues, lockDue } from '../purchases/queue-queries.ts'
 import { timing } from '../purchases/timing.ts'
 import { purgeHandled } from '../purchases/upkeep-queries.ts'
-import { eventsAt } from '../testing/charge-story.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { givenSold, handled, ledgerOf, licencesOf, openCheckout, pay, statusOf } from '../testing/shop.ts'
-import { webhookSecret } from '../testing/surroundings.ts'
-import type { Vendor } from '../testing/vendor.ts'
+import { eventsAt } from '../../test/charge-story.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { givenSold, handled, ledgerOf, licencesOf, openCheckout, pay, statusOf } from '../../test/shop.ts'
+import { webhookSecret } from '../../test/surroundings.ts'
+import type { Vendor } from '../../test/vendor.ts'
 import { reconcile } from './missed-events.ts'
 
 let harness: Harness
@@ -265,6 +265,12 @@ test('the webhook endpoint’s needs are described, and the endpoint is created 
   const url = 'https://licensing.example/v1/processors/stripe/events'
   const made = await harness.operations.createProcessorWebhook({ url })
   expect(made).toMatchObject({ id: expect.stringMatching(/^we_/), secret: expect.stringMatching(/^whsec_/) })
+  // Nothing answers there, and the simulator would send all later events of this file to it, again and again.
+  const deleted = await fetch(`${harness.simulator.url}/v1/webhook_endpoints/${made.id}`, {
+    method: 'DELETE',
+    headers: { authorization: 'Bearer sk_test_simulated' },
+  })
+  expect(await deleted.json()).toMatchObject({ deleted: true })
 })
 
 test('handled events and unlinked facts are deleted after a time, and others stay', async () => {

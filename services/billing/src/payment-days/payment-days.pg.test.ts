@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { anApp, givenTables, insertFee, insertPayment, insertRefund } from '../testing/tables.ts'
-import type { App } from '../testing/tables.ts'
+import { anApp, givenTables, insertFee, insertPayment, insertRefund } from '../../test/tables.ts'
+import type { App } from '../../test/tables.ts'
 import { addUpChanges, listPaymentDays } from './payment-day-queries.ts'
 
 type Tables = Awaited<ReturnType<typeof givenTables>>

@@ -1,6 +1,6 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { anApp, givenTables, insertPayment } from '../testing/tables.ts'
+import { anApp, givenTables, insertPayment } from '../../test/tables.ts'
 import { findLicencesOf } from './payment-queries.ts'
 
 test('a charge, a checkout session and a sale find the licence that they provisioned, exactly and in their application alone', async () => {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import type { Vendor } from '../testing/vendor.ts'
-import { checkoutRefOf, givenSold, handled, licenceOf, openCheckout, scope } from '../testing/shop.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import type { Vendor } from '../../test/vendor.ts'
+import { checkoutRefOf, givenSold, handled, licenceOf, openCheckout, scope } from '../../test/shop.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,13 +1,13 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { reconcile } from '../inbox/missed-events.ts'
-import { deliver, eventsAt } from '../testing/charge-story.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { outcomeOf, quiet } from '../testing/outcome.ts'
-import { ledgerOf, licencesOf, openCheckout, pay } from '../testing/shop.ts'
-import { anotherPlan } from '../testing/vendor.ts'
-import type { Mode, Vendor } from '../testing/vendor.ts'
+import { deliver, eventsAt } from '../../test/charge-story.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { outcomeOf, quiet } from '../../test/outcome.ts'
+import { ledgerOf, licencesOf, openCheckout, pay } from '../../test/shop.ts'
+import { anotherPlan } from '../../test/vendor.ts'
+import type { Mode, Vendor } from '../../test/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { handled, ledgerOf, licenceOf, paymentsOf, scope, sentTypes } from '../testing/shop.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { handled, ledgerOf, licenceOf, paymentsOf, scope, sentTypes } from '../../test/shop.ts'
 import {
   endWithGrace,
   expiryOf,
@@ -11,8 +11,8 @@ import {
   givenSubscribed,
   itemsOf,
   monthly,
-} from '../testing/subscribed.ts'
-import type { Subscribed } from '../testing/subscribed.ts'
+} from '../../test/subscribed.ts'
+import type { Subscribed } from '../../test/subscribed.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { deliver } from '../testing/charge-story.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import type { VendorOptions } from '../testing/vendor.ts'
-import { outcomeOf, quiet } from '../testing/outcome.ts'
-import type { Outcome } from '../testing/outcome.ts'
-import { retell } from '../testing/recorded-stories.ts'
-import { openCheckout, handled } from '../testing/shop.ts'
-import { numbersFrom, shuffled } from '../testing/shuffle.ts'
+import { deliver } from '../../test/charge-story.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import type { VendorOptions } from '../../test/vendor.ts'
+import { outcomeOf, quiet } from '../../test/outcome.ts'
+import type { Outcome } from '../../test/outcome.ts'
+import { retell } from '../../test/recorded-stories.ts'
+import { openCheckout, handled } from '../../test/shop.ts'
+import { numbersFrom, shuffled } from '../../test/shuffle.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   givenSold,
   handled,
@@ -12,10 +12,10 @@ import {
   paymentsOf,
   refundsOf,
   statusOf,
-} from '../testing/shop.ts'
-import { act, alertsOf, endWithGrace, expiryOf, givenSubscribed, monthly } from '../testing/subscribed.ts'
-import type { Subscribed } from '../testing/subscribed.ts'
-import type { Vendor } from '../testing/vendor.ts'
+} from '../../test/shop.ts'
+import { act, alertsOf, endWithGrace, expiryOf, givenSubscribed, monthly } from '../../test/subscribed.ts'
+import type { Subscribed } from '../../test/subscribed.ts'
+import type { Vendor } from '../../test/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {

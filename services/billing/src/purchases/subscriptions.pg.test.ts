@@ -1,9 +1,9 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { deliver, eventsAt } from '../testing/charge-story.ts'
-import { startHarness, subscriptionGraceMs } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { quiet } from '../testing/outcome.ts'
+import { deliver, eventsAt } from '../../test/charge-story.ts'
+import { startHarness, subscriptionGraceMs } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { quiet } from '../../test/outcome.ts'
 import {
   checkoutRefOf,
   handled,
@@ -15,9 +15,9 @@ import {
   refundsOf,
   sentTypes,
   statusOf,
-} from '../testing/shop.ts'
-import { act, alertsOf, endWithGrace, expiryOf, givenSubscribed, monthly } from '../testing/subscribed.ts'
-import { anotherPlan } from '../testing/vendor.ts'
+} from '../../test/shop.ts'
+import { act, alertsOf, endWithGrace, expiryOf, givenSubscribed, monthly } from '../../test/subscribed.ts'
+import { anotherPlan } from '../../test/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { givenSold, handled, licenceOf, licencesOf, refundsOf, sentTypes } from '../testing/shop.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { givenSold, handled, licenceOf, licencesOf, refundsOf, sentTypes } from '../../test/shop.ts'
 import {
   act,
   endWithGrace,
@@ -10,10 +10,10 @@ import {
   givenOtherPlan,
   givenSubscribed,
   monthly,
-} from '../testing/subscribed.ts'
-import type { Subscribed } from '../testing/subscribed.ts'
-import { anotherPlan } from '../testing/vendor.ts'
-import type { Vendor } from '../testing/vendor.ts'
+} from '../../test/subscribed.ts'
+import type { Subscribed } from '../../test/subscribed.ts'
+import { anotherPlan } from '../../test/vendor.ts'
+import type { Vendor } from '../../test/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {

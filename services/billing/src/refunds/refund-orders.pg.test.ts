@@ -1,12 +1,12 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { deliver, eventsAt } from '../testing/charge-story.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { outcomeOf, quiet } from '../testing/outcome.ts'
-import { checkoutRefOf, openCheckout, pay } from '../testing/shop.ts'
-import type { Vendor } from '../testing/vendor.ts'
-import { permutations } from '../testing/histories.ts'
+import { deliver, eventsAt } from '../../test/charge-story.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { outcomeOf, quiet } from '../../test/outcome.ts'
+import { checkoutRefOf, openCheckout, pay } from '../../test/shop.ts'
+import type { Vendor } from '../../test/vendor.ts'
+import { permutations } from '../../test/histories.ts'
 
 let harness: Harness
 beforeAll(async () => {

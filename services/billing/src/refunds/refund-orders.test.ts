@@ -14,7 +14,7 @@ import {
   recorded,
   refund,
   start,
-} from '../testing/histories.ts'
+} from '../../test/histories.ts'
 import { mostUnanswered, timing } from '../purchases/timing.ts'
 
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }

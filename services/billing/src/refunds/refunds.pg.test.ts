@@ -1,8 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import type { Vendor } from '../testing/vendor.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import type { Vendor } from '../../test/vendor.ts'
 import {
   checkoutRefOf,
   feesOf,
@@ -15,7 +15,7 @@ import {
   refundsOf,
   statusOf,
   sentTypes,
-} from '../testing/shop.ts'
+} from '../../test/shop.ts'
 
 let harness: Harness
 beforeAll(async () => {

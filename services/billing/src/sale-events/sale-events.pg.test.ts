@@ -2,10 +2,10 @@ import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import type { Vendor } from '../testing/vendor.ts'
-import { feesOf, handled, licenceOf, licencesOf, paymentsOf, scope, sentTypes } from '../testing/shop.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import type { Vendor } from '../../test/vendor.ts'
+import { feesOf, handled, licenceOf, licencesOf, paymentsOf, scope, sentTypes } from '../../test/shop.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { givenTenant, startTestCatalog } from '../testing/catalog.ts'
+import { givenTenant, startTestCatalog } from '../../test/catalog.ts'
 
 test('the name and the address for alerts can be changed separately', async () => {
   await using catalog = await startTestCatalog()

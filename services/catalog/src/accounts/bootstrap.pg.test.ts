@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from '../api-keys/key-format.ts'
-import { firstPage, startTestCatalog } from '../testing/catalog.ts'
+import { firstPage, startTestCatalog } from '../../test/catalog.ts'
 import { bootstrap } from './bootstrap.ts'
 
 const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 175, FEE_FIXED_MINOR: 30 }

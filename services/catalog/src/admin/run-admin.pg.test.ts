@@ -3,7 +3,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { bootstrap } from '../accounts/bootstrap.ts'
 import { checksumOf, hashOfKey } from '../api-keys/key-format.ts'
-import { startTestCatalog } from '../testing/catalog.ts'
+import { startTestCatalog } from '../../test/catalog.ts'
 import { runAdmin } from './run-admin.ts'
 
 async function adminJson(

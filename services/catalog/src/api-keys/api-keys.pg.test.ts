@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { eventsOf, firstPage, givenTenant, startTestCatalog, outcomeOf } from '../testing/catalog.ts'
+import { eventsOf, firstPage, givenTenant, startTestCatalog, outcomeOf } from '../../test/catalog.ts'
 import { hashOfKey } from './key-format.ts'
 
 test('a key is shown once, stored as a hash, and identifies its account, scopes and application', async () => {

@@ -10,7 +10,7 @@ import {
   startTestCatalog,
   outcomeOf,
   outcomesOf,
-} from '../testing/catalog.ts'
+} from '../../test/catalog.ts'
 
 test('an application is found only in its account; its owner can be found without the account', async () => {
   await using catalog = await startTestCatalog()

@@ -11,7 +11,7 @@ import {
   resolved,
   startTestCatalog,
   outcomeOf,
-} from '../testing/catalog.ts'
+} from '../../test/catalog.ts'
 
 test('the default display name of a definition is its key; the default value is false or 0', async () => {
   await using catalog = await startTestCatalog()

@@ -13,8 +13,8 @@ import {
   givenPlan,
   givenTenant,
   startTestCatalog,
-} from '../testing/catalog.ts'
-import type { TestCatalog, Tenant } from '../testing/catalog.ts'
+} from '../../test/catalog.ts'
+import type { TestCatalog, Tenant } from '../../test/catalog.ts'
 
 test('the copies of the plans of all accounts are listed in pages, each once', async () => {
   await using catalog = await startTestCatalog()

@@ -10,8 +10,8 @@ import {
   startTestCatalog,
   outcomeOf,
   outcomesOf,
-} from '../testing/catalog.ts'
-import type { LicensingStub } from '../testing/licensing-stub.ts'
+} from '../../test/catalog.ts'
+import type { LicensingStub } from '../../test/licensing-stub.ts'
 
 async function givenApplication() {
   const catalog = await startTestCatalog()

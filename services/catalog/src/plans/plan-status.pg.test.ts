@@ -7,7 +7,7 @@ import {
   givenTenant,
   resolved,
   startTestCatalog,
-} from '../testing/catalog.ts'
+} from '../../test/catalog.ts'
 
 test('archive retires the plan and suspends its licences; restore makes the plan active again', async () => {
   await using catalog = await startTestCatalog()

@@ -12,7 +12,7 @@ import {
   resolved,
   startTestCatalog,
   outcomeOf,
-} from '../testing/catalog.ts'
+} from '../../test/catalog.ts'
 
 test('a plan is created with its overrides, and licensing gets a copy with all its entitlements', async () => {
   await using catalog = await startTestCatalog()

@@ -14,8 +14,8 @@ import {
   resolved,
   startTestCatalog,
   outcomesOf,
-} from '../testing/catalog.ts'
-import type { TestCatalog } from '../testing/catalog.ts'
+} from '../../test/catalog.ts'
+import type { TestCatalog } from '../../test/catalog.ts'
 
 const rounds = 12
 

@@ -1,8 +1,7 @@
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { reEncryptTables } from '@licensing/database/re-encryption'
-import { findPrivateRootKeys, replacePrivateRootKey } from './root-key-queries.ts'
-import { findPrivateKeys, replacePrivateKey } from './signing-key-queries.ts'
+import { privateKeysOf } from './signing-key-queries.ts'
 
 /**
  * Encrypts the private keys of this service (signing keys and root keys) again with the current encryption key.
@@ -10,14 +9,7 @@ import { findPrivateKeys, replacePrivateKey } from './signing-key-queries.ts'
  * @param budgetMs ends after this time even if some are left
  */
 export function reEncryptPrivateKeys(sql: Database, keys: EncryptionKeys, budgetMs: number) {
-  const tables = [
-    { find: findPrivateKeys, replace: replacePrivateKey },
-    { find: findPrivateRootKeys, replace: replacePrivateRootKey },
-  ].map(({ find, replace }) => ({
-    list: async (afterId: string, limit: number) =>
-      (await find(sql, afterId, limit)).map((row) => ({ id: row.kid, secret: row.private_key })),
-    replace: (id: string, former: Uint8Array, next: Buffer) => replace(sql, id, former, next),
-  }))
+  const tables = [privateKeysOf(sql, 'signing_keys'), privateKeysOf(sql, 'root_keys')]
   return reEncryptTables(tables, keys, budgetMs)
 }
 

@@ -61,28 +61,6 @@ export async function retireRootKeysBefore(
   return rows.map((row) => row.kid)
 }
 
-/** The next private root keys, to encrypt them again. */
-export async function findPrivateRootKeys(
-  sql: Sql,
-  afterKid: string,
-  limit: number,
-): Promise<{ kid: string; private_key: Buffer }[]> {
-  return sql<{ kid: string; private_key: Buffer }[]>`
-    select kid, private_key from root_keys where kid > ${afterKid} order by kid limit ${limit}`
-}
-
-/** @returns false if it has been changed since it was read */
-export async function replacePrivateRootKey(
-  sql: Sql,
-  kid: string,
-  former: Uint8Array,
-  next: Buffer,
-): Promise<boolean> {
-  const replaced = await sql`
-    update root_keys set private_key = ${next} where kid = ${kid} and private_key = ${Buffer.from(former)}`
-  return replaced.count > 0
-}
-
 export interface SignedKeySetRow {
   root_kid: string
   /** The root key's, to sign again. */

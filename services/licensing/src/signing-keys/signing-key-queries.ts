@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import type { SecretTable } from '@licensing/database/re-encryption'
 import type { JWK } from 'jose'
 
 export interface SigningKeyRow {
@@ -93,25 +94,20 @@ export async function lockSigningKeys(sql: Sql): Promise<void> {
   await sql`lock table signing_keys in share row exclusive mode`
 }
 
-export async function findPrivateKeys(
-  sql: Sql,
-  afterKid: string,
-  limit: number,
-): Promise<{ kid: string; private_key: Buffer }[]> {
-  return sql<{ kid: string; private_key: Buffer }[]>`
-    select kid, private_key from signing_keys where kid > ${afterKid} order by kid limit ${limit}`
-}
-
-/** @returns false if it has been changed since it was read */
-export async function replacePrivateKey(
-  sql: Sql,
-  kid: string,
-  former: Uint8Array,
-  next: Buffer,
-): Promise<boolean> {
-  const replaced = await sql`
-    update signing_keys set private_key = ${next} where kid = ${kid} and private_key = ${Buffer.from(former)}`
-  return replaced.count > 0
+/** The private keys of a table, to encrypt them again. */
+export function privateKeysOf(sql: Sql, table: 'signing_keys' | 'root_keys'): SecretTable {
+  return {
+    list: async (afterKid, limit) =>
+      sql<{ id: string; secret: Buffer }[]>`
+        select kid as id, private_key as secret from ${sql(table)}
+        where kid > ${afterKid} order by kid limit ${limit}`,
+    async replace(kid, former, next) {
+      const replaced = await sql`
+        update ${sql(table)} set private_key = ${next}
+        where kid = ${kid} and private_key = ${Buffer.from(former)}`
+      return replaced.count > 0
+    },
+  }
 }
 
 /** Deletes keys that no longer verify anything. */

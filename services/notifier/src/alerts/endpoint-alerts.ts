@@ -77,17 +77,17 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
 }
 
 /**
- * Alerts the vendors of endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without a delivery that
- * was due before a time are left out.
+ * Alerts the vendors of at most `most` endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without
+ * a delivery that was due before a time are left out.
  *
  * @returns how many alerts it made
  */
 export async function reportUnreadable(
   tx: Sql,
   endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
-  dueBefore: Date,
+  limits: { dueBefore: Date; most: number },
 ): Promise<number> {
-  const marked = await markUnreadableReported(tx, endpoints, dueBefore)
+  const marked = await markUnreadableReported(tx, endpoints, limits)
   const alerts = marked.map(
     ({ id, account_id: accountId, application_id: applicationId, url }): NewAlert => ({
       kind: 'endpoint_failing',

@@ -4,9 +4,9 @@ import type { Delivery } from '@licensing/proto/notifier'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenEvent, publish } from '../testing/events.ts'
-import type { TestNotifier } from '../testing/notifier.ts'
-import { firstPage, startTestNotifier } from '../testing/notifier.ts'
+import { givenEvent, publish } from '../../test/events.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
+import { firstPage, startTestNotifier } from '../../test/notifier.ts'
 import { findDeliveries, findEndpointsToCleanUp } from './delivery-log-queries.ts'
 
 let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>

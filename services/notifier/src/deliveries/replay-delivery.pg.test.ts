@@ -6,8 +6,8 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { keepPartitions } from '../maintenance/maintenance.ts'
 import { createLogger } from '@licensing/process/log'
-import type { TestNotifier } from '../testing/notifier.ts'
-import { startTestNotifier } from '../testing/notifier.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
 
 async function delivered(notifier: TestNotifier, filter: Partial<Delivery> = {}): Promise<Delivery> {
   return eventually(async () => {

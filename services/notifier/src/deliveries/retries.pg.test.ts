@@ -3,8 +3,8 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
-import { startTestNotifier } from '../testing/notifier.ts'
-import type { TestNotifier } from '../testing/notifier.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
 
 const minute = 60_000
 const hour = 60 * minute

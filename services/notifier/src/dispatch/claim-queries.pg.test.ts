@@ -202,7 +202,7 @@ test('the vendor of an unreadable secret is alerted once for each secret, if no 
   await sql`update endpoints set generation = 2 where id = 'whe_rotated'`
   const found = ['whe_stuck', 'whe_sent', 'whe_rotated', 'whe_gone'].map((id) => ({ id, generation: 1n }))
   const report = (versions: typeof found) =>
-    sql.begin((tx) => reportUnreadable(tx, versions, new Date(Date.now() - 5_000)))
+    sql.begin((tx) => reportUnreadable(tx, versions, { dueBefore: new Date(Date.now() - 5_000), most: 10 }))
   const alerted = async () => {
     const rows = await sql<{ id: string }[]>`select endpoint_id as id from alerts order by endpoint_id`
     return rows.map(({ id }) => id)

@@ -38,7 +38,7 @@ export interface ClaimerOptions {
 const lookEveryMs = 250
 const tickMs = { busy: 250, idle: 1_000 }
 const freeMs = { busy: 1_000, idle: 4_000 }
-const reportEveryMs = 1_000
+const reportMs = { busy: 1_000, idle: 4_000 }
 // While the operator changes the encryption key, another replica may have a key that this process does not have.
 const reportAfterMs = 5_000
 const mostClaimed = 1_000
@@ -70,7 +70,7 @@ export class Claimer {
       this.#looking,
       loop('claimed', tickMs.busy, () => this.#tick()),
       loop('expired', freeMs.busy, () => this.#free()),
-      loop('unreadable', reportEveryMs, () => this.#report()),
+      loop('unreadable', reportMs.busy, () => this.#report()),
     ]
   }
 
@@ -178,13 +178,15 @@ export class Claimer {
   /** Alerts the vendors of endpoints whose secrets cannot be decrypted, unless another replica sends their deliveries. */
   async #report(): Promise<number | void> {
     const { sql, clock, endpoints, alertQueued } = this.#options
-    const unreported = endpoints.takeUnreported(mostReported, reportAfterMs)
-    if (unreported.length === 0) return
+    const unreadable = endpoints.unreadableFor(reportAfterMs)
+    if (unreadable.length === 0) return
     const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
-    // If this fails, the endpoints are found again when their secrets are read again.
-    const reported = await transaction(sql, (tx) => reportUnreadable(tx, unreported, dueBefore))
-    if (reported > 0) alertQueued()
-    return 0
+    const reported = await transaction(sql, (tx) =>
+      reportUnreadable(tx, unreadable, { dueBefore, most: mostReported }),
+    )
+    if (reported === 0) return reportMs.idle
+    alertQueued()
+    if (reported === mostReported) return 0
   }
 
   async #release(claimed: ClaimedDelivery[]): Promise<void> {

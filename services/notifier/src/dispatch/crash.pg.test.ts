@@ -3,10 +3,10 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { expect, test } from 'vitest'
-import { expectExactCounts } from '../testing/counts.ts'
-import { startTestNotifier } from '../testing/notifier.ts'
-import type { TestProcesses } from '../testing/processes.ts'
-import { startProcesses } from '../testing/processes.ts'
+import { expectExactCounts } from '../../test/counts.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
+import type { TestProcesses } from '../../test/processes.ts'
+import { startProcesses } from '../../test/processes.ts'
 
 // Of one endpoint, by one notifier: 32 in flight, and as many that were answered and are being written down.
 const mostUnrecorded = 64

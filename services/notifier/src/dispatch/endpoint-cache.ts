@@ -17,9 +17,7 @@ export class EndpointCache {
   readonly #known = new Map<string, EndpointSettings>()
   /** Disabled endpoints. They stay disabled. */
   readonly #closed = new Set<string>()
-  readonly #unreadable = new Map<string, { generation: bigint; untilMs: number }>()
-  /** Unreadable endpoints whose vendors were not alerted, oldest first. */
-  readonly #unreported: (Version & { foundMs: number })[] = []
+  readonly #unreadable = new Map<string, { generation: bigint; foundMs: number }>()
 
   constructor(keys: EncryptionKeys, log: Logger) {
     this.#keys = keys
@@ -35,9 +33,7 @@ export class EndpointCache {
     const known = this.#known.get(row.id)
     if (known && known.generation >= row.generation) return known
     const unreadable = this.#unreadable.get(row.id)
-    if (unreadable && unreadable.generation >= row.generation && performance.now() < unreadable.untilMs) {
-      return null
-    }
+    if (unreadable && unreadable.generation >= row.generation && isRecent(unreadable)) return null
     try {
       const secret = decrypt(row.encrypted_secret, row.id, this.#keys)
       const { id, account_id: accountId, url, generation } = row
@@ -55,8 +51,7 @@ export class EndpointCache {
 
   /** Endpoints whose secrets could not be decrypted a moment ago. */
   unreadable(): string[] {
-    const now = performance.now()
-    return [...this.#unreadable].flatMap(([id, { untilMs }]) => (now < untilMs ? [id] : []))
+    return [...this.#unreadable].flatMap(([id, found]) => (isRecent(found) ? [id] : []))
   }
 
   /** How many endpoints have a secret that cannot be decrypted. */
@@ -64,11 +59,12 @@ export class EndpointCache {
     return this.#unreadable.size
   }
 
-  /** Up to `most` endpoints that were found to be unreadable `ageMs` ago or earlier; each is taken once. */
-  takeUnreported(most: number, ageMs: number): Version[] {
+  /** Endpoints that were found to be unreadable `ageMs` ago or earlier. */
+  unreadableFor(ageMs: number): Version[] {
     const before = performance.now() - ageMs
-    const count = this.#unreported.findIndex(({ foundMs }) => foundMs > before)
-    return this.#unreported.splice(0, Math.min(most, count === -1 ? most : count))
+    return [...this.#unreadable].flatMap(([id, { generation, foundMs }]) =>
+      foundMs <= before ? [{ id, generation }] : [],
+    )
   }
 
   close(endpointId: string): void {
@@ -84,11 +80,13 @@ export class EndpointCache {
     }
     this.#known.delete(id)
     this.#unreadable.delete(id)
-    const foundMs = performance.now()
-    this.#unreadable.set(id, { generation, untilMs: foundMs + readAgainMs })
+    this.#unreadable.set(id, { generation, foundMs: performance.now() })
     forgetOldest(this.#unreadable)
-    this.#unreported.push({ id, generation, foundMs })
   }
+}
+
+function isRecent({ foundMs }: { foundMs: number }): boolean {
+  return performance.now() < foundMs + readAgainMs
 }
 
 function forgetOldest(known: Map<string, unknown> | Set<string>): void {

@@ -4,7 +4,7 @@ import { connect } from '@licensing/database/connect'
 import { connectNats } from '@licensing/events/connection'
 import { createLogger } from '@licensing/process/log'
 import { expect, test } from 'vitest'
-import { startTestNotifier } from '../testing/notifier.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
 import { watchEndpointChanges } from './endpoint-changes.ts'
 
 const log = createLogger('test', 'silent')

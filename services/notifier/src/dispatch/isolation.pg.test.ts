@@ -2,7 +2,7 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver, ReceivedRequest } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { startTestNotifier } from '../testing/notifier.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
 
 /** Requests to a path, once there are so many. */
 function receivedAt(receiver: HttpsReceiver, path: string, count: number): Promise<ReceivedRequest[]> {

@@ -2,7 +2,7 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { startTestNotifier } from '../testing/notifier.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
 
 const rounds = 30
 const endpointsAtOnce = 6

@@ -4,8 +4,8 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { TestNotifier } from '../testing/notifier.ts'
-import { firstPage, startTestNotifier } from '../testing/notifier.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
+import { firstPage, startTestNotifier } from '../../test/notifier.ts'
 
 let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
 let notifier: TestNotifier

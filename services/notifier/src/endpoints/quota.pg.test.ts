@@ -4,8 +4,8 @@ import { keyed } from '@licensing/changes/testing/keyed'
 import { QuotaService } from '@licensing/proto/quota-service'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { TestNotifier } from '../testing/notifier.ts'
-import { startTestNotifier } from '../testing/notifier.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
 
 let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
 let notifier: TestNotifier

@@ -6,7 +6,7 @@ import { SecretsService } from '@licensing/proto/secrets'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { startProcesses } from '../testing/processes.ts'
+import { startProcesses } from '../../test/processes.ts'
 import { listSecrets, replaceSecret } from './endpoint-queries.ts'
 
 const newKey = () => randomBytes(32).toString('base64url')

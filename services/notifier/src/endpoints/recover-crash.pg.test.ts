@@ -4,9 +4,9 @@ import { NotifierService } from '@licensing/proto/notifier'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { givenPastEvents } from '../testing/past-events.ts'
-import type { TestProcesses } from '../testing/processes.ts'
-import { startProcesses } from '../testing/processes.ts'
+import { givenPastEvents } from '../../test/past-events.ts'
+import type { TestProcesses } from '../../test/processes.ts'
+import { startProcesses } from '../../test/processes.ts'
 
 const manyEvents = Number(process.env['MANY_EVENTS'] ?? 2_000)
 // 32 in flight, and as many that were answered and are being written down.

@@ -3,8 +3,8 @@ import { partitionOf } from '@licensing/events/partitions'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { givenEvent, publish } from '../testing/events.ts'
-import { startTestNotifier } from '../testing/notifier.ts'
+import { givenEvent, publish } from '../../test/events.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
 
 const revoked = (of: { accountId: string; applicationId: string }) =>
   givenEvent({

@@ -6,9 +6,9 @@ import { EventSchema } from '@licensing/proto/events'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { findKnownEvents } from './consume-events.ts'
-import { givenEvent, publish } from '../testing/events.ts'
-import type { TestNotifier } from '../testing/notifier.ts'
-import { firstPage, startTestNotifier } from '../testing/notifier.ts'
+import { givenEvent, publish } from '../../test/events.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
+import { firstPage, startTestNotifier } from '../../test/notifier.ts'
 
 let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
 let notifier: TestNotifier

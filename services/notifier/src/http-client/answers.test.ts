@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { excerptOf, retryAfterSeconds } from './exchange.ts'
-import { startTlsReceiver } from './testing/receiver.ts'
-import { attemptTo, givenSender } from './testing/sender.ts'
+import { startTlsReceiver } from '../../test/receiver.ts'
+import { attemptTo, givenSender } from '../../test/sender.ts'
 
 test('an excerpt of any bytes is valid UTF-8 of at most 1 KiB without NULs', () => {
   fc.assert(

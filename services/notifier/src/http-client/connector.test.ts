@@ -4,8 +4,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import type { Resolve } from './resolver.ts'
-import { startReceiver, startTcpReceiver } from './testing/receiver.ts'
-import { attemptTo, givenSender } from './testing/sender.ts'
+import { startReceiver, startTcpReceiver } from '../../test/receiver.ts'
+import { attemptTo, givenSender } from '../../test/sender.ts'
 
 const refusedAddress = 'the host does not resolve to public addresses only'
 const ok = (_request: IncomingMessage, response: ServerResponse) => void response.end()

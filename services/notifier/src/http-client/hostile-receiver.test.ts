@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test, vi } from 'vitest'
 import { createResolver } from './resolver.ts'
-import { startReceiver, startTcpReceiver, startTlsReceiver } from './testing/receiver.ts'
-import { attemptTo, givenSender } from './testing/sender.ts'
+import { startReceiver, startTcpReceiver, startTlsReceiver } from '../../test/receiver.ts'
+import { attemptTo, givenSender } from '../../test/sender.ts'
 
 // Much longer than a handshake takes on a busy machine.
 const timeoutMs = 1_500

@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { oldBytesOf } from '@licensing/test-support/old-generation'
 import { expect, test, vi } from 'vitest'
-import { startReceiver, startTlsReceiver } from './testing/receiver.ts'
-import { attemptTo, givenSender } from './testing/sender.ts'
+import { startReceiver, startTlsReceiver } from '../../test/receiver.ts'
+import { attemptTo, givenSender } from '../../test/sender.ts'
 
 test('a cleared deadline does not keep its callback in memory', async () => {
   const given = `

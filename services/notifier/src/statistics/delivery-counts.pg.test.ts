@@ -5,9 +5,9 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
-import { givenEvent, publish } from '../testing/events.ts'
-import type { TestNotifier } from '../testing/notifier.ts'
-import { startTestNotifier } from '../testing/notifier.ts'
+import { givenEvent, publish } from '../../test/events.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
+import { startTestNotifier } from '../../test/notifier.ts'
 
 const dayMs = 86_400_000
 

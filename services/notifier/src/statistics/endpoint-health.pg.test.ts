@@ -3,8 +3,8 @@ import type { EndpointHealth } from '@licensing/proto/notifier'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import type { TestNotifier } from '../testing/notifier.ts'
-import { firstPage, startTestNotifier } from '../testing/notifier.ts'
+import type { TestNotifier } from '../../test/notifier.ts'
+import { firstPage, startTestNotifier } from '../../test/notifier.ts'
 
 async function healthOf(notifier: TestNotifier, endpointId: string): Promise<EndpointHealth> {
   return (await notifier.calls.getEndpoint({ ...notifier.of, endpointId })).health!

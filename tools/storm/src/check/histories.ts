@@ -1,10 +1,11 @@
+import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { ruledChanges } from '@licensing/test-support/licence-rules'
-import type { HistoryEntry, Outcome, Sent, Verb } from '../outcome.ts'
+import type { HistoryEntry, Outcome, Sent } from '../outcome.ts'
 import { groupBy, sentTo, type AskedTo, type Rule } from './rule.ts'
 
 type VerbSent = Sent & { asked: AskedTo<'verb'> }
 
-const verbs: Record<Verb, { entry: string; status: string }> = {
+const verbs: Record<LicenceVerb, { entry: string; status: string }> = {
   suspend: { entry: 'suspended', status: 'suspended' },
   reactivate: { entry: 'reactivated', status: 'active' },
   revoke: { entry: 'revoked', status: 'revoked' },

@@ -1,7 +1,8 @@
-import type { Sent, Verb } from '../outcome.ts'
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { LicenceVerb } from '@licensing/proto/closed-sets'
+import type { Sent } from '../outcome.ts'
 import { acknowledged, text, type Action, type Client } from './client.ts'
 
-const verbs: Verb[] = ['suspend', 'reactivate', 'revoke', 'retire']
 // The latest alone: races are of licences that several clients change at once.
 const latest = 8
 const mostTries = 3
@@ -43,7 +44,7 @@ async function untilAnswered({ world, random }: Client, once: () => Promise<Sent
   return sent
 }
 
-function change(client: Client, verb: Verb, licenceId: string): Promise<Sent> {
+function change(client: Client, verb: LicenceVerb, licenceId: string): Promise<Sent> {
   return client.send({ do: 'verb', verb, licenceId }, 'POST', `/v1/licences/${licenceId}/${verb}`)
 }
 
@@ -53,8 +54,8 @@ export const changeLicence: Action = async (client) => {
   const licence = random.pick(shop.licences.slice(-latest))
   if (licence === undefined) return
   // Verbs that end a licence are rare, so that other verbs have licences to race for.
-  const wanted = (): Verb =>
-    random.chance(0.8) ? random.pick(['suspend', 'reactivate'] as const) : random.pick(verbs)
+  const wanted = (): LicenceVerb =>
+    random.chance(0.8) ? random.pick(['suspend', 'reactivate'] as const) : random.pick(closedSets.licenceVerb)
   const atOnce = random.chance(0.4) ? random.between(2, 3) : 1
   await Promise.all(Array.from({ length: atOnce }, () => change(client, wanted(), licence.id)))
 }

@@ -1,7 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../../testing/harness.ts'
-import type { Harness } from '../../testing/harness.ts'
+import { startHarness } from '../../../test/harness.ts'
+import type { Harness } from '../../../test/harness.ts'
 import {
   checkoutRefOf,
   feesOf,
@@ -15,8 +15,8 @@ import {
   paymentsOf,
   refundsOf,
   statusOf,
-} from '../../testing/shop.ts'
-import type { Vendor } from '../../testing/vendor.ts'
+} from '../../../test/shop.ts'
+import type { Vendor } from '../../../test/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -19,7 +19,7 @@ import {
   second,
   start,
   record,
-} from '../../testing/histories.ts'
+} from '../../../test/histories.ts'
 
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 

@@ -4,7 +4,7 @@ import { readPaidInvoice } from '../../processor/stripe/read.ts'
 import { readItems } from '../../processor/stripe/read-subscription.ts'
 import { mergeInvoices } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
-import { recorded } from '../../testing/histories.ts'
+import { recorded } from '../../../test/histories.ts'
 
 // Invoices as Stripe sends them. The checkout sold `licence`, as the item si_1; a plan is mapped to each of
 // `licence`, `team` and `business`.

@@ -1,11 +1,11 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
 const markup = (where: string) =>
   `<img src="/portal/none" alt="${where}" onerror="document.title='changed'"><script>document.title='changed'</script>`
 
-export function asTextTests(world: () => World): void {
+portalTests('what others chose', (world) => {
   test('what customers and receivers choose is text wherever it is shown: nothing of it becomes an element', async () => {
     const { stack, receiver, open, vendor } = world()
     const { app, at, plan, issue, endpoint } = await vendor(`Studio ${markup('application')}`.slice(0, 100))
@@ -81,4 +81,4 @@ export function asTextTests(world: () => World): void {
     expect(await where()).toEqual(before)
     expect(await rows.count()).toBe(31)
   })
-}
+})

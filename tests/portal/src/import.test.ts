@@ -4,7 +4,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { expectEveryLook } from './looks.ts'
 import type { Window } from './window.ts'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
 interface Sent {
   dry_run?: boolean
@@ -22,7 +22,7 @@ function listen({ page }: Window): Sent[] {
 
 const csv = (name: string, text: string) => ({ name, mimeType: 'text/csv', buffer: Buffer.from(text) })
 
-export function importTests(world: () => World): void {
+portalTests('import', (world) => {
   test('a file is checked without writing, then imported; each bad row has its line and reason; again it finds all there', async () => {
     const { stack, open, vendor } = world()
     const { app, at, plan, licences } = await vendor()
@@ -250,4 +250,4 @@ export function importTests(world: () => World): void {
     await window.page.getByText('This page needs a key with the scope issue').waitFor()
     expect(await window.field('CSV file').count()).toBe(0)
   })
-}
+})

@@ -1,13 +1,11 @@
 import { apiClient } from '@licensing/test-support/api-client'
 import { runAdmin } from '@licensing/test-support/run-admin'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { connectProcessor, newAccount } from './connect-processor.ts'
 import { expectEveryLook } from './looks.ts'
 import type { Window } from './window.ts'
-import type { World } from './world.ts'
-
-const newAccount = () => `acct_${randomUUID().replaceAll('-', '')}`
+import { portalTests } from './world.ts'
 
 /** Another vendor account: what the first has connected it cannot. */
 async function makeAccount(stack: Stack) {
@@ -37,30 +35,7 @@ async function goBack(window: Window): Promise<void> {
   await window.page.locator('h2:focus', { hasText: 'Processor' }).waitFor()
 }
 
-/** Connects an account that is proven on the consent page, without a browser. */
-export async function connectProcessor({ stack }: World): Promise<void> {
-  const { api, gatewayUrl, simulator } = stack
-  if ((await api.get('/v1/processor')).status === 200) return
-  const { body } = await api.post<{ url: string }>('/v1/processor/authorizations')
-  const fields = new URL(body.url).searchParams
-  fields.set('account', newAccount())
-  fields.set('consent', 'given')
-  const consented = await fetch(`${simulator!.url}/oauth/authorize`, {
-    method: 'POST',
-    body: fields,
-    redirect: 'manual',
-  })
-  const page = await fetch(consented.headers.get('location')!)
-  const confirmation = /name="confirmation" value="([^"]+)"/.exec(await page.text())![1]!
-  const confirmed = await fetch(`${gatewayUrl}/v1/processors/stripe/authorized`, {
-    method: 'POST',
-    body: new URLSearchParams({ confirmation }),
-    headers: { cookie: page.headers.get('set-cookie')!.split(';')[0]! },
-  })
-  expect(confirmed.status).toBe(200)
-}
-
-export function processorTests(world: () => World): void {
+portalTests('processor', (world) => {
   let made: ReturnType<typeof makeAccount> | undefined
   const account = () => (made ??= makeAccount(world().stack))
 
@@ -132,4 +107,4 @@ export function processorTests(world: () => World): void {
     await page.getByRole('alert').getByText('This link was used before, is older than 15 minutes').waitFor()
     await goBack(window)
   })
-}
+})

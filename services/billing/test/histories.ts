@@ -1,4 +1,4 @@
-import type { SessionRow } from '../checkout-sessions/session-queries.ts'
+import type { SessionRow } from '../src/checkout-sessions/session-queries.ts'
 import type {
   ChargeFact,
   CheckoutFact,
@@ -6,11 +6,11 @@ import type {
   Fact,
   InvoicePaidFact,
   RefundFact,
-} from '../processor/facts.ts'
-import { decide } from '../purchases/decide/decide.ts'
-import type { Decision, History } from '../purchases/decide/decision.ts'
-import type { RecordedFact } from '../purchases/decide/merge-facts.ts'
-import { timing } from '../purchases/timing.ts'
+} from '../src/processor/facts.ts'
+import { decide } from '../src/purchases/decide/decide.ts'
+import type { Decision, History } from '../src/purchases/decide/decision.ts'
+import type { RecordedFact } from '../src/purchases/decide/merge-facts.ts'
+import { timing } from '../src/purchases/timing.ts'
 
 export const second = 1_000
 export const day = 24 * 3_600 * second

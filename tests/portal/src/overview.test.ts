@@ -1,9 +1,9 @@
 import { eventually } from '@licensing/test-support/poll'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
-export function overviewTests(world: () => World): void {
+portalTests('overview', (world) => {
   test('the overview has its four figures, each as a table too, and the alerts', async () => {
     await awaitTurn('day')
     const { stack, receiver, open, vendor } = world()
@@ -116,4 +116,4 @@ export function overviewTests(world: () => World): void {
     await window.button('Try again').click()
     await window.region('Revenue').getByText('no payments in the last 30 days').waitFor()
   })
-}
+})

@@ -1,7 +1,7 @@
-import { createAddressRefusal, parseNetworks } from '../address.ts'
-import { createConnector } from '../connector.ts'
-import type { Resolve } from '../resolver.ts'
-import { type Attempt, Sender, type SenderOptions } from '../sender.ts'
+import { createAddressRefusal, parseNetworks } from '../src/http-client/address.ts'
+import { createConnector } from '../src/http-client/connector.ts'
+import type { Resolve } from '../src/http-client/resolver.ts'
+import { type Attempt, Sender, type SenderOptions } from '../src/http-client/sender.ts'
 import { certificate } from './receiver.ts'
 
 type Options = Partial<Omit<SenderOptions, 'connect'>> & {

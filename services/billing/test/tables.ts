@@ -3,7 +3,7 @@ import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
-import { billingMigrations } from '../migrations.ts'
+import { billingMigrations } from '../src/migrations.ts'
 
 /** The tables, and nothing that runs on them. */
 export async function givenTables() {

@@ -2,7 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { violations } from './looks.ts'
 import type { Window } from './window.ts'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
 /** Only keys from here on, as a person without a mouse has them. */
 function keyboardOf({ page }: Window) {
@@ -25,7 +25,7 @@ function keyboardOf({ page }: Window) {
   }
 }
 
-export function keyboardTests(world: () => World): void {
+portalTests('keyboard', (world) => {
   test('every table that is too wide or too long is scrolled with the keyboard, at any width', async () => {
     const { stack, open, vendor } = world()
     const { app, at, plan } = await vendor()
@@ -157,4 +157,4 @@ export function keyboardTests(world: () => World): void {
     await dialog('Signing secret').waitFor({ state: 'hidden' })
     await isAt('Add endpoint')
   })
-}
+})

@@ -2,8 +2,8 @@ import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { expectEveryLook } from './looks.ts'
-import { connectProcessor } from './processor.ts'
-import type { Vendor, World } from './world.ts'
+import { connectProcessor } from './connect-processor.ts'
+import { portalTests, type Vendor, type World } from './world.ts'
 
 /** An action at the processor. */
 async function atProcessor({ stack }: World, action: string, body: object): Promise<void> {
@@ -49,7 +49,7 @@ async function givenShop(world: World) {
   return { ...one, planId, open, pay, status }
 }
 
-export function paymentsTests(world: () => World): void {
+portalTests('payments', (world) => {
   test('payments, refunds, checkouts and fees are listed as they come, and lead to their licence', async () => {
     const shop = await givenShop(world())
     const { stack } = world()
@@ -225,4 +225,4 @@ export function paymentsTests(world: () => World): void {
       expect(window.complaints).toEqual([])
     }
   })
-}
+})

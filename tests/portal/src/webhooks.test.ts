@@ -1,8 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
-export function webhooksTests(world: () => World): void {
+portalTests('webhooks', (world) => {
   test('an endpoint is added for some types, and a test event is sent to the one that is chosen', async () => {
     const { stack, receiver, open, vendor } = world()
     const { app, at, endpoint } = await vendor()
@@ -153,4 +153,4 @@ export function webhooksTests(world: () => World): void {
     const { body } = await stack.api.get<{ status: string }>(`${app}/webhook-endpoints/${next.id}`)
     expect(body.status).toBe('disabled')
   })
-}
+})

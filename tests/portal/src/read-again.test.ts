@@ -2,7 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import type { Page, Route } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { expectEveryLook } from './looks.ts'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
 const problem = (status: number, code: string) => (route: Route) =>
   route.fulfill({
@@ -31,7 +31,7 @@ async function untilReadAgain(page: Page, expected: () => Promise<void>): Promis
 
 const notCurrent = 'This could not be read again.'
 
-export function readAgainTests(world: () => World): void {
+portalTests('read again', (world) => {
   test.each(Object.entries(failures))(
     'a list that cannot be read again says so, since when its rows are, and is tried again: %s',
     async (_name, fail) => {
@@ -146,4 +146,4 @@ export function readAgainTests(world: () => World): void {
     await eventually(async () => expect(await page.getByText('Loading…').count()).toBe(0))
     expect(await page.getByRole('main').getByRole('alert').count()).toBe(0)
   })
-}
+})

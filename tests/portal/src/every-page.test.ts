@@ -3,7 +3,7 @@ import { eventually } from '@licensing/test-support/poll'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { expectEveryLook, pageWidth } from './looks.ts'
-import type { Vendor, World } from './world.ts'
+import { portalTests, type Vendor, type World } from './world.ts'
 
 const MOST_SCRIPT_BYTES = 180 * 1024
 
@@ -19,7 +19,7 @@ interface View {
   asks?: string
 }
 
-export function everyPageTests(world: () => World): void {
+portalTests('every page', (world) => {
   test(`no page violates WCAG 2.2 AA in light or dark, and none scrolls sideways at 360 px (${drawing})`, async () => {
     const views = drawn(await givenViews(world()), 10)
     await using window = await world().open({ bypassCSP: true, at: views[0]!.at })
@@ -86,7 +86,7 @@ export function everyPageTests(world: () => World): void {
     expect(loaded.filter(({ name }) => !name.startsWith(`${stack.gatewayUrl}/`))).toEqual([])
     expect(window.complaints).toEqual([])
   })
-}
+})
 
 /** Every page with something on it, and every dialog. */
 async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {

@@ -1,9 +1,9 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { expectEveryLook } from './looks.ts'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
-export function signInTests(world: () => World): void {
+portalTests('sign-in', (world) => {
   test('a bad key is refused in an alert and kept; a good one shows the overview; signing out ends it', async () => {
     const { stack, open } = world()
     await using window = await open({ key: null })
@@ -155,6 +155,6 @@ export function signInTests(world: () => World): void {
       await window.page.getByText(`needs a key with the scope ${scope}`).waitFor()
     }
   })
-}
+})
 
 const asPortal = { headers: { 'x-requested-with': 'portal' } }

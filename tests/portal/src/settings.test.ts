@@ -1,9 +1,9 @@
 import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
-export function settingsTests(world: () => World): void {
+portalTests('settings', (world) => {
   test('a new key is shown once, does what its scopes say, and is revoked by a confirmed button', async () => {
     const { stack, open } = world()
     const name = `shop ${randomUUID()}`
@@ -130,4 +130,4 @@ export function settingsTests(world: () => World): void {
     await using window = await open({ key: reader, at: '/settings' })
     await window.page.getByText('This page needs a key with the scope admin').waitFor()
   })
-}
+})

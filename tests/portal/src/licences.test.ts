@@ -1,8 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
-export function licencesTests(world: () => World): void {
+portalTests('licences', (world) => {
   test('licences are searched, filtered and gone through page by page, all of it in the address but not a key', async () => {
     const { stack, open, vendor } = world()
     const { at, plan, issue } = await vendor()
@@ -292,4 +292,4 @@ export function licencesTests(world: () => World): void {
     await page.getByText('1 of 2 in use').waitFor()
     expect(window.complaints).toEqual([])
   })
-}
+})

@@ -1,8 +1,8 @@
 import { verifyWebhook } from '@licensing/sdk/webhooks'
 import { expect, test } from 'vitest'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
-export function gettingStartedTests(world: () => World): void {
+portalTests('getting started', (world) => {
   test('a new application is led in four steps from the first entitlement to the first verified webhook', async () => {
     const { stack, receiver, open, vendor } = world()
     const { appId, app, at, licences } = await vendor()
@@ -66,4 +66,4 @@ export function gettingStartedTests(world: () => World): void {
     expect(plans.body.data).toMatchObject([{ name: 'Studio', code: 'studio', active_licences: 1 }])
     expect(window.complaints).toEqual([])
   })
-}
+})

@@ -1,14 +1,14 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { violations } from './looks.ts'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
 // The library is large, and the machine may be busy.
 const searchField = (page: Page) => page.getByLabel('Search operations')
 
 const languages = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
 
-export function referenceTests(world: () => World): void {
+portalTests('the API reference', (world) => {
   test('it shows operations with samples by language, events and a search, under its policy and from the gateway alone', async () => {
     const { stack, open } = world()
     await using window = await open({ key: null })
@@ -43,4 +43,4 @@ export function referenceTests(world: () => World): void {
     const found = await violations(page)
     expect(found.filter((each) => !each.startsWith('nested-interactive'))).toEqual([])
   })
-}
+})

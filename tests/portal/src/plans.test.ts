@@ -1,8 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import type { World } from './world.ts'
+import { portalTests } from './world.ts'
 
-export function plansTests(world: () => World): void {
+portalTests('plans', (world) => {
   test('a plan has a field for each entitlement, marked override or default; saving sends exactly the overrides', async () => {
     const { stack, open, vendor } = world()
     const { app, at, define, plan } = await vendor()
@@ -144,4 +144,4 @@ export function plansTests(world: () => World): void {
     )
     expect(await button('Reactivate suspended licences').count()).toBe(0)
   })
-}
+})

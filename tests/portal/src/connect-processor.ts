@@ -1,0 +1,28 @@
+import { randomUUID } from 'node:crypto'
+import { expect } from 'vitest'
+import type { World } from './world.ts'
+
+export const newAccount = () => `acct_${randomUUID().replaceAll('-', '')}`
+
+/** Connects an account that is proven on the consent page, without a browser. */
+export async function connectProcessor({ stack }: World): Promise<void> {
+  const { api, gatewayUrl, simulator } = stack
+  if ((await api.get('/v1/processor')).status === 200) return
+  const { body } = await api.post<{ url: string }>('/v1/processor/authorizations')
+  const fields = new URL(body.url).searchParams
+  fields.set('account', newAccount())
+  fields.set('consent', 'given')
+  const consented = await fetch(`${simulator!.url}/oauth/authorize`, {
+    method: 'POST',
+    body: fields,
+    redirect: 'manual',
+  })
+  const page = await fetch(consented.headers.get('location')!)
+  const confirmation = /name="confirmation" value="([^"]+)"/.exec(await page.text())![1]!
+  const confirmed = await fetch(`${gatewayUrl}/v1/processors/stripe/authorized`, {
+    method: 'POST',
+    body: new URLSearchParams({ confirmation }),
+    headers: { cookie: page.headers.get('set-cookie')!.split(';')[0]! },
+  })
+  expect(confirmed.status).toBe(200)
+}
