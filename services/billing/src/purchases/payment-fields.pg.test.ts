@@ -3,8 +3,8 @@ import { eventually } from '@licensing/test-support/poll'
 import { createHash } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { addMonths } from '../calendar.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   givenSold,
   handled,
@@ -14,10 +14,10 @@ import {
   pay,
   paymentsOf,
   scope,
-} from '../testing/shop.ts'
-import { act, alertsOf, givenOtherPlan, givenSubscribed, monthly } from '../testing/subscribed.ts'
-import type { Subscribed } from '../testing/subscribed.ts'
-import type { Vendor } from '../testing/vendor.ts'
+} from '../../test/shop.ts'
+import { act, alertsOf, givenOtherPlan, givenSubscribed, monthly } from '../../test/subscribed.ts'
+import type { Subscribed } from '../../test/subscribed.ts'
+import type { Vendor } from '../../test/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {

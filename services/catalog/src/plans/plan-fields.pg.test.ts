@@ -11,8 +11,8 @@ import {
   outcomeOf,
   outcomesOf,
   startTestCatalog,
-} from '../testing/catalog.ts'
-import type { TestCatalog, Tenant } from '../testing/catalog.ts'
+} from '../../test/catalog.ts'
+import type { TestCatalog, Tenant } from '../../test/catalog.ts'
 
 let catalog: TestCatalog
 let tenant: Tenant

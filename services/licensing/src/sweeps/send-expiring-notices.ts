@@ -24,8 +24,6 @@ interface NoticeOptions extends Databases {
   log: Logger
 }
 
-// A notice is sent within a minute.
-const idleMs = 20_000
 const queuedAtOnce = 1_000
 // A verb on one of these licences may wait for all of them.
 const checkedAtOnce = 200
@@ -35,7 +33,6 @@ export function startExpiringNotices({ sql, change, intervalMs, log }: NoticeOpt
   return startLoop({
     work: async (signal) => ((await sendExpiringNotices({ sql, change }, signal)) > 0 ? undefined : 'idle'),
     everyMs: intervalMs,
-    idleMs,
     failed: (error) => log.warn({ err: error }, 'notices of expiring licences failed, trying again'),
     isOutage: isDatabaseOutage,
   })

@@ -9,8 +9,8 @@ import {
   permutations,
   record,
   start,
-} from '../../testing/histories.ts'
-import type { Recorded } from '../../testing/histories.ts'
+} from '../../../test/histories.ts'
+import type { Recorded } from '../../../test/histories.ts'
 
 const subscribed = { mode: 'subscription' as const, subscription_ref: 'sub_1' }
 const began: Fact[] = [
