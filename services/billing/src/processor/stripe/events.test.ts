@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Fact } from '../facts.ts'
 import { NotUnderstood } from '../processor.ts'
 import type { Reading } from '../processor.ts'
-import { isUsed, readEvent } from './events.ts'
+import { isUsed, listedEventTypes, readEvent } from './events.ts'
 
 const folder = new URL('../../../../../tools/stripe-simulator/fixtures/events/', import.meta.url)
 const files = readdirSync(folder)
@@ -105,6 +105,10 @@ describe('an event of Stripe’s', () => {
     expect(readEvent(Buffer.from(JSON.stringify({ ...event, api_version: '2019-01-01' })))).toMatchObject({
       disconnectedAt: expect.any(Date),
     })
+  })
+
+  test('of every type is listed with one request, so that a revocation waits for one answer', () => {
+    expect(listedEventTypes).toHaveLength(20)
   })
 
   test('of the platform’s own means nothing here', () => {

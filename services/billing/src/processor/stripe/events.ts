@@ -62,15 +62,17 @@ const readers: Readonly<Record<string, Reader>> = {
   'invoice.payment_succeeded': paidInvoice,
   'invoice_payment.paid': ({ object }) => readInvoicePayment(object),
   'invoice.payment_failed': ({ object, at }) => readFailedInvoice(object, at),
+  'customer.subscription.updated': ({ object, at, previous }) => readScheduledEnd(object, at, previous),
   'customer.subscription.deleted': ({ object, at }) => readEndedSubscription(object, at),
   // It is about a merchant, not a purchase, so `readEvent` handles it.
   [disconnected]: () => undefined,
-  // It is the last one, because a list of events has at most 20 types, and this type prevents no revocation.
-  'customer.subscription.updated': ({ object, at, previous }) => readScheduledEnd(object, at, previous),
 }
 
-/** The types to subscribe the platform's endpoint to, and to list. */
+/** The types to subscribe the platform's endpoint to. */
 export const usedEventTypes = Object.keys(readers)
+
+/** The types to list. `invoice.paid` reports the same as the one that is left out, and so one request lists all. */
+export const listedEventTypes = usedEventTypes.filter((type) => type !== 'invoice.payment_succeeded')
 
 export function isUsed(type: string): boolean {
   return Object.hasOwn(readers, type)

@@ -8,7 +8,7 @@ import type {
 } from '../facts.ts'
 import type { ChargeRecords, ListedEvent } from '../processor.ts'
 import { connectedAccountOf } from './client.ts'
-import { usedEventTypes } from './events.ts'
+import { listedEventTypes } from './events.ts'
 import { lookUp } from './failures.ts'
 import { readCharge, readDispute, readInvoicePayment, readPaidInvoice, readRefund } from './read.ts'
 import { readItems, readSubscription } from './read-subscription.ts'
@@ -143,8 +143,8 @@ export async function* listEvents(
 ): AsyncGenerator<ListedEvent[]> {
   const created = { gte: Math.floor(since.getTime() / 1000) }
   const options = { stripeAccount: connectedAccountOf(merchant), timeout: 5_000 }
-  for (let from = 0; from < usedEventTypes.length; from += mostTypes) {
-    const types = usedEventTypes.slice(from, from + mostTypes)
+  for (let from = 0; from < listedEventTypes.length; from += mostTypes) {
+    const types = listedEventTypes.slice(from, from + mostTypes)
     for (let after: string | undefined, hasMore = true; hasMore;) {
       const page = await stripe.events.list(
         { types, created, limit: pageSize, ...(after !== undefined && { starting_after: after }) },
