@@ -123,7 +123,7 @@ async function givenLeases(licenceId: string, count: number): Promise<void> {
     )
     insert into leases (activation_id, licence_id, ends_at, counted)
     select id, ${licenceId}, now() + random() * interval '15 minutes' + interval '15 minutes', true from made`
-  await sql`update floating_licences set leases = ${count} where licence_id = ${licenceId}`
+  await sql`update floating_licences set activations = ${count}, leases = ${count} where licence_id = ${licenceId}`
   await sql`vacuum analyze leases`
   await sql`vacuum analyze activations`
 }
