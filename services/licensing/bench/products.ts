@@ -5,6 +5,8 @@ import { createChange } from '@licensing/changes/change'
  *
  * - a bare loop that signs the same token with jose: 9,000/s, 110 µs of CPU
  * - refreshes: 1,800/s, 420 µs, of which 180 verify the former token and 110 sign the new one
+ * - refreshes of leases: at most 1.13 times the CPU of other refreshes in the same run, and the same number per second
+ * - a new activation takes 16 ms beside no lease and 19 ms beside 100,000, a new lease 13 and 11 ms (without `fsync`)
  * - a list of 100,000: built in 33 ms of CPU (92 ms if its rows are read one by one), 7.6 MB on the wire;
  *   an unchanged poll of it: 5,800/s, 50 µs
  */
@@ -125,7 +127,7 @@ async function givenLeases(licenceId: string, count: number): Promise<void> {
     )
     insert into leases (activation_id, licence_id, ends_at, counted)
     select id, ${licenceId}, now() + random() * interval '15 minutes' + interval '15 minutes', true from made`
-  await sql`update floating_licences set leases = ${count} where licence_id = ${licenceId}`
+  await sql`update floating_licences set activations = ${count}, leases = ${count} where licence_id = ${licenceId}`
   await sql`vacuum analyze leases`
   await sql`vacuum analyze activations`
 }

@@ -1,7 +1,7 @@
--- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, activations by id, trials,
--- trial_days, snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep locks
--- no plans: it skips licences that other transactions have locked, and waits for none. Call-homes lock activations and no
--- licences; they never wait for a lease.
+-- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, activations by id, leases,
+-- trials, trial_days, snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep
+-- locks no plans: it skips licences that other transactions have locked, and waits for none. Call-homes lock activations by
+-- id, and skip licences and leases that other transactions have locked.
 
 -- Plans.
 
@@ -409,6 +409,8 @@ create table replacements (
 -- The licences that limit concurrent use. Only the triggers below insert and delete rows.
 create table floating_licences (
   licence_id text collate "C" primary key,
+  -- How many activations the licence has, as a sum: it may have very many. It changes with them, under the licence's lock.
+  activations integer not null,
   -- How many of the licence's leases are counted.
   leases integer not null default 0 check (leases >= 0),
   -- When the licence became floating, as long as activations from before that may never have had a lease.
@@ -445,8 +447,9 @@ begin
     delete from leases where licence_id = new.id;
     delete from floating_licences where licence_id = new.id;
   else
-    insert into floating_licences (licence_id, floating_since)
-    values (new.id, case when tg_op = 'UPDATE' then now() end);
+    insert into floating_licences (licence_id, activations, floating_since)
+    values (new.id, (select count(*) from activations where licence_id = new.id),
+      case when tg_op = 'UPDATE' then now() end);
   end if;
   return null;
 end

@@ -45,14 +45,15 @@ export async function leasesInUse(harness: Harness, licence: { id: string }): Pr
 /** Checks what the migration says about leases: numbers, and that each lease that has not ended is counted. */
 export async function expectLeasesConsistent({ sql }: Pick<Harness, 'sql'>): Promise<void> {
   const astray = await sql`
-    select coalesce(f.licence_id, l.licence_id) as licence_id, f.leases, l.counted, l.uncounted_running, l.orphans
+    select coalesce(f.licence_id, l.licence_id) as licence_id, f.activations, f.leases, l.counted, l.uncounted_running, l.orphans
     from floating_licences f full join (
       select licence_id, count(*) filter (where counted)::int as counted,
         count(*) filter (where not counted and ends_at > clock_timestamp())::int as uncounted_running,
         count(*) filter (where not exists (select from activations where id = activation_id))::int as orphans
       from leases group by licence_id
     ) l on l.licence_id = f.licence_id
-    where f.leases is distinct from coalesce(l.counted, 0) or l.uncounted_running > 0 or l.orphans > 0`
+    where f.leases is distinct from coalesce(l.counted, 0) or l.uncounted_running > 0 or l.orphans > 0
+      or f.activations <> (select count(*) from activations a where a.licence_id = f.licence_id)`
   expect(astray).toEqual([])
   const unlisted = await sql`
     select l.id from licences l full join floating_licences f on f.licence_id = l.id

@@ -28,8 +28,8 @@ function checkReplacement(replace: string | undefined): void {
 
 /**
  * Activates an installation, then records the call and the end of its token, both before the token is made. If an activation
- * that existed before was freed in between, it is made again. A new one whose place another product took in between is
- * answered all the same: the end of its token is recorded already.
+ * that existed before was freed in between, it is made again. A new activation that was replaced in between gets its token
+ * all the same: the token's end is recorded already.
  */
 export async function recordedPlace<P extends Place>(
   deps: ProductDependencies,

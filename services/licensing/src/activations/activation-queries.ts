@@ -118,7 +118,10 @@ export async function findPlaces(
       where licence_id = ${licence.id} and takes_place and token_ends_at > now() and ${counts}
     ),
     asked as (select fingerprint from unnest(${fingerprints}::text[]) as fingerprint)
-    select (select count(*)::int from activations where licence_id = ${licence.id}) as taken,
+    select coalesce(
+        (select activations from floating_licences where licence_id = ${licence.id}),
+        (select count(*)::int from activations where licence_id = ${licence.id})
+      ) as taken,
       (select count(*)::int from held) as held, (select min(token_ends_at) from held) as held_until,
       ${quotaValue(sql, licence.account_id, 'activations')} as quota,
       (
@@ -167,6 +170,9 @@ export async function insertActivations(
         and fingerprint = any(${returning.map(({ fingerprint }) => fingerprint)}::text[])`
   }
   await sql`
+    with counted as (
+      update floating_licences set activations = activations + ${activations.length} where licence_id = ${licence.id}
+    )
     insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version,
       token_ends_at)
     select id, ${licence.account_id}, ${licence.application_id}, ${licence.id}, fingerprint, host, product_version,
@@ -220,8 +226,9 @@ export async function freeActivation(
       delete from leases where activation_id = ${activationId} and exists (select from freed) returning counted
     ),
     counted as (
-      update floating_licences set leases = leases - 1
-      where licence_id = ${licence.id} and exists (select from lease where counted)
+      update floating_licences
+      set activations = activations - 1, leases = leases - (select count(*) from lease where counted)
+      where licence_id = ${licence.id} and exists (select from freed)
     ),
     forgotten as (
       delete from licence_history

@@ -156,8 +156,10 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
       delete from leases where activation_id = any(array(select id from removed)) returning counted
     ),
     uncounted as (
-      update floating_licences set leases = leases - (select count(*) from ended where counted)
-      where licence_id = ${licenceId} and exists (select from ended where counted)
+      update floating_licences
+      set activations = activations - (select count(*) from removed),
+        leases = leases - (select count(*) from ended where counted)
+      where licence_id = ${licenceId}
     )
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
     select ${licenceId}, clock_timestamp(), ${freedEntry}, ${licence.status}, ${licence.status}, 'sweep', id

@@ -70,7 +70,7 @@ export async function recordCallHomes(
     held as materialized (
       select a.id from activations a join latest on latest.activation_id = a.id order by a.id for update of a
     ),
-    -- After all locks of activations: no transaction that has locked a lease waits for an activation.
+    -- The array is complete before the first lease is locked: this statement waits for no activation while it holds a lease.
     running as materialized (
       select activation_id from leases
       where activation_id = any(array(

@@ -93,6 +93,10 @@ export function countLicensing(sql: StormSql): Promise<Counter[]> {
       (select count(*) from leases l where l.licence_id = f.licence_id and counted)::float8
     from floating_licences f
     union all
+    select 'activations of ' || licence_id, activations::float8,
+      (select count(*) from activations a where a.licence_id = f.licence_id)::float8
+    from floating_licences f
+    union all
     select 'statuses of ' || l.status, count(s.*)::float8, count(*)::float8
     from licences l left join licence_statuses s
       on s.licence_id = l.id and s.status = l.status and s.plan_id = l.plan_id
