@@ -22,6 +22,7 @@ afterAll(async () => {
 /** Operations whose example is sent, each after the operations that create what it needs. */
 const order = [
   'createApplication',
+  'updateApplication',
   'createApiKey',
   'updateAccount',
   'createEntitlementDefinition',
@@ -30,6 +31,8 @@ const order = [
   'updatePlan',
   'createWebhookEndpoint',
   'issueLicence',
+  'setOverride',
+  'startTrial',
   'activate',
   'refreshActivation',
   'recordCallHome',
@@ -59,7 +62,7 @@ test('the document’s example of each request is accepted as it stands, but for
   ])
   let token = ''
   const learn: Readonly<Record<string, (answer: Record<string, string>) => Promise<void> | void>> = {
-    createEntitlementDefinition: ({ id }) => void actual.set('{ent_id}', id!),
+    createEntitlementDefinition: ({ id, key }) => void actual.set('{ent_id}', id!).set('{key}', key!),
     createPlan: ({ id }) => void actual.set('pln_', id!).set('{plan_id}', id!),
     createWebhookEndpoint: ({ id }) => void actual.set('whe_', id!).set('{endpoint_id}', id!),
     issueLicence: ({ id, key }) => void actual.set('{licence_id}', id!).set('7K3QX', key!),

@@ -113,7 +113,8 @@ test('two machines at once with one fingerprint share one trial', async () => {
   await started()
   const fingerprint = randomUUID()
   const answers = await Promise.all(Array.from({ length: 20 }, () => tryOut(plan.code, fingerprint)))
-  expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array<number>(19).fill(200), 201])
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(1)
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(19)
   expect(new Set(answers.map(({ body }) => body.licence_id)).size).toBe(1)
 })
 
@@ -148,7 +149,7 @@ test('a trial becomes a customer’s licence with its reference, and a payment f
   const trial = await started()
   const customer = `customer-${randomUUID()}`
   const changed = await patch(trial.licence_id, { external_ref: customer })
-  expect(changed.body).toMatchObject({ id: trial.licence_id, external_ref: customer, trial: false })
+  expect(changed.body).toMatchObject({ id: trial.licence_id, external_ref: customer })
   const sold = await sell({ external_ref: customer, plan_id: plan.id })
   expect(sold.body.licence_id).toBe(trial.licence_id)
   expect(await detail(trial.licence_id)).toMatchObject({ trial: false, expires_on: null, status: 'active' })

@@ -87,10 +87,15 @@ function encoded(text: string): string {
 
 function queryFor(dice: Dice, world: World, { parameters = [] }: Operation): string {
   const known = parameters.filter((parameter) => parameter.in === 'query' && dice.chance(40))
-  const parts = known.map(({ name, schema }) => {
+  const parts = known.flatMap(({ name, schema }) => {
     const value = dice.chance(75) ? valueOf(dice, world, schema, name) : hostile(dice)
-    const text = typeof value === 'string' ? value : jsonText(value)
-    return `${name}=${encoded(text.slice(0, 4_000))}`
+    const isObject = schema.type === 'object' && typeof value === 'object' && value !== null
+    const members = isObject ? Object.entries(value) : []
+    const named = members.map(([member, entry]): [string, unknown] => [`${name}[${member}]`, entry])
+    return (isObject ? named : [[name, value] as const]).map(([parameter, sent]) => {
+      const text = typeof sent === 'string' ? sent : jsonText(sent)
+      return `${encoded(parameter)}=${encoded(text.slice(0, 4_000))}`
+    })
   })
   if (dice.chance(5))
     parts.push(dice.one(['limit=1&limit=2', '%zz=1', 'unknown=1', '__proto__=1', 'cursor=%00', '&&=']))

@@ -9,6 +9,8 @@ const idPattern = /\b([a-z]{2,5})_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g
 const licenceKeyPattern = /\b[0-9A-HJKMNP-TV-Z]{5}(?:-[0-9A-HJKMNP-TV-Z]{5}){4}\b/g
 const mostKept = 200
 
+const trialCode = 'fuzz-trial'
+
 /** Known ids, keys, tokens and cursors, from the set-up and from responses. */
 export class World {
   readonly #pools = new Map<string, string[]>()
@@ -60,7 +62,8 @@ export class World {
     for (const key of ['feature_one', 'limit_one']) {
       keep({ status: 201, body: await vendor.define(key, key === 'limit_one' ? 'limit' : 'feature') })
     }
-    const plan = await vendor.plan({ entitlements: [{ key: 'limit_one', value: '5' }] })
+    const values = { entitlements: [{ key: 'limit_one', value: '5' }], trial_days: 14 }
+    const plan = await vendor.plan({ ...values, code: trialCode })
     keep({ status: 201, body: plan })
     const price = { price_id: 'price_fuzz', amount: 100, currency: 'eur', mode: 'payment', period_months: 12 }
     keep(await api.put(`${app}/plans/${plan.id}/price`, { body: price }))
@@ -180,7 +183,13 @@ export class World {
         return 'alerts@example.com'
       case 'price_id':
         return dice.one(['price_fuzz', `price_${dice.upTo(100)}`])
+      case 'plan_code':
+        return dice.one([trialCode, 'no-such-plan'])
+      case 'metadata':
+        return { [dice.one(['a', 'crm.id', '__proto__'])]: dice.one(['', 'v', 'x'.repeat(500)]) }
       case 'occurred_at':
+      case 'updates_until':
+      case 'ends_on':
       case 'expires_on':
         return dice.one(['2027-01-31T00:00:00Z', '9999-12-31T23:59:59.999Z', '2026-11-01T00:00:00.5+02:00'])
       case 'sale_id':
