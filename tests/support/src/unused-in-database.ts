@@ -1,6 +1,6 @@
 import type postgres from 'postgres'
 import { CHECKOUT } from '@licensing/local-servers/services'
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** What a person reads in the database, and no query. */
@@ -27,8 +27,7 @@ export async function unusedInDatabase(
   )) as { text: string }[]
   const sources = [
     ...functions.map((each) => each.text),
-    ...sourcesIn(join(CHECKOUT, 'services', service, 'src')),
-    ...sourcesIn(join(CHECKOUT, 'packages')),
+    ...sourcesIn([`services/${service}/src/**/*.ts`, 'packages/*/src/**/*.ts']),
   ].map((text) => new Set(text.match(/\w+/g)))
   const unused = columns.flatMap(({ table_name: table, column_name: column }) => {
     const beside = sources.filter((words) => words.has(table))
@@ -39,8 +38,8 @@ export async function unusedInDatabase(
   return [...new Set(unused)].toSorted()
 }
 
-function sourcesIn(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts') && !/(^|\/)(node_modules|testing)\/|\.test\.ts$/.test(file))
-    .map((file) => readFileSync(join(folder, file), 'utf8'))
+function sourcesIn(patterns: string[]): string[] {
+  return globSync(patterns, { cwd: CHECKOUT })
+    .filter((file) => !/\/testing\/|\.test\.ts$/.test(file))
+    .map((file) => readFileSync(join(CHECKOUT, file), 'utf8'))
 }
