@@ -28,11 +28,7 @@ export interface Day<Metric extends keyof MetricValues> {
 }
 
 /** The last days, today included. */
-export const metricQuery = <Metric extends keyof MetricValues>(
-  appId: string,
-  metric: Metric,
-  days: Period,
-) =>
+export const metricQuery = <Metric extends keyof MetricValues>(appId: string, metric: Metric, days: Period) =>
   queryOptions({
     queryKey: ['metrics', appId, metric, days],
     queryFn: async ({ signal }) => {

@@ -40,9 +40,7 @@ export function Figure({ title, of, figure, note, actions, at, series, more = []
           </div>
         </div>
         {isLoading && <span className="visually-hidden">Loading…</span>}
-        <div className={styles.total}>
-          {isLoading ? <Waiting length="short" /> : isKnown ? figure : '–'}
-        </div>
+        <div className={styles.total}>{isLoading ? <Waiting length="short" /> : isKnown ? figure : '–'}</div>
         <p className={styles.note}>
           {isLoading ? <Waiting length="long" /> : isKnown ? note : 'no data'} <Outdated of={of} />
         </p>

@@ -55,11 +55,7 @@ export function Plot({ title, at, series, kind, pointed, onPoint }: PlotProps) {
       >
         {pointed !== null && <rect className={styles.pointed} x={pointed} y={0} width={1} height={HEIGHT} />}
         {marks.map((mark) => (
-          <path
-            key={mark}
-            className={mark === 0 ? styles.zero : styles.mark}
-            d={`M0 ${y(mark)}H${steps}`}
-          />
+          <path key={mark} className={mark === 0 ? styles.zero : styles.mark} d={`M0 ${y(mark)}H${steps}`} />
         ))}
         {series.map(({ name, values, tone = 'first' }, nth) =>
           kind === 'bars' ? (

@@ -38,6 +38,10 @@ export function day(at: string): string {
   return dayFormat.format(new Date(at))
 }
 
+export function minute(at: string): string {
+  return minuteFormat.format(new Date(at))
+}
+
 /** An amount in minor units, as people write it. The number of decimals is the processor's, not the one of `Intl`. */
 export function money(minor: number, currency: string): string {
   const decimals = decimalsOf(currency)

@@ -91,11 +91,18 @@ function currenciesOf(days: readonly Day<'payments'>[]): OfCurrency[] {
     const write = (minor: number) => money(minor, currency)
     const of = (pick: (values: Day<'payments'>['values'][string]) => number) =>
       days.map(({ values }) => (values[currency] ? pick(values[currency]) : 0))
-    const net = of(({ gross_minor: gross, refunded_minor: refunded, fee_minor: fee }) => gross - refunded - fee)
+    const net = of(
+      ({ gross_minor: gross, refunded_minor: refunded, fee_minor: fee }) => gross - refunded - fee,
+    )
     return {
       currency,
       payments: sum(of(({ count }) => count)),
-      gross: { name: `${written} gross`, values: of(({ gross_minor: gross }) => gross), write, tone: 'second' },
+      gross: {
+        name: `${written} gross`,
+        values: of(({ gross_minor: gross }) => gross),
+        write,
+        tone: 'second',
+      },
       net: { name: `${written} net`, values: net, write },
     }
   })
