@@ -42,7 +42,8 @@ export function Figure({ title, of, figure, note, actions, at, series, more = []
         {isLoading && <span className="visually-hidden">Loading…</span>}
         <div className={styles.total}>{isLoading ? <Waiting length="short" /> : isKnown ? figure : '–'}</div>
         <p className={styles.note}>
-          {isLoading ? <Waiting length="long" /> : isKnown ? note : 'no data'} <Outdated of={of} />
+          {isLoading ? <Waiting length="long" /> : isKnown ? note : 'no data'}
+          <Outdated of={of} />
         </p>
         {isTable ? (
           <div className={styles.table}>
@@ -62,20 +63,17 @@ export function Figure({ title, of, figure, note, actions, at, series, more = []
             />
           </div>
         ) : (
-          <>
-            <Plot title={title} at={at} series={series} kind={kind} pointed={pointed} onPoint={setPointed} />
-            <p className={styles.readout} aria-hidden="true">
-              {pointed !== null && at[pointed] !== undefined ? (
-                <>
-                  <span>{day(at[pointed])}</span>
-                  <span>{series.map((one) => `${write(one, pointed)} ${one.name}`).join(' · ')}</span>
-                </>
-              ) : (
-                // A line that holds nothing yet is as high as one.
-                daysOf(at).map((text) => <span key={text}>{text}</span>)
-              )}
-            </p>
-          </>
+          <Plot title={title} at={at} series={series} kind={kind} pointed={pointed} onPoint={setPointed}>
+            {pointed !== null && at[pointed] !== undefined ? (
+              <>
+                <span>{day(at[pointed])}</span>
+                <span>{series.map((one) => `${write(one, pointed)} ${one.name}`).join(' · ')}</span>
+              </>
+            ) : (
+              // A line that holds nothing yet is as high as one.
+              daysOf(at).map((text) => <span key={text}>{text}</span>)
+            )}
+          </Plot>
         )}
       </figure>
     </section>

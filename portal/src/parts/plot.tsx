@@ -1,4 +1,4 @@
-import type { PointerEvent } from 'react'
+import type { PointerEvent, ReactNode } from 'react'
 import styles from './figure.module.css'
 import { scaleOf } from './scale.ts'
 import { count } from './text.tsx'
@@ -22,12 +22,14 @@ export interface PlotProps {
   kind: 'bars' | 'line'
   pointed: number | null
   onPoint: (step: number | null) => void
+  /** The line below it. */
+  children: ReactNode
 }
 
 const HEIGHT = 100
 
 /** Drawn in steps by HEIGHT, and stretched to where it stands. The lines of its scale are evenly apart. */
-export function Plot({ title, at, series, kind, pointed, onPoint }: PlotProps) {
+export function Plot({ title, at, series, kind, pointed, onPoint, children }: PlotProps) {
   const steps = Math.max(1, at.length)
   const marks = scaleOf(series.flatMap(({ values }) => values))
   const [top, bottom] = [marks[0]!, marks.at(-1)!]
@@ -84,6 +86,9 @@ export function Plot({ title, at, series, kind, pointed, onPoint }: PlotProps) {
           ),
         )}
       </svg>
+      <p className={styles.readout} aria-hidden="true">
+        {children}
+      </p>
     </div>
   )
 }

@@ -120,8 +120,11 @@ export function ReadProblem({ of }: { of: Reading | readonly Reading[] }) {
 export function Outdated({ of }: { of: Reading }) {
   if (freshnessOf(of) !== 'old') return null
   return (
-    <None>
-      read <Age since={of.dataUpdatedAt} /> ago
-    </None>
+    <>
+      {' '}
+      <None>
+        · read <Age since={of.dataUpdatedAt} /> ago
+      </None>
+    </>
   )
 }

@@ -58,9 +58,9 @@ const leaseColumn: Column<Activation> = {
     if (end === null) return <None>none</None>
     const isHeld = end > new Date().toISOString()
     return (
-      <>
+      <span>
         {isHeld ? 'until' : 'ended'} <Time at={end} />
-      </>
+      </span>
     )
   },
 }

@@ -40,18 +40,18 @@ const columns: readonly Column<EntitlementRow>[] = [
   {
     name: 'Key',
     cell: ({ key, kind }) => (
-      <>
+      <span>
         <code>{key}</code> <None>{kind}</None>
-      </>
+      </span>
     ),
   },
   {
     name: 'Effective',
     cell: ({ effective }) =>
       effective ? (
-        <>
+        <span>
           <strong>{effective.value}</strong> <Status of={effective.from} />
-        </>
+        </span>
       ) : (
         <None>none</None>
       ),
@@ -70,7 +70,7 @@ const columns: readonly Column<EntitlementRow>[] = [
       const { value, ends_on: end, note } = override
       const hasEnded = end !== null && end <= new Date().toISOString()
       return (
-        <>
+        <div>
           {hasEnded ? <None>{value}</None> : value}
           {end !== null && (
             <>
@@ -79,7 +79,7 @@ const columns: readonly Column<EntitlementRow>[] = [
             </>
           )}
           {note !== null && <p className={styles.note}>{note}</p>}
-        </>
+        </div>
       )
     },
   },

@@ -3,6 +3,7 @@ import { licencesAsCsv } from '../../api/export-licences.ts'
 import { Button } from '../../parts/button.tsx'
 import { Progress } from '../../parts/progress.tsx'
 import { startWork, useWork } from '../../parts/work.ts'
+import styles from './licences.module.css'
 import { useLicenceFilters } from './licence-filters.tsx'
 
 const idOf = (appId: string) => `export ${appId}`
@@ -13,7 +14,12 @@ export function ExportLicences({ planName }: { planName: (planId: string) => str
   const { appId } = useApplication()
   const work = useWork().get(idOf(appId))
   return (
-    <Button disabled={appId === ''} busy={work?.state === 'running'} onClick={start}>
+    <Button
+      className={styles.export}
+      disabled={appId === ''}
+      busy={work?.state === 'running'}
+      onClick={start}
+    >
       Export CSV
     </Button>
   )

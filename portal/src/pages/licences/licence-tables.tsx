@@ -110,9 +110,9 @@ function licenceColumns(planName: (planId: string) => string): Column<Licence>[]
     {
       name: 'Status',
       cell: ({ status, trial }) => (
-        <>
+        <span>
           <Status of={status} /> {trial && <Status of="trial" />}
-        </>
+        </span>
       ),
     },
     { name: 'Plan', cell: ({ plan_id }) => planName(plan_id) },

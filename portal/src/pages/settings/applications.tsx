@@ -40,9 +40,9 @@ export function Applications() {
         columns={[
           { name: 'Name', cell: ({ name }) => name },
           { name: 'Id', cell: ({ id }) => <code className={styles.whole}>{id}</code> },
-          { name: 'Root key', cell: ({ root_key: key }) => <code className={styles.whole}>{key}</code> },
+          { name: 'Root key', wrap: true, cell: ({ root_key: key }) => <code>{key}</code> },
           {
-            name: 'Notice before expiry',
+            name: 'Expiry notice',
             cell: ({ expiring_notice_days: days }) =>
               days === 0 ? <None>off</None> : days === 1 ? '1 day' : `${days} days`,
           },
