@@ -8,6 +8,14 @@ export type LicenceDetail = Schemas['LicenceDetail']
 export type LicenceStatus = Licence['status']
 export type Verb = LicenceDetail['allowed'][number]
 
+export interface LicenceChange {
+  external_ref?: string
+  restrictions?: Licence['restrictions']
+  expires_on?: string | null
+  updates_until?: string | null
+  metadata?: Record<string, string | null>
+}
+
 export const licenceStatuses = membersOf<LicenceStatus>({
   active: true,
   suspended: true,
@@ -17,12 +25,28 @@ export const licenceStatuses = membersOf<LicenceStatus>({
   downgraded: true,
 })
 
-interface LicenceFilters {
-  status: LicenceStatus | undefined
-  plan: string | undefined
+/** Whether a licence can no longer be changed, and no payment lands on it. */
+export const isOver: Record<LicenceStatus, boolean> = {
+  active: false,
+  suspended: false,
+  expired: false,
+  downgraded: false,
+  revoked: true,
+  retired: true,
 }
 
-export const licenceList = (appId: string, filters: LicenceFilters): PagedList<Licence> => ({
+export interface LicenceFilters {
+  status?: LicenceStatus | undefined
+  plan?: string | undefined
+  trial?: boolean | undefined
+  /** Exact pairs, at most three. */
+  metadata?: Readonly<Record<string, string>>
+}
+
+/** Search answers no more, the best first. */
+export const MOST_FOUND = 20
+
+export const licenceList = (appId: string, filters: LicenceFilters = {}): PagedList<Licence> => ({
   key: ['licences', appId, filters],
   load: (page, signal) =>
     api.get('/v1/apps/{app_id}/licences', {
@@ -46,6 +70,25 @@ export const licenceQuery = (licenceId: string) =>
       api.get('/v1/licences/{licence_id}', { path: { licence_id: licenceId }, signal }),
   })
 
+export type HistoryEntry = Schemas['LicenceHistoryEntry']
+
+/** The newest entry that gave the licence its status; null if the history has none. */
+export const standingQuery = (licenceId: string) =>
+  queryOptions({
+    queryKey: ['standing', licenceId],
+    queryFn: async ({ signal }): Promise<HistoryEntry | null> => {
+      const request = { path: { licence_id: licenceId }, query: { limit: 200 }, signal }
+      for await (const entry of api.rows('/v1/licences/{licence_id}/history', request)) {
+        if (entry.from !== entry.to || entry.type === 'suspended') return entry
+      }
+      return null
+    },
+  })
+
+export function updateLicence(licenceId: string, body: LicenceChange): Promise<Licence> {
+  return api.patch('/v1/licences/{licence_id}', { path: { licence_id: licenceId }, body })
+}
+
 export const activationList = (licenceId: string): PagedList<Schemas['LicenceActivation']> => ({
   key: ['activations', licenceId],
   load: (page, signal) =>
@@ -56,7 +99,7 @@ export const activationList = (licenceId: string): PagedList<Schemas['LicenceAct
     }),
 })
 
-export const historyList = (licenceId: string): PagedList<Schemas['LicenceHistoryEntry']> => ({
+export const historyList = (licenceId: string): PagedList<HistoryEntry> => ({
   key: ['history', licenceId],
   load: (page, signal) =>
     api.get('/v1/licences/{licence_id}/history', { path: { licence_id: licenceId }, query: page, signal }),

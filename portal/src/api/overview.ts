@@ -4,6 +4,10 @@ import { api } from './client.ts'
 
 export type Alert = Schemas['Alert']
 
+/** Of how many days the overview is. */
+export const periods = ['7', '30', '90'] as const
+export type Period = (typeof periods)[number]
+
 /** The newest alerts of all that the key reaches. */
 export const alertsQuery = queryOptions({
   queryKey: ['alerts'],
@@ -23,12 +27,12 @@ export interface Day<Metric extends keyof MetricValues> {
   values: MetricValues[Metric]
 }
 
-/** The last 30 days, today included. */
-export const metricQuery = <Metric extends keyof MetricValues>(appId: string, metric: Metric) =>
+/** The last days, today included. */
+export const metricQuery = <Metric extends keyof MetricValues>(appId: string, metric: Metric, days: Period) =>
   queryOptions({
-    queryKey: ['metrics', appId, metric],
+    queryKey: ['metrics', appId, metric, days],
     queryFn: async ({ signal }) => {
-      const query = { metric, from: date(29), to: date(0), step: 'day' as const }
+      const query = { metric, from: date(Number(days) - 1), to: date(0), step: 'day' as const }
       const path = { app_id: appId }
       const { points } = await api.get('/v1/apps/{app_id}/metrics', { path, query, signal })
       // The API document has one type for the points of all metrics.

@@ -4,11 +4,15 @@ import { api } from './client.ts'
 import { given, membersOf, type PagedList } from './paged-list.ts'
 import { plansQuery } from './plans.ts'
 
-interface PaymentFilters {
+export interface MoneyFilters {
   licence?: string | undefined
+  charge_ref?: string | undefined
+  since?: string | undefined
+  /** Before this time. */
+  until?: string | undefined
 }
 
-export const paymentList = (appId: string, filters: PaymentFilters = {}): PagedList<Schemas['Payment']> => ({
+export const paymentList = (appId: string, filters: MoneyFilters = {}): PagedList<Schemas['Payment']> => ({
   key: ['payments', appId, filters],
   load: (page, signal) =>
     api.get('/v1/apps/{app_id}/payments', {
@@ -18,7 +22,7 @@ export const paymentList = (appId: string, filters: PaymentFilters = {}): PagedL
     }),
 })
 
-export const refundList = (appId: string, filters: PaymentFilters = {}): PagedList<Schemas['Refund']> => ({
+export const refundList = (appId: string, filters: MoneyFilters = {}): PagedList<Schemas['Refund']> => ({
   key: ['refunds', appId, filters],
   load: (page, signal) =>
     api.get('/v1/apps/{app_id}/refunds', {

@@ -1,4 +1,4 @@
-import type { Schemas } from '@licensing/sdk/backend'
+import { LicensingApiError, type Schemas } from '@licensing/sdk/backend'
 import { queryOptions } from '@tanstack/react-query'
 import { allOf, api } from './client.ts'
 
@@ -20,6 +20,34 @@ export const planQuery = (appId: string, planId: string) =>
     queryFn: ({ signal }) =>
       api.get('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: planId }, signal }),
     enabled: appId !== '',
+  })
+
+export interface PlanChange {
+  name?: string
+  code?: string
+  trial_days?: number | null
+  metadata?: Record<string, string | null>
+}
+
+export function updatePlan(appId: string, planId: string, body: PlanChange): Promise<Plan> {
+  return api.patch('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: planId }, body })
+}
+
+export type Price = Schemas['Price']
+
+/** Null if the plan has none. */
+export const priceQuery = (appId: string, planId: string) =>
+  queryOptions({
+    queryKey: ['price', appId, planId],
+    queryFn: async ({ signal }): Promise<Price | null> => {
+      const path = { app_id: appId, plan_id: planId }
+      try {
+        return await api.get('/v1/apps/{app_id}/plans/{plan_id}/price', { path, signal })
+      } catch (error) {
+        if (error instanceof LicensingApiError && error.status === 404) return null
+        throw error
+      }
+    },
   })
 
 export const definitionsQuery = (appId: string) =>

@@ -5,6 +5,8 @@ export const queryClient: QueryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2000,
+      // What stays on the screen is read again, so that it is current or says that it is not.
+      refetchInterval: 30_000,
       // If the service is unavailable for a moment, a query is repeated once. A refusal is not repeated.
       retry: (failures, error) =>
         failures < 1 && error instanceof LicensingApiError && [0, 502, 503, 504].includes(error.status),

@@ -1,7 +1,8 @@
 import { LicensingApiError, type Schemas } from '@licensing/sdk/backend'
-import { queryOptions } from '@tanstack/react-query'
-import { api } from './client.ts'
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { allOf, api } from './client.ts'
 import type { PagedList } from './paged-list.ts'
+import { useSession } from './session.ts'
 
 export type ApiKey = Schemas['ApiKey']
 export type Processor = Schemas['Processor']
@@ -28,3 +29,19 @@ export const processorQuery = queryOptions({
     }
   },
 })
+
+const keyNamesQuery = queryOptions({
+  queryKey: ['key-names'],
+  queryFn: async ({ signal }) => {
+    const keys = await allOf(api.rows('/v1/api-keys', { query: { limit: 200 }, signal }))
+    return new Map(keys.map(({ id, name }) => [id, name]))
+  },
+  staleTime: 60_000,
+})
+
+/** The name of an API key by its id, also of a revoked one; undefined if the signed-in key may not know it. */
+export function useKeyNames(): (keyId: string) => string | undefined {
+  const { own, can } = useSession()
+  const { data } = useQuery({ ...keyNamesQuery, enabled: can('admin') && own.app_id === null })
+  return (keyId) => (keyId === own.id ? own.name : data?.get(keyId))
+}

@@ -3,17 +3,27 @@ import styles from './button.module.css'
 
 interface ButtonProps extends ComponentProps<'button'> {
   kind?: 'primary' | 'danger' | 'plain' | 'quiet'
+  /** Its action takes something away: it asks before, and is red. */
+  isDestructive?: boolean
   /** The call that it started is still under way. */
   busy?: boolean
 }
 
 /** A button keeps its name and the focus while it is busy or cannot be used. */
-export function Button({ kind = 'plain', busy, disabled, onClick, className = '', ...rest }: ButtonProps) {
+export function Button({
+  kind = 'plain',
+  isDestructive = false,
+  busy,
+  disabled,
+  onClick,
+  className = '',
+  ...rest
+}: ButtonProps) {
   const inert = busy || disabled
   return (
     <button
       type="button"
-      className={`${styles.button} ${styles[kind]} ${className}`}
+      className={`${styles.button} ${styles[kind]} ${isDestructive ? styles.destructive : ''} ${className}`}
       aria-disabled={inert || undefined}
       aria-busy={busy || undefined}
       onClick={(event) => {

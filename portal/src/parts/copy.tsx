@@ -1,4 +1,4 @@
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { Button } from './button.tsx'
 import styles from './copy.module.css'
 import { Dialog } from './dialog.tsx'
@@ -7,10 +7,12 @@ interface CopyProps {
   /** The name of the button: "Copy key". */
   name: string
   text: string
+  /** It is copied when it is shown, too. */
+  isCopiedAtOnce?: boolean
 }
 
 /** A text to be copied, with its button. */
-export function Copy({ name, text }: CopyProps) {
+export function Copy({ name, text, isCopiedAtOnce = false }: CopyProps) {
   const shown = useRef<HTMLElement>(null)
   const [said, setSaid] = useState('')
   const copy = async () => {
@@ -23,6 +25,13 @@ export function Copy({ name, text }: CopyProps) {
       setSaid('Selected: copy it with the keyboard')
     }
   }
+  useEffect(() => {
+    if (isCopiedAtOnce)
+      void navigator.clipboard?.writeText(text).then(
+        () => setSaid('Copied'),
+        () => undefined,
+      )
+  }, [isCopiedAtOnce, text])
   return (
     <div className={styles.copy}>
       <code ref={shown} className={styles.text}>

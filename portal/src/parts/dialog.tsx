@@ -139,20 +139,21 @@ function useFocusWhenGone(isGone: boolean): void {
 
 type ConfirmButtonProps = Omit<ConfirmProps, 'open' | 'onClose'> & {
   /** How the button that asks looks. */
-  look?: 'plain' | 'quiet' | 'danger' | 'primary'
+  look?: 'plain' | 'quiet'
   /** It cannot be asked for now; what was asked stays open with its refusal. */
   hidden?: boolean
 }
 
 /** A button whose action is confirmed first. */
 export function ConfirmButton({ look = 'plain', hidden = false, ...confirm }: ConfirmButtonProps) {
+  const { action, kind = 'danger' } = confirm
   const [open, setOpen] = useState(false)
   useFocusWhenGone(hidden)
   return (
     <>
       {!hidden && (
-        <Button kind={look} onClick={() => setOpen(true)}>
-          {confirm.action}
+        <Button kind={look} isDestructive={kind === 'danger'} onClick={() => setOpen(true)}>
+          {action}
         </Button>
       )}
       <Confirm {...confirm} open={open} onClose={() => setOpen(false)} />

@@ -1,56 +1,49 @@
-import { useId, useState, type PointerEvent, type ReactNode } from 'react'
+import { useId, useState, type ReactNode } from 'react'
 import { Button } from './button.tsx'
 import styles from './figure.module.css'
+import { Plot, type PlotProps, type Series, type Tone } from './plot.tsx'
+import { Outdated, type Reading } from './problem.tsx'
 import { Table } from './table.tsx'
 import { count, day, Waiting } from './text.tsx'
 
-export interface Series {
-  name: string
-  values: readonly number[]
-  /** How a value is written; as a count unless given. */
-  write?: (value: number) => string
-}
-
-/** Whether its numbers are here. */
-export type FigureState = 'known' | 'loading' | 'failed'
-
-interface FigureProps {
-  title: string
-  /** Until they are, it has the size that it will have then. */
-  state: FigureState
+interface FigureProps extends Pick<PlotProps, 'title' | 'at' | 'series' | 'kind'> {
+  /** The query of its numbers. Until they are read, it has the size that it will have then. */
+  of: Reading
   /** The one number to remember, and what it is. */
   figure: ReactNode
-  note: string
-  /** The start of each step. */
-  at: readonly string[]
-  series: readonly Series[]
+  note: ReactNode
+  /** Beside the title: what chooses the series. */
+  actions?: ReactNode
   /** Only in the table: what does not go on the same scale. */
   more?: readonly Series[]
-  kind: 'bars' | 'line'
 }
 
 /** A figure over time: a plot, and the same as a table. */
-export function Figure({ title, state, figure, note, at, series, more = [], kind }: FigureProps) {
+export function Figure({ title, of, figure, note, actions, at, series, more = [], kind }: FigureProps) {
   const id = useId()
   const [isTable, setTable] = useState(false)
   const [pointed, setPointed] = useState<number | null>(null)
-  const write = ({ write = count }: Series, i: number, { values }: Series) => write(values[i] ?? 0)
+  const write = ({ write = count, values }: Series, i: number) => write(values[i] ?? 0)
   const rows = at.map((_, i) => at.length - 1 - i)
+  const isKnown = of.data !== undefined
+  const isLoading = !isKnown && of.error === null
   return (
     <section className={styles.box} aria-labelledby={id}>
-      <figure aria-labelledby={id} aria-busy={state === 'loading'} className={styles.figure}>
+      <figure aria-labelledby={id} aria-busy={isLoading} className={styles.figure}>
         <div className={styles.head}>
           <h2 id={id}>{title}</h2>
-          <Button kind="quiet" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-            Show as table
-          </Button>
+          <div className={styles.actions}>
+            {actions}
+            <Button kind="quiet" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+              Show as table
+            </Button>
+          </div>
         </div>
-        {state === 'loading' && <span className="visually-hidden">Loading…</span>}
-        <p className={styles.total}>
-          {state === 'loading' ? <Waiting length="short" /> : state === 'known' ? figure : '–'}
-        </p>
+        {isLoading && <span className="visually-hidden">Loading…</span>}
+        <div className={styles.total}>{isLoading ? <Waiting length="short" /> : isKnown ? figure : '–'}</div>
         <p className={styles.note}>
-          {state === 'loading' ? <Waiting length="long" /> : state === 'known' ? note : 'no data'}
+          {isLoading ? <Waiting length="long" /> : isKnown ? note : 'no data'}
+          <Outdated of={of} />
         </p>
         {isTable ? (
           <div className={styles.table}>
@@ -61,100 +54,50 @@ export function Figure({ title, state, figure, note, at, series, more = [], kind
                 ...[...series, ...more].map((one) => ({
                   name: one.name,
                   align: 'end' as const,
-                  cell: (i: number) => write(one, i, one),
+                  cell: (i: number) => write(one, i),
                 })),
               ]}
-              rows={state === 'loading' ? undefined : rows}
+              rows={isLoading ? undefined : rows}
               idOf={(i) => at[i]!}
               empty="There are no days."
             />
           </div>
         ) : (
-          <>
-            <Plot title={title} at={at} series={series} kind={kind} onPoint={setPointed} />
-            <p className={styles.readout} aria-hidden="true">
-              {pointed === null ? (
-                <>
-                  {/* A line that holds nothing yet is as high as one. */}
-                  <span>{at[0] ? day(at[0]) : '\u00a0'}</span>
-                  <span>{at.at(-1) && day(at.at(-1)!)}</span>
-                </>
-              ) : (
-                <>
-                  <span>{day(at[pointed]!)}</span>
-                  <span>{series.map((one) => `${write(one, pointed, one)} ${one.name}`).join(' · ')}</span>
-                </>
-              )}
-            </p>
-          </>
+          <Plot title={title} at={at} series={series} kind={kind} pointed={pointed} onPoint={setPointed}>
+            {pointed !== null && at[pointed] !== undefined ? (
+              <>
+                <span>{day(at[pointed])}</span>
+                <span>{series.map((one) => `${write(one, pointed)} ${one.name}`).join(' · ')}</span>
+              </>
+            ) : (
+              // A line that holds nothing yet is as high as one.
+              daysOf(at).map((text) => <span key={text}>{text}</span>)
+            )}
+          </Plot>
         )}
       </figure>
     </section>
   )
 }
 
-interface PlotProps extends Pick<FigureProps, 'title' | 'at' | 'series' | 'kind'> {
-  onPoint: (step: number | null) => void
+interface TotalProps {
+  value: ReactNode
+  name: string
+  tone: Tone
 }
 
-const HEIGHT = 100
-
-/** Drawn in steps by HEIGHT, and stretched to where it stands. */
-function Plot({ title, at, series, kind, onPoint }: PlotProps) {
-  const steps = Math.max(1, at.length)
-  const most = Math.max(0, ...series.flatMap(({ values }) => values))
-  const top = Math.max(1, most)
-  const y = (value: number) => HEIGHT - (value / top) * (HEIGHT - 2)
-  const [pointed, setPointed] = useState<number | null>(null)
-  const point = (step: number | null) => {
-    setPointed(at.length === 0 ? null : step)
-    onPoint(at.length === 0 ? null : step)
-  }
-  const follow = ({ clientX, currentTarget }: PointerEvent<SVGSVGElement>) => {
-    const { left, width } = currentTarget.getBoundingClientRect()
-    point(Math.min(steps - 1, Math.max(0, Math.floor(((clientX - left) / width) * steps))))
-  }
+/** A number of a figure with the name and the colour of its series. */
+export function Total({ value, name, tone }: TotalProps) {
   return (
-    <div className={styles.plot}>
-      <span className={styles.top} aria-hidden="true">
-        {most > 0 && (series[0]?.write ?? count)(most)}
-      </span>
-      <svg
-        role="img"
-        aria-label={`${title} by day, as a plot`}
-        viewBox={`0 0 ${steps} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        onPointerMove={follow}
-        onPointerLeave={() => point(null)}
-      >
-        {pointed !== null && <rect className={styles.pointed} x={pointed} y={0} width={1} height={HEIGHT} />}
-        {series.map(({ name, values }, nth) =>
-          kind === 'bars' ? (
-            <g key={name} className={styles[`series${nth}`]}>
-              {values.map((value, i) => (
-                <rect
-                  key={at[i]}
-                  x={i + 0.12 + (0.76 / series.length) * nth}
-                  width={0.76 / series.length}
-                  y={y(value)}
-                  height={HEIGHT - y(value)}
-                />
-              ))}
-            </g>
-          ) : (
-            <g key={name} className={styles[`series${nth}`]}>
-              <path
-                className={styles.area}
-                d={`M0 ${HEIGHT}${values.map((value, i) => `L${i} ${y(value)}H${i + 1}`).join('')}V${HEIGHT}Z`}
-              />
-              <path
-                className={styles.line}
-                d={values.map((value, i) => `${i === 0 ? 'M' : 'L'}${i} ${y(value)}H${i + 1}`).join('')}
-              />
-            </g>
-          ),
-        )}
-      </svg>
-    </div>
+    <span>
+      {value} <small className={styles[tone]}>{name}</small>
+    </span>
   )
+}
+
+/** The first, the middle and the last day, for below a plot. */
+function daysOf(at: readonly string[]): string[] {
+  if (at.length === 0) return ['\u00a0']
+  const steps = [0, Math.floor((at.length - 1) / 2), at.length - 1]
+  return [...new Set(steps)].map((step) => day(at[step]!))
 }

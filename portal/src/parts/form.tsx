@@ -109,6 +109,8 @@ export interface Values {
   readonly entries: readonly (readonly [name: string, value: string])[]
   /** The text of a field; empty if nothing was entered. */
   text: (name: string) => string
+  /** The whole number in a field; null if nothing was entered. Another text is sent unchanged: the service refuses it. */
+  number: (name: string) => number | null
   /** The checked values of the checkboxes with this name. */
   all: (name: string) => string[]
 }
@@ -118,7 +120,13 @@ function valuesOf(form: HTMLFormElement): Values {
     typeof value === 'string' ? [[name, value.trim()] as const] : [],
   )
   const all = (name: string) => entries.filter(([key]) => key === name).map(([, value]) => value)
-  return { entries, all, text: (name) => all(name)[0] ?? '' }
+  const text = (name: string) => all(name)[0] ?? ''
+  return { entries, all, text, number: (name) => numberIn(text(name)) }
+}
+
+function numberIn(text: string): number | null {
+  if (text === '') return null
+  return /^-?\d+$/.test(text) ? Number(text) : (text as unknown as number)
 }
 
 interface Sending {

@@ -21,7 +21,7 @@ export interface ShownPage<Row> {
 
 interface Options {
   enabled?: boolean
-  /** How often the page is read again, in milliseconds. */
+  /** How often the page is read again, in milliseconds, if it is more often than all that is shown. */
   refreshMs?: number
 }
 
@@ -46,7 +46,7 @@ export function usePages<Row>(name: string, list: PagedList<Row>, options: Optio
     queryFn: ({ signal }) => list.load(cursor === undefined ? {} : { cursor }, signal),
     placeholderData: keepPreviousData,
     enabled: options.enabled ?? true,
-    refetchInterval: options.refreshMs ?? false,
+    ...(options.refreshMs !== undefined && { refetchInterval: options.refreshMs }),
   })
   const { data, isPlaceholderData } = query
   const go = (to: string | undefined, before: readonly string[]) =>

@@ -2,7 +2,8 @@ import { LicensingApiError } from '@licensing/sdk/backend'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Button } from './button.tsx'
 import styles from './problem.module.css'
-import { sentence, Time } from './text.tsx'
+import { Age } from './age.tsx'
+import { None, sentence, Time } from './text.tsx'
 
 interface ProblemProps {
   error: unknown
@@ -28,8 +29,8 @@ export function Problem({ error, retry, shown, readAt }: ProblemProps) {
         </p>
         {readAt !== undefined && (
           <p>
-            What is shown was read on <Time at={new Date(readAt).toISOString()} to="second" />, and may have
-            changed since.
+            What is shown is <Age since={readAt} /> old: it was read on{' '}
+            <Time at={new Date(readAt).toISOString()} to="second" />, and may have changed since.
           </p>
         )}
         {fields.length > 0 && (
@@ -112,5 +113,18 @@ export function ReadProblem({ of }: { of: Reading | readonly Reading[] }) {
       retry={() => failed.forEach(({ refetch }) => void refetch())}
       {...(freshnessOf(first) === 'old' && { readAt: first.dataUpdatedAt })}
     />
+  )
+}
+
+/** Beside a number that could not be read again: how old it is. The problem itself is shown once, above. */
+export function Outdated({ of }: { of: Reading }) {
+  if (freshnessOf(of) !== 'old') return null
+  return (
+    <>
+      {' '}
+      <None>
+        · read <Age since={of.dataUpdatedAt} /> ago
+      </None>
+    </>
   )
 }

@@ -19,7 +19,7 @@ export function Progress({ work, retry }: ProgressProps) {
         <span>{title}</span>
         <span>{summary(work)}</span>
       </div>
-      <ProgressBar name={title} done={done} total={total} />
+      <ProgressBar name={title} done={done} total={state === 'finished' ? (total ?? done) : total} />
       {refusals.length > 0 && (
         <ul className={styles.refusals}>
           {refusals.map((text) => (
@@ -43,15 +43,16 @@ export function Progress({ work, retry }: ProgressProps) {
 interface BarProps {
   name: string
   done: number
-  total: number
+  total: number | null
 }
 
 export function ProgressBar({ name, done, total }: BarProps) {
-  return <progress className={styles.bar} aria-label={name} value={done} max={Math.max(total, 1)} />
+  const known = total === null ? {} : { value: done, max: Math.max(total, 1) }
+  return <progress className={styles.bar} aria-label={name} {...known} />
 }
 
 function summary({ done, total, failed, state }: Work): string {
-  const far = `${count(done)} of ${count(total)}`
+  const far = total === null ? count(done) : `${count(done)} of ${count(total)}`
   const refused = failed > 0 ? `, ${count(failed)} refused` : ''
   if (state === 'running') return `${far}${refused}`
   if (state === 'finished') return `Done: ${far}${refused}`

@@ -1,5 +1,6 @@
 import { decimalsOf, mainUnits } from '@licensing/money/amounts'
 import type { Schemas } from '@licensing/sdk/backend'
+import type { ReactNode } from 'react'
 import styles from './text.module.css'
 
 const dayFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
@@ -37,6 +38,10 @@ export function day(at: string): string {
   return dayFormat.format(new Date(at))
 }
 
+export function minute(at: string): string {
+  return minuteFormat.format(new Date(at))
+}
+
 /** An amount in minor units, as people write it. The number of decimals is the processor's, not the one of `Intl`. */
 export function money(minor: number, currency: string): string {
   const decimals = decimalsOf(currency)
@@ -68,7 +73,7 @@ export function sentence(text: string): string {
 const dash = '–'
 
 /** An absent value. If a row is shown as a card, the dash is hidden: `table.module.css`. */
-export function None({ children = dash }: { children?: string | undefined }) {
+export function None({ children = dash }: { children?: ReactNode }) {
   return (
     <span className={styles.none} data-dash={children === dash || undefined}>
       {children}
@@ -86,8 +91,8 @@ type ShownStatus =
   | Schemas['WebhookEndpoint']['status']
   | 'healthy'
   | 'failing'
-  | 'default'
-  | 'override'
+  | 'trial'
+  | Schemas['LicenceDetail']['effective'][number]['from']
 
 const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'> = {
   active: 'good',
@@ -101,6 +106,7 @@ const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'>
   suspended: 'warn',
   downgraded: 'warn',
   override: 'accent',
+  trial: 'accent',
   revoked: 'bad',
   failed: 'bad',
   failing: 'bad',
@@ -113,6 +119,7 @@ const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'>
   lost: 'neutral',
   closed: 'neutral',
   default: 'neutral',
+  snapshot: 'neutral',
 }
 
 /** A status: a word, with a colour beside it. */

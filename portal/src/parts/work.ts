@@ -9,7 +9,8 @@ export interface Work {
   /** The page where it was started: an address below /portal. */
   address: string
   done: number
-  total: number
+  /** Null if it is known only at the end. */
+  total: number | null
   /** Of those done, how many were refused. */
   failed: number
   /** The first refusals, in words. */

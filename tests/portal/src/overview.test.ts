@@ -58,7 +58,7 @@ portalTests('overview', (world) => {
     expect(await today('Active licences')).toEqual([day, '5'])
     expect(await today('New licences')).toEqual([day, '5', '2', '0', '3'])
     await eventually(async () => expect(await region('Revenue').textContent()).toContain('¥1,500'))
-    expect(await today('Revenue')).toEqual([day, '€68.00', '¥1,500'])
+    expect(await today('Revenue')).toEqual([day, '€68.00', '€68.00', '¥1,500', '¥1,500'])
     expect((await today('Webhook deliveries')).slice(0, 2)).toEqual([day, '0'])
     expect(await table('Webhook deliveries').getByRole('row').count()).toBe(31)
     const alerts = page.getByRole('list', { name: 'Alerts' })

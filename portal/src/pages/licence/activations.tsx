@@ -14,14 +14,28 @@ export function Activations({ licence }: { licence: LicenceDetail }) {
   const page = usePages('activations', activationList(licence.id))
   const most = licence.restrictions?.max_activations
   const used = count(licence.activations_total)
+  const places = licence.restrictions?.max_concurrent
   return (
     <Section
       title="Activations"
-      actions={<None>{most === undefined ? `${used} in use` : `${used} of ${count(most)} in use`}</None>}
+      actions={
+        <>
+          {places !== undefined && (
+            <strong>
+              {count(licence.leases_in_use)} of {count(places)} places in use
+            </strong>
+          )}
+          <None>{most === undefined ? `${used} in use` : `${used} of ${count(most)} in use`}</None>
+        </>
+      }
     >
       <PagedTable
         label="Activations"
-        columns={[...columns, ...(can('revoke') ? [freeColumn(licence)] : [])]}
+        columns={[
+          ...columns,
+          ...(places === undefined ? [] : [leaseColumn]),
+          ...(can('revoke') ? [freeColumn(licence)] : []),
+        ]}
         page={page}
         idOf={({ id }) => id}
         empty="No product is activated with this licence."
@@ -37,6 +51,19 @@ const columns: readonly Column<Activation>[] = [
   { name: 'Activated', cell: ({ created_at: at }) => <Time at={at} /> },
   { name: 'Last seen', cell: ({ last_seen_at: at }) => <Time at={at} /> },
 ]
+
+const leaseColumn: Column<Activation> = {
+  name: 'Place',
+  cell: ({ lease_ends_at: end }) => {
+    if (end === null) return <None>none</None>
+    const isHeld = end > new Date().toISOString()
+    return (
+      <span>
+        {isHeld ? 'until' : 'ended'} <Time at={end} />
+      </span>
+    )
+  },
+}
 
 function freeColumn(licence: LicenceDetail): Column<Activation> {
   return {

@@ -1,24 +1,30 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
+import { useParams } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import { licenceQuery, type LicenceDetail } from '../../api/licences.ts'
-import { plansQuery } from '../../api/plans.ts'
+import { licenceQuery, standingQuery, updateLicence, type LicenceDetail } from '../../api/licences.ts'
 import { useSession } from '../../api/session.ts'
+import { useKeyNames } from '../../api/settings.ts'
 import { useAddress } from '../../parts/address.ts'
-import { Copy } from '../../parts/copy.tsx'
-import { Facts } from '../../parts/facts.tsx'
+import { MetadataSection } from '../../parts/metadata-section.tsx'
 import { Page } from '../../parts/page.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
-import { None, Status, Time, words } from '../../parts/text.tsx'
+import { Waiting } from '../../parts/text.tsx'
 import { Activations, RecentCalls } from './activations.tsx'
-import { Deliveries, History, Payments } from './history.tsx'
+import { nameOfActor } from './actor.ts'
+import { useCanEdit } from './can-edit.ts'
 import { Entitlements } from './entitlements.tsx'
+import { History } from './history.tsx'
 import { LicenceActions } from './licence-actions.tsx'
+import styles from './licence.module.css'
+import { Deliveries, Payments } from './payments.tsx'
+import { standingOf } from './standing.ts'
+import { Summary } from './summary.tsx'
 
 export function Route() {
   const { licenceId = '' } = useParams({ strict: false })
   const { can } = useSession()
   const licence = useQuery({ ...licenceQuery(licenceId), enabled: can('read') })
+  const standing = useQuery({ ...standingQuery(licenceId), enabled: can('read') })
   const { data, error } = licence
   useItsApplication(data)
   return (
@@ -27,7 +33,8 @@ export function Route() {
       needs={['read']}
       aside={data && <LicenceActions licence={data} />}
     >
-      <ReadProblem of={licence} />
+      <ReadProblem of={[licence, standing]} />
+      {data && <Standing licence={data} entry={standing.data} isKnown={!standing.isPending} />}
       {data && <Licence licence={data} />}
       {!data && !error && <p role="status">Loading…</p>}
     </Page>
@@ -35,10 +42,15 @@ export function Route() {
 }
 
 function Licence({ licence }: { licence: LicenceDetail }) {
+  const canEdit = useCanEdit(licence)
   return (
     <>
       <Summary licence={licence} />
       <Entitlements licence={licence} />
+      <MetadataSection
+        entries={licence.metadata}
+        save={canEdit ? (metadata) => updateLicence(licence.id, { metadata }) : undefined}
+      />
       <Activations licence={licence} />
       <RecentCalls licence={licence} />
       <History licence={licence} />
@@ -48,35 +60,23 @@ function Licence({ licence }: { licence: LicenceDetail }) {
   )
 }
 
-function Summary({ licence }: { licence: LicenceDetail }) {
-  const { status, status_reason: reason, plan_id: planId, restrictions, expires_on: expiresOn } = licence
-  const { data: plans } = useQuery(plansQuery(licence.application_id))
-  const plan = plans?.find(({ id }) => id === planId)
+interface StandingProps {
+  licence: LicenceDetail
+  entry: Parameters<typeof standingOf>[0]['entry'] | undefined
+  isKnown: boolean
+}
+
+/** One sentence to read out. */
+function Standing({ licence, entry = null, isKnown }: StandingProps) {
+  const nameOf = useKeyNames()
   return (
-    <>
-      <Copy name="Copy key" text={licence.key} />
-      <Facts
-        of={{
-          Status: (
-            <>
-              <Status of={status} /> {reason && <None>{words(reason)}</None>}
-            </>
-          ),
-          Plan: (
-            <Link to="/plans/$planId" params={{ planId }}>
-              {plan?.name ?? planId}
-            </Link>
-          ),
-          'Expires on': <Time at={expiresOn} none="never" />,
-          'Maximum activations': restrictions?.max_activations ?? <None>any number</None>,
-          Seats: restrictions?.max_seats ?? <None>any number</None>,
-          Domains: restrictions?.domains?.join(', ') ?? <None>any</None>,
-          Created: <Time at={licence.created_at} />,
-          'Legacy key': licence.legacy_key ? <code>{licence.legacy_key}</code> : <None>none</None>,
-          Id: <code>{licence.id}</code>,
-        }}
-      />
-    </>
+    <p className={`${styles.standing} ${styles[licence.status]}`}>
+      {isKnown ? (
+        standingOf({ licence, entry, who: entry ? nameOfActor(entry.actor, nameOf) : '' })
+      ) : (
+        <Waiting length="long" />
+      )}
+    </p>
   )
 }
 

@@ -13,7 +13,8 @@ import { Dialog } from '../../parts/dialog.tsx'
 import { SelectField, TextField } from '../../parts/fields.tsx'
 import { Form, Result } from '../../parts/form.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
-import { endOfDay, readRestrictions, RestrictionFields } from './licence-fields.tsx'
+import { MetadataFields, readMetadata } from '../../parts/metadata.tsx'
+import { endOfDay, readRestrictions, TermFields } from './licence-fields.tsx'
 
 export function IssueLicence() {
   const [{ open }, setAddress] = useAddress()
@@ -40,6 +41,7 @@ function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
       run={async (values, idempotencyKey) => {
         const restrictions = readRestrictions(values)
         const expiresOn = endOfDay(values.text('expires_on'))
+        const updatesUntil = endOfDay(values.text('updates_until'))
         const licence = await api.post('/v1/apps/{app_id}/licences', {
           path: { app_id: appId },
           body: {
@@ -47,6 +49,8 @@ function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
             plan_id: values.text('plan_id'),
             ...(restrictions && { restrictions }),
             ...(expiresOn && { expires_on: expiresOn }),
+            ...(updatesUntil && { updates_until: updatesUntil }),
+            metadata: readMetadata(values),
           },
           idempotencyKey,
         })
@@ -73,7 +77,8 @@ function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
           </option>
         ))}
       </SelectField>
-      <RestrictionFields restrictions={null} expiresOn={null} />
+      <TermFields />
+      <MetadataFields />
     </Form>
   )
 }

@@ -2,13 +2,18 @@ import type { Licence } from '../../api/licences.ts'
 import { TextAreaField, TextField } from '../../parts/fields.tsx'
 import type { Values } from '../../parts/form.tsx'
 
-interface RestrictionFieldsProps {
-  restrictions: Licence['restrictions']
-  expiresOn: string | null
+type Restrictions = NonNullable<Licence['restrictions']>
+type Limit = Exclude<keyof Restrictions, 'domains'>
+
+const nothing: Pick<Licence, 'restrictions' | 'expires_on' | 'updates_until'> = {
+  restrictions: null,
+  expires_on: null,
+  updates_until: null,
 }
 
 /** What issuing and editing a licence have in common. */
-export function RestrictionFields({ restrictions, expiresOn }: RestrictionFieldsProps) {
+export function TermFields({ of = nothing }: { of?: typeof nothing }) {
+  const { restrictions, expires_on: expiresOn, updates_until: updatesUntil } = of
   return (
     <>
       <TextField
@@ -16,7 +21,21 @@ export function RestrictionFields({ restrictions, expiresOn }: RestrictionFields
         name="restrictions/max_activations"
         inputMode="numeric"
         defaultValue={restrictions?.max_activations}
-        hint="Empty: no maximum."
+        hint="Machines. Empty: no maximum."
+      />
+      <TextField
+        label="Places at once"
+        name="restrictions/max_concurrent"
+        inputMode="numeric"
+        defaultValue={restrictions?.max_concurrent}
+        hint="Makes the licence floating: so many machines can use it at the same time. Empty: not floating."
+      />
+      <TextField
+        label="Lease in minutes"
+        name="restrictions/lease_minutes"
+        inputMode="numeric"
+        defaultValue={restrictions?.lease_minutes}
+        hint="How long a machine holds its place after it last called. Empty: 15, if the licence is floating."
       />
       <TextField
         label="Seats"
@@ -38,30 +57,40 @@ export function RestrictionFields({ restrictions, expiresOn }: RestrictionFields
         defaultValue={expiresOn?.slice(0, 10)}
         hint="At the end of that day, UTC. Empty: never."
       />
+      <TextField
+        label="Updates until"
+        name="updates_until"
+        type="date"
+        defaultValue={updatesUntil?.slice(0, 10)}
+        hint="Releases until the end of that day are included. Empty: all releases."
+      />
     </>
   )
 }
 
-/** Null if nothing is restricted. A text that is no number is sent unchanged, so that the service refuses the field. */
-export function readRestrictions(values: Values): NonNullable<Licence['restrictions']> | null {
-  const number = (name: string) => {
-    const text = values.text(`restrictions/${name}`)
-    return /^-?\d+$/.test(text) ? Number(text) : (text as unknown as number)
-  }
-  const activations = number('max_activations')
-  const seats = number('max_seats')
+const limits = Object.keys({
+  max_activations: true,
+  max_concurrent: true,
+  lease_minutes: true,
+  max_seats: true,
+} satisfies Record<Limit, true>) as Limit[]
+
+/** Null if nothing is restricted. */
+export function readRestrictions(values: Values): Restrictions | null {
   const domains = values
     .text('restrictions/domains')
     .split(/[\s,;]+/)
     .filter((domain) => domain !== '')
-  const restrictions = {
-    ...(String(activations) !== '' && { max_activations: activations }),
-    ...(String(seats) !== '' && { max_seats: seats }),
-    ...(domains.length > 0 && { domains }),
+  const restrictions: Restrictions = domains.length > 0 ? { domains } : {}
+  for (const limit of limits) {
+    const number = values.number(`restrictions/${limit}`)
+    if (number !== null) restrictions[limit] = number
   }
   return Object.keys(restrictions).length === 0 ? null : restrictions
 }
 
-export function endOfDay(date: string): string | null {
-  return date === '' ? null : `${date}T23:59:59.999Z`
+/** The time that a field for a day stands for. A day that was left as it is leaves its time of day too. */
+export function endOfDay(day: string, before: string | null = null): string | null {
+  if (day === '') return null
+  return before?.slice(0, 10) === day ? before : `${day}T23:59:59.999Z`
 }

@@ -2,22 +2,21 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { Link } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
-import { licenceList, licenceStatuses, searchQuery } from '../../api/licences.ts'
+import { licenceList, MOST_FOUND, searchQuery } from '../../api/licences.ts'
 import type { Licence } from '../../api/licences.ts'
-import { oneOf } from '../../api/paged-list.ts'
 import { useAddress } from '../../parts/address.ts'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable, ReadTable } from '../../parts/table.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { words, Status, Time } from '../../parts/text.tsx'
+import { matches, useLicenceFilters } from './licence-filters.tsx'
 import type { Searched } from './search-box.tsx'
 import styles from './licences.module.css'
 
 export function ListedLicences({ planName }: { planName: (planId: string) => string }) {
   const { appId } = useApplication()
-  const [{ status, plan }] = useAddress()
-  const list = licenceList(appId, { status: oneOf(licenceStatuses, status), plan })
-  const page = usePages('page', list, { enabled: appId !== '' })
+  const { filters, isFiltered } = useLicenceFilters()
+  const page = usePages('page', licenceList(appId, filters), { enabled: appId !== '' })
   return (
     <PagedTable
       label="Licences"
@@ -25,7 +24,7 @@ export function ListedLicences({ planName }: { planName: (planId: string) => str
       page={page}
       idOf={({ id }) => id}
       empty={
-        status || plan
+        isFiltered
           ? 'No licence matches these filters.'
           : 'There are no licences yet. Issue one here, import existing ones, or sell through checkout.'
       }
@@ -38,10 +37,11 @@ interface FoundProps {
   searched: Searched
 }
 
-/** At most twenty, best first; the filters narrow them. */
+/** The filters narrow what was found. */
 export function FoundLicences({ planName, searched: { text, hide } }: FoundProps) {
   const { appId } = useApplication()
-  const [{ status, plan, q }] = useAddress()
+  const [{ q }] = useAddress()
+  const { filters } = useLicenceFilters()
   // In characters, as the service counts.
   const isLongEnough = Array.from(text).length >= 2
   const found = useQuery({
@@ -54,9 +54,9 @@ export function FoundLicences({ planName, searched: { text, hide } }: FoundProps
   useEffect(() => {
     if (isKey && q) hide()
   })
+  const isCutOff = isLongEnough && data?.data.length === MOST_FOUND
   const rows = data?.data
-    .filter(({ licence }) => !status || licence.status === status)
-    .filter(({ licence }) => !plan || licence.plan_id === plan)
+    .filter(({ licence }) => matches(licence, filters))
     .map(({ matched, licence }) => ({ ...licence, matched }))
   return (
     <>
@@ -66,6 +66,13 @@ export function FoundLicences({ planName, searched: { text, hide } }: FoundProps
           isLongEnough &&
           (rows.length === 1 ? '1 found' : `${rows.length} found`)}
       </p>
+      {isCutOff && (
+        <p className={styles.cutOff}>
+          These are only the first {MOST_FOUND} that were found, the best first
+          {rows && rows.length < MOST_FOUND && ', of which the filters leave out some'}. Enter more of the
+          text, or clear the search and use the filters, which go through all licences.
+        </p>
+      )}
       <ReadTable
         label="Licences"
         of={found}
@@ -100,7 +107,14 @@ function licenceColumns(planName: (planId: string) => string): Column<Licence>[]
         </Link>
       ),
     },
-    { name: 'Status', cell: ({ status }) => <Status of={status} /> },
+    {
+      name: 'Status',
+      cell: ({ status, trial }) => (
+        <span>
+          <Status of={status} /> {trial && <Status of="trial" />}
+        </span>
+      ),
+    },
     { name: 'Plan', cell: ({ plan_id }) => planName(plan_id) },
     { name: 'Key', cell: ({ key }) => <code className={styles.key}>{key}</code> },
     { name: 'Expires on', cell: ({ expires_on }) => <Time at={expires_on} to="day" none="never" /> },

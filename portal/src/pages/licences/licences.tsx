@@ -1,12 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { useApplication } from '../../api/applications.ts'
-import { licenceStatuses } from '../../api/licences.ts'
 import { plansQuery } from '../../api/plans.ts'
 import { useSession } from '../../api/session.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
-import { Filter, Filters } from '../../parts/filters.tsx'
+import { Filters } from '../../parts/filters.tsx'
 import { Page } from '../../parts/page.tsx'
+import { ExportLicences, ExportProgress } from './export-licences.tsx'
+import { LicenceFilterFields } from './licence-filters.tsx'
 import { FoundLicences, ListedLicences } from './licence-tables.tsx'
 import { IssueLicence } from './issue-licence.tsx'
 import { SearchBox, useSearchedText } from './search-box.tsx'
@@ -48,22 +49,10 @@ function Licences() {
     <>
       <Filters>
         <SearchBox searched={searched} />
-        <Filter
-          label="Status"
-          name="status"
-          list="page"
-          options={licenceStatuses.map((status) => [status, status])}
-        />
-        <Filter
-          label="Plan"
-          name="plan"
-          list="page"
-          options={(plans.data ?? []).map(({ id, name, status }) => [
-            id,
-            status === 'retired' ? `${name} (retired)` : name,
-          ])}
-        />
+        <LicenceFilterFields plans={plans.data ?? []} />
+        {searched.text === '' && <ExportLicences planName={planName} />}
       </Filters>
+      <ExportProgress planName={planName} />
       {searched.text === '' ? (
         <ListedLicences planName={planName} />
       ) : (

@@ -57,7 +57,7 @@ export function useSteps(appId: string): Steps {
   const isLate = useLate(AWAITED_MS)
   const definitions = useQuery(definitionsQuery(appId))
   const plans = useQuery(plansQuery(appId))
-  const licences = useFirst(licenceList(appId, { status: undefined, plan: undefined }), appId)
+  const licences = useFirst(licenceList(appId), appId)
   const endpoints = useQuery(endpointsQuery(appId))
   const deliveries = useFirst(deliveryList(appId, { status: 'delivered' }), appId)
   const all = [definitions, plans, licences, endpoints, deliveries]

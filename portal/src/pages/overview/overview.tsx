@@ -1,27 +1,45 @@
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
-import { metricQuery, type Day, alertsQuery, type Alert } from '../../api/overview.ts'
-import { Figure, type Series, type FigureState } from '../../parts/figure.tsx'
+import { alertsQuery, metricQuery, periods, type Alert, type Day, type Period } from '../../api/overview.ts'
+import { oneOf } from '../../api/paged-list.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Choice } from '../../parts/choice.tsx'
+import { Figure, Total } from '../../parts/figure.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
-import { count, money, Time, words } from '../../parts/text.tsx'
+import { count, Time, words } from '../../parts/text.tsx'
 import { GettingStarted, useSteps } from './getting-started.tsx'
 import styles from './overview.module.css'
+import { Revenue } from './revenue.tsx'
+import { sum } from './sum.ts'
 
 export function Route() {
+  const [{ days }, setAddress] = useAddress()
+  const period = oneOf(periods, days) ?? '30'
   return (
-    <Page title="Overview" needs={['read']}>
-      <Overview />
+    <Page
+      title="Overview"
+      needs={['read']}
+      aside={
+        <Choice
+          label="Period"
+          options={periods.map((one) => [one, `${one} days`])}
+          chosen={period}
+          onChoose={(one) => setAddress({ days: one === '30' ? undefined : one })}
+        />
+      }
+    >
+      <Overview period={period} />
     </Page>
   )
 }
 
-function Overview() {
+function Overview({ period }: { period: Period }) {
   const { appId } = useApplication()
-  const licences = useQuery(metricQuery(appId, 'licences'))
-  const payments = useQuery(metricQuery(appId, 'payments'))
-  const deliveries = useQuery(metricQuery(appId, 'deliveries'))
+  const licences = useQuery(metricQuery(appId, 'licences', period))
+  const payments = useQuery(metricQuery(appId, 'payments', period))
+  const deliveries = useQuery(metricQuery(appId, 'deliveries', period))
   const { steps, isKnown } = useSteps(appId)
   // The steps stand above the figures: those that come later would push them down.
   if (!isKnown) return null
@@ -30,29 +48,22 @@ function Overview() {
       <GettingStarted steps={steps} />
       <ReadProblem of={[licences, payments, deliveries]} />
       <div className={styles.figures}>
-        <Licences days={licences.data ?? []} state={stateOf(licences)} />
-        <Revenue days={payments.data ?? []} state={stateOf(payments)} />
-        <Deliveries days={deliveries.data ?? []} state={stateOf(deliveries)} />
+        <Licences of={licences} period={period} />
+        <Revenue of={payments} period={period} />
+        <Deliveries of={deliveries} period={period} />
       </div>
       <Alerts />
     </>
   )
 }
 
-const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
-const last30 = 'in the last 30 days'
-
 interface MetricProps<Metric extends 'licences' | 'payments' | 'deliveries'> {
-  days: readonly Day<Metric>[]
-  state: FigureState
+  of: UseQueryResult<Day<Metric>[]>
+  period: Period
 }
 
-function stateOf({ data, isError }: { data: unknown; isError: boolean }): FigureState {
-  if (data !== undefined) return 'known'
-  return isError ? 'failed' : 'loading'
-}
-
-function Licences({ days, state }: MetricProps<'licences'>) {
+function Licences({ of: reading, period }: MetricProps<'licences'>) {
+  const { data: days = [] } = reading
   const at = days.map((day) => day.at)
   const of = (pick: (values: Day<'licences'>['values']) => number) => days.map(({ values }) => pick(values))
   const active = of((values) => values.active)
@@ -61,19 +72,19 @@ function Licences({ days, state }: MetricProps<'licences'>) {
     <>
       <Figure
         title="Active licences"
-        state={state}
+        of={reading}
         kind="line"
         figure={count(active.at(-1) ?? 0)}
-        note={change(active)}
+        note={change(active, period)}
         at={at}
         series={[{ name: 'active', values: active }]}
       />
       <Figure
         title="New licences"
-        state={state}
+        of={reading}
         kind="bars"
         figure={count(sum(fresh))}
-        note={last30}
+        note={`in the last ${period} days`}
         at={at}
         series={[{ name: 'new', values: fresh }]}
         more={[
@@ -86,34 +97,14 @@ function Licences({ days, state }: MetricProps<'licences'>) {
   )
 }
 
-function change(active: readonly number[]): string {
+function change(active: readonly number[], period: Period): string {
   const by = (active.at(-1) ?? 0) - (active[0] ?? 0)
-  if (by === 0) return `same as 30 days ago`
-  return `${count(Math.abs(by))} ${by > 0 ? 'more' : 'fewer'} than 30 days ago`
+  if (by === 0) return `same as ${period} days ago`
+  return `${count(Math.abs(by))} ${by > 0 ? 'more' : 'fewer'} than ${period} days ago`
 }
 
-function Revenue({ days, state }: MetricProps<'payments'>) {
-  const currencies = [...new Set(days.flatMap(({ values }) => Object.keys(values)))].sort()
-  const series = currencies.map((currency): Series => ({
-    name: currency.toUpperCase(),
-    values: days.map(({ values }) => values[currency]?.gross_minor ?? 0),
-    write: (minor) => money(minor, currency),
-  }))
-  const totals = series.map(({ values, write }) => write?.(sum(values)))
-  return (
-    <Figure
-      title="Revenue"
-      state={state}
-      kind="bars"
-      figure={totals.length === 0 ? '0' : totals.join(' · ')}
-      note={totals.length === 0 ? `no payments ${last30}` : `gross, ${last30}`}
-      at={days.map(({ at }) => at)}
-      series={series}
-    />
-  )
-}
-
-function Deliveries({ days, state }: MetricProps<'deliveries'>) {
+function Deliveries({ of: reading, period }: MetricProps<'deliveries'>) {
+  const { data: days = [] } = reading
   const of = (pick: (values: Day<'deliveries'>['values']) => number | null) =>
     days.map(({ values }) => pick(values) ?? 0)
   const delivered = of((values) => values.delivered)
@@ -122,14 +113,19 @@ function Deliveries({ days, state }: MetricProps<'deliveries'>) {
   return (
     <Figure
       title="Webhook deliveries"
-      state={state}
+      of={reading}
       kind="bars"
-      figure={count(sum(delivered))}
-      note={`delivered in 30 days, ${count(sum(failed))} failed attempts`}
+      figure={
+        <>
+          <Total value={count(sum(delivered))} name="delivered" tone="first" />
+          <Total value={count(sum(failed))} name="failed attempts" tone="bad" />
+        </>
+      }
+      note={`in the last ${period} days`}
       at={days.map(({ at }) => at)}
       series={[
         { name: 'delivered', values: delivered },
-        { name: 'failed attempts', values: failed },
+        { name: 'failed attempts', values: failed, tone: 'bad' },
       ]}
       more={[
         { name: 'median', values: of((values) => values.p50_ms), write: milliseconds },

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
 import {
   paymentList,
+  type MoneyFilters,
   refundList,
   REFRESH_MS,
   usePlanNames,
@@ -17,11 +18,12 @@ import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable, type Column } from '../../parts/table.tsx'
 import { money, None, Status, Time, words } from '../../parts/text.tsx'
+import { Charge } from './charge.tsx'
 import { SpendCapSection } from './spend-cap.tsx'
 import { oneOf } from '../../api/paged-list.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
-import { Filter, Filters } from '../../parts/filters.tsx'
+import { DayFilter, Filter, Filters, TextFilter } from '../../parts/filters.tsx'
 import { Problem } from '../../parts/problem.tsx'
 
 export function Route() {
@@ -33,6 +35,7 @@ export function Route() {
       {isOfAccount && can('admin') && <SpendCapSection />}
       {can('read') && (
         <>
+          <MoneyFilterFields />
           <Payments />
           <Refunds />
           <Checkouts />
@@ -43,10 +46,44 @@ export function Route() {
   )
 }
 
+const both = ['payments', 'refunds']
+
+/** Of payments and refunds alike. */
+function MoneyFilterFields() {
+  return (
+    <Filters>
+      <DayFilter label="From" name="from" list={both} />
+      <DayFilter label="To" name="to" list={both} />
+      <TextFilter label="Charge" name="charge" list={both} placeholder="ch_…" />
+    </Filters>
+  )
+}
+
+function useMoneyFilters(): { filters: MoneyFilters; isFiltered: boolean } {
+  const [{ from, to, charge, licence }] = useAddress()
+  const filters = {
+    since: startOf(from, 0),
+    // The last day is included.
+    until: startOf(to, 1),
+    charge_ref: charge,
+    licence,
+  }
+  return { filters, isFiltered: Object.values(filters).some((value) => value !== undefined) }
+}
+
+function startOf(day: string | undefined, daysLater: number): string | undefined {
+  const at = Date.parse(`${day}T00:00:00.000Z`)
+  return Number.isNaN(at) ? undefined : new Date(at + daysLater * 86_400_000).toISOString()
+}
+
 function Payments() {
   const { appId } = useApplication()
   const planName = usePlanNames(appId)
-  const page = usePages('payments', paymentList(appId), { enabled: appId !== '', refreshMs: REFRESH_MS })
+  const { filters, isFiltered } = useMoneyFilters()
+  const page = usePages('payments', paymentList(appId, filters), {
+    enabled: appId !== '',
+    refreshMs: REFRESH_MS,
+  })
   return (
     <Section title="Payments">
       <PagedTable
@@ -62,14 +99,19 @@ function Payments() {
           { name: 'Plan', cell: ({ plan_id: plan }) => planName(plan) },
           {
             name: 'Charge',
-            cell: ({ charge_ref: charge, sale_id: sale, id }) => <code>{charge ?? sale ?? id}</code>,
+            cell: ({ charge_ref: ref, sale_id: sale, id, occurred_at: at }) =>
+              ref === null ? <code>{sale ?? id}</code> : <Charge chargeRef={ref} at={at} />,
           },
           { name: 'Amount', align: 'end', cell: ({ amount, currency }) => money(amount, currency) },
           { name: 'Fee', align: 'end', cell: ({ fee_minor: fee, currency }) => money(fee, currency) },
         ]}
         page={page}
         idOf={({ id }) => id}
-        empty="Nothing was paid yet. Connect a processor under Settings, give a plan a price, and open a checkout from your shop."
+        empty={
+          isFiltered
+            ? 'No payment matches these filters.'
+            : 'Nothing was paid yet. Connect a processor under Settings, give a plan a price, and open a checkout from your shop.'
+        }
       />
     </Section>
   )
@@ -77,7 +119,11 @@ function Payments() {
 
 function Refunds() {
   const { appId } = useApplication()
-  const page = usePages('refunds', refundList(appId), { enabled: appId !== '', refreshMs: REFRESH_MS })
+  const { filters, isFiltered } = useMoneyFilters()
+  const page = usePages('refunds', refundList(appId, filters), {
+    enabled: appId !== '',
+    refreshMs: REFRESH_MS,
+  })
   return (
     <Section title="Refunds">
       <PagedTable
@@ -91,12 +137,15 @@ function Refunds() {
           },
           { name: 'Kind', cell: ({ lane }) => words(lane) },
           { name: 'Status', cell: ({ status }) => <Status of={status} /> },
-          { name: 'Charge', cell: ({ charge_ref: charge }) => <code>{charge}</code> },
+          {
+            name: 'Charge',
+            cell: ({ charge_ref: ref, occurred_at: at }) => <Charge chargeRef={ref} at={at} />,
+          },
           { name: 'Amount', align: 'end', cell: ({ amount, currency }) => money(amount, currency) },
         ]}
         page={page}
         idOf={({ id }) => id}
-        empty="Nothing was refunded."
+        empty={isFiltered ? 'No refund matches these filters.' : 'Nothing was refunded.'}
       />
     </Section>
   )

@@ -1,4 +1,3 @@
-import { LicensingApiError } from '@licensing/sdk/backend'
 import { mainUnits, minorUnits } from '@licensing/money/amounts'
 import { useQuery } from '@tanstack/react-query'
 import { api } from '../../api/client.ts'
@@ -12,6 +11,7 @@ import { Form } from '../../parts/form.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
 import { money, Time, Waiting } from '../../parts/text.tsx'
 import styles from './payments.module.css'
+import { refusedField } from '../../parts/refused.ts'
 
 export function SpendCapSection() {
   const [{ open }, setAddress] = useAddress()
@@ -92,12 +92,12 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
       run={async (values) => {
         const currency = values.text('currency').toLowerCase()
         if (!/^[a-z]{3}$/.test(currency)) {
-          throw refused('/currency', 'Enter the three letters of a currency, such as EUR.')
+          throw refusedField('/currency', 'Enter the three letters of a currency, such as EUR.')
         }
         const entered = values.text('cap_minor')
         const minor = entered === '' ? null : minorUnits(entered, currency)
         if (minor === undefined) {
-          throw refused('/cap_minor', `Enter an amount, such as ${mainUnits(4950, currency)}.`)
+          throw refusedField('/cap_minor', `Enter an amount, such as ${mainUnits(4950, currency)}.`)
         }
         await api.put('/v1/spend-cap', { body: { cap_minor: minor, currency } })
         onDone()
@@ -122,13 +122,6 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
       />
     </Form>
   )
-}
-
-function refused(pointer: string, message: string): LicensingApiError {
-  return new LicensingApiError('validation_failed', 422, {
-    detail: 'The cap is not valid',
-    errors: [{ pointer, message }],
-  })
 }
 
 interface MeterProps {

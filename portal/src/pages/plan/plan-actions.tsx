@@ -1,7 +1,8 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { api } from '../../api/client.ts'
-import { planQuery, type Plan } from '../../api/plans.ts'
+import { planQuery, updatePlan, type Plan } from '../../api/plans.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmButton, ReadNow, Dialog } from '../../parts/dialog.tsx'
@@ -25,7 +26,7 @@ export function PlanActions({ plan }: { plan: Plan }) {
   return (
     <Actions>
       {restoring.isError && <Problem error={restoring.error} retry={() => restoring.mutate()} />}
-      <Button onClick={() => setAddress({ open: 'rename' })}>Rename</Button>
+      <Button onClick={() => setAddress({ open: 'edit' })}>Edit</Button>
       {plan.status === 'active' ? (
         <ConfirmButton
           action="Archive"
@@ -54,34 +55,51 @@ export function PlanActions({ plan }: { plan: Plan }) {
   )
 }
 
-/** The plan's name and code. */
+/** The plan's name, code and trials. */
 export function EditPlan({ plan }: { plan: Plan }) {
-  const { appId } = useApplication()
   const [{ open }, setAddress] = useAddress()
   const close = () => setAddress({ open: undefined }, { replace: true })
   return (
-    <Dialog title="Rename" open={open === 'rename'} onClose={close}>
-      <Form
-        submit="Rename"
-        run={async (values) => {
-          await api.patch('/v1/apps/{app_id}/plans/{plan_id}', {
-            path: { app_id: appId, plan_id: plan.id },
-            body: { name: values.text('name'), code: values.text('code') },
-          })
-          close()
-        }}
-      >
-        <TextField label="Name" name="name" required defaultValue={plan.name} />
-        <TextField
-          label="Code"
-          name="code"
-          required
-          maxLength={64}
-          defaultValue={plan.code}
-          hint="Your files and imports may use the current code."
-        />
-      </Form>
+    <Dialog title="Edit plan" open={open === 'edit'} onClose={close}>
+      <EditForm plan={plan} onDone={close} />
     </Dialog>
+  )
+}
+
+function EditForm({ plan, onDone }: { plan: Plan; onDone: () => void }) {
+  const { appId } = useApplication()
+  // As it was when the dialog opened: what is left as it was is not sent, because somebody else may change it meanwhile.
+  const [before] = useState(plan)
+  return (
+    <Form
+      submit="Save"
+      run={async (values) => {
+        const [name, code, days] = [values.text('name'), values.text('code'), values.number('trial_days')]
+        await updatePlan(appId, before.id, {
+          ...(name !== before.name && { name }),
+          ...(code !== before.code && { code }),
+          ...(days !== before.trial_days && { trial_days: days }),
+        })
+        onDone()
+      }}
+    >
+      <TextField label="Name" name="name" required defaultValue={before.name} />
+      <TextField
+        label="Code"
+        name="code"
+        required
+        maxLength={64}
+        defaultValue={before.code}
+        hint="Your files, imports and products may use the current code."
+      />
+      <TextField
+        label="Days of a trial"
+        name="trial_days"
+        inputMode="numeric"
+        defaultValue={before.trial_days ?? ''}
+        hint="Your product starts a trial with the plan’s code, 1 to 366 days long. Empty: no trials. Trials that are running keep their end."
+      />
+    </Form>
   )
 }
 

@@ -1,13 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
-import { definitionsQuery, planQuery, type Plan } from '../../api/plans.ts'
+import { definitionsQuery, planQuery, priceQuery, updatePlan, type Plan } from '../../api/plans.ts'
 import { useSession } from '../../api/session.ts'
 import { Facts } from '../../parts/facts.tsx'
+import { MetadataSection } from '../../parts/metadata-section.tsx'
 import { Page } from '../../parts/page.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
-import { count, Status, Time } from '../../parts/text.tsx'
+import { count, None, Status, Time } from '../../parts/text.tsx'
 import { EditPlan, PlanActions, Reactivation } from './plan-actions.tsx'
+import { PlanPrice } from './plan-price.tsx'
 import { PlanValues } from './plan-values.tsx'
 
 export function Route() {
@@ -16,6 +18,7 @@ export function Route() {
   const { can } = useSession()
   const isReadable = appId !== '' && (can('admin') || can('read'))
   const plan = useQuery({ ...planQuery(appId, planId), enabled: isReadable })
+  const price = useQuery({ ...priceQuery(appId, planId), enabled: appId !== '' && can('admin') })
   const definitions = useQuery({ ...definitionsQuery(appId), enabled: isReadable })
   return (
     <Page
@@ -23,12 +26,17 @@ export function Route() {
       needs={['admin', 'read']}
       aside={plan.data && can('admin') && <PlanActions plan={plan.data} />}
     >
-      <ReadProblem of={[plan, definitions]} />
+      <ReadProblem of={[plan, definitions, price]} />
       {plan.data && (
         <>
           <Summary plan={plan.data} />
           {plan.data.status === 'active' && <Reactivation plan={plan.data} />}
           {definitions.data && <PlanValues plan={plan.data} definitions={definitions.data} />}
+          {price.data !== undefined && <PlanPrice appId={appId} plan={plan.data} price={price.data} />}
+          <MetadataSection
+            entries={plan.data.metadata}
+            save={can('admin') ? (metadata) => updatePlan(appId, planId, { metadata }) : undefined}
+          />
           {can('admin') && <EditPlan plan={plan.data} />}
         </>
       )}
@@ -43,10 +51,15 @@ function Summary({ plan }: { plan: Plan }) {
       of={{
         Status: <Status of={plan.status} />,
         Code: <code>{plan.code}</code>,
+        Trials: plan.trial_days === null ? <None>none</None> : trial(plan.trial_days),
         'Active licences': count(plan.active_licences),
         Created: <Time at={plan.created_at} />,
         Id: <code>{plan.id}</code>,
       }}
     />
   )
+}
+
+function trial(days: number): string {
+  return days === 1 ? '1 day' : `${days} days`
 }

@@ -1,0 +1,11 @@
+const words: Readonly<Record<string, string>> = {
+  processor: 'the payment processor',
+  sweep: 'the service',
+  catalog: 'the service',
+  product: 'the product',
+}
+
+/** Who did something, as it stands in a sentence. @param nameOf the name of an API key, if it is known */
+export function nameOfActor(actor: string, nameOf: (keyId: string) => string | undefined): string {
+  return words[actor] ?? nameOf(actor) ?? 'another API key'
+}

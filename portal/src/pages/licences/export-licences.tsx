@@ -1,0 +1,55 @@
+import { useApplication } from '../../api/applications.ts'
+import { licencesAsCsv } from '../../api/export-licences.ts'
+import { Button } from '../../parts/button.tsx'
+import { Progress } from '../../parts/progress.tsx'
+import { startWork, useWork } from '../../parts/work.ts'
+import styles from './licences.module.css'
+import { useLicenceFilters } from './licence-filters.tsx'
+
+const idOf = (appId: string) => `export ${appId}`
+
+/** The filtered list as a file. */
+export function ExportLicences({ planName }: { planName: (planId: string) => string }) {
+  const start = useExport(planName)
+  const { appId } = useApplication()
+  const work = useWork().get(idOf(appId))
+  return (
+    <Button
+      className={styles.export}
+      disabled={appId === ''}
+      busy={work?.state === 'running'}
+      onClick={start}
+    >
+      Export CSV
+    </Button>
+  )
+}
+
+export function ExportProgress({ planName }: { planName: (planId: string) => string }) {
+  const start = useExport(planName)
+  const { appId } = useApplication()
+  const work = useWork().get(idOf(appId))
+  return work && <Progress work={work} retry={start} />
+}
+
+function useExport(planName: (planId: string) => string): () => void {
+  const { appId } = useApplication()
+  const { filters } = useLicenceFilters()
+  return () =>
+    startWork(
+      { id: idOf(appId), title: 'Exporting licences', address: '/licences', total: null },
+      async (report, signal) => {
+        const file = await licencesAsCsv({ appId, filters, planName }, (done) => report({ done }), signal)
+        save(file, `licences-${new Date().toISOString().slice(0, 10)}.csv`)
+      },
+    )
+}
+
+function save(file: Blob, name: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(file)
+  link.download = name
+  link.click()
+  // The browser has read it by then.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
