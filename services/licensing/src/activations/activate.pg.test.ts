@@ -59,6 +59,7 @@ test('the token has exactly the claims that the decisions list', async () => {
     status: 'active',
     entitlements: { export_pdf: 'true', max_projects: '10' },
     seats: 5,
+    upd: null,
     chk: 900,
   })
   expect(Math.abs(Date.now() / 1000 - claims.iat!)).toBeLessThan(60)

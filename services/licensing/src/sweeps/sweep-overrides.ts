@@ -26,7 +26,7 @@ const endsAtOnce = 200
  */
 export function startOverrideSweep({ sql, change, intervalMs, log }: OverrideSweepOptions): Loop {
   return startLoop({
-    work: async (signal) => void (await sweepOverrides({ sql, change }, signal)),
+    work: (signal) => sweepOverrides({ sql, change }, signal),
     everyMs: intervalMs,
     failed: (error) => log.warn({ err: error }, 'sweep of overrides failed, trying again'),
     isOutage: isDatabaseOutage,
