@@ -281,7 +281,7 @@ create table licence_metadata (
 );
 
 -- Neither an application's id nor a name contains a space.
-create function metadata_entry(application_id text, name text, value text) returns bytea language sql immutable as $$
+create function metadata_entry(application_id text, name text, value text) returns bytea language sql stable as $$
   select sha256(convert_to(application_id || ' ' || name || ' ' || value, 'UTF8'))
 $$;
 
@@ -297,9 +297,13 @@ begin
       ) gone
     ));
   end if;
+  -- An insert has no old entries.
   insert into licence_metadata (entry, licence_id)
-  select metadata_entry(new.application_id, key, value), new.id from jsonb_each_text(new.metadata)
-  on conflict do nothing;
+  select metadata_entry(new.application_id, key, value), new.id from (
+    select key, value from jsonb_each_text(new.metadata)
+    except
+    select key, value from jsonb_each_text(old.metadata)
+  ) made;
   return null;
 end
 $$;

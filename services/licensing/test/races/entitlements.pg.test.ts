@@ -7,7 +7,7 @@ import { actor, eventTypes, givenLicence, givenPlan, history, snapshotsAstray, v
 import { changesOf, deleteOverride, effectiveOf, letEndsPass, setOverride } from '../overrides.ts'
 import { activate } from '../products.ts'
 import { inDays } from '../purchases.ts'
-import { codes, expectNoDeadlock, raceLimit, rounds, startReplicas } from '../races.ts'
+import { codes, expectNoDeadlock, raceLimit, rounds, startReplicas, untilAvailable } from '../races.ts'
 import type { Replicas } from '../races.ts'
 
 vi.setConfig(raceLimit)
@@ -42,8 +42,8 @@ test('of two overrides set at once, both are in the history, and the later one c
       planId: (await givenPlan(harness, { entitlements: seats('5') })).id,
     })
     await Promise.all([
-      setOverride(either(round), licence, 'seats', { value: '10' }),
-      setOverride(either(round + 1), licence, 'seats', { value: '20' }),
+      untilAvailable(() => setOverride(either(round), licence, 'seats', { value: '10' })),
+      untilAvailable(() => setOverride(either(round + 1), licence, 'seats', { value: '20' })),
     ])
     const values = await overridesInHistory(licence)
     expect(new Set(values)).toEqual(new Set(['10', '20']))
@@ -62,8 +62,8 @@ test('of an override that is set and deleted many times at once, nothing is reco
       Array.from({ length: 8 }, (_, at): Promise<unknown> => {
         const on = either(round + at)
         return at % 2 === 0
-          ? setOverride(on, licence, 'seats', { value: '10' })
-          : deleteOverride(on, licence, 'seats')
+          ? untilAvailable(() => setOverride(on, licence, 'seats', { value: '10' }))
+          : untilAvailable(() => deleteOverride(on, licence, 'seats'))
       }),
     )
     expect(codes(outcomes).filter((code) => code !== 'ok' && code !== 'not_found')).toEqual([])
@@ -85,7 +85,7 @@ test('an end that passes while a call changes the override is in the history onc
     await letEndsPass(harness, licence)
     await Promise.all([
       sweepOverrides(either(round).deps),
-      setOverride(either(round), licence, 'seats', { value: '20' }),
+      untilAvailable(() => setOverride(either(round), licence, 'seats', { value: '20' })),
       sweepOverrides(either(round + 1).deps),
     ])
     const entries = (await changesOf(harness, licence)) as OverrideEntry[]
@@ -109,12 +109,13 @@ test('while the plan changes, a licence takes the values of one of its versions,
     const plan = await givenPlan(harness, { entitlements: seats('1') })
     const licence = await givenLicence(harness, { planId: plan.id })
     const versions = [2n, 3n, 4n, 5n]
-    const take = (at: number) => either(at).licensing.takePlanValues(verbOn(harness, licence))
+    const take = (at: number) =>
+      untilAvailable(() => either(at).licensing.takePlanValues(verbOn(harness, licence)))
     const outcomes = await Promise.allSettled(
       versions.flatMap((version, at): Promise<unknown>[] => [
-        changePlan(either(round + at), plan, version),
+        untilAvailable(() => changePlan(either(round + at), plan, version)),
         take(round + at),
-        setOverride(either(at), licence, 'seats', { value: `${version}` }),
+        untilAvailable(() => setOverride(either(at), licence, 'seats', { value: `${version}` })),
       ]),
     )
     expect(codes(outcomes)).toEqual(outcomes.map(() => 'ok'))
@@ -132,17 +133,20 @@ test('while the plan changes, a licence takes the values of one of its versions,
 test('of two keys rotated at once, both are in the history, and only the last activates', async () => {
   for (const round of rounds) {
     const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
-    const rotate = (at: number) => either(at).licensing.rotateLicenceKey(verbOn(harness, licence))
+    const rotate = (at: number) =>
+      untilAvailable(() => either(at).licensing.rotateLicenceKey(verbOn(harness, licence)))
     const [rotated, activated] = await Promise.all([
       Promise.all([rotate(round), rotate(round + 1)]),
-      Promise.allSettled([activate(either(round).products, licence)]),
+      Promise.allSettled([untilAvailable(() => activate(either(round).products, licence))]),
     ])
     expect(['ok', 'not_found']).toContain(codes(activated)[0])
     const keys = rotated.map(({ key }) => key)
     expect(new Set([licence.key, ...keys]).size).toBe(3)
     const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
     for (const key of [licence.key, ...keys]) {
-      const [code] = codes(await Promise.allSettled([activate(either(round).products, { key })]))
+      const [code] = codes(
+        await Promise.allSettled([untilAvailable(() => activate(either(round).products, { key }))]),
+      )
       expect(code).toBe(key === now!.key ? 'ok' : 'not_found')
     }
     const rotations = (await history(harness, licence)).filter(({ type }) => type === 'key_rotated')
