@@ -77,11 +77,13 @@ export async function changeToDelivery(): Promise<Section> {
 }
 
 /** Milliseconds of CPU of one call, by process. */
-type Cost = Record<string, number> & { perSecond: number }
+interface Cost {
+  byProcess: [name: string, ms: number][]
+  perSecond: number
+}
 
 function figuresOf(costs: Map<string, Cost>): Pick<Section, 'figures' | 'notes'> {
-  const total = ({ perSecond: _, ...each }: Cost) => Object.values(each).reduce((sum, ms) => sum + ms, 0)
-  const cost = (name: string) => total(costs.get(name)!)
+  const cost = (name: string) => costs.get(name)!.byProcess.reduce((sum, [, ms]) => sum + ms, 0)
   const floor: Figure = { name: 'issue', value: cost('issue'), unit: 'ms' }
   const bare: Figure = {
     name: 'suspend, 0 endpoints',
@@ -99,8 +101,8 @@ function figuresOf(costs: Map<string, Cost>): Pick<Section, 'figures' | 'notes'>
       beside('suspend, 4 endpoints', cost('suspend, 4 endpoints'), 'ms', floor),
       beside('… each delivery adds', perDelivery, 'ms', floor),
     ],
-    notes: [...costs].map(([name, { perSecond, ...each }]) => {
-      const parts = Object.entries(each).map(([process, ms]) => `${process} ${(ms * 1000).toFixed(0)}`)
+    notes: [...costs].map(([name, { perSecond, byProcess }]) => {
+      const parts = byProcess.map(([process, ms]) => `${process} ${(ms * 1000).toFixed(0)}`)
       return `${name}: ${Math.round(perSecond)} calls a second; µs each: ${parts.join(', ')}`
     }),
   }
@@ -123,8 +125,11 @@ function startMeter({ stack, postgresPid }: Setting): (calls: () => Promise<Sent
     const { count, perSecond } = await calls()
     await allDelivered(stack)
     const after = await read()
-    const each = pids.map(([name], at) => [name, ((after[at]! - before[at]!) * 1000) / count])
-    return { ...Object.fromEntries(each), perSecond } as Cost
+    const byProcess = pids.map(([name], at): [string, number] => [
+      name,
+      ((after[at]! - before[at]!) * 1000) / count,
+    ])
+    return { byProcess, perSecond }
   }
 }
 

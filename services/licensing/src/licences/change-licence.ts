@@ -92,7 +92,7 @@ async function changeIn(
   const first = new Map(calls.toReversed().map((call) => [call.licenceId, call]))
   const selection = licencesToChange(tx, [...first.values()], { from: move.from, planIds, locked })
   const changed = await changeLicences(tx, selection, move)
-  const outcomes = new Map(changed.map((row) => [first.get(row.id)!, { kind: 'done', row } as Outcome]))
+  const outcomes = new Map<Call, Outcome>(changed.map((row) => [first.get(row.id)!, { kind: 'done', row }]))
   await append(
     tx,
     ...changed.map((row) => ({
