@@ -76,8 +76,7 @@ function valueOf(field: DescField): unknown {
     return [field.listKind === 'message' ? valuesOf(field.message) : scalarOf(field.scalar, field.name)]
   }
   if (field.fieldKind === 'message') return valuesOf(field.message)
-  if (field.fieldKind === 'map' && field.mapKind === 'scalar')
-    return { x: scalarOf(field.scalar, field.name) }
+  if (field.fieldKind === 'map') return {}
   if (field.fieldKind !== 'scalar') throw new Error(`no value is made up for ${field.toString()}`)
   return scalarOf(field.scalar, field.name)
 }

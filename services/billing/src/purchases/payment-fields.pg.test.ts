@@ -199,7 +199,7 @@ describe('a sale of another shop', () => {
 })
 
 describe('a subscription', () => {
-  /** Whether licensing was told that it will be charged again. */
+  /** Whether licensing knows it as a subscription that will be charged again. */
   async function renews({ session }: Pick<Subscribed, 'session'>): Promise<boolean> {
     const [row] = await harness.licensingSql<{ renews: boolean }[]>`
       select renews from purchases where purchase_ref = ${session.id}`
@@ -228,7 +228,7 @@ describe('a subscription', () => {
     expect((await licenceOf(harness, vendor, customer.licenceId)).status).toBe('expired')
   })
 
-  test('is told of right if its events come backwards, each several times', async () => {
+  test('whose events come backwards, each several times, ends up in its latest state', async () => {
     const vendor = await harness.givenVendor(monthly)
     const customer = await givenSubscribed(harness, vendor)
     await handled(harness)

@@ -32,20 +32,20 @@ const records = (endsAt: number | null, endSetAt: number | null): Fact => {
   return { kind: 'subscription', subscriptionRef: 'sub_1', items, endsAt, endSetAt }
 }
 
-/** What licensing was told last of the renewal, and by the processor's clock. */
+/** The last renewal effect that licensing was sent, and the latest by the processor's clock. */
 function renewalAfter({ decisions }: Recorded): { last: string; latest: string } {
-  const told = decisions
+  const sent = decisions
     .flatMap(({ effects }) => effects)
     .filter(({ kind }) => kind === 'renewal_stopped' || kind === 'renewal_resumed')
   const nothing = { kind: 'nothing' }
-  const byTime = told.toSorted((a, b) => a.at.getTime() - b.at.getTime())
-  return { last: (told.at(-1) ?? nothing).kind!, latest: (byTime.at(-1) ?? nothing).kind! }
+  const byTime = sent.toSorted((a, b) => a.at.getTime() - b.at.getTime())
+  return { last: (sent.at(-1) ?? nothing).kind!, latest: (byTime.at(-1) ?? nothing).kind! }
 }
 
 const stopped = ['renewal_stopped']
 const goesOn = ['nothing', 'renewal_resumed']
 
-const stories: [title: string, facts: Fact[], told: string[]][] = [
+const stories: [title: string, facts: Fact[], results: string[]][] = [
   ['a cancellation for the end of the period', [ends(5, firstEnd)], stopped],
   ['a cancellation that was undone', [ends(5, firstEnd), undone(6, firstEnd)], goesOn],
   ['a cancellation that was undone in the same second', [ends(5, firstEnd), undone(5, firstEnd)], goesOn],
@@ -78,22 +78,22 @@ const stories: [title: string, facts: Fact[], told: string[]][] = [
 ]
 
 test.each(stories)(
-  'licensing is told the same after %s, in whatever order it becomes known',
-  (_, facts, told) => {
+  'licensing is sent the same after %s, in whatever order it becomes known',
+  (_, facts, results) => {
     for (const order of permutations(facts)) {
       for (const known of [
         [...began, ...order],
         [...order, ...began],
       ]) {
         const after = renewalAfter(record(givenHistory(subscribed), known))
-        expect(told).toContain(after.last)
+        expect(results).toContain(after.last)
         expect(after.latest).toBe(after.last)
       }
     }
   },
 )
 
-test('a change that licensing was told of is not told again', () => {
+test('a change that licensing was sent is not sent again', () => {
   const facts = [...began, ends(5, firstEnd), ends(5, firstEnd), renewed, invoice('in_3', secondEnd + day)]
   const { decisions } = record(givenHistory(subscribed), facts)
   const kinds = decisions.flatMap(({ effects }) => effects.map(({ kind }) => kind))
