@@ -62,17 +62,17 @@ export async function sendExpiringNotices({ sql, change }: Databases, signal?: A
 /** @returns how many notices it sent, and the last position if more may follow */
 async function sendNext(tx: Transaction, after: bigint): Promise<{ sent: number; last: bigint | undefined }> {
   const checks = await lockNoticeChecks(tx, after, checkedAtOnce)
+  const last = checks.length === checkedAtOnce ? checks.at(-1)!.position : undefined
   // A licence that another transaction has locked is checked in the next round.
   const locked = checks.filter((check) => check.locked)
-  if (locked.length > 0) {
-    await deleteNoticeChecks(
-      tx,
-      locked.map(({ position }) => position),
-    )
-  }
+  if (locked.length === 0) return { sent: 0, last }
   const expiring = await recordNotices(
     tx,
     locked.map((check) => check.licence_id),
+  )
+  await deleteNoticeChecks(
+    tx,
+    locked.map(({ position }) => position),
   )
   await append(
     tx,
@@ -85,8 +85,5 @@ async function sendNext(tx: Transaction, after: bigint): Promise<{ sent: number;
       },
     })),
   )
-  return {
-    sent: expiring.length,
-    last: checks.length === checkedAtOnce ? checks.at(-1)!.position : undefined,
-  }
+  return { sent: expiring.length, last }
 }

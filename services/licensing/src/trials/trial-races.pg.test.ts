@@ -134,7 +134,7 @@ test('starts that race an archive fail, or their licences are suspended', async 
       expect(types).toEqual(['licence.trial_started', 'licence.suspended'])
     }
     await restore(harness, plan)
-    // Whoever was refused has had no trial.
+    // A machine that was refused has had no trial.
     const refusedAt = outcomes.findIndex(({ status }) => status === 'rejected')
     if (refusedAt >= 0)
       expect(await start(harness, plan, `machine-${refusedAt}`)).toMatchObject({ created: true })
