@@ -132,7 +132,16 @@ test.each([
         next_cursor: null,
       },
       '*': {
-        data: [{ code: hostile, name: hostile, status: 'active', entitlements: [] }],
+        data: [
+          {
+            code: hostile,
+            name: hostile,
+            status: 'active',
+            entitlements: [],
+            trial_days: null,
+            metadata: { a: hostile },
+          },
+        ],
         next_cursor: null,
       },
     },

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { EventSchema } from '../gen/events/v1/events_pb.ts'
 import { eventName, toWebhook, webhookEventTypes } from './webhook-events.ts'
 
-test('the types are those of the interface, the downgraded one of the decisions among them', () => {
+test('the types are those of the interface, the decisions and the additions', () => {
   expect([...webhookEventTypes].sort()).toEqual(
     [
       'licence.created',
@@ -14,6 +14,9 @@ test('the types are those of the interface, the downgraded one of the decisions 
       'licence.expired',
       'licence.retired',
       'licence.downgraded',
+      'licence.expiring',
+      'licence.entitlements_changed',
+      'licence.trial_started',
       'payment.succeeded',
       'payment.provision_failed',
       'refund.processed',
