@@ -242,5 +242,9 @@ portalTests('support', (world) => {
       ),
     )
     expect(await link.getAttribute('rel')).toContain('noreferrer')
+    // The fee of the service is 1 % here.
+    await page.goto(`${stack.gatewayUrl}/portal${one.at('')}`)
+    await window.region('Revenue').getByText('€49.00 gross').waitFor()
+    await window.region('Revenue').getByText('€48.51 net').waitFor()
   })
 })

@@ -55,7 +55,7 @@ export function Payments({ licence }: { licence: LicenceDetail }) {
         ]}
         page={payments}
         idOf={({ id }) => id}
-        empty="Nothing was paid for it here: it was issued or imported."
+        empty="Nothing was paid for it here."
       />
       {wasRefunded && (
         <PagedTable
