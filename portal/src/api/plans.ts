@@ -22,7 +22,7 @@ export const planQuery = (appId: string, planId: string) =>
     enabled: appId !== '',
   })
 
-export interface PlanChange {
+interface PlanChange {
   name?: string
   code?: string
   trial_days?: number | null

@@ -19,7 +19,8 @@ export interface PlotProps {
   /** The start of each step. */
   at: readonly string[]
   series: readonly Series[]
-  kind: 'bars' | 'line'
+  /** `parts`: bars in front of each other, because each series is a part of the one before it. */
+  kind: 'bars' | 'parts' | 'line'
   pointed: number | null
   onPoint: (step: number | null) => void
   /** The line below it. */
@@ -34,6 +35,7 @@ export function Plot({ title, at, series, kind, pointed, onPoint, children }: Pl
   const marks = scaleOf(series.flatMap(({ values }) => values))
   const [top, bottom] = [marks[0]!, marks.at(-1)!]
   const write = series[0]?.write ?? count
+  const bars = kind === 'bars' ? series.length : 1
   const y = (value: number) => HEIGHT - ((value - bottom) / (top - bottom)) * HEIGHT
   const follow = ({ clientX, currentTarget }: PointerEvent<SVGSVGElement>) => {
     const { left, width } = currentTarget.getBoundingClientRect()
@@ -60,13 +62,13 @@ export function Plot({ title, at, series, kind, pointed, onPoint, children }: Pl
           <path key={mark} className={mark === 0 ? styles.zero : styles.mark} d={`M0 ${y(mark)}H${steps}`} />
         ))}
         {series.map(({ name, values, tone = 'first' }, nth) =>
-          kind === 'bars' ? (
+          kind !== 'line' ? (
             <g key={name} className={styles[tone]}>
               {values.map((value, i) => (
                 <rect
                   key={at[i]}
-                  x={i + 0.12 + (0.76 / series.length) * nth}
-                  width={0.76 / series.length}
+                  x={i + 0.12 + (0.76 / bars) * (nth % bars)}
+                  width={0.76 / bars}
                   y={Math.min(y(value), y(0))}
                   height={Math.abs(y(0) - y(value))}
                 />

@@ -39,7 +39,9 @@ portalTests('list of licences', (world) => {
     expect(new URL(page.url()).searchParams.get('trial')).toBe('true')
     await page.reload()
     await trial.getByRole('link').click()
-    await page.getByText(/^Active trial since .*, when a product started it\. It ends on .*\./).waitFor()
+    await page
+      .getByText(/^Active trial since .*, when a product started it as a trial\. It ends on .*\./)
+      .waitFor()
     await table('History').getByText('trial started').waitFor()
     await expectEveryLook(page, 'licence-trial')
     // It is nobody’s yet, so nothing can be sold to them.

@@ -105,7 +105,7 @@ portalTests('terms of a plan', (world) => {
     await button('Save', edit).click()
     await edit.waitFor({ state: 'hidden' })
     await row.getByText('off').waitFor()
-    await row.getByText(`${one.name} 2`).waitFor()
+    await row.getByRole('cell', { name: `${one.name} 2`, exact: true }).waitFor()
     expect((await stack.api.get(`/v1/apps/${one.appId}`)).body).toMatchObject({
       name: `${one.name} 2`,
       expiring_notice_days: 0,

@@ -1,7 +1,7 @@
 import { minute } from '../../parts/text.tsx'
 
 /** One value that changed, as people read it. */
-export interface ChangedValue {
+interface ChangedValue {
   name: string
   from: string
   to: string

@@ -66,7 +66,7 @@ const sentences: readonly (readonly [Licence, HistoryEntry['type'], string, stri
     licence('active', { trial: true }),
     'trial_started',
     'product',
-    'Active trial since 3 May 2026, when a product started it. It ends on 31 Jan 2027. When the customer buys, change its customer reference.',
+    'Active trial since 3 May 2026, when a product started it as a trial. It ends on 31 Jan 2027. When the customer buys, change its customer reference.',
   ],
   [
     suspendedFor('manual'),

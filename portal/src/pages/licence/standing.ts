@@ -50,7 +50,7 @@ function activeBecause(type: HistoryEntry['type'], who: string, isByProcessor: b
     case 'created':
       return ', when the customer paid for it'
     case 'trial_started':
-      return ', when a product started it'
+      return ', when a product started it as a trial'
     case 'renewed':
     case 'plan_changed':
       return ', when the customer paid'

@@ -31,7 +31,7 @@ export function Revenue({ of: reading, period }: RevenueProps) {
     <Figure
       title="Revenue"
       of={reading}
-      kind="bars"
+      kind="parts"
       actions={
         all.length > 1 && (
           <select

@@ -55,8 +55,11 @@ export function PlanPrice({ appId, plan, price }: PlanPriceProps) {
           of={{
             Amount: money(price.amount, price.currency),
             Kind: modes[price.mode],
-            'Licence for': months(price.period_months, price.mode === 'payment' ? 'ever' : 'the paid period'),
-            'Updates for': months(price.updates_months, 'no limit is set'),
+            'Licence ends after': months(
+              price.period_months,
+              price.mode === 'payment' ? 'never' : 'the paid period',
+            ),
+            'Updates end after': months(price.updates_months, 'never'),
             'Price at the processor': <code>{price.price_id}</code>,
           }}
         />
