@@ -137,6 +137,7 @@ test('the detail tells activations and the latest 50 call-homes, newest first', 
       product_version: expect.any(String),
       created_at: expect.stringMatching(isoTime),
       last_seen_at: expect.stringMatching(isoTime),
+      lease_ends_at: null,
     },
   ])
   expect(body.call_home).toHaveLength(50)

@@ -105,6 +105,7 @@ test('an activation answers exactly what decisions list, and a token with exactl
     'activation_id',
     'check_interval_seconds',
     'expires_at',
+    'lease_ends_at',
     'licence_id',
     'refresh_after',
     'token',
@@ -124,6 +125,7 @@ test('an activation answers exactly what decisions list, and a token with exactl
     status: 'active',
     entitlements: { export_pdf: 'true', max_projects: '3' },
     seats: 7,
+    upd: null,
     chk: 900,
   })
   expect(grant.expires_at).toMatch(isoTime)
@@ -272,6 +274,7 @@ test('activations and call-homes are on record, newest first, and licences are f
       product_version: 'v55',
       created_at: expect.stringMatching(isoTime) as string,
       last_seen_at: detail.call_home[0]!.seen_at,
+      lease_ends_at: null,
     },
   ])
   expect(detail.call_home.map(({ product_version: version }) => version)).toEqual(

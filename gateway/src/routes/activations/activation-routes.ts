@@ -95,7 +95,6 @@ export const offlineActivationSchema = z
         'Licence file for `activateOffline` of the SDK: the token and the signed key sets that verify it, one per line.',
       )
       .meta({ examples: ['-----BEGIN LICENCE-----\neyJ…\neyJ…\n-----END LICENCE-----\n'] }),
-    lease_ends_at: leaseEndsAt,
   })
   .meta({ id: 'OfflineActivation' })
 
@@ -221,7 +220,7 @@ export const offlineActivationRoutes: Route[] = [
     handle: async (call) => {
       const { licence_key: licenceKey, product_version: productVersion, ...body } = call.body
       if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
-      const { activationId, licenceId, expiresAt, file, created, leaseEndsAt } =
+      const { activationId, licenceId, expiresAt, file, created } =
         await call.services.products.activateOffline({
           ...within(call),
           ...body,
@@ -235,7 +234,6 @@ export const offlineActivationRoutes: Route[] = [
           licence_id: licenceId,
           expires_at: isoText(expiresAt),
           file,
-          lease_ends_at: isoTextOrNull(leaseEndsAt),
         },
       }
     },

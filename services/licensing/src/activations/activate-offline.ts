@@ -49,7 +49,6 @@ export async function activateOffline(
     expiresAt: timestampFromDate(grant.expiresAt),
     file: await fileOf(deps, applicationId, keys, grant, place.now),
     created: place.created,
-    ...(place.leaseEndsAt && { leaseEndsAt: timestampFromDate(place.leaseEndsAt) }),
   }
   // Stored separately: if the call is repeated before this, it finds the same activation.
   await deps.change(async () => {}, { answer: { schema: ActivateOfflineResponseSchema, of: () => answer } })
