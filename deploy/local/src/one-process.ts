@@ -16,8 +16,9 @@ interface Part extends Launched {
 }
 
 /**
- * Starts programs in this process, all at once, and returns when all are ready, however long that takes. Disposing of
- * `started` stops them group by group, the last group first.
+ * Starts programs in this process, group by group, and returns when all are ready, however long that takes: a group begins
+ * when the one before is ready, so that it does not hold up its connections. Disposing of `started` stops them group by
+ * group, the last group first.
  *
  * @throws NotReadyError
  */
@@ -43,10 +44,11 @@ export async function launchPrograms(
   }
   try {
     const modules = await loadPrograms(groups.flat().map(({ main }) => main))
-    signal.throwIfAborted()
-    for (const [at, program] of groups.flat().entries())
-      parts.push(await launch(program, modules[at]!, folder))
-    await Promise.all(parts.map(untilReady))
+    for (const group of groups) {
+      signal.throwIfAborted()
+      for (const program of group) parts.push(await launch(program, modules.get(program.main)!, folder))
+      await Promise.all(parts.filter(({ program }) => group.includes(program)).map(untilReady))
+    }
   } catch (error) {
     failed.abort()
     await stop(groups.flat())
@@ -59,9 +61,12 @@ export async function launchPrograms(
  * Loads the modules of programs. All of them before any is launched: meanwhile this process does nothing else, and a
  * connection that is being opened would time out on a busy machine.
  */
-export async function loadPrograms(mains: string[]): Promise<LaunchableProgram[]> {
-  const programs: LaunchableProgram[] = []
-  for (const main of mains) programs.push(((await import(main)) as { program: LaunchableProgram }).program)
+export async function loadPrograms(mains: string[]): Promise<Map<string, LaunchableProgram>> {
+  const programs = new Map<string, LaunchableProgram>()
+  for (const main of mains) {
+    const { program } = (await import(main)) as { program: LaunchableProgram }
+    programs.set(main, program)
+  }
   return programs
 }
 
