@@ -3,7 +3,7 @@ import styles from './button.module.css'
 
 interface ButtonProps extends ComponentProps<'button'> {
   kind?: 'primary' | 'danger' | 'plain' | 'quiet'
-  /** Its action takes something away: it asks before, and is red. */
+  /** Its action removes something, or stops what customers use. */
   isDestructive?: boolean
   /** The call that it started is still under way. */
   busy?: boolean

@@ -69,7 +69,7 @@ portalTests('support', (world) => {
     expect(window.complaints).toEqual([])
   })
 
-  test('buttons that take something away look different from others, before anything is pressed', async () => {
+  test('destructive buttons look different from others before they are pressed', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const licence = await one.issue((await one.plan('Pro')).id, 'customer-1', {
