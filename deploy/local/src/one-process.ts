@@ -17,7 +17,7 @@ interface Part extends Launched {
 
 /**
  * Starts programs in this process, group by group, and returns when all are ready, however long that takes: a group begins
- * when the one before is ready, so that it does not hold up its connections. Disposing of `started` stops them group by
+ * when the one before is ready, so that it does not wait for its connections. Disposing of `started` stops them group by
  * group, the last group first.
  *
  * @throws NotReadyError

@@ -121,7 +121,9 @@ const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAn
   setOverride: async (fields) => {
     const key = `k_${randomUUID().replaceAll('-', '_')}`
     await vendor.define(key, 'feature')
-    return vendor.api.put(`/v1/licences/${licence.id}/overrides/${key}`, { body: { value: 'true', ...fields } })
+    return vendor.api.put(`/v1/licences/${licence.id}/overrides/${key}`, {
+      body: { value: 'true', ...fields },
+    })
   },
   activate: (fields) => vendor.activate(licence, fields),
   startTrial: (fields) => {

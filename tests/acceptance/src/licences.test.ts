@@ -36,6 +36,9 @@ describe('issue', () => {
       created_at: expect.stringMatching(isoTime),
       updated_at: expect.stringMatching(isoTime),
       status_reason: null,
+      metadata: {},
+      updates_until: null,
+      trial: false,
     })
   })
 

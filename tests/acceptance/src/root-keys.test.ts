@@ -46,7 +46,14 @@ async function vouched(jws: string, rootKey: string) {
 test('each application has a root key of its own, shown when it is made, alone and in the list', async () => {
   const made = await stack.api.post<Application>('/v1/apps', { body: { name: 'Studio' } })
   expect(made.status).toBe(201)
-  expect(Object.keys(made.body).toSorted()).toEqual(['account_id', 'created_at', 'id', 'name', 'root_key'])
+  expect(Object.keys(made.body).toSorted()).toEqual([
+    'account_id',
+    'created_at',
+    'expiring_notice_days',
+    'id',
+    'name',
+    'root_key',
+  ])
   expect(made.body.root_key).toMatch(rootKeyPattern)
   expect((await stack.api.get(`/v1/apps/${made.body.id}`)).body).toEqual(made.body)
   const rows = await allRows<Application>(stack.api, '/v1/apps')
