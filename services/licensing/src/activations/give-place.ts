@@ -74,7 +74,7 @@ export function placed(outcome: Outcome): GivenPlace {
     case 'refused':
       throw refused(outcome.reason)
     case 'full':
-      throw new ServiceError('limit_reached', outcome.detail)
+      throw new ServiceError('limit_reached', outcome.detail, { members: { reason: outcome.usedUp } })
     case 'over quota':
       throw quotaExceeded('activations', outcome.quota)
     case 'unknown':

@@ -39,9 +39,12 @@ export interface GivenPlace extends Granted {
 export type Outcome =
   | ({ kind: 'placed' } & GivenPlace)
   | { kind: 'refused'; reason: string; licence: ProductLicence; now: Date }
-  | { kind: 'full'; licence: ProductLicence; excess: Excess; detail: string }
+  | { kind: 'full'; licence: ProductLicence; excess: Excess; usedUp: UsedUp; detail: string }
   | { kind: 'over quota'; quota: number }
   | { kind: 'unknown' }
+
+/** The restriction that refuses an activation. The SDK tells them apart. */
+type UsedUp = 'max_activations' | 'max_concurrent'
 
 /** How many activations, and how many leases, have to end before there is room for one more. */
 interface Excess {
@@ -140,7 +143,8 @@ async function givePlaces(
     }
     if (isFull || excess.leases > 0) {
       const detail = isFull ? whyFull(most.places, places) : whyNoLease(licence)
-      outcomes.set(applicant, { kind: 'full', licence, excess, detail })
+      const usedUp = isFull ? 'max_activations' : 'max_concurrent'
+      outcomes.set(applicant, { kind: 'full', licence, excess, usedUp, detail })
     } else if (excess.activations > 0) {
       // Decisions 10: the licence's own limits come before the quota.
       outcomes.set(applicant, { kind: 'over quota', quota: places.quota })

@@ -39,7 +39,7 @@ async function tryToRefresh(
   const isFull = reason === undefined && needsLease && !(await deps.takeLease(licence))
   if (reason !== undefined || isFull) {
     await recordCallHome(deps, licence, request)
-    throw reason === undefined ? new ServiceError('limit_reached', whyNoLease(licence)) : refused(reason)
+    throw reason === undefined ? noLease(licence) : refused(reason)
   }
   // The token's end is recorded before the token exists: freeing the activation depends on it.
   const { leaseEndsAt } = await recordCallHome(deps, licence, request, {
@@ -72,4 +72,9 @@ export async function recordCallHome(
   })
   if (!recorded.isThere) throw noActivation()
   return recorded
+}
+
+function noLease(licence: ActivatedLicence): ServiceError {
+  const members = { reason: 'max_concurrent' }
+  return new ServiceError('limit_reached', whyNoLease(licence), { members })
 }
