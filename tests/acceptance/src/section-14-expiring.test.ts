@@ -71,7 +71,6 @@ test('0 turns the notice off, and a greater number announces what it reaches', a
 test('a subscription that renews has no notice, and has one once it is cancelled for the end of its period', async () => {
   const studio = await givenStudio(market)
   const { sells, checkout, reaches, licencesOf } = studio
-  expectStatus(await setDays(studio, 90), 200)
   const plan = await sells({ mode: 'subscription', amount: 1_000 })
   const opened = await checkout(plan.id, 'subscriber')
   const { subscription } = await market.atProcessor<{ subscription: string }>('pay', {
@@ -79,6 +78,7 @@ test('a subscription that renews has no notice, and has one once it is cancelled
   })
   await reaches(opened.id, 'provisioned')
   const [licence] = await licencesOf('subscriber')
+  expectStatus(await setDays(studio, 90), 200)
   const other = await studio.issue((await studio.plan()).id, { expires_on: inMs(90 * dayMs + 2_000) })
   await eventually(() => expect(notices(studio, other)).toHaveLength(1), within)
   expect(notices(studio, licence!)).toEqual([])
