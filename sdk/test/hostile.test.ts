@@ -26,7 +26,18 @@ const replies = oneof(
 )
 
 const calls = constantFrom(
-  ...(['ready', 'activate', 'refresh', 'check', 'deactivate', 'callHome', 'migrate', 'file'] as const),
+  ...([
+    'ready',
+    'activate',
+    'refresh',
+    'check',
+    'deactivate',
+    'callHome',
+    'migrate',
+    'file',
+    'release',
+    'startTrial',
+  ] as const),
 )
 
 const files = oneof(
@@ -69,7 +80,7 @@ describe('a client, whatever the service, the store and the clock do', () => {
   })
 
   it('grants only what a token signed by the application says', async () => {
-    const genuine = new Set(['25', '3', '5'])
+    const genuine = new Set(['25', '3', '5', '100'])
     await assert(
       asyncProperty(stores, array(replies), steps, async (text, script, steps) => {
         const { client, clock } = givenClient(text, script)
@@ -92,6 +103,8 @@ function run(client: LicenceClient, call: Call, file: string): Promise<LicenceSt
       return client.migrateAsync('OLD-1')
     case 'file':
       return client.activateOffline(file)
+    case 'startTrial':
+      return client.startTrial('pro')
     default:
       return client[call]()
   }

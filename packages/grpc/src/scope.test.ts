@@ -66,6 +66,8 @@ test('every RPC of every service names an account in its request, or is one of t
     'licensing.v1.ProductService/MigrateLegacyKey',
     'licensing.v1.ProductService/RecordCallHome',
     'licensing.v1.ProductService/RefreshActivation',
+    'licensing.v1.ProductService/Release',
+    'licensing.v1.ProductService/StartTrial',
     'licensing.v1.RootKeyService/GetRootKeys',
     'licensing.v1.RootKeyService/RetireRootKeys',
     'licensing.v1.RootKeyService/RotateRootKey',
