@@ -117,6 +117,8 @@ async function changeFields(
   if (followed?.steps.length === 0) throw planArchived(licence)
   const active = followed?.standing.status === 'active'
   Object.assign(licence, asked, { updated_at: changes.now })
+  // A trial with a customer's reference is the customer's licence.
+  if (differences['external_ref']) licence.trial = false
   changes.history.push({
     licenceId: licence.id,
     type: 'changed',

@@ -258,14 +258,14 @@ test.each(Object.entries(ends))(
   },
 )
 
-test('a changed reference leaves trial as it is until a payment', async () => {
+test('a trial with another reference is a customer’s licence', async () => {
   const started = await start(await givenTrialPlan(), { fingerprint: unique('m') })
   const licence = await harness.licensing.updateLicence({
     ...verbOn(harness, idOf(started)),
     neverExpires: false,
     externalRef: 'customer',
   })
-  expect(licence).toMatchObject({ externalRef: 'customer', trial: true })
+  expect(licence).toMatchObject({ externalRef: 'customer', trial: false })
 })
 
 test('an unknown code and a plan without trials are not found, a retired plan is refused; nothing is written', async () => {
