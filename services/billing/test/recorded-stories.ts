@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Vendor } from './vendor.ts'
 
-const folder = new URL('../../../tools/stripe-simulator/fixtures/events', import.meta.url)
+const folder = new URL('../../../tools/stripe-simulator/fixtures/events/', import.meta.url)
 
 /** What the recorded events of a story say of themselves, made to be a vendor's own. */
 export interface Retelling {
