@@ -188,7 +188,8 @@ export async function releaseClaims(sql: Sql, claims: { id: string; claimId: str
 }
 
 export async function hasExpiredClaims(sql: Sql): Promise<boolean> {
-  const rows = await sql`select from deliveries where claimed_until < clock_timestamp() limit 1`
+  const rows =
+    await sql`select from deliveries where claimed_until < clock_timestamp() order by claimed_until limit 1`
   return rows.length > 0
 }
 
