@@ -45,13 +45,13 @@ export function changedMetadata(
  * out, in order of name.
  */
 export function mergedMetadata(held: Metadata, brought: Metadata): Metadata {
-  const room = Math.max(0, metadataLimits.entries - Object.keys(held).length)
+  const left = Math.max(0, metadataLimits.entries - Object.keys(held).length)
   const isHeld = (name: string) => Object.hasOwn(held, name)
   const fitting = new Set(
     Object.keys(brought)
       .filter((name) => !isHeld(name))
       .toSorted()
-      .slice(0, room),
+      .slice(0, left),
   )
   const taken = Object.entries(brought).filter(([name]) => isHeld(name) || fitting.has(name))
   return Object.fromEntries([...Object.entries(held), ...taken])

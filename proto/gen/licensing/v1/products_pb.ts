@@ -191,7 +191,7 @@ export type StartTrialResponse = Message<"licensing.v1.StartTrialResponse"> & {
   licenceKey: string;
 
   /**
-   * False where the trial was started before.
+   * False if the trial was started before.
    *
    * @generated from field: bool created = 3;
    */

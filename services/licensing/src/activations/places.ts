@@ -46,7 +46,7 @@ export type Outcome =
 /** The restriction that refuses an activation. The SDK tells them apart. */
 type UsedUp = 'max_activations' | 'max_concurrent'
 
-/** How many activations, and how many leases, have to end before there is room for one more. */
+/** How many activations, and how many leases, have to end before one more is possible. */
 interface Excess {
   activations: number
   leases: number
