@@ -19,6 +19,9 @@ export interface Place {
   member: string
 }
 
+// The part of a lease that is left when it is renewed.
+const renewedBelow = 2 / 3
+
 interface Lease {
   source: string
   member: string
@@ -57,7 +60,7 @@ export async function leasePartitions(sql: Database, lease: Lease): Promise<Part
     const idle = await tx<{ partition: number; free: boolean }[]>`
       select partition, (holder is null or held_until < clock_timestamp()) as free
       from consumer_positions
-      where source = ${source} and (holder is null or held_until < clock_timestamp() + ${ms(tx, leaseMs / 2)})
+      where source = ${source} and (holder is null or held_until < clock_timestamp() + ${ms(tx, leaseMs * renewedBelow)})
       order by partition for update skip locked`
     const rows = await tx<(PartitionPosition & { mine: boolean; members: number })[]>`
       select partition, number, done, epochs, set_back_by, coalesce(holder = ${member}, false) as mine,
@@ -82,8 +85,8 @@ export async function leasePartitions(sql: Database, lease: Lease): Promise<Part
 }
 
 /**
- * The usual case in one statement: a single replica that holds all partitions. Leases are renewed when half of their time
- * has passed.
+ * The usual case in one statement: a single replica that holds all partitions. Leases are renewed when a third of their
+ * time has passed.
  *
  * @returns all partitions, or none if this replica does not hold them all or is not the only one
  */
@@ -91,7 +94,7 @@ async function keepAll(
   sql: Sql,
   { source, member, leaseMs, partitionCount }: Lease,
 ): Promise<PartitionPosition[]> {
-  const half = sql`clock_timestamp() + ${ms(sql, leaseMs / 2)}`
+  const soon = sql`clock_timestamp() + ${ms(sql, leaseMs * renewedBelow)}`
   const whole = sql`clock_timestamp() + ${ms(sql, leaseMs)}`
   return sql<PartitionPosition[]>`
     with sole as (
@@ -101,14 +104,14 @@ async function keepAll(
         and (select bool_and(m.member = ${member}) from consumer_members m where m.source = ${source})
     ), due as (
       select partition from consumer_positions
-      where source = ${source} and held_until < ${half} and exists (select from sole)
+      where source = ${source} and held_until < ${soon} and exists (select from sole)
       order by partition for update skip locked
     ), renewed as (
       update consumer_positions p set held_until = ${whole} from due
       where p.source = ${source} and p.partition = due.partition
     ), seen as (
       update consumer_members set seen_at = clock_timestamp()
-      where source = ${source} and member = ${member} and seen_at < ${half} - ${ms(sql, leaseMs)}
+      where source = ${source} and member = ${member} and seen_at < ${soon} - ${ms(sql, leaseMs)}
         and exists (select from sole)
     )
     select partition, number, done, epochs, set_back_by

@@ -8,7 +8,7 @@ import { leasePartitions, listPositions, releasePartitions } from './consumer-qu
 import type { PartitionPosition } from './consumer-queries.ts'
 import { LogClient } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { leaseMs, partitionCount, pollMs, startMs } from './partitions.ts'
+import { leaseMs, partitionCount, pollMs, renewMs, startMs } from './partitions.ts'
 
 export interface Consumer {
   /** Partitions held by this replica. */
@@ -110,7 +110,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   })
   const balancing = startLoop({
     work: balance,
-    everyMs: pollMs,
+    everyMs: renewMs,
     failed: (error) => log.warn({ err: error, stream }, 'partitions could not be leased, trying again'),
     isOutage: isDatabaseOutage,
   })

@@ -4,6 +4,9 @@ export const partitionCount = 8
 /** A replica that died gives its partitions up after this long. */
 export const leaseMs = 6_000
 
+/** Replicas renew their partitions, and share them, this often. */
+export const renewMs = 2_500
+
 /**
  * Consumers ask for the newest numbers this often while events arrive: one whose message was lost arrives after twice as long.
  * After a quiet time they ask every `longestIdleMs`.

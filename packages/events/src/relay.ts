@@ -44,7 +44,7 @@ export interface RelayOptions {
 }
 
 // Finds what other replicas committed and did not publish, because they were killed.
-const pollMs = 8_000
+const pollMs = 7_500
 // Another relay at work may have read before the latest commit, so this one looks again soon.
 const busyMs = 5
 // Accounts take turns: each gets so many events into a look, and looks with events left over are so far apart. An account
@@ -54,7 +54,7 @@ const mostEvents = 1_000
 const turnMs = 20
 const mostBatchBytes = 128 * 1024
 const publishTimeoutMs = 2_000
-const keepStreamMs = 10_000
+const keepStreamMs = 30_000
 
 const published = new Counter({ name: 'outbox_published_total', help: 'Events numbered and published' })
 const unacknowledged = new Counter({

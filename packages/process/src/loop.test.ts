@@ -259,3 +259,33 @@ test('a wake for later is kept if it is asked for during a round', async () => {
   expect(rounds).toBe(2)
   await loop.stop()
 })
+
+test('loops with long pauses wake together after their first pause, never later than each asks', async () => {
+  const startedAt: number[] = []
+  const wokenAt: number[][] = []
+  const loops: Loop[] = []
+  for (const everyMs of [10_000, 7_500, 10_000]) {
+    const times: number[] = []
+    wokenAt.push(times)
+    startedAt.push(performance.now())
+    loops.push(
+      startLoop({
+        work: async () => void times.push(performance.now()),
+        everyMs,
+        failed: () => {},
+        isOutage: () => false,
+      }),
+    )
+    await pass(700)
+  }
+  await pass(60_000)
+  await Promise.all(loops.map((loop) => loop.stop()))
+  const later = wokenAt.map((times) => times.slice(1))
+  expect(new Set(later.flat().map((at) => at % 2_500)).size).toBe(1)
+  later.forEach((times, loop) => {
+    const everyMs = [10_000, 7_500, 10_000][loop]!
+    expect(times[0]! - startedAt[loop]!).toBeLessThanOrEqual(everyMs)
+    expect(times[0]! - startedAt[loop]!).toBeGreaterThan(everyMs - 2_500)
+    times.slice(1).forEach((at, before) => expect(at - times[before]!).toBe(everyMs))
+  })
+})

@@ -28,6 +28,11 @@ const longestRetryMs = 2_000
  */
 export const longestIdleMs = 10_000
 
+// Loops with long pauses wake together, a little early: for a process at rest, waking costs more than the look.
+const togetherMs = 2_500
+// A timer may fire a little before its time.
+const earlyMs = 25
+
 /**
  * Background work in rounds: at intervals, and at once when woken. Never twice at a time. A failure is reported and tried
  * again after a pause that grows; only `stop` or a round that answers `done` ends it.
@@ -142,8 +147,10 @@ export class Loop {
 
   #arm(ms: number): void {
     clearTimeout(this.#timer)
-    this.#dueAt = performance.now() + ms
-    if (ms < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#run(), ms)
+    const now = performance.now()
+    const at = now + ms
+    this.#dueAt = ms < togetherMs ? at : Math.floor((at + earlyMs) / togetherMs) * togetherMs
+    if (ms < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#run(), this.#dueAt - now)
   }
 }
 

@@ -4,6 +4,7 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { longestIdleMs, Loop } from '@licensing/process/loop'
+import type { LoopOptions } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
@@ -36,7 +37,7 @@ export interface ClaimerOptions {
 }
 
 const lookEveryMs = 250
-const tickMs = { busy: 250, idle: 1_000 }
+const tickMs = 250
 const freeMs = { busy: 1_000, idle: 4_000 }
 const reportMs = { busy: 1_000, idle: 4_000 }
 // While the operator changes the encryption key, another replica may have a key that this process does not have.
@@ -48,6 +49,8 @@ const mostReported = 200
 export class Claimer {
   readonly #options: ClaimerOptions
   readonly #looking: Loop
+  readonly #ticking: Loop
+  readonly #reporting: Loop
   readonly #loops: Loop[]
   /** Endpoints with more deliveries waiting than there was capacity for. */
   readonly #backlogged = new Set<string>()
@@ -57,7 +60,7 @@ export class Claimer {
 
   constructor(options: ClaimerOptions) {
     this.#options = options
-    const loop = (part: string, everyMs: number, work: () => Promise<number | void>) =>
+    const loop = (part: string, everyMs: number, work: LoopOptions['work']) =>
       new Loop({
         work,
         everyMs,
@@ -66,11 +69,13 @@ export class Claimer {
         isOutage: isDatabaseOutage,
       })
     this.#looking = loop('due', lookEveryMs, () => this.#lookAndRest())
+    this.#ticking = loop('claimed', tickMs, () => this.#tick())
+    this.#reporting = loop('unreadable', reportMs.busy, () => this.#report())
     this.#loops = [
       this.#looking,
-      loop('claimed', tickMs.busy, () => this.#tick()),
+      this.#ticking,
+      this.#reporting,
       loop('expired', freeMs.busy, () => this.#free()),
-      loop('unreadable', reportMs.busy, () => this.#report()),
     ]
   }
 
@@ -94,6 +99,11 @@ export class Claimer {
 
   wakeIn(ms: number): void {
     this.#looking.wakeIn(ms)
+  }
+
+  /** To be called when deliveries were queued. */
+  queued(): void {
+    this.#ticking.wakeIn(tickMs)
   }
 
   /** More deliveries wait for an endpoint than there is capacity for. */
@@ -124,7 +134,9 @@ export class Claimer {
     while (!this.#isStopping) {
       const full = scheduler.full()
       if (full === null) return
-      full.endpoints.push(...cache.unreadable(), ...fruitless)
+      const unreadable = cache.unreadable()
+      if (unreadable.length > 0) this.#reporting.wakeIn(reportMs.busy)
+      full.endpoints.push(...unreadable, ...fruitless)
       const claimId = randomUUID()
       const leaseEndsAt = performance.now() + leaseMs
       const capacity = (row: EndpointRow) => {
@@ -152,17 +164,18 @@ export class Claimer {
         }
       }
       for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
+      this.queued()
       startAttempts()
       const expired = claimed.filter(({ body }) => body === null).map(({ id }) => id)
       if (expired.length > 0) await abandonExpired(sql, claimId, expired)
     }
   }
 
-  async #tick(): Promise<number> {
+  async #tick(): Promise<'idle' | void> {
     const { scheduler, startAttempts } = this.#options
     await this.#release(scheduler.tick(performance.now()))
     startAttempts()
-    return scheduler.queued === 0 && scheduler.busy.all === 0 ? tickMs.idle : tickMs.busy
+    if (scheduler.queued === 0 && scheduler.busy.all === 0) return 'idle'
   }
 
   async #free(): Promise<number | void> {
@@ -176,10 +189,10 @@ export class Claimer {
   }
 
   /** Alerts the vendors of endpoints whose secrets cannot be decrypted, unless another replica sends their deliveries. */
-  async #report(): Promise<number | void> {
+  async #report(): Promise<number | 'idle' | void> {
     const { sql, clock, endpoints, alertQueued } = this.#options
     const unreadable = endpoints.unreadableFor(reportAfterMs)
-    if (unreadable.length === 0) return
+    if (unreadable.length === 0) return 'idle'
     const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
     const reported = await transaction(sql, (tx) =>
       reportUnreadable(tx, unreadable, { dueBefore, most: mostReported }),

@@ -133,6 +133,7 @@ export class Dispatcher {
         const settings = this.#endpoints.open(rows.get(delivery.endpoint_id)!)
         if (settings) this.#scheduler.add(settings, { delivery, claimId, leaseEndsAt })
       }
+      if (leased.length > 0) this.#claimer.queued()
       if (leased.length < deliveries.length) this.#claimer.wake()
       this.#startAttempts()
     }
