@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { under } from './report.ts'
 import type { Section } from './report.ts'
 
-const settleSeconds = 15
+// Loops that find nothing reach their longest pause after 20 seconds.
+const settleSeconds = 30
 const restSeconds = 60
 const ticksPerSecond = 100
 
