@@ -279,3 +279,30 @@ test('a server is down if it accepts no connection, and not if it is silent, not
   await eventually(async () => expect(await connection.isDown(1_000)).toBe(false))
   connection.close()
 })
+
+test.each(['conflict', 'not_found', 'plan_archived'] as const)(
+  'a call that is repeated because its answer was lost is never refused with %s: the first attempt may have done it',
+  async (code) => {
+    let attempts = 0
+    await using given = await givenServer({
+      release: async () => {
+        attempts += 1
+        if (attempts > 1) throw new ServiceError(code, 'it is retired')
+        proxy.reset()
+        return {}
+      },
+      deactivate: async () => Promise.reject(new ServiceError(code, 'it is retired')),
+    })
+    await using proxy = await startFaultyProxy(`127.0.0.1:${given.port}`)
+    const connection = connectTo(ProductService, proxy.address)
+    const repeated = connection.calls.release({ activationId: 'act_1', token: 'x' })
+    await expect(repeated).rejects.toMatchObject({
+      code: 'unavailable',
+      message: 'whether this was done is not known, as an answer was lost; now: it is retired',
+    })
+    expect(attempts).toBe(2)
+    const once = connection.calls.deactivate({ activationId: 'act_1', token: 'x' })
+    await expect(once).rejects.toMatchObject({ code, message: 'it is retired' })
+    connection.close()
+  },
+)

@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
 import type { Int32Value, StringValue } from '@bufbuild/protobuf/wkt'
 import { Metadata, Server, ServerCredentials, status as Status } from '@grpc/grpc-js'
 import type {
@@ -108,7 +109,7 @@ function withinScope(method: DescMethod, handler: UntypedHandler): UntypedHandle
 }
 
 function unary(
-  { parent, name: rpc, localName }: DescMethod,
+  { parent, name: rpc, localName, idempotency }: DescMethod,
   output: DescMessage,
   handler: UntypedHandler,
   settings: HandlerSettings,
@@ -129,6 +130,10 @@ function unary(
     const latestMs = Date.now() + longestCallMs
     const deadlineMs = Math.min(deadline instanceof Date ? deadline.getTime() : deadline, latestMs)
     const idempotencyKey = servedKey(call.metadata, call.request)
+    const mayBeDone =
+      idempotency === MethodOptions_IdempotencyLevel.IDEMPOTENT &&
+      idempotencyKey === undefined &&
+      header(previousAttempts) !== undefined
     let answered = false
     const finish = (code: number) => {
       answered = true
@@ -157,7 +162,8 @@ function unary(
             finish(Status.OK)
           },
           (error: unknown) => {
-            const wire = toWire(publicError(error, name, settings))
+            const refusal = publicError(error, name, settings)
+            const wire = mayBeDone && ofState(refusal) ? doneOrRefused(refusal) : toWire(refusal)
             callback(wire)
             finish(wire.code)
           },
@@ -165,6 +171,27 @@ function unary(
       ),
     )
   }
+}
+
+// Set by grpc-js in a call that it repeats.
+const previousAttempts = 'grpc-previous-rpc-attempts'
+
+/** Whether a call is refused because of the state of something, which another call may have changed a moment ago. */
+function ofState({ code }: ServiceError): boolean {
+  return code === 'conflict' || code === 'plan_archived' || code === 'not_found'
+}
+
+/** The answer for a repeated call that is refused: its first attempt may have been executed, and its answer lost. */
+function doneOrRefused(refusal: ServiceError): ReturnType<typeof toWire> {
+  const wire = toWire(
+    new ServiceError(
+      'unavailable',
+      `whether this was done is not known, as an answer was lost; now: ${refusal.message}`,
+    ),
+  )
+  // A further attempt would have the same answer.
+  wire.metadata.set('grpc-retry-pushback-ms', '-1')
+  return wire
 }
 
 function publicError(error: unknown, method: string, { log, isUnavailable }: HandlerSettings): ServiceError {
