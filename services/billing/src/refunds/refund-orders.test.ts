@@ -21,7 +21,7 @@ const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 // Within this time everything that is known takes effect.
 const longEnough = timing.missingRefund + timing.othersArrive
 // Of the sets of moments at which something is decided, one in so many is tried; it has no common factor with their number.
-const oneIn = Number(process.env['ORDER_SAMPLE'] ?? 41)
+const oneIn = Number(process.env['ORDER_SAMPLE'] ?? 101)
 const look = 'look'
 type Step = Fact | typeof look
 
@@ -230,6 +230,6 @@ test('a charge that is refunded completely ends as refunded, with any refunds, f
       expect([...kinds.values()]).toContain('refunded')
     },
   )
-  assert(inAnyOrder, { numRuns: 4_000 })
-  expect(givenBack).toBeGreaterThan(100)
+  assert(inAnyOrder, { numRuns: 2_000 })
+  expect(givenBack).toBeGreaterThan(50)
 })
