@@ -2,9 +2,9 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { LicenceSchema, UpdateLicenceRequest } from '@licensing/proto/licensing'
-import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
@@ -51,8 +51,7 @@ export async function updateLicence(
 
 function readFields(request: UpdateLicenceRequest): Asked {
   const { externalRef, restrictions, expiresOn, neverExpires, updatesUntil, unlimitedUpdates } = request
-  const problem = externalRef === undefined ? undefined : problemOfText(externalRef, textLimits.reference)
-  if (problem) throw invalid('/external_ref', problem)
+  if (externalRef !== undefined) checkReference('/external_ref', externalRef)
   const checked = restrictions && checkRestrictions(restrictions)
   return {
     ...(externalRef !== undefined && { external_ref: externalRef }),
