@@ -18,6 +18,7 @@ export type Asked =
   | { do: 'delete definition'; definitionId: string }
   | { do: 'activate'; licenceId: string; fingerprint: string; replaces: boolean }
   | { do: 'refresh' | 'call home' | 'release' | 'free'; activationId: string }
+  | { do: 'try'; appId: string; fingerprint: string }
   | { do: 'migrate'; appId: string; legacyKey: string }
   | { do: 'checkout'; appId: string; externalRef: string; planId: string }
   | { do: 'sale'; appId: string; saleId: string; externalRef: string; planId: string; amount: number }
@@ -200,6 +201,13 @@ export interface Activation {
   fingerprint: string
 }
 
+/** The trial that a machine has had. */
+export interface Trial {
+  appId: string
+  fingerprintHash: string
+  licenceId: string
+}
+
 /** A number that is kept, and the same counted. */
 export interface Counter {
   name: string
@@ -232,6 +240,7 @@ export interface Outcome {
   activations: Activation[]
   /** How many leases of a floating licence have not ended. */
   leases: { licenceId: string; running: number }[]
+  trials: Trial[]
   apiKeys: { id: string; accountId: string; name: string; revoked: boolean; accepted: boolean | null }[]
   capMinor: { accountId: string; capMinor: number | null; reached: number }[]
   events: Envelope[]
