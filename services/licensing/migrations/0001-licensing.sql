@@ -724,13 +724,14 @@ create table purchases (
   plan_id text collate "C" not null,
   snapshot_id text collate "C" not null,
   ends_at timestamptz(3),
-  -- The same before all renewals; `ends_at` also as the vendor last set it.
-  landed_plan_id text collate "C" not null,
-  landed_snapshot_id text collate "C" not null,
-  landed_ends_at timestamptz(3),
-  -- When it was given back, charged back or cancelled.
-  fell_at timestamptz(3),
-  given_back boolean not null default false,
+  -- The same as they were bought, before all renewals; the end also as the vendor last set it.
+  bought_plan_id text collate "C" not null,
+  bought_snapshot_id text collate "C" not null,
+  bought_ends_at timestamptz(3),
+  -- When it was refunded in full, charged back or canceled.
+  terminated_at timestamptz(3),
+  -- Whether it was refunded in full or charged back.
+  money_returned boolean not null default false,
   -- Whether it is a subscription that the processor will charge again.
   renews boolean not null default false,
   -- Until when its first payment includes updates; null: the payment says nothing about them.

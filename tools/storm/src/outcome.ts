@@ -176,7 +176,7 @@ export interface Fee {
   period: string
 }
 
-/** What the processor says was paid, given back and disputed. */
+/** What the processor says was paid, refunded and disputed. */
 export interface Processor {
   /** Sessions paid, by our session's id. */
   paid: { sessionId: string; amount: number }[]

@@ -148,8 +148,8 @@ async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLi
   const purchase = restsOn(purchased)
   if (!purchase) return
   const { expires_on: end } = purchased.licence
-  Object.assign(purchase, { ends_at: end, landed_ends_at: end })
-  if (!purchase.given_back) purchase.fell_at = null
+  Object.assign(purchase, { ends_at: end, bought_ends_at: end })
+  if (!purchase.money_returned) purchase.terminated_at = null
   savePurchase(changes, purchase)
   await forgetRenewedEnds(tx, purchase)
 }

@@ -46,7 +46,7 @@ export const rules = {
   'payments are what was paid': money.paymentsMatch,
   'licensing and billing agree': money.provisionsMatch,
   'the ledger is right': money.ledger,
-  'refunds are what was given back': money.refundsMatch,
+  'refunds are what the processor refunded': money.refundsMatch,
   'a licence follows its payment': money.consequences,
   'counters are what is counted': figures.counters,
   'plans count their active licences': figures.activeLicences,
