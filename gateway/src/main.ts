@@ -34,6 +34,7 @@ export const program = defineProgram(
         perKey: config.RATE_LIMIT_PER_MINUTE,
         perAddress: config.PRODUCT_RATE_PER_MINUTE,
         wrongKeysPerAddress: config.PRODUCT_WRONG_KEYS_PER_MINUTE,
+        trialsPerAddress: config.PRODUCT_TRIALS_PER_DAY,
       },
       trustProxy: config.TRUST_PROXY,
       publicUrl: config.PUBLIC_URL,

@@ -24,6 +24,10 @@ export interface Request {
   header(name: string): string | undefined
   /** The caller, as rate limits count callers. */
   caller: string
+  /** Starts a trial and counts it for the caller; with false, `start` must refuse a new trial with `rate_limited`. */
+  countTrial<Started extends { created: boolean }>(
+    start: (mayBeNew: boolean) => Promise<Started>,
+  ): Promise<Started>
   /** The address of this gateway for the caller, without a slash at the end. */
   ownUrl: string
 }

@@ -69,7 +69,7 @@ async function admitVendor(
     )
   }
   return {
-    ...requestOf(gate, request),
+    ...requestOf(gate, request, reply),
     audience: 'vendor',
     accountId: principal.accountId,
     keyId: principal.keyId,
@@ -105,12 +105,12 @@ function admitKeyless(
     if (route.rawBody) checkSignatureForm(signatureOf(request))
   } else gate.throttle.product(reply, caller)
   if (guesses(route)) gate.throttle.guess(reply, caller)
-  if (audience !== 'activation') return { ...requestOf(gate, request), audience }
+  if (audience !== 'activation') return { ...requestOf(gate, request, reply), audience }
   const token = bearerOf(request.headers.authorization)
   if (token === undefined) {
     throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
   }
-  return { ...requestOf(gate, request), audience, token }
+  return { ...requestOf(gate, request, reply), audience, token }
 }
 
 /** Whether an unauthenticated caller could guess licence keys or tokens on this route. */
@@ -123,14 +123,20 @@ function signatureOf({ headers }: FastifyRequest): string | undefined {
   return Array.isArray(value) ? value.join(',') : value
 }
 
-function requestOf({ services, publicUrl }: Gate, request: FastifyRequest): Request {
+function requestOf(
+  { services, throttle, publicUrl }: Gate,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Request {
+  const caller = callerAt(request.ip)
   return {
     services,
     params: request.params as Record<string, string>,
     query: {},
     body: {},
     sentBody: undefined,
-    caller: callerAt(request.ip),
+    caller,
+    countTrial: (start) => throttle.trial(reply, caller, start),
     ownUrl: (publicUrl ?? `${request.protocol}://${request.host}`).replace(/\/$/, ''),
     header: (name) => {
       const value = request.headers[name]

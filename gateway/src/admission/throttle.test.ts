@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { expect, test } from 'vitest'
-import { startGateway } from '../testing/gateway.ts'
+import { appId, startGateway } from '../testing/gateway.ts'
 import type { TestGateway } from '../testing/gateway.ts'
 
 const activation = {
@@ -76,6 +76,55 @@ test('of wrong keys that come at once no more are looked at than are allowed', a
   const answers = await Promise.all(Array.from({ length: 40 }, () => activate(gateway, '203.0.113.7')))
   expect(answers.filter(({ status }) => status === 404)).toHaveLength(10)
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(30)
+})
+
+/** A licensing that gives each fingerprint one trial. */
+function startTrial({ api, answers }: TestGateway, address: string, fingerprint: string, tried: Set<string>) {
+  answers.products.startTrial = async ({ fingerprint: machine, runningOnly }) => {
+    if (!tried.has(machine) && runningOnly) throw new ServiceError('rate_limited', 'too many trials')
+    const created = !tried.has(machine)
+    tried.add(machine)
+    return { grant: { activationId: 'act_1', licenceId: 'lic_1', token: 't' }, licenceKey: good, created }
+  }
+  return api.post(`/v1/apps/${appId}/trials`, {
+    key: null,
+    headers: { 'x-forwarded-for': address },
+    body: { plan_code: 'pro', fingerprint, host: 'h', product_version: '1' },
+  })
+}
+
+test('one address that tries a thousand fingerprints gets its trials of a day, and others still get theirs', async () => {
+  await using gateway = await startGateway({ trialsPerAddress: 100 })
+  const tried = new Set<string>()
+  const start = (address: string, fingerprint: string) => startTrial(gateway, address, fingerprint, tried)
+  const answers = await Promise.all(Array.from({ length: 1_000 }, (_, n) => start('203.0.113.7', `m${n}`)))
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(100)
+  const refused = answers.filter(({ status }) => status === 429)
+  expect(refused).toHaveLength(900)
+  expect(tried.size).toBe(100)
+  expect(refused[0]!.body).toMatchObject({ code: 'rate_limited' })
+  expect(refused[0]!.headers.get('ratelimit-policy')).toBe('"trials";q=100;w=86400')
+  expect(Number(refused[0]!.headers.get('retry-after'))).toBeGreaterThan(86_000)
+  const [running] = tried
+  expect((await start('203.0.113.7', running!)).status).toBe(200)
+  expect((await activate(gateway, '203.0.113.7', good)).status).toBe(201)
+  expect((await start('203.0.113.8', 'another')).status).toBe(201)
+})
+
+test('trials that are running, and trials that are refused, are not counted', async () => {
+  await using gateway = await startGateway({ trialsPerAddress: 2 })
+  const tried = new Set(['running'])
+  const start = (fingerprint: string) => startTrial(gateway, '203.0.113.7', fingerprint, tried)
+  for (let count = 0; count < 5; count++) expect((await start('running')).status).toBe(200)
+  const code = { plan_code: 'pro', fingerprint: '', host: 'h', product_version: '1' }
+  const headers = { 'x-forwarded-for': '203.0.113.7' }
+  const path = `/v1/apps/${appId}/trials`
+  for (let count = 0; count < 3; count++) {
+    expect((await gateway.api.post(path, { key: null, headers, body: code })).status).toBe(422)
+  }
+  expect([(await start('a')).status, (await start('b')).status, (await start('c')).status]).toEqual([
+    201, 201, 429,
+  ])
 })
 
 test('addresses of one IPv6 network are one caller', async () => {

@@ -10,6 +10,8 @@ export interface RateLimits {
   perAddress: number
   /** Of those, wrong licence keys and tokens. */
   wrongKeysPerAddress: number
+  /** New trials of one address in 24 hours. */
+  trialsPerAddress: number
 }
 
 // A payment processor sends its events from few addresses, in bursts, and signs them: this only bounds the absurd.
@@ -21,6 +23,7 @@ export class Throttle {
   readonly #unauthenticated: RateLimit
   readonly #products: RateLimit
   readonly #wrongKeys: RateLimit
+  readonly #trials: RateLimit
   readonly #processors = new RateLimit('processor', processorEventsPerMinute)
 
   constructor(limits: RateLimits) {
@@ -28,6 +31,7 @@ export class Throttle {
     this.#unauthenticated = new RateLimit('address', limits.perKey)
     this.#products = new RateLimit('address', limits.perAddress)
     this.#wrongKeys = new RateLimit('wrong-keys', limits.wrongKeysPerAddress)
+    this.#trials = new RateLimit('trials', limits.trialsPerAddress, dayMs)
   }
 
   key(reply: FastifyReply, keyId: string): void {
@@ -63,6 +67,31 @@ export class Throttle {
     const left = this.#wrongKeys.take(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)
   }
+
+  /**
+   * Counts the caller's new trials. A trial that is running already is not counted, and never refused.
+   *
+   * @param start with false, it must refuse a new trial with `rate_limited`
+   */
+  async trial<Started extends { created: boolean }>(
+    reply: FastifyReply,
+    caller: string,
+    start: (mayBeNew: boolean) => Promise<Started>,
+  ): Promise<Started> {
+    // Counted before it starts: otherwise requests that come at once could all start one.
+    const left = this.#trials.take(caller)
+    let isNew = false
+    try {
+      const started = await start(left.allowed)
+      isNew = started.created
+      return started
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'rate_limited') check(reply, this.#trials, left)
+      throw error
+    } finally {
+      if (left.allowed && !isNew) this.#trials.giveBack(caller)
+    }
+  }
 }
 
 function check(reply: FastifyReply, limit: RateLimit, left: Allowance): void {
@@ -84,21 +113,25 @@ interface Allowance {
   resetSeconds: number
 }
 
-const windowMs = 60_000
+const minuteMs = 60_000
+const dayMs = 24 * 60 * minuteMs
 const mostCallers = 100_000
 
-/** Counts requests of each caller in windows of a minute that begin with the caller's first. */
+/** Counts requests of each caller in windows that begin with the caller's first. */
 class RateLimit {
   /** `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). */
   readonly policy: string
   readonly #name: string
-  readonly #perMinute: number
+  readonly #most: number
+  readonly #windowMs: number
   readonly #windows = new LRUCache<string, Window>({ max: mostCallers })
 
-  constructor(name: string, perMinute: number) {
+  /** @param most requests of a caller in one window */
+  constructor(name: string, most: number, windowMs = minuteMs) {
     this.#name = name
-    this.#perMinute = perMinute
-    this.policy = `"${name}";q=${perMinute};w=${windowMs / 1000}`
+    this.#most = most
+    this.#windowMs = windowMs
+    this.policy = `"${name}";q=${most};w=${windowMs / 1000}`
   }
 
   /** Counts one request. */
@@ -106,12 +139,18 @@ class RateLimit {
     const nowMs = Date.now()
     let window = this.#windows.get(caller)
     if (!window || nowMs >= window.endsMs) {
-      window = { taken: 0, endsMs: nowMs + windowMs }
+      window = { taken: 0, endsMs: nowMs + this.#windowMs }
       this.#windows.set(caller, window)
     }
-    const allowed = window.taken < this.#perMinute
+    const allowed = window.taken < this.#most
     if (allowed) window.taken++
     return this.#allowance(allowed, window, nowMs)
+  }
+
+  /** Takes back one request that was counted. */
+  giveBack(caller: string): void {
+    const window = this.#windows.get(caller)
+    if (window && window.taken > 0) window.taken--
   }
 
   /** The requests left, without counting one. */
@@ -119,9 +158,9 @@ class RateLimit {
     const nowMs = Date.now()
     const window = this.#windows.get(caller)
     if (!window || nowMs >= window.endsMs) {
-      return { allowed: true, remaining: this.#perMinute, resetSeconds: windowMs / 1000 }
+      return { allowed: true, remaining: this.#most, resetSeconds: this.#windowMs / 1000 }
     }
-    return this.#allowance(window.taken < this.#perMinute, window, nowMs)
+    return this.#allowance(window.taken < this.#most, window, nowMs)
   }
 
   /** An item of the `RateLimit` header. */
@@ -132,7 +171,7 @@ class RateLimit {
   #allowance(allowed: boolean, window: Window, nowMs: number): Allowance {
     return {
       allowed,
-      remaining: this.#perMinute - window.taken,
+      remaining: this.#most - window.taken,
       resetSeconds: Math.ceil((window.endsMs - nowMs) / 1000),
     }
   }

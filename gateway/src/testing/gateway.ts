@@ -162,7 +162,13 @@ export async function startGateway(
   for (const [name, probe] of Object.entries(services.probes)) health.add(name, probe)
   const app = await buildApp({
     services: services.calls,
-    limits: { perKey: 100_000, perAddress: 100_000, wrongKeysPerAddress: 100_000, ...limits },
+    limits: {
+      perKey: 100_000,
+      perAddress: 100_000,
+      wrongKeysPerAddress: 100_000,
+      trialsPerAddress: 100_000,
+      ...limits,
+    },
     trustProxy: (_address, hop) => hop < 1,
     health,
     parts: health,

@@ -8,9 +8,9 @@ export type Tone = 'first' | 'second' | 'bad'
 export interface Series {
   name: string
   values: readonly number[]
-  /** The first unless given. */
+  /** Default: `first`. */
   tone?: Tone
-  /** How a value is written; as a count unless given. */
+  /** Formats a value. Default: as a count. */
   write?: (value: number) => string
 }
 
@@ -19,7 +19,7 @@ export interface PlotProps {
   /** The start of each step. */
   at: readonly string[]
   series: readonly Series[]
-  /** `parts`: bars in front of each other, because each series is a part of the one before it. */
+  /** `parts`: bars on top of each other, because each series is a part of the previous series. */
   kind: 'bars' | 'parts' | 'line'
   pointed: number | null
   onPoint: (step: number | null) => void
@@ -29,7 +29,7 @@ export interface PlotProps {
 
 const HEIGHT = 100
 
-/** Drawn in steps by HEIGHT, and stretched to where it stands. The lines of its scale are evenly apart. */
+/** A step is one unit wide, and the drawing is HEIGHT units high. The browser stretches it to its container. */
 export function Plot({ title, at, series, kind, pointed, onPoint, children }: PlotProps) {
   const steps = Math.max(1, at.length)
   const marks = scaleOf(series.flatMap(({ values }) => values))

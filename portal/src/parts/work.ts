@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 import { announce } from './announce.tsx'
 
-/** Work that makes many calls. It continues while other pages are open, and is shown on the page where it was started. */
+/** A task of many calls. It continues while other pages are open, and is shown on the page where it was started. */
 export interface Work {
   id: string
   /** A title: "Reactivating licences of Pro". */
@@ -11,12 +11,12 @@ export interface Work {
   done: number
   /** Null if it is known only at the end. */
   total: number | null
-  /** Of those done, how many were refused. */
+  /** How many of the finished calls were refused. */
   failed: number
-  /** The first refusals, in words. */
+  /** The messages of the first refusals. */
   refusals: readonly string[]
   state: 'running' | 'stopped' | 'finished' | 'broken'
-  /** What ended it before its end. */
+  /** The error of a broken task. */
   error: unknown
 }
 
@@ -26,7 +26,7 @@ let all: ReadonlyMap<string, Work> = new Map()
 const stops = new Map<string, AbortController>()
 const listeners = new Set<() => void>()
 
-/** Begins work, unless it is under way. `run` reports how far it is and stops at the signal. */
+/** Starts a task, unless it is running. `run` reports its progress and stops at the signal. */
 export function startWork(
   begun: Pick<Work, 'id' | 'title' | 'address' | 'total'>,
   run: (report: Report, signal: AbortSignal) => Promise<void>,
@@ -54,7 +54,7 @@ export function stopWork(id: string): void {
   stops.get(id)?.abort()
 }
 
-/** Takes work that has ended out of sight. */
+/** Removes a task that has ended from the page. */
 export function forgetWork(id: string): void {
   all = new Map([...all].filter(([key]) => key !== id))
   notify()

@@ -1,19 +1,4 @@
 import { invalid } from '@licensing/grpc/errors'
-import { problemOfMetadata } from '@licensing/proto/metadata'
-import type { Metadata } from '@licensing/proto/metadata'
-import { problemOfText, textLimits } from '@licensing/proto/text'
-
-/** @throws ServiceError `validation_failed` if a vendor's reference cannot be stored */
-export function checkReference(pointer: string, text: string): void {
-  const problem = problemOfText(text, textLimits.reference)
-  if (problem) throw invalid(pointer, problem)
-}
-
-/** @throws ServiceError `validation_failed` with a pointer to the wrong entry */
-export function checkMetadata(metadata: Metadata): void {
-  const wrong = problemOfMetadata(metadata)
-  if (wrong) throw invalid(`/metadata${wrong.pointer}`, wrong.problem)
-}
 
 const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
 const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))

@@ -21,7 +21,7 @@ const always = {
   reactivated_at: 'no vendor has reactivated it yet',
 }
 const { trial: _trial, ...otherThanTrial } = always
-const noPurchase = { rests_on: 'no purchase has landed on it yet' }
+const noPurchase = { rests_on: 'it has no purchase yet' }
 
 /** The columns that an insert into licences leaves to their defaults, each with the reason. */
 const leftOut: Record<string, Record<string, string>> = {

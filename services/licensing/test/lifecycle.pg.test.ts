@@ -264,5 +264,5 @@ async function lead(given: Given, { status, reason, sweptFrom }: Position): Prom
 async function letEnd({ licence: { id } }: Given): Promise<void> {
   const end = inDays(-2)
   await harness.sql`update licences set expires_on = ${end} where id = ${id}`
-  await harness.sql`update purchases set ends_at = ${end}, landed_ends_at = ${end} where licence_id = ${id}`
+  await harness.sql`update purchases set ends_at = ${end}, bought_ends_at = ${end} where licence_id = ${id}`
 }

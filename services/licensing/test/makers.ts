@@ -205,7 +205,7 @@ export async function snapshotsAstray({ sql }: Pick<Harness, 'sql'>) {
     with used as (
       select snapshot_id as id from licences
       union select snapshot_id from purchases
-      union select landed_snapshot_id from purchases
+      union select bought_snapshot_id from purchases
       union select snapshot_id from purchase_effects where snapshot_id is not null
     )
     select coalesce(used.id, s.id) as id, s.id is null as missing

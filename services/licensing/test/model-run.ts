@@ -81,13 +81,13 @@ export async function startRun(harness: Harness) {
     const licence = model.licences[place % model.licences.length]
     return licence && { licence, real: { id: ids.get(licence.name)! } }
   }
-  // The landed purchases as they were sent to the service.
-  const landed = new Map<string, Bought>()
+  // The paid purchases as they were sent to the service.
+  const processed = new Map<string, Bought>()
   const pickPaid = (place: number, current: boolean): { paid: Paid; real: Bought } | undefined => {
-    const drawn = model.landed[place % model.landed.length]
+    const drawn = model.paid[place % model.paid.length]
     const rests = drawn?.licence.restsOn
     const paid = drawn && current && rests?.ref !== undefined ? { ...drawn, purchase: rests } : drawn
-    return paid && { paid, real: landed.get(paid.purchase.ref!)! }
+    return paid && { paid, real: processed.get(paid.purchase.ref!)! }
   }
   const changed = (licences: ModelLicence[], type: string, more: Record<string, string> = {}) =>
     licences.map(({ name, status }) => ({
@@ -119,13 +119,13 @@ export async function startRun(harness: Harness) {
           // The reference includes the customer: a payment belongs to one.
           const purchaseRef = `payment ${one.payment} ${externalRef}`
           const expected = model.pay(purchaseRef, externalRef, planId, one.days ?? undefined)
-          const orderedAt = landed.get(purchaseRef)?.bought.orderedAt ?? tick()
+          const orderedAt = processed.get(purchaseRef)?.bought.orderedAt ?? tick()
           const endsAt = one.days === null ? {} : { endsAt: modelDay(one.days) }
           const paying = buy(within, { planId, externalRef, purchaseRef, orderedAt, ...endsAt })
           return compare(
             expected,
             paying.then((answer) => {
-              landed.set(purchaseRef, answer)
+              processed.set(purchaseRef, answer)
               return answer.licence
             }),
           )

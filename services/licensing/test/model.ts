@@ -11,7 +11,7 @@ export interface ModelPurchase {
   plan: string
   /** Days from now; undefined: it never ends. */
   endsIn: number | undefined
-  fell?: 'given back' | 'cancelled'
+  terminated?: 'refunded' | 'canceled'
   wasInquired?: boolean
 }
 
@@ -25,7 +25,7 @@ export interface ModelLicence extends Position {
   inquired?: ModelPurchase | undefined
 }
 
-/** A purchase that has landed, and its licence. */
+/** A paid purchase and its licence. */
 export interface Paid {
   licence: ModelLicence
   purchase: ModelPurchase
@@ -35,7 +35,7 @@ type Happening = Extract<Call, { call: 'consequence' }>['name']
 export type Outcome = { refused: string } | { licence: ModelLicence; events?: SentEvent[] }
 
 export const hasEnded = ({ endsIn }: ModelPurchase) => endsIn !== undefined && endsIn <= 0
-const stands = (purchase: ModelPurchase) => purchase.fell === undefined && !hasEnded(purchase)
+const stands = (purchase: ModelPurchase) => purchase.terminated === undefined && !hasEnded(purchase)
 const planOf = ({ restsOn }: ModelLicence) => restsOn.plan
 const isOver = ({ status }: Position) => status === 'revoked' || status === 'retired'
 
@@ -44,7 +44,7 @@ export class Model {
   readonly licences: ModelLicence[] = []
   readonly #keys = new Map<string, { body: string; licence: ModelLicence }>()
   readonly #legacy = new Map<string, ModelLicence>()
-  readonly landed: Paid[] = []
+  readonly paid: Paid[] = []
   readonly #causes = new Set<string>()
 
   activeOn(plan: string): number {
@@ -86,7 +86,7 @@ export class Model {
     if ('refused' in outcome) return outcome
     purchase.endsIn = endsIn
     if (sweptFrom) licence.sweptFrom = undefined
-    if (purchase.fell === 'cancelled') delete purchase.fell
+    if (purchase.terminated === 'canceled') delete purchase.terminated
     return outcome
   }
 
@@ -113,13 +113,13 @@ export class Model {
   }
 
   pay(ref: string, customer: string, plan: string, endsIn: number | undefined): Outcome {
-    const before = this.landed.find(({ purchase }) => purchase.ref === ref)
+    const before = this.paid.find(({ purchase }) => purchase.ref === ref)
     if (before) return { licence: before.licence }
     if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
     const held = this.licences.findLast((licence) => licence.customer === customer && !isOver(licence))
     const purchase = { ref, plan, endsIn }
     const licence = held ?? this.#mint(purchase, customer)
-    this.landed.push({ licence, purchase })
+    this.paid.push({ licence, purchase })
     if (!held) return { licence, events: [eventOf('licence.created', licence)] }
     const former = planOf(licence)
     licence.purchases.push(purchase)
@@ -127,7 +127,7 @@ export class Model {
       licence.restsOn = purchase
       return this.#bring('a payment', licence, former)
     }
-    // It ended before it landed: the licence rested on it for a while.
+    // It ended before it was processed: the licence rested on it for a while.
     const earlier = licence.purchases.findLast(stands)
     licence.restsOn = earlier ?? purchase
     licence.inquired = undefined
@@ -145,7 +145,7 @@ export class Model {
   }
 
   renew({ licence, purchase }: Paid, cause: string, endsIn: number): Outcome {
-    if (!this.#first(purchase, 'renew', cause) || isOver(licence) || purchase.fell) return { licence }
+    if (!this.#first(purchase, 'renew', cause) || isOver(licence) || purchase.terminated) return { licence }
     const before = purchase.endsIn
     if (before !== undefined) purchase.endsIn = Math.max(before, endsIn)
     const latest = licence.purchases.findLast(stands)
@@ -162,16 +162,16 @@ export class Model {
 
   consequence(name: Happening, { licence, purchase }: Paid, cause: string): Outcome {
     if (!this.#first(purchase, name, cause) || isOver(licence)) return { licence }
-    const { fell } = purchase
-    if (name === 'a cancelled subscription') purchase.fell ??= 'cancelled'
-    if (name === 'a full refund' || name === 'a chargeback') purchase.fell = 'given back'
+    const { terminated } = purchase
+    if (name === 'a cancelled subscription') purchase.terminated ??= 'canceled'
+    if (name === 'a full refund' || name === 'a chargeback') purchase.terminated = 'refunded'
     if (name === 'an inquiry') purchase.wasInquired = true
     if (name === 'an inquiry that closes') return this.#closeInquiry(licence, purchase)
     if (purchase !== licence.restsOn) return { licence }
     const rests = licence.purchases.findLast(stands)
     if (rests && rests !== purchase) return this.#rest(licence)
     // A purchase is cancelled once.
-    if (name === 'a cancelled subscription') return fell ? { licence } : this.#expire(name, licence)
+    if (name === 'a cancelled subscription') return terminated ? { licence } : this.#expire(name, licence)
     const needsStanding = name === 'failed payments' || name === 'an inquiry'
     if (needsStanding && !rests) return { licence }
     const known = licence.reason === 'dispute_inquiry' ? licence.inquired : undefined

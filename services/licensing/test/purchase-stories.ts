@@ -180,10 +180,10 @@ export function orderBy(effects: readonly Effect[], places: readonly number[]): 
 /** Whether a revocation may go out, in this order, before something is known that came before it. */
 export function mayRevokeEarly(order: readonly Effect[]): boolean {
   return order.some(
-    (effect, at) => isGivenBack(effect) && order.slice(at + 1).some((later) => later.at < effect.at),
+    (effect, at) => isReturned(effect) && order.slice(at + 1).some((later) => later.at < effect.at),
   )
 }
 
-function isGivenBack({ kind }: Effect): boolean {
+function isReturned({ kind }: Effect): boolean {
   return kind === 'refunded' || kind === 'charged_back'
 }

@@ -324,9 +324,34 @@ test('a key is rotated while products go on: its tokens stay good, all replicas 
   expect((await refresh(grant)).status).toBe(200)
 })
 
-test('products are limited by address, and those who guess keys sooner', async () => {
-  const environment = { PRODUCT_RATE_PER_MINUTE: '40', PRODUCT_WRONG_KEYS_PER_MINUTE: '5' }
+test('products are limited by address, with lower limits for wrong keys and new trials', async () => {
+  const environment = {
+    PRODUCT_RATE_PER_MINUTE: '40',
+    PRODUCT_WRONG_KEYS_PER_MINUTE: '5',
+    PRODUCT_TRIALS_PER_DAY: '2',
+  }
   await using limited = await startStack({ environment })
+  const plan = await limited.api.post(`/v1/apps/${limited.appId}/plans`, {
+    body: { name: 'Trial', code: 'try', trial_days: 3 },
+  })
+  expect(plan.status).toBe(201)
+  const tryOut = (fingerprint: string) =>
+    limited.api.post(`/v1/apps/${limited.appId}/trials`, {
+      key: null,
+      body: { plan_code: 'try', fingerprint, ...installed },
+    })
+  // After that, licensing knows the plan.
+  const issued = await limited.api.post(`/v1/apps/${limited.appId}/licences`, {
+    headers: { 'idempotency-key': 'first' },
+    body: { plan_id: plan.body.id, external_ref: 'customer' },
+  })
+  expect(issued.status).toBe(201)
+  expect((await tryOut('a')).status).toBe(201)
+  expect((await tryOut('b')).status).toBe(201)
+  const tooMany = await tryOut('c')
+  expectProblem(tooMany, 429, 'rate_limited')
+  expect(Number(tooMany.headers.get('retry-after'))).toBeGreaterThan(3600)
+  expect((await tryOut('a')).status).toBe(200)
   const post = (body: unknown) => limited.api.post('/v1/activations', { key: null, body })
   const guess = { licence_key: '00000-00000-00000-00000-00000', fingerprint: 'f', ...installed }
   for (let tries = 0; tries < 5; tries += 1) expectProblem(await post(guess), 404, 'not_found')

@@ -53,6 +53,7 @@ export async function ownStack(): Promise<Stack> {
       FEE_FIXED_MINOR: '5',
       RATE_LIMIT_PER_MINUTE: '100000',
       PRODUCT_RATE_PER_MINUTE: '100000',
+      PRODUCT_TRIALS_PER_DAY: '100000',
     },
   })
 }

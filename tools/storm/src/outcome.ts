@@ -18,6 +18,7 @@ export type Asked =
   | { do: 'delete definition'; definitionId: string }
   | { do: 'activate'; licenceId: string; fingerprint: string; replaces: boolean }
   | { do: 'refresh' | 'call home' | 'release' | 'free'; activationId: string }
+  | { do: 'try'; appId: string; fingerprint: string }
   | { do: 'migrate'; appId: string; legacyKey: string }
   | { do: 'checkout'; appId: string; externalRef: string; planId: string }
   | { do: 'sale'; appId: string; saleId: string; externalRef: string; planId: string; amount: number }
@@ -175,7 +176,7 @@ export interface Fee {
   period: string
 }
 
-/** What the processor says was paid, given back and disputed. */
+/** What the processor says was paid, refunded and disputed. */
 export interface Processor {
   /** Sessions paid, by our session's id. */
   paid: { sessionId: string; amount: number }[]
@@ -198,6 +199,13 @@ export interface Activation {
   id: string
   licenceId: string
   fingerprint: string
+}
+
+/** The trial that a machine has had. */
+export interface Trial {
+  appId: string
+  fingerprintHash: string
+  licenceId: string
 }
 
 /** A number that is kept, and the same counted. */
@@ -232,6 +240,7 @@ export interface Outcome {
   activations: Activation[]
   /** How many leases of a floating licence have not ended. */
   leases: { licenceId: string; running: number }[]
+  trials: Trial[]
   apiKeys: { id: string; accountId: string; name: string; revoked: boolean; accepted: boolean | null }[]
   capMinor: { accountId: string; capMinor: number | null; reached: number }[]
   events: Envelope[]

@@ -56,7 +56,7 @@ test('the platform returns a fee in parts, never more than there is, and never t
   expect(refunds.data.map(({ amount }) => amount)).toEqual([145, 100])
 })
 
-test('a pending refund is held against the charge, and given back when it fails', async () => {
+test('a pending refund is held against the charge, and released when it fails', async () => {
   const { simulator } = world
   const { charge } = await givenPayment(world)
   const refund = await simulator.control('refund', { charge, status: 'pending' })

@@ -49,7 +49,7 @@ export const overrideRoutes: Route[] = [
     scopes: ['issue'],
     body: setOverrideBody,
     answer: overrideSchema,
-    errors: ['conflict'],
+    errors: ['conflict', 'quota_exceeded'],
     exists: findEntitlement,
     handle: async (call) => {
       const { value, ends_on: endsOn, note } = call.body

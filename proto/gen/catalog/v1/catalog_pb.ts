@@ -1361,7 +1361,7 @@ export const RestorePlanRequestSchema: GenMessage<RestorePlanRequest> = /*@__PUR
   messageDesc(file_catalog_v1_catalog, 44);
 
 /**
- * What licensing keeps of a plan: its status and what a licence issued now would get.
+ * The part of a plan that licensing stores: its status and the entitlements of a licence that is issued now.
  *
  * @generated from message catalog.v1.PlanCopy
  */
@@ -1459,7 +1459,7 @@ export type ResolvedEntitlement = Message<"catalog.v1.ResolvedEntitlement"> & {
   value: string;
 
   /**
-   * The definition's default; what a downgraded licence runs on.
+   * The definition's default, which a downgraded licence has.
    *
    * @generated from field: string default = 4;
    */
@@ -1548,7 +1548,7 @@ export const ListPlanCopiesResponseSchema: GenMessage<ListPlanCopiesResponse> = 
 
 /**
  * Accounts, applications, API keys; entitlement definitions; plans.
- * A request names the account of the authenticated key; what belongs to another is NOT_FOUND.
+ * A request names the account of the authenticated key; a resource of another account is NOT_FOUND.
  *
  * @generated from service catalog.v1.CatalogService
  */

@@ -476,7 +476,7 @@ export type LicenceDetail = Message<"licensing.v1.LicenceDetail"> & {
   allowed: string[];
 
   /**
-   * Where its snapshot differs from what its plan would grant now, sorted by key.
+   * The entitlements in which its snapshot differs from its plan, sorted by key.
    *
    * @generated from field: repeated licensing.v1.PlanDrift plan_drift = 8;
    */
@@ -1716,7 +1716,7 @@ export const LicensingService: GenService<{
     output: typeof CheckCatalogResponseSchema;
   },
   /**
-   * Changes a licence's own fields, and what follows from its end for what it rests on.
+   * Changes a licence's own fields. A new end is also the end of the purchase that the licence rests on.
    *
    * @generated from rpc licensing.v1.LicensingService.UpdateLicence
    */
@@ -1778,7 +1778,7 @@ export const LicensingService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Replaces the snapshot by what the plan grants now.
+   * Replaces the snapshot by the entitlements that the plan grants now.
    *
    * @generated from rpc licensing.v1.LicensingService.TakePlanValues
    */

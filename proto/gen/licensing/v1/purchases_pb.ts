@@ -236,7 +236,7 @@ export const RefusedEffectSchema: GenMessage<RefusedEffect> = /*@__PURE__*/
   messageDesc(file_licensing_v1_purchases, 5);
 
 /**
- * For billing: what happened to purchases, and what that does to the licences.
+ * For billing: effects of payments, refunds and disputes on purchases, and so on licences.
  *
  * @generated from service licensing.v1.PurchaseService
  */

@@ -1136,7 +1136,7 @@ export const NotifierService: GenService<{
     output: typeof SendTestEventResponseSchema;
   },
   /**
-   * Makes deliveries of what the endpoint missed. Repeating it makes none twice.
+   * Makes deliveries of the events that the endpoint missed. A repetition makes no second delivery of an event.
    *
    * @generated from rpc notifier.v1.NotifierService.RecoverEndpoint
    */
@@ -1186,7 +1186,7 @@ export const NotifierService: GenService<{
     output: typeof ListEventsResponseSchema;
   },
   /**
-   * Where a reader of ListEvents starts that wants only what is recorded from now on.
+   * The position from which a reader of ListEvents gets only events that are recorded from now on.
    *
    * @generated from rpc notifier.v1.NotifierService.GetLatestSequence
    */

@@ -55,7 +55,7 @@ export const SetQuotaResponseSchema: GenMessage<SetQuotaResponse> = /*@__PURE__*
   messageDesc(file_quotas_v1_quotas, 1);
 
 /**
- * What accounts may have, where an operator changes it. Each service answers for what it counts.
+ * The quotas of accounts that an operator has changed. Each service has those of the resources that it counts.
  *
  * @generated from service quotas.v1.QuotaService
  */

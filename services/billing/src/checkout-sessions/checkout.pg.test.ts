@@ -224,7 +224,7 @@ describe('a plan archived between opening and payment', () => {
     )
   })
 
-  test('has nothing to replay once the payment was given back', async () => {
+  test('has nothing to replay once the payment was refunded in full', async () => {
     const { vendor, session, replay } = await givenFailed()
     await harness.simulator.control('refund', { charge: checkoutRefOf(session) })
     await handled(harness)

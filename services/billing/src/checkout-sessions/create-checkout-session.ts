@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
+import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CheckoutSession, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { checkMetadata, checkReference } from '../checks.ts'
 import { findConnection } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { isPaused, shareCap } from '../fees/cap-queries.ts'
@@ -97,7 +97,7 @@ async function soldAt(
 ): Promise<PriceRow & { planStatus: PlanStatus }> {
   const { accountId, applicationId, planId } = request
   checkReference('/external_ref', request.externalRef)
-  checkMetadata(request.metadata?.entries ?? {})
+  checkMetadata(request.metadata)
   const plan = await catalog.getPlanCopy({ accountId, applicationId, planId }).catch((error: unknown) => {
     if (error instanceof ServiceError && error.code === 'not_found') return undefined
     throw error

@@ -44,7 +44,7 @@ function nothingToReplay(session: SessionRow, isReturned: boolean): string | und
   if (session.payment_state !== paymentStates.paid)
     return 'it has not been paid, so there is nothing to replay'
   if (session.status === 'provisioned') return 'its licence has been issued, so there is nothing to replay'
-  if (isReturned) return 'its payment was given back in full, so there is nothing to replay'
+  if (isReturned) return 'its payment was refunded in full or charged back, so there is nothing to replay'
   return session.status === 'provision_failed'
     ? undefined
     : 'the payment processor has not reported its period yet: it will be provisioned as soon as it does'

@@ -49,10 +49,10 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
     await giveBack(deps, refund, fee)
   } catch (error) {
     if (refund.age_ms > timing.feeRefundGivenUp) {
-      log.error({ err: error, fee: entry }, 'fee not given back: given up')
+      log.error({ err: error, fee: entry }, 'fee not refunded: given up')
       return closeFeeRefund(sql, entry)
     }
-    log.warn({ err: error, fee: entry }, 'fee not given back yet')
+    log.warn({ err: error, fee: entry }, 'fee not refunded yet')
     await postponeFeeRefund(sql, entry, pauseAfter(timing.retryFeeRefund, refund.attempts))
   }
 }
@@ -103,5 +103,5 @@ async function recordGivenBack(deps: BillingDependencies, refund: DueFeeRefund, 
     const credit = { kind: 'credit' as const, cause: feeRefundCause(entry), amount_minor: -amount }
     await postEntries(tx, [{ id: newId('fee'), payment_id: paymentId, ...owner, ...credit, occurred_at: at }])
   }, waitingForLocks)
-  deps.log.warn({ fee: entry }, 'fee given back though its credit was reversed: credited again')
+  deps.log.warn({ fee: entry }, 'fee refunded though its credit was reversed: credited again')
 }

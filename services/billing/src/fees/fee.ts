@@ -17,7 +17,7 @@ export function periodOf(at: Date): string {
 /** The fee is credited if the whole amount is refunded within this time of the charge, inclusive. */
 export const creditWindowMs = 7 * 24 * 60 * 60 * 1000
 
-const feeRefund = 'given back:'
+const feeRefund = 'refunded:'
 
 /** The cause of a credit for a fee that was refunded at the processor although its credit had been reversed. */
 export function feeRefundCause(feeEntryId: string): string {

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { brokenConstraint } from '@licensing/database/problems'
+import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type {
   PriceSchema,
@@ -9,7 +10,7 @@ import type {
   Price,
 } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
-import { checkMoney, checkReference } from '../checks.ts'
+import { checkMoney } from '../checks.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { putPrice, findPrice, removePrice } from './price-queries.ts'
 import type { PriceRow } from './price-queries.ts'

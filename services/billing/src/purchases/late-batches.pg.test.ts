@@ -19,10 +19,10 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 type Listed = Awaited<ReturnType<typeof eventsAt>>[number]
 
-/** What one customer bought, the oldest first, and which of it was given back and how. */
+/** What one customer bought, the oldest first, and which of it was refunded or charged back. */
 interface Story {
   bought: Mode[]
-  givenBack: number[]
+  returned: number[]
   by: 'refund' | 'dispute'
 }
 
@@ -30,13 +30,13 @@ interface Happened {
   vendor: Vendor
   /** The plan of each purchase. */
   plans: string[]
-  /** Events of each purchase, and of each that was given back. */
+  /** Events of each purchase, and of each that was refunded or charged back. */
   sales: Listed[][]
   reversals: Listed[][]
 }
 
 /** Lets a story happen at the processor; none of its events arrives. */
-async function happen({ bought, givenBack, by }: Story): Promise<Happened> {
+async function happen({ bought, returned, by }: Story): Promise<Happened> {
   const first = await harness.givenVendor()
   const usd = { amount: 4900n, currency: 'usd' }
   const subscription = await anotherPlan(harness, first, { ...usd, mode: 'subscription' })
@@ -58,7 +58,7 @@ async function happen({ bought, givenBack, by }: Story): Promise<Happened> {
     happened.plans.push(vendor.planId)
     happened.sales.push(events)
   }
-  for (const at of givenBack) {
+  for (const at of returned) {
     await harness.simulator.control(by, { charge: charges[at]!, created: (created += 60) })
     happened.reversals.push(await news())
   }
@@ -74,43 +74,43 @@ async function arrive({ vendor }: Happened, groups: Listed[][], pauseMs = 0): Pr
   }
 }
 
-async function expectOneLicence({ vendor, plans }: Happened, { givenBack, by }: Story): Promise<void> {
+async function expectOneLicence({ vendor, plans }: Happened, { returned, by }: Story): Promise<void> {
   await quiet(harness, vendor)
-  const standing = plans.findLast((_, at) => !givenBack.includes(at))
+  const standing = plans.findLast((_, at) => !returned.includes(at))
   expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'active', planId: standing }])
   const { sent } = await outcomeOf(harness, vendor)
   expect(sent.filter((type) => type.startsWith('licence.created'))).toHaveLength(1)
   expect(sent.filter((type) => type.startsWith('payment.succeeded'))).toHaveLength(plans.length)
-  expect(sent.filter((type) => type.startsWith('refund.processed'))).toHaveLength(givenBack.length)
-  const credits = by === 'refund' ? givenBack.map(() => 'credit -245') : []
+  expect(sent.filter((type) => type.startsWith('refund.processed'))).toHaveLength(returned.length)
+  const credits = by === 'refund' ? returned.map(() => 'credit -245') : []
   const ledger = (await ledgerOf(harness, vendor)).toSorted()
   expect(ledger).toEqual([...plans.map(() => 'charge 245'), ...credits])
 }
 
 const stories: [string, Story][] = [
-  ['bought twice, the first refunded', { bought: ['payment', 'payment'], givenBack: [0], by: 'refund' }],
-  ['bought twice, the first charged back', { bought: ['payment', 'payment'], givenBack: [0], by: 'dispute' }],
+  ['bought twice, the first refunded', { bought: ['payment', 'payment'], returned: [0], by: 'refund' }],
+  ['bought twice, the first charged back', { bought: ['payment', 'payment'], returned: [0], by: 'dispute' }],
   [
     'subscribed, then bought, the subscription refunded',
-    { bought: ['subscription', 'payment'], givenBack: [0], by: 'refund' },
+    { bought: ['subscription', 'payment'], returned: [0], by: 'refund' },
   ],
   [
     'bought, then subscribed, the first refunded',
-    { bought: ['payment', 'subscription'], givenBack: [0], by: 'refund' },
+    { bought: ['payment', 'subscription'], returned: [0], by: 'refund' },
   ],
   [
     'bought, then subscribed, the first charged back',
-    { bought: ['payment', 'subscription'], givenBack: [0], by: 'dispute' },
+    { bought: ['payment', 'subscription'], returned: [0], by: 'dispute' },
   ],
   [
     'bought three times, the first and the second refunded',
-    { bought: ['payment', 'payment', 'payment'], givenBack: [0, 1], by: 'refund' },
+    { bought: ['payment', 'payment', 'payment'], returned: [0, 1], by: 'refund' },
   ],
   [
     'bought three times, the first and the last refunded',
-    { bought: ['payment', 'payment', 'payment'], givenBack: [2, 0], by: 'refund' },
+    { bought: ['payment', 'payment', 'payment'], returned: [2, 0], by: 'refund' },
   ],
-  ['bought twice, the last refunded', { bought: ['payment', 'payment'], givenBack: [1], by: 'refund' }],
+  ['bought twice, the last refunded', { bought: ['payment', 'payment'], returned: [1], by: 'refund' }],
 ]
 
 describe('a customer has one licence, which rests on the valid purchase:', () => {
@@ -145,14 +145,14 @@ describe('a customer has one licence, which rests on the valid purchase:', () =>
     test('and the events of the valid purchase are lost, but the processor lists them', async () => {
       const happened = await happen(story)
       const { sales, reversals } = happened
-      const lost = sales.findLastIndex((_sale, at) => !story.givenBack.includes(at))
+      const lost = sales.findLastIndex((_sale, at) => !story.returned.includes(at))
       await arrive(happened, [...reversals, ...sales.filter((_sale, at) => at !== lost)])
       await expectOneLicence(happened, story)
     })
   })
 
   test('the second sale is reported after the revocation was decided, while licensing is unavailable', async () => {
-    const story: Story = { bought: ['payment', 'payment'], givenBack: [0], by: 'refund' }
+    const story: Story = { bought: ['payment', 'payment'], returned: [0], by: 'refund' }
     const happened = await happen(story)
     const { vendor, sales, reversals } = happened
     await harness.licensingProcess.stop()
@@ -168,7 +168,7 @@ describe('a customer has one licence, which rests on the valid purchase:', () =>
 })
 
 test('a processor that does not answer delays a revocation, and does not prevent it', async () => {
-  const happened = await happen({ bought: ['payment'], givenBack: [0], by: 'refund' })
+  const happened = await happen({ bought: ['payment'], returned: [0], by: 'refund' })
   const { vendor, sales, reversals } = happened
   const account = vendor.connectedAccount
   for (const answer of ['500', 'hang']) {

@@ -100,7 +100,7 @@ async function expectRevoked(vendor: Vendor, about: object): Promise<void> {
 }
 
 test.each(['read', 'unavailable'] as const)(
-  `a charge that is refunded in two parts of one second ends revoked in every order of reports (${drawing}); the processor’s records are %s`,
+  `a charge that is refunded in two parts of one second ends revoked in every order of reports; the processor’s records are %s (${drawing})`,
   async (records) => {
     const orders = permutations([...parts])
     // A half of the orders with each, and other moments of decision for each order.
@@ -126,11 +126,11 @@ test.each(['read', 'unavailable'] as const)(
 
 test(`and so does one whose refunds are decided one by one while licensing is unavailable, in every order (${drawing})`, async () => {
   const [sale, ...refunds] = parts
-  const all = permutations(refunds).flatMap((order) => [
+  const every = permutations(refunds).flatMap((order) => [
     [sale, ...order],
     [...order, sale],
   ])
-  const orders = drawn(all, 16)
+  const orders = drawn(every, 16)
   const vendors = await Promise.all(orders.map(() => harness.givenVendor()))
   await harness.licensingProcess.stop()
   await Promise.all(orders.map((order, at) => report(vendors[at]!, order, 31, 'unavailable', decidedAll)))

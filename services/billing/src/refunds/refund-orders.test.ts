@@ -101,7 +101,7 @@ function check({ history, decisions }: Ended, name: string): void {
   const kinds = new Map(effects.map((effect) => [effect.refund_id, effect.kind]))
   const sum = history.refunds.reduce((total, row) => total + row.amount, 0n)
   const problems = [
-    ...(effects.filter((effect) => effect.kind === 'refunded').length === 1 ? [] : ['given back not once']),
+    ...(effects.filter((effect) => effect.kind === 'refunded').length === 1 ? [] : ['refunded not once']),
     ...(sum === 4900n ? [] : [`refunds of ${sum}`]),
     ...history.refunds
       .filter((row) => (row.lane === 'full_refund') !== (kinds.get(row.id) === 'refunded'))
@@ -200,7 +200,7 @@ test('a charge that is refunded completely ends as refunded, with any refunds, f
     { minLength: 1, maxLength: 4 },
   ).map(possible)
   const places = array(integer({ min: 0, max: 1_000 }), { minLength: 12, maxLength: 12 })
-  let givenBack = 0
+  let refundCount = 0
   const inAnyOrder = property(
     parts,
     places,
@@ -226,10 +226,10 @@ test('a charge that is refunded completely ends as refunded, with any refunds, f
         })
       }
       if (standingAt(parts, Infinity) < 4900) return
-      givenBack += 1
+      refundCount += 1
       expect([...kinds.values()]).toContain('refunded')
     },
   )
   assert(inAnyOrder, { numRuns: 2_000 })
-  expect(givenBack).toBeGreaterThan(50)
+  expect(refundCount).toBeGreaterThan(50)
 })

@@ -1,12 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
+import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { RecordSaleEventResponseSchema } from '@licensing/proto/billing'
 import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate, updatesPaid } from '../calendar.ts'
-import { checkMetadata, checkMoney, checkReference } from '../checks.ts'
+import { checkMoney } from '../checks.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
@@ -93,8 +94,7 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
   checkReference('/external_ref', request.externalRef)
   if (!request.occurredAt) throw invalid('/occurred_at', 'is required')
   checkMoney(request.amount, request.currency)
-  const metadata = request.metadata?.entries ?? {}
-  checkMetadata(metadata)
+  const metadata = checkMetadata(request.metadata)
   const occurredAt = timestampDate(request.occurredAt)
   if (occurredAt.getTime() > Date.now() + mostAheadMs) {
     throw invalid('/occurred_at', 'must not be more than 24 hours in the future')

@@ -142,8 +142,8 @@ test('name and notice of an application can be changed, each alone; a new one ha
     )
   }
   expect(await calls.getApplication(path)).toMatchObject({ name: 'Other', expiringNoticeDays: 90 })
-  const stranger = await givenTenant(catalog)
-  const foreign = { ...path, accountId: stranger.accountId, name: 'x' }
+  const otherAccount = await givenTenant(catalog)
+  const foreign = { ...path, accountId: otherAccount.accountId, name: 'x' }
   expect(await outcomeOf(calls.updateApplication(foreign))).toBe('not_found')
 })
 

@@ -4,6 +4,7 @@ import type { Sql } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { retrying } from '@licensing/database/transaction'
+import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
@@ -16,7 +17,6 @@ import { initialStatus } from '../lifecycle/licence.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { checkedMetadata } from './metadata.ts'
 import { checkRestrictions } from './restrictions.ts'
 
 type Answer =
@@ -66,8 +66,7 @@ function newLicence(request: IssueLicenceRequest): NewLicence {
       'issuing a licence needs the header Idempotency-Key, 1 to 255 characters',
     )
   }
-  const problem = problemOfText(request.externalRef, textLimits.reference)
-  if (problem) throw invalid('/external_ref', problem)
+  checkReference('/external_ref', request.externalRef)
   return {
     id: newId('lic'),
     key: newLicenceKey(),
@@ -78,7 +77,7 @@ function newLicence(request: IssueLicenceRequest): NewLicence {
     externalRef: request.externalRef,
     ...checkRestrictions(request.restrictions),
     expiresOn: request.expiresOn ? timestampDate(request.expiresOn) : null,
-    metadata: checkedMetadata(request.metadata?.entries ?? {}),
+    metadata: checkMetadata(request.metadata),
     updatesUntil: request.updatesUntil ? timestampDate(request.updatesUntil) : null,
     idempotencyKey: request.idempotencyKey,
     bodyHash: Buffer.from(request.bodyHash).toString('hex'),

@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { pageOf, rowsFor } from '@licensing/database/page'
+import { checkMetadata } from '@licensing/grpc/checks'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ListLicencesRequest, ListLicencesResponseSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findLicences } from './list-queries.ts'
-import { checkedMetadata } from './metadata.ts'
 
 const mostMetadata = 3
 
@@ -19,7 +19,7 @@ export async function listLicences(
   if (status !== undefined && !isMember('licenceStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)
   }
-  const metadata = checkedMetadata(request.metadata?.entries ?? {})
+  const metadata = checkMetadata(request.metadata)
   if (Object.keys(metadata).length > mostMetadata) {
     throw invalid('/metadata', `must have at most ${mostMetadata} names`)
   }

@@ -1,4 +1,5 @@
 import type { ListLicencesRequest } from '@licensing/proto/licensing'
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
@@ -77,6 +78,21 @@ test('more than three pairs, and a pair that no licence can have, are refused', 
   expect(await pointerOf({ a: '\0' })).toEqual(['validation_failed', '/metadata/a'])
 })
 
+test('a licence whose entries look like the requested pairs in the index is not found', async () => {
+  const within = freshApplication()
+  const plan = await givenPlan(within)
+  const bit = (value: string) =>
+    createHash('sha256').update(`${within.applicationId} size ${value}`).digest()[0]! % 64
+  const values = Array.from({ length: 1_000 }, (_, n) => String(n))
+  const alike = values.filter((value) => bit(value) === bit('wanted'))
+  expect(alike.length).toBeGreaterThan(3)
+  const given = (size: string) => givenLicence(within, { planId: plan.id, metadata: { team: 'a', size } })
+  const wanted = await given('wanted')
+  for (const size of alike.slice(0, 3)) await given(size)
+  expect(await list(within, { team: 'a', size: 'wanted' })).toEqual([wanted.id])
+  expect(await list(within, { team: 'a', size: alike[3]! })).toEqual([])
+})
+
 /** Licences of two plans and statuses, with metadata, of which some are trials; no two attributes go together. */
 async function givenVaried({ applicationId, accountId }: Harness, count: number) {
   const licences = Array.from({ length: count }, (_, n) => ({
@@ -85,12 +101,16 @@ async function givenVaried({ applicationId, accountId }: Harness, count: number)
     status: n % 4 < 2 ? 'active' : 'suspended',
     metadata: { team: `t${n % 2}`, region: `r${n % 5 === 0}`, size: `s${n % 7 < 4}` },
     trial: n % 8 < 3,
+    host: n % 9 < 5 ? 'host.example.com' : 'else.example.com',
   }))
   await harness.sql`
     insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id, metadata, trial)
     select id, id, ${accountId}, ${applicationId}, plan_id, status, 'customer', 'snapshot', metadata, trial
     from jsonb_to_recordset(${JSON.stringify(licences)}::text::jsonb)
       as one (id text, plan_id text, status text, metadata jsonb, trial boolean)`
+  await harness.sql`
+    insert into licence_hosts (application_id, host, licence_id) select ${applicationId}, host, id
+    from jsonb_to_recordset(${JSON.stringify(licences)}::text::jsonb) as one (id text, host text)`
   return licences.toReversed()
 }
 
@@ -115,12 +135,13 @@ test('combined with other filters, pages contain each matching licence once, in 
     ],
     [{ filter: { status: 'suspended' }, matches: ({ status }) => status === 'suspended' }],
     [{ filter: { planId: 'pln_2' }, matches: (one) => one.plan_id === 'pln_2' }],
+    [{ filter: { domain: 'host.example.com' }, matches: ({ host }) => host === 'host.example.com' }],
   ]
   const all = choices.reduce(
     (combined, filters) => combined.flatMap((some) => [some, ...filters.map((one) => [...some, one])]),
     [[]] as (typeof choices)[number][],
   )
-  expect(all).toHaveLength(48)
+  expect(all).toHaveLength(96)
   const { accountId, applicationId } = within
   for (const chosen of all) {
     const filter = Object.assign({}, ...chosen.map((one) => one.filter)) as Partial<LicenceFilter>

@@ -1,21 +1,15 @@
+import { checkMetadata } from '@licensing/grpc/checks'
 import { invalid } from '@licensing/grpc/errors'
 import type { UpdateLicenceRequest } from '@licensing/proto/licensing'
-import { changedMetadata, problemOfMetadata } from '@licensing/proto/metadata'
+import { changedMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
 
 type MetadataChange = NonNullable<UpdateLicenceRequest['metadata']>
 
 /** @throws ServiceError `validation_failed` with a pointer to the invalid entry */
-export function checkedMetadata(metadata: Metadata): Metadata {
-  const wrong = problemOfMetadata(metadata)
-  if (wrong) throw invalid(`/metadata${wrong.pointer}`, wrong.problem)
-  return metadata
-}
-
-/** @throws ServiceError `validation_failed` with a pointer to the invalid entry */
 export function checkMetadataChange({ set, remove }: MetadataChange): void {
-  checkedMetadata(set)
-  for (const name of remove) checkedMetadata({ [name]: '' })
+  checkMetadata({ entries: set })
+  for (const name of remove) checkMetadata({ entries: { [name]: '' } })
 }
 
 /** @throws ServiceError `validation_failed` if it would have too many entries */

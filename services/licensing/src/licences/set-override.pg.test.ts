@@ -75,6 +75,30 @@ test('the same override again changes, records and sends nothing; another note i
   expect(await eventTypes(harness, licence)).toEqual([changed])
 })
 
+test('overrides of deleted definitions stay and are counted: a licence has at most 2,000', async () => {
+  const plan = await givenPlan(harness, { entitlements })
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await setOverride(harness, licence, 'seats', { value: '50' })
+  const leftOver = async (count: number) => {
+    await harness.sql`
+      insert into licence_overrides (licence_id, key, kind, value)
+      select ${licence.id}, 'deleted-' || n, 'limit', '1' from generate_series(1, ${count}::int) n on conflict do nothing`
+  }
+  await leftOver(1_998)
+  await setOverride(harness, licence, 'export', { value: 'false' })
+  await deleteOverride(harness, licence, 'export')
+  await leftOver(1_999)
+  const full = await detail(licence)
+  expect(full.overrides).toHaveLength(2_000)
+  const refused = await refusal(setOverride(harness, licence, 'export', { value: 'false' }))
+  expect(refused).toMatchObject({ code: 'quota_exceeded', members: { limit: 2_000 } })
+  expect((await detail(licence)).overrides).toEqual(full.overrides)
+  // An existing one is changed and deleted as before.
+  expect(await setOverride(harness, licence, 'seats', { value: '51' })).toMatchObject({ value: '51' })
+  await deleteOverride(harness, licence, 'deleted-1')
+  expect(await setOverride(harness, licence, 'export', { value: 'false' })).toMatchObject({ value: 'false' })
+})
+
 test('a deleted override gives the snapshot’s value back, once', async () => {
   const licence = await given()
   await setOverride(harness, licence, 'seats', { value: '50' })

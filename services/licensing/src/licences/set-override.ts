@@ -6,6 +6,7 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { problemOfValue } from '@licensing/proto/entitlement-kinds'
 import type { DeleteOverrideRequest, OverrideSchema, SetOverrideRequest } from '@licensing/proto/licensing'
+import { quotas } from '@licensing/proto/quotas'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { statuses } from '../lifecycle/licence.ts'
@@ -38,6 +39,7 @@ async function setIn(tx: Transaction, request: SetOverrideRequest): Promise<Lice
   if (!kind) throw noOverride(request, 'its application has no such entitlement')
   const settings = checkSettings(request, kind, now)
   requireChangeable(licence)
+  if (!former) checkNumber(found.overrides.length)
   const override: LicenceOverride = {
     licence_id: licence.id,
     key: request.key,
@@ -112,6 +114,15 @@ function checkSettings(request: SetOverrideRequest, kind: EntitlementKind, now: 
   const problemOfNote = note === undefined ? undefined : problemOfText(note, textLimits.note)
   if (problemOfNote) throw invalid('/note', problemOfNote)
   return { value, ends_on: end, note: note ?? null }
+}
+
+// An application has no more definitions than that. Overrides of definitions that were deleted since stay and are counted.
+const mostOverrides = quotas.entitlement_defs.ceiling
+
+function checkNumber(existing: number): void {
+  if (existing < mostOverrides) return
+  const detail = `a licence may have ${mostOverrides} overrides: delete one that is not used any more`
+  throw new ServiceError('quota_exceeded', detail, { members: { limit: mostOverrides } })
 }
 
 function requireChangeable(licence: LicenceRow): void {

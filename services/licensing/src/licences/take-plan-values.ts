@@ -78,7 +78,7 @@ async function replaceSnapshot(
   const purchase = restsOn(purchased)
   if (purchase?.plan_id === planId) {
     purchase.snapshot_id = snapshotId
-    if (purchase.landed_plan_id === planId) purchase.landed_snapshot_id = snapshotId
+    if (purchase.bought_plan_id === planId) purchase.bought_snapshot_id = snapshotId
     savePurchase(changes, purchase)
     await replaceRenewedSnapshots(tx, purchase, snapshotId)
   }

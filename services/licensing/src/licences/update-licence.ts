@@ -2,9 +2,9 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { LicenceSchema, UpdateLicenceRequest } from '@licensing/proto/licensing'
-import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
@@ -51,8 +51,7 @@ export async function updateLicence(
 
 function readFields(request: UpdateLicenceRequest): Asked {
   const { externalRef, restrictions, expiresOn, neverExpires, updatesUntil, unlimitedUpdates } = request
-  const problem = externalRef === undefined ? undefined : problemOfText(externalRef, textLimits.reference)
-  if (problem) throw invalid('/external_ref', problem)
+  if (externalRef !== undefined) checkReference('/external_ref', externalRef)
   const checked = restrictions && checkRestrictions(restrictions)
   return {
     ...(externalRef !== undefined && { external_ref: externalRef }),
@@ -149,8 +148,8 @@ async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLi
   const purchase = restsOn(purchased)
   if (!purchase) return
   const { expires_on: end } = purchased.licence
-  Object.assign(purchase, { ends_at: end, landed_ends_at: end })
-  if (!purchase.given_back) purchase.fell_at = null
+  Object.assign(purchase, { ends_at: end, bought_ends_at: end })
+  if (!purchase.money_returned) purchase.terminated_at = null
   savePurchase(changes, purchase)
   await forgetRenewedEnds(tx, purchase)
 }

@@ -189,7 +189,7 @@ export const lifecycle = {
   plan_archived: [{ ...suspended, reason: 'plan_archived' }],
   expiry_passed: [{ ...expired, former: 'remembered' }],
 
-  // Payments that fail, are disputed, given back or end.
+  // Payments that fail, are disputed, refunded or end.
   payment_failed: [
     { ...suspended, reason: 'payment_failed' },
     { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'payment_failed' },

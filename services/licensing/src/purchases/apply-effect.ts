@@ -128,8 +128,8 @@ function newPurchase(effect: PaidEffect, plan: PlanRow, licenceId: string): Purc
     licence_id: licenceId,
     ordered_at: effect.orderedAt,
     ...termsOf({ plan_id: plan.id, snapshot_id: plan.snapshot_id, expires_on: effect.endsAt }),
-    fell_at: null,
-    given_back: false,
+    terminated_at: null,
+    money_returned: false,
     renews: effect.renews,
     updates_until: effect.updatesUntil,
   }

@@ -13,11 +13,11 @@ const canceled: Purchase = {
   plan_id: 'pln',
   snapshot_id: 'snap',
   ends_at: day(20),
-  landed_plan_id: 'pln',
-  landed_snapshot_id: 'snap',
-  landed_ends_at: day(20),
-  fell_at: day(5),
-  given_back: false,
+  bought_plan_id: 'pln',
+  bought_snapshot_id: 'snap',
+  bought_ends_at: day(20),
+  terminated_at: day(5),
+  money_returned: false,
   renews: false,
   updates_until: null,
 }
@@ -44,8 +44,8 @@ test('a customer who buys and is refunded in the second in which an issued licen
     purchase_ref: 'lic',
     ordered_at: null,
     ends_at: second(700),
-    landed_ends_at: second(700),
-    fell_at: null,
+    bought_ends_at: second(700),
+    terminated_at: null,
   }
   // Before and after the issued one in the order of names, with an end of its own in the same second or with none.
   for (const purchase_ref of ['cs', 'sale']) {
@@ -56,11 +56,11 @@ test('a customer who buys and is refunded in the second in which an issued licen
           purchase_ref,
           ordered_at: second(0),
           ends_at,
-          landed_ends_at: ends_at,
-          fell_at: second(refundedAfter),
-          given_back: true,
+          bought_ends_at: ends_at,
+          terminated_at: second(refundedAfter),
+          money_returned: true,
         }
-        const effects = [effect(purchase_ref, 'refunded', bought.fell_at!)]
+        const effects = [effect(purchase_ref, 'refunded', bought.terminated_at!)]
         for (const now of [second(refundedAfter + 300), day(30)]) {
           expect(basisOf([issued, bought], effects, null, now.getTime())).toMatchObject({
             current: { purchase_ref },
@@ -72,13 +72,13 @@ test('a customer who buys and is refunded in the second in which an issued licen
     }
   }
   // If the issued licence ends in a later second than the refund, the licence rests on it until then.
-  const later = { ...issued, ends_at: second(2_700), landed_ends_at: second(2_700) }
+  const later = { ...issued, ends_at: second(2_700), bought_ends_at: second(2_700) }
   const refunded = {
     ...canceled,
     ordered_at: second(0),
     ends_at: null,
-    fell_at: second(0),
-    given_back: true,
+    terminated_at: second(0),
+    money_returned: true,
   }
   expect(basisOf([later, refunded], [], null, second(1_000).getTime())).toMatchObject({
     current: { purchase_ref: 'lic' },

@@ -166,17 +166,17 @@ function isTransition(kind: EffectKind): kind is TransitionKind {
  * came after it.
  */
 function endsOf(
-  { purchase_ref, fell_at, given_back, ends_at }: Purchase,
+  { purchase_ref, terminated_at, money_returned, ends_at }: Purchase,
   effects: readonly RecordedEffect[],
   now: number,
 ): Pick<Moment, 'kind' | 'at'>[] {
-  const fell = fell_at?.getTime() ?? Number.POSITIVE_INFINITY
+  const terminated = terminated_at?.getTime() ?? Number.POSITIVE_INFINITY
   const end = ends_at ? Math.floor(ends_at.getTime() / tick) * tick : Number.POSITIVE_INFINITY
-  const ended = end <= now && end < fell ? [{ kind: 'ended' as const, at: end }] : []
-  if (!fell_at) return ended
+  const ended = end <= now && end < terminated ? [{ kind: 'ended' as const, at: end }] : []
+  if (!terminated_at) return ended
   const isRefunded = effects.some((one) => one.purchase_ref === purchase_ref && one.kind === 'refunded')
-  const kind = !given_back ? 'canceled' : isRefunded ? 'refunded' : 'charged_back'
-  return [...ended, { kind, at: fell }]
+  const kind = !money_returned ? 'canceled' : isRefunded ? 'refunded' : 'charged_back'
+  return [...ended, { kind, at: terminated }]
 }
 
 function inOrder(one: Moment, other: Moment): number {

@@ -1,12 +1,11 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { isId } from '@licensing/database/ids'
+import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import type { PurchaseEffect } from '@licensing/proto/purchases'
-import { problemOfMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
-import { problemOfText, textLimits } from '@licensing/proto/text'
 
 export type EffectKind = PurchaseEffectKind
 
@@ -73,7 +72,7 @@ export function readEffect(request: PurchaseEffect): Effect {
   switch (kind) {
     case 'paid': {
       checkReference('/external_ref', externalRef ?? '')
-      const metadata = checkMetadata(request.metadata?.entries ?? {})
+      const metadata = checkMetadata(request.metadata)
       const bought = { planId: checkPlanId(planId ?? ''), externalRef: externalRef!, endsAt, metadata }
       return { ...about, kind, ...bought, updatesUntil, renews: request.renews ?? false }
     }
@@ -85,17 +84,6 @@ export function readEffect(request: PurchaseEffect): Effect {
     default:
       return { ...about, kind }
   }
-}
-
-function checkReference(pointer: string, text: string): void {
-  const problem = problemOfText(text, textLimits.reference)
-  if (problem) throw invalid(pointer, problem)
-}
-
-function checkMetadata(metadata: Metadata): Metadata {
-  const wrong = problemOfMetadata(metadata)
-  if (wrong) throw invalid(`/metadata${wrong.pointer}`, wrong.problem)
-  return metadata
 }
 
 function checkPlanId(planId: string): string {

@@ -99,7 +99,7 @@ export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise
 export async function findPurchases(sql: Sql, licenceIds: string[]): Promise<Purchase[]> {
   return sql<Purchase[]>`
     select application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
-      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back, renews, updates_until
+      bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until
     from purchases where licence_id = any(${licenceIds}::text[]) order by purchase_ref`
 }
 
@@ -115,28 +115,28 @@ export async function findEffects(
 export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<void> {
   if (purchases.length === 0) return
   const column = <K extends keyof Purchase>(name: K) => purchases.map((purchase) => purchase[name])
-  const times = (name: 'ordered_at' | 'ends_at' | 'landed_ends_at' | 'fell_at' | 'updates_until') =>
+  const times = (name: 'ordered_at' | 'ends_at' | 'bought_ends_at' | 'terminated_at' | 'updates_until') =>
     purchases.map((purchase) => purchase[name]?.toISOString() ?? null)
   await sql`
     insert into purchases (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id,
-      ends_at, landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back, renews, updates_until)
+      ends_at, bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until)
     select application_id, purchase_ref, account_id, licence_id, ordered_at::timestamptz, plan_id, snapshot_id,
-      ends_at::timestamptz, landed_plan_id, landed_snapshot_id, landed_ends_at::timestamptz, fell_at::timestamptz,
-      given_back::boolean, renews::boolean, updates_until::timestamptz
+      ends_at::timestamptz, bought_plan_id, bought_snapshot_id, bought_ends_at::timestamptz, terminated_at::timestamptz,
+      money_returned::boolean, renews::boolean, updates_until::timestamptz
     from unnest(
       ${column('application_id')}::text[], ${column('purchase_ref')}::text[], ${column('account_id')}::text[],
       ${column('licence_id')}::text[], ${times('ordered_at')}::text[], ${column('plan_id')}::text[],
-      ${column('snapshot_id')}::text[], ${times('ends_at')}::text[], ${column('landed_plan_id')}::text[],
-      ${column('landed_snapshot_id')}::text[], ${times('landed_ends_at')}::text[], ${times('fell_at')}::text[],
-      ${column('given_back').map(String)}::text[], ${column('renews').map(String)}::text[],
+      ${column('snapshot_id')}::text[], ${times('ends_at')}::text[], ${column('bought_plan_id')}::text[],
+      ${column('bought_snapshot_id')}::text[], ${times('bought_ends_at')}::text[], ${times('terminated_at')}::text[],
+      ${column('money_returned').map(String)}::text[], ${column('renews').map(String)}::text[],
       ${times('updates_until')}::text[]
     ) as purchase (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
-      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back, renews, updates_until)
+      bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until)
     on conflict (application_id, purchase_ref) do update set
       ordered_at = excluded.ordered_at, plan_id = excluded.plan_id, snapshot_id = excluded.snapshot_id,
-      ends_at = excluded.ends_at, landed_plan_id = excluded.landed_plan_id,
-      landed_snapshot_id = excluded.landed_snapshot_id, landed_ends_at = excluded.landed_ends_at,
-      fell_at = excluded.fell_at, given_back = excluded.given_back, renews = excluded.renews`
+      ends_at = excluded.ends_at, bought_plan_id = excluded.bought_plan_id,
+      bought_snapshot_id = excluded.bought_snapshot_id, bought_ends_at = excluded.bought_ends_at,
+      terminated_at = excluded.terminated_at, money_returned = excluded.money_returned, renews = excluded.renews`
 }
 
 /** The condition that the licence `l` rests on a subscription that the processor will charge again. */

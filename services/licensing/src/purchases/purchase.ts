@@ -13,13 +13,13 @@ export interface Purchase {
   /** Null: it never ends by time. */
   ends_at: Date | null
   /** Plan and end as they were bought, before all renewals; the end also as the vendor last set it. */
-  landed_plan_id: string
-  landed_snapshot_id: string
-  landed_ends_at: Date | null
+  bought_plan_id: string
+  bought_snapshot_id: string
+  bought_ends_at: Date | null
   /** When it was refunded in full, charged back or canceled. */
-  fell_at: Date | null
+  terminated_at: Date | null
   /** Whether it was refunded in full or charged back. */
-  given_back: boolean
+  money_returned: boolean
   /** Whether it is a subscription that the processor will charge again. */
   renews: boolean
   /** Until when its first payment includes updates. Null: it says nothing about them. */

@@ -41,8 +41,8 @@ export function issuedTerms(licence: LockedLicence): Purchase {
     licence_id: licence.id,
     ordered_at: null,
     ...termsOf(licence),
-    fell_at: null,
-    given_back: false,
+    terminated_at: null,
+    money_returned: false,
     renews: false,
     updates_until: licence.updates_until,
   }
@@ -56,9 +56,9 @@ export function termsOf({ plan_id, snapshot_id, expires_on: ends_at }: Terms) {
     plan_id,
     snapshot_id,
     ends_at,
-    landed_plan_id: plan_id,
-    landed_snapshot_id: snapshot_id,
-    landed_ends_at: ends_at,
+    bought_plan_id: plan_id,
+    bought_snapshot_id: snapshot_id,
+    bought_ends_at: ends_at,
   }
 }
 
@@ -72,7 +72,7 @@ export function afterAll({ licence, purchases, effects }: PurchasedLicence, now:
   const known = [
     licence.reactivated_at?.getTime() ?? 0,
     ...effects.map(({ at }) => at.getTime()),
-    ...purchases.flatMap((purchase) => [orderOf(purchase), purchase.fell_at?.getTime() ?? 0]),
+    ...purchases.flatMap((purchase) => [orderOf(purchase), purchase.terminated_at?.getTime() ?? 0]),
   ]
   return new Date(Math.max(now.getTime(), ...known.map((at) => at + 1)))
 }
@@ -97,10 +97,10 @@ export function record(
     updates_until: kind === 'renewed' ? effect.updatesUntil : null,
   }
   effects.push(recorded)
-  const isGivenBack = kind === 'refunded' || kind === 'charged_back'
-  if (isGivenBack || kind === 'canceled') {
-    if (!purchase.fell_at || at < purchase.fell_at) purchase.fell_at = at
-    purchase.given_back ||= isGivenBack
+  const isReturned = kind === 'refunded' || kind === 'charged_back'
+  if (isReturned || kind === 'canceled') {
+    if (!purchase.terminated_at || at < purchase.terminated_at) purchase.terminated_at = at
+    purchase.money_returned ||= isReturned
   }
   renew(purchase, effects)
   purchase.renews = willRenew(purchase, effects)
@@ -123,12 +123,12 @@ function renew(purchase: Purchase, effects: readonly RecordedEffect[]): void {
   const renewals = effects
     .filter(({ purchase_ref, kind }) => purchase_ref === purchase.purchase_ref && kind === 'renewed')
     // A renewal after the purchase was refunded or canceled changes nothing.
-    .filter(({ at }) => !purchase.fell_at || at <= purchase.fell_at)
+    .filter(({ at }) => !purchase.terminated_at || at <= purchase.terminated_at)
     .sort((a, b) => a.at.getTime() - b.at.getTime() || (a.cause < b.cause ? -1 : 1))
   let [end, planId, snapshotId] = [
-    purchase.landed_ends_at,
-    purchase.landed_plan_id,
-    purchase.landed_snapshot_id,
+    purchase.bought_ends_at,
+    purchase.bought_plan_id,
+    purchase.bought_snapshot_id,
   ]
   for (const { ends_at, plan_id, snapshot_id } of renewals) {
     // A renewal never moves the end back.

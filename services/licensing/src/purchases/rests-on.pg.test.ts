@@ -249,7 +249,7 @@ test('between an end and the sweep, activation and refresh use the earlier valid
   const grant = await givenActivation(harness.products, licence)
   await harness.sql`update licences set expires_on = ${daysAgo(1)} where id = ${licence.id}`
   await harness.sql`
-    update purchases set ends_at = ${daysAgo(1)}, landed_ends_at = ${daysAgo(1)}
+    update purchases set ends_at = ${daysAgo(1)}, bought_ends_at = ${daysAgo(1)}
     where licence_id = ${licence.id} and plan_id <> ${small.id}`
   const refreshed = await harness.products.refreshActivation(callOf(grant))
   expect(decodeJwt(refreshed.token)['plan_id']).toBe(small.id)

@@ -57,7 +57,7 @@ async function pass({ id }: { id: string }, days: number): Promise<Date> {
   await sql`
     update licence_statuses set expires_on_since = ${before!.since}::text::timestamptz - ${passed} where licence_id = ${id}`
   await sql`
-    update purchases set ends_at = ends_at - ${passed}, landed_ends_at = landed_ends_at - ${passed}
+    update purchases set ends_at = ends_at - ${passed}, bought_ends_at = bought_ends_at - ${passed}
     where licence_id = ${id}`
   await sql`update notice_positions set expires_on = expires_on - ${passed} where plan_id = ${licence!.plan_id}`
   return licence!.expires_on

@@ -39,7 +39,7 @@ export const dueOrder = (sql: Sql): Selection => sql`l.expires_on, l.id`
 
 const standingPurchase = (sql: Sql) => sql`
   select from purchases p
-  where p.licence_id = s.licence_id and p.fell_at is null and (p.ends_at is null or p.ends_at > now())`
+  where p.licence_id = s.licence_id and p.terminated_at is null and (p.ends_at is null or p.ends_at > now())`
 
 /** The next licences whose end has passed but that have another purchase that stands. */
 export async function findEndedPurchases(sql: Sql, after: Due | undefined, limit: number): Promise<Due[]> {

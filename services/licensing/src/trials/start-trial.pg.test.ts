@@ -37,6 +37,7 @@ const givenTrialPlan = (fields: Partial<PlanCopy> = {}) =>
   givenPlan(harness, { code: unique('code'), trialDays: 14, ...fields })
 
 interface Asking {
+  runningOnly?: boolean
   fingerprint?: string
   host?: string
   productVersion?: string
@@ -149,6 +150,20 @@ test('if the activation was freed, by the product or the vendor, the machine is 
   expect(third.grant!.licenceId).toBe(first.grant!.licenceId)
   expect((await detailOf(third)).activations).toMatchObject([{ id: third.grant!.activationId }])
   expect(await events(harness, idOf(first))).toHaveLength(1)
+})
+
+test('if only a running trial may be answered, a new one is refused and nothing is written', async () => {
+  const plan = await givenTrialPlan()
+  const known = unique('m')
+  await start(plan, { fingerprint: known })
+  const before = await written()
+  const fingerprint = unique('m')
+  expect(await refusal(start(plan, { fingerprint, runningOnly: true }))).toMatchObject({
+    code: 'rate_limited',
+  })
+  expect(await written()).toEqual(before)
+  expect(await start(plan, { fingerprint: known, runningOnly: true })).toMatchObject({ created: false })
+  expect(await start(plan, { fingerprint, runningOnly: false })).toMatchObject({ created: true })
 })
 
 test('the licence key works like any other: the one place is taken', async () => {

@@ -33,6 +33,8 @@ interface Asked extends Machine {
   planId: string
   fingerprint: string
   installation: Installation
+  /** Whether only a trial that is running may be answered. */
+  runningOnly: boolean
   /** How long its token is valid at most. */
   lifeSeconds: number
 }
@@ -49,7 +51,7 @@ interface Started extends Place {
 export function trialStarter(deps: ProductDependencies): StartTrial {
   const turns = createTurns('too many trials are being started at the moment: try again')
   return async (request) => {
-    const { applicationId, planCode, fingerprint, nonce } = request
+    const { applicationId, planCode, fingerprint, nonce, runningOnly = false } = request
     checkNonce(nonce)
     const machine = { applicationId, fingerprintHash: hashOf(applicationId, checkFingerprint(fingerprint)) }
     const installation = checkInstallation(request)
@@ -58,7 +60,7 @@ export function trialStarter(deps: ProductDependencies): StartTrial {
       : undefined
     if (planId === undefined) throw noTrials()
     const { lifeSeconds } = deps.tokens
-    const asked = { ...machine, planId, fingerprint, installation, lifeSeconds }
+    const asked = { ...machine, planId, fingerprint, installation, runningOnly, lifeSeconds }
     const start = () => deps.change((tx) => startTrial(tx, deps.now, asked))
     const started = await recordedPlace(deps, () => turns.inTurn(planId, start))
     return {
@@ -94,6 +96,9 @@ const isOver = (reason: string) => reason !== 'suspended' && reason !== 'domain_
 async function createTrial(tx: Transaction, asked: Asked, plan: TrialPlan): Promise<string> {
   if (plan.status === 'retired') {
     throw new ServiceError('plan_archived', 'there are no new trials on this plan any more: ask the vendor')
+  }
+  if (asked.runningOnly) {
+    throw new ServiceError('rate_limited', 'too many trials were started from this address; try again later')
   }
   const { applicationId } = asked
   const { status, history: type } = initialStatus['on trial']

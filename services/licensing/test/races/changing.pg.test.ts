@@ -163,7 +163,7 @@ test('an event that waited while a payment moved the licence to a retired plan r
   await archive(harness, next)
   const { resuming } = await harness.sql.begin(async (tx) => {
     await tx`update licences set plan_id = ${next.id} where id = ${licence.id}`
-    await tx`update purchases set plan_id = ${next.id}, landed_plan_id = ${next.id} where licence_id = ${licence.id}`
+    await tx`update purchases set plan_id = ${next.id}, bought_plan_id = ${next.id} where licence_id = ${licence.id}`
     const resuming = happen(harness, licence, 'an inquiry that closes')
     await eventually(async () => expect(await waitingForLocks(harness)).toBe(1))
     return { resuming }

@@ -128,14 +128,14 @@ test('an endpoint that is unknown, or of another application, has an empty page'
 
 test('another account finds no delivery', async () => {
   const [delivery] = await notifier.deliveries()
-  for (const stranger of [
+  for (const otherScope of [
     { ...notifier.of, accountId: newId('acct') },
     { ...notifier.of, applicationId: newId('app') },
   ]) {
-    expect((await notifier.calls.listDeliveries({ ...stranger, ...firstPage })).deliveries).toEqual([])
-    await expect(notifier.calls.getDelivery({ ...stranger, deliveryId: delivery!.id })).rejects.toMatchObject(
-      { code: 'not_found' },
-    )
+    expect((await notifier.calls.listDeliveries({ ...otherScope, ...firstPage })).deliveries).toEqual([])
+    await expect(
+      notifier.calls.getDelivery({ ...otherScope, deliveryId: delivery!.id }),
+    ).rejects.toMatchObject({ code: 'not_found' })
   }
 })
 

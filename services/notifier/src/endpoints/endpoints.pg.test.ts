@@ -100,14 +100,14 @@ test('an endpoint is listed only under its own application and account, newest f
   expect(second.endpoints.map(({ id }) => id)).toEqual(made.slice(3))
   expect(second.hasMore).toBe(false)
 
-  for (const stranger of [
+  for (const otherScope of [
     { ...of, accountId: newId('acct') },
     { ...of, applicationId: newId('app') },
   ]) {
-    expect((await calls.listEndpoints({ ...stranger, ...firstPage })).endpoints).toEqual([])
+    expect((await calls.listEndpoints({ ...otherScope, ...firstPage })).endpoints).toEqual([])
     const endpointId = made[0]!
     for (const call of [calls.getEndpoint, calls.deleteEndpoint, calls.rotateSecret, calls.sendTestEvent]) {
-      expect((await refusal(call({ ...stranger, endpointId }))).code).toBe('not_found')
+      expect((await refusal(call({ ...otherScope, endpointId }))).code).toBe('not_found')
     }
   }
 })

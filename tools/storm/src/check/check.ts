@@ -8,6 +8,7 @@ import { leasesWithinLimit } from './leases.ts'
 import * as licences from './licence-writes.ts'
 import * as money from './money.ts'
 import type { Rule } from './rule.ts'
+import { oneTrialEach } from './trials.ts'
 
 /** What must hold after every storm. */
 export const rules = {
@@ -16,6 +17,7 @@ export const rules = {
   'every licence was asked for': licences.nothingUnasked,
   'activations are as they were answered': licences.activations,
   'leases that have not ended never exceed max_concurrent': leasesWithinLimit,
+  'a machine has one trial of an application': oneTrialEach,
   'a list shows each row once': licences.pages,
   'a history is one legal order': histories.oneLegalOrder,
   'a verb is in the history as it was answered': histories.verbsOnce,
@@ -44,7 +46,7 @@ export const rules = {
   'payments are what was paid': money.paymentsMatch,
   'licensing and billing agree': money.provisionsMatch,
   'the ledger is right': money.ledger,
-  'refunds are what was given back': money.refundsMatch,
+  'refunds are what the processor refunded': money.refundsMatch,
   'a licence follows its payment': money.consequences,
   'counters are what is counted': figures.counters,
   'plans count their active licences': figures.activeLicences,

@@ -17,6 +17,7 @@ export const sequences: Rule = ({ accounts, events }) => [
 
 const ofLicences = new Set([
   'licence.created',
+  'licence.trial_started',
   'licence.plan_changed',
   'licence.suspended',
   'licence.reactivated',

@@ -71,7 +71,7 @@ export const importedOnce: Rule = (outcome) => {
   })
 }
 
-/** Every licence was asked for: by an issue, an import or a payment. */
+/** Every licence was asked for: by an issue, an import, a payment or a trial. */
 export const nothingUnasked: Rule = (outcome) => {
   const asked = new Set([
     ...sentTo(outcome, 'issue').map(({ asked: { appId, key } }) => `${appId} ${key}`),
@@ -79,11 +79,11 @@ export const nothingUnasked: Rule = (outcome) => {
       items.map(({ legacyKey }) => `${appId} ${legacyKey}`),
     ),
   ])
-  const paid = new Set(outcome.provisions.map(({ licenceId }) => licenceId))
+  const others = new Set([...outcome.provisions, ...outcome.trials].map(({ licenceId }) => licenceId))
   return outcome.licences
     .filter(({ id, appId, idempotencyKey, legacyKey }) => {
       const key = idempotencyKey ?? legacyKey
-      return key === null ? !paid.has(id) : !asked.has(`${appId} ${key}`)
+      return key === null ? !others.has(id) : !asked.has(`${appId} ${key}`)
     })
     .map(({ id }) => `nobody asked for ${id}`)
 }
@@ -108,9 +108,14 @@ export const activations: Rule = (outcome) => {
       .filter((id) => !there.has(id) && !maybeFreed.has(id) && !replaced.has(id))
       .map((id) => `activation ${id} was acknowledged and is gone`),
   )
+  const appOf = new Map(outcome.trials.map(({ licenceId, appId }) => [licenceId, appId]))
+  const trials = groupBy(sentTo(outcome, 'try'), ({ asked }) => `${asked.appId} ${asked.fingerprint}`)
   const refused = outcome.activations
     .filter(({ licenceId, fingerprint }) => {
-      const sent = tries.get(`${licenceId} ${fingerprint}`) ?? []
+      const sent = [
+        ...(tries.get(`${licenceId} ${fingerprint}`) ?? []),
+        ...(trials.get(`${appOf.get(licenceId)} ${fingerprint}`) ?? []),
+      ]
       return sent.every(({ answered }) => answered === 'refused')
     })
     .map(({ id }) => `activation ${id} is there though it was refused or never asked for`)

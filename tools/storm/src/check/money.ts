@@ -167,7 +167,7 @@ export const refundsMatch: Rule = ({ refunds, payments, processor }) => {
   ]
 }
 
-/** A licence whose payment was given back, charged back or ended works no more. */
+/** A licence whose payment was refunded, charged back or ended works no more. */
 export const consequences: Rule = (outcome) => {
   const { payments, sessions, licences, processor } = outcome
   const licenceOf = new Map(licences.map((licence) => [licence.id, licence]))
@@ -181,13 +181,13 @@ export const consequences: Rule = (outcome) => {
     const refunded = (byCharge.get(chargeRef) ?? []).reduce((total, refund) => total + refund.amount, 0)
     const over = status === 'revoked' || status === 'retired'
     if ((refunded >= amount || charged.has(chargeRef)) && !over) {
-      return [`${licenceId} is ${status} though charge ${chargeRef} was given back`]
+      return [`${licenceId} is ${status} though charge ${chargeRef} was refunded`]
     }
     if (refunded > 0 && refunded < amount && !charged.has(chargeRef) && status !== 'downgraded') {
-      return [`${licenceId} is ${status} though part of charge ${chargeRef} was given back`]
+      return [`${licenceId} is ${status} though part of charge ${chargeRef} was refunded`]
     }
     return refunded === 0 && !charged.has(chargeRef) && over
-      ? [`${licenceId} is ${status} though nothing of charge ${chargeRef} was given back`]
+      ? [`${licenceId} is ${status} though nothing of charge ${chargeRef} was refunded`]
       : []
   })
   const ended = processor.ended.flatMap((sessionId) => {

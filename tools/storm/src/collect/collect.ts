@@ -48,6 +48,7 @@ export async function collect(stack: StormStack, databases: Databases, seen: See
     definitions: await other.listDefinitions(catalog),
     activations: await licensing.listActivations(licences),
     leases: await licensing.countLeases(licences),
+    trials: await licensing.listTrials(licences),
     apiKeys: await tryKeys(stack, keys, keyTexts(world)),
     capMinor: await other.listCaps(billing),
     events: (await Promise.all(stack.vendors.map((vendor) => readEvents(stack, vendor)))).flat(),

@@ -11,6 +11,7 @@ import type {
   Refund,
   Sale,
   Session,
+  Trial,
 } from '../outcome.ts'
 import type { StormSql } from './databases.ts'
 
@@ -38,6 +39,12 @@ export function countLeases(sql: StormSql): Promise<Outcome['leases']> {
   return sql<Outcome['leases']>`
     select licence_id as "licenceId", count(*)::float8 as running
     from leases where ends_at > clock_timestamp() group by licence_id`
+}
+
+export function listTrials(sql: StormSql): Promise<Trial[]> {
+  return sql<Trial[]>`
+    select application_id as "appId", encode(fingerprint_hash, 'hex') as "fingerprintHash", licence_id as "licenceId"
+    from trials`
 }
 
 export function listProvisions(sql: StormSql): Promise<Provision[]> {

@@ -2,6 +2,7 @@ import type { Asked } from '../outcome.ts'
 import type { StormStack } from '../stack/storm-stack.ts'
 import type { Vendor } from '../stack/vendors.ts'
 import type { Caller, Request } from './caller.ts'
+import { trialPlanCode } from './products.ts'
 import type { Shop, World } from './world.ts'
 
 /** What a vendor sets up before the storm: plans, prices, a processor and endpoints. */
@@ -26,8 +27,8 @@ export async function openShop(
   }
   const { appId, accountId } = vendor
   const app = `/v1/apps/${appId}`
-  const plan = async (code: string) => {
-    const body = { code, name: code, entitlements: [{ key: 'seats', value: '10' }] }
+  const plan = async (code: string, terms: { trial_days?: number } = {}) => {
+    const body = { code, name: code, entitlements: [{ key: 'seats', value: '10' }], ...terms }
     return (await call({ do: 'create plan', appId, code, name: code }, 'POST', `${app}/plans`, body)).id
   }
   await call({ do: 'define', appId, key: 'seats' }, 'POST', `${app}/entitlement-defs`, {
@@ -66,6 +67,7 @@ export async function openShop(
   await endpoint('notifier>flapping', `/flapping/of-${number}`)
   await endpoint('notifier>slow', `/slow/of-${number}`)
   if (number === 1) await endpoint('notifier>steady', '/dead/of-1')
+  await plan(trialPlanCode, { trial_days: 14 })
   return {
     ...vendor,
     accountId,

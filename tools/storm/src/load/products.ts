@@ -1,5 +1,8 @@
 import { acknowledged, text, type Action } from './client.ts'
 
+/** The code of the plan that offers trials. */
+export const trialPlanCode = 'trial'
+
 const product = { host: 'app.example.com', product_version: '1.0' }
 
 /** Activates a licence on a machine; several race for its places. */
@@ -28,6 +31,27 @@ export const activate: Action = async (client) => {
     shop.activations.push({ id, token: text(sent, 'token'), licenceId: licence.id })
   }
   await Promise.all(Array.from({ length: random.between(1, 2) }, () => once(`machine-${client.unique()}`)))
+}
+
+// Few enough that most of them ask again.
+const machines = 80
+
+/** Starts the trial of a machine, or asks for it again, several times at once. */
+export const tryOut: Action = async (client) => {
+  const { shop, random } = client
+  const fingerprint = `trial-machine-${random.between(1, machines)}`
+  const once = async () => {
+    const sent = await client.send(
+      { do: 'try', appId: shop.appId, fingerprint },
+      'POST',
+      `/v1/apps/${shop.appId}/trials`,
+      { apiKey: null, body: { plan_code: trialPlanCode, fingerprint, ...product } },
+    )
+    if (!acknowledged(sent)) return
+    const [id, licenceId] = [text(sent, 'activation_id'), text(sent, 'licence_id')]
+    shop.activations.push({ id, token: text(sent, 'token'), licenceId })
+  }
+  await Promise.all(Array.from({ length: random.between(1, 3) }, once))
 }
 
 /** What an installed product does with its activation; it frees it only once. */

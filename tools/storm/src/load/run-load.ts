@@ -4,7 +4,7 @@ import { changeKeys, changePlan, define, makePlan } from './catalog.ts'
 import { clientOf, type Action } from './client.ts'
 import { changeLicence, importLicences, issue, migrate } from './licences.ts'
 import { afterwards, buy, sell, setCap } from './payments.ts'
-import { activate, useActivation } from './products.ts'
+import { activate, tryOut, useActivation } from './products.ts'
 import { changeEndpoints, look, readFeed, rotateSecret, sendTestEvent, walkLicences } from './reading.ts'
 import type { World } from './world.ts'
 
@@ -14,6 +14,7 @@ const actions: Record<string, { weight: number; act: Action }> = {
   importLicences: { weight: 5, act: importLicences },
   migrate: { weight: 3, act: migrate },
   activate: { weight: 6, act: activate },
+  tryOut: { weight: 4, act: tryOut },
   useActivation: { weight: 8, act: useActivation },
   makePlan: { weight: 1.5, act: makePlan },
   define: { weight: 1.5, act: define },

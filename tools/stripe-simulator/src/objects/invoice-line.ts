@@ -8,7 +8,7 @@ export type CreditedItems = NonNullable<NonNullable<Details['proration_details']
 export type Proration = {
   amount: number
   description: string
-  /** What a credit gives back; null on the charge beside it. */
+  /** What a credit refunds; null on the charge beside it. */
   creditedItems: CreditedItems | null
 }
 

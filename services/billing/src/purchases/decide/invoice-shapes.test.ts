@@ -23,7 +23,7 @@ interface LineOptions {
   from?: number
   amount?: number
   proration?: boolean
-  /** It gives back part of an earlier line. */
+  /** It refunds part of an earlier line. */
   credit?: boolean
 }
 

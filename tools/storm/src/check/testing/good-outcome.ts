@@ -1,4 +1,5 @@
 import type { Answered, Outcome } from '../../outcome.ts'
+import { hashOf } from '../trials.ts'
 import { accountId, appId, Maker, secret, url } from './maker.ts'
 
 /** An outcome with a little of everything, in which nothing is wrong. */
@@ -19,6 +20,7 @@ export function goodOutcome(): Outcome {
   renewAndEnd(maker)
   sell(maker)
   float(maker)
+  tryOut(maker)
   look(maker)
   const { counters, plans } = maker.outcome
   const active = licences.filter(({ status }) => status === 'active').length
@@ -181,6 +183,20 @@ function float(maker: Maker): void {
   outcome.history.push({ ...freed, position, licenceId: licence.id, from: 'active', to: 'active' })
   outcome.activations = outcome.activations.filter(({ id }) => id !== 'act_replaced')
   outcome.leases.push({ licenceId: licence.id, running: 1 })
+}
+
+/** A trial that two requests start at once, and one that was refused. */
+function tryOut(maker: Maker): void {
+  const { outcome } = maker
+  const asked = { do: 'try', appId, fingerprint: 'tried' } as const
+  const [first, again] = [maker.send(asked, {}, 'acknowledged', 201), maker.send(asked)]
+  const licence = maker.licence({ maxActivations: 1 })
+  licence.externalRef = `trial_${licence.id}`
+  first.body = again.body = { licence_id: licence.id, activation_id: 'act_tried' }
+  maker.change(licence, 'trial_started', 'active', { actor: 'product' })
+  outcome.activations.push({ id: 'act_tried', licenceId: licence.id, fingerprint: 'tried' })
+  outcome.trials.push({ appId, fingerprintHash: hashOf(appId, 'tried'), licenceId: licence.id })
+  maker.send({ ...asked, fingerprint: 'refused' }, {}, 'refused', 404)
 }
 
 function look(maker: Maker): void {

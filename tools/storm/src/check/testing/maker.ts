@@ -20,6 +20,7 @@ export class Maker {
     definitions: [],
     activations: [],
     leases: [],
+    trials: [],
     apiKeys: [],
     capMinor: [],
     events: [],

@@ -1,3 +1,5 @@
+import { hashOf } from '../../trials.ts'
+import { appId } from '../maker.ts'
 import { did, first, licence, remove, repeat, type Sabotage } from './sabotage.ts'
 
 export const licenceSabotages: Sabotage[] = [
@@ -109,6 +111,43 @@ export const licenceSabotages: Sabotage[] = [
     what: 'a lease of a replaced activation that was extended',
     change: ({ history }) => void (first(history, ({ cause }) => cause === 'act_replaced').at += 60_000),
     rule: 'leases that have not ended never exceed max_concurrent',
+  },
+  {
+    what: 'a lost trial',
+    change: ({ trials }) => void trials.pop(),
+    rule: 'a machine has one trial of an application',
+  },
+  {
+    what: 'a second licence of a machine on trial',
+    change: ({ sent }) => repeat(sent, did('try'), { body: { licence_id: 'lic_2' }, status: 200 }),
+    rule: 'a machine has one trial of an application',
+  },
+  {
+    what: 'a trial that was started twice',
+    change: ({ sent }) => repeat(sent, did('try')),
+    rule: 'a machine has one trial of an application',
+  },
+  {
+    what: 'a refused trial that happened',
+    change: ({ trials }) =>
+      void trials.push({ appId, fingerprintHash: hashOf(appId, 'refused'), licenceId: 'lic_2' }),
+    rule: 'a machine has one trial of an application',
+  },
+  {
+    what: 'a trial that no machine asked for',
+    change: ({ trials }) =>
+      void trials.push({ appId, fingerprintHash: hashOf(appId, 'silent'), licenceId: 'lic_2' }),
+    rule: 'a machine has one trial of an application',
+  },
+  {
+    what: 'a trial of two machines',
+    change: ({ trials }) => repeat(trials, () => true, { fingerprintHash: hashOf(appId, 'other') }),
+    rule: 'a machine has one trial of an application',
+  },
+  {
+    what: 'a licence on trial of no machine',
+    change: ({ licences }) => repeat(licences, () => true, { id: 'lic_x', externalRef: 'trial_lic_x' }),
+    rule: 'a machine has one trial of an application',
   },
   {
     what: 'a row that a walk through the list misses',

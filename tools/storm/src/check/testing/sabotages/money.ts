@@ -69,17 +69,17 @@ export const moneySabotages: Sabotage[] = [
   {
     what: 'a refund that is not booked',
     change: ({ refunds }) => void refunds.shift(),
-    rule: 'refunds are what was given back',
+    rule: 'refunds are what the processor refunded',
   },
   {
     what: 'a refund without a consequence',
     change: ({ refunds }) => void (refunds[0]!.processed = false),
-    rule: 'refunds are what was given back',
+    rule: 'refunds are what the processor refunded',
   },
   {
     what: 'a refund booked twice',
     change: ({ refunds }) => repeat(refunds, () => true, { id: 'rfd_twin' }),
-    rule: 'refunds are what was given back',
+    rule: 'refunds are what the processor refunded',
   },
   {
     what: 'a refunded licence that still works',

@@ -87,7 +87,7 @@ afterAll(async () => {
 })
 afterEach(() => way.release('goes on'))
 
-const givenBackAt = async (charge: string): Promise<number | undefined> => {
+const refundedFeeOf = async (charge: string): Promise<number | undefined> => {
   const answer = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
     headers: { authorization: 'Bearer sk_test_simulated' },
   })
@@ -146,11 +146,11 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
     })
     expect(way.begun).toBe(begun)
     expect(await ledgerOf(harness, vendor)).toEqual(expected)
-    expect(await givenBackAt(charge)).toBe(245 - sumOf(expected))
+    expect(await refundedFeeOf(charge)).toBe(245 - sumOf(expected))
     // Another refund earns one credit, whichever of them is there already.
     await harness.simulator.control('refund', { charge })
     await handled(harness)
-    await eventually(async () => expect(await givenBackAt(charge)).toBe(245))
+    await eventually(async () => expect(await refundedFeeOf(charge)).toBe(245))
     expect(await ledgerOf(harness, vendor)).toEqual([...reversed, 'credit -245'])
   })
 })
@@ -182,6 +182,6 @@ test('a fee refund whose answer was lost is not repeated, and the credit remains
     expect(await openOf(vendor)).toBe(0)
   })
   expect(way.begun).toBe(begun)
-  expect(await givenBackAt(charge)).toBe(245)
+  expect(await refundedFeeOf(charge)).toBe(245)
   expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
 })
