@@ -1,5 +1,5 @@
 import type { Logger } from '@licensing/process/log'
-import { contextFrom } from '@licensing/process/telemetry'
+import { contextFrom, isTracing } from '@licensing/process/telemetry'
 import type { Context, Span } from '@opentelemetry/api'
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -14,10 +14,11 @@ const durations = new Histogram({
 
 const slowMs = 1_000
 
-/** Begins the span of a request, as a child of the caller's span if the request names one. */
-export function startSpan(request: FastifyRequest): { span: Span; context: Context } {
+/** Begins the span of a request, as a child of the caller's span if the request names one. No span if none are recorded. */
+export function startSpan(request: FastifyRequest): { span: Span | null; context: Context } {
   const header = (name: string) => request.headers[name]?.toString()
   const parent = contextFrom({ traceparent: header('traceparent'), tracestate: header('tracestate') })
+  if (!isTracing()) return { span: null, context: parent }
   const span = trace.getTracer('licensing').startSpan(
     `${request.method} ${routeOf(request)}`,
     {

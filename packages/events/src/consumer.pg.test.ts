@@ -42,6 +42,7 @@ async function givenSender() {
     ...given,
     nats,
     receiver,
+    relay,
     consumer: () =>
       startConsumer({
         sql: given.sql,
@@ -196,5 +197,21 @@ test('a consumer has caught up when it has consumed what the log had at its star
   go.resolve()
   await eventually(() => consumer.hasCaughtUp())
   expect(await effectsOf(given.sql)).toHaveLength(20)
+  await consumer.stop()
+})
+
+test('the waits of a consumer for its events leave no timers', async () => {
+  await using given = await givenSender()
+  const consumer = given.consumer()
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const sent = 50
+  let before = 0
+  for (const number of upTo(sent)) {
+    await whenChanged(given.sql, 'acct_1', number, number)
+    given.relay.wake()
+    await eventually(async () => expect(await effectsOf(given.sql)).toHaveLength(number), { intervalMs: 5 })
+    if (number === 1) before = timers()
+  }
+  expect(timers() - before).toBeLessThan(sent / 2)
   await consumer.stop()
 })

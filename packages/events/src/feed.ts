@@ -6,7 +6,6 @@ import type { Source } from '@licensing/proto/event-streams'
 import { AckPolicy, DeliverPolicy, nanos } from 'nats'
 import type { ConsumerMessages } from 'nats'
 import { randomUUID } from 'node:crypto'
-import { pause } from '@licensing/process/loop'
 import type { Nats } from './connection.ts'
 
 const atOnce = 64
@@ -79,8 +78,13 @@ export class Feed {
   /** The next batches, as soon as there is one; none after `waitMs`, when woken, or if the signal aborts. */
   async next(mostEvents: number, waitMs: number, signal: AbortSignal): Promise<EventBatch[]> {
     if (this.#batches.length === 0 && !signal.aborted) {
-      const arrived = new Promise<void>((resolve) => (this.#arrived = resolve))
-      await Promise.race([arrived, pause(waitMs, signal)])
+      const { promise: woken, resolve: wake } = Promise.withResolvers<void>()
+      this.#arrived = wake
+      const timer = setTimeout(wake, waitMs)
+      signal.addEventListener('abort', wake, { once: true })
+      await woken
+      clearTimeout(timer)
+      signal.removeEventListener('abort', wake)
     }
     let events = 0
     const end = this.#batches.findIndex((batch, at) => (events += batch.events.length) > mostEvents && at > 0)

@@ -76,7 +76,9 @@ export function startRelay(options: RelayOptions): Relay {
   let isStreamUp = false
   const look = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
-    await pause(Math.max(0, nextTurnAt - performance.now()), signal)
+    // A timer takes at least a millisecond.
+    const waitMs = nextTurnAt - performance.now()
+    if (waitMs > 0) await pause(waitMs, signal)
     if (signal.aborted) return
     const { rows, batches, isBusy } = await numberEvents(sql, after)
     if (isBusy) return busyMs

@@ -6,6 +6,7 @@ import type { PeerKeys } from '@licensing/process/peer-keys'
 import { mayCall } from '@licensing/proto/callers'
 import type { Callee, Caller } from '@licensing/proto/callers'
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { Counter } from 'prom-client'
 
 /** Puts the name of this process, signed for its callee, into the metadata of a call. */
@@ -31,6 +32,7 @@ const header = 'x-caller'
 const lifeSeconds = 60
 // How far the clocks of two machines may be apart.
 const skewSeconds = 30
+const mostVerified = 100
 
 const unnamed = new Counter({
   name: 'grpc_unnamed_calls_total',
@@ -71,13 +73,21 @@ export function checkCallers(
 ): CheckCaller | undefined {
   if (mode === 'off') return undefined
   if (!keys) throw new ConfigError('CALLER_KEYS is missing, and CALLER_CHECK is not off')
+  // Each caller sends the same token for half a minute.
+  const verified = new LRUCache<string, Verified>({ max: mostVerified })
+  const callerOf = (token: string) => {
+    const known = verified.get(token) ?? verify(self, token, keys)
+    if (!known || !isCurrent(known)) return undefined
+    verified.set(token, known)
+    return known.caller
+  }
   return (metadata, service, method) => {
     const token = metadata.get(header)[0]?.toString()
     if (token === undefined && mode === 'accept') {
       unnamed.inc()
       return undefined
     }
-    const caller = token === undefined ? undefined : verifiedCaller(self, token, keys)
+    const caller = token === undefined ? undefined : callerOf(token)
     if (caller !== undefined && mayCall(caller, self, service, method)) return undefined
     refused.inc()
     log.warn(
@@ -99,16 +109,26 @@ function mac(caller: string, callee: string, until: number, key: Buffer): Buffer
   return createHmac('sha256', key).update(`licensing call\n${caller}\n${callee}\n${until}`).digest()
 }
 
-function verifiedCaller(callee: string, token: string, keys: PeerKeys): string | undefined {
+interface Verified {
+  caller: string
+  /** In seconds since 1970. */
+  until: number
+}
+
+function isCurrent({ until }: Verified): boolean {
+  const now = Date.now() / 1000
+  return until >= now - skewSeconds && until <= now + lifeSeconds + skewSeconds
+}
+
+/** @returns undefined if the caller did not sign the token */
+function verify(callee: string, token: string, keys: PeerKeys): Verified | undefined {
   const [, caller = '', text = '', sent = ''] =
     /^([a-z]{1,32})\.([0-9]{1,12})\.([A-Za-z0-9_-]{43})$/.exec(token) ?? []
   const until = Number(text)
-  const now = Date.now() / 1000
-  if (until < now - skewSeconds || until > now + lifeSeconds + skewSeconds) return undefined
   const bytes = Buffer.from(sent, 'base64url')
   const isRight = (keys.get(caller) ?? []).some((key) => {
     const expected = mac(caller, callee, until, key)
     return bytes.length === expected.length && timingSafeEqual(bytes, expected)
   })
-  return isRight ? caller : undefined
+  return isRight ? { caller, until } : undefined
 }

@@ -220,6 +220,7 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
     isUnavailable: options.isUnavailable ?? (() => false),
   }
   const server = new Server({
+    'grpc.enable_channelz': 0,
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
     'grpc.max_connection_age_ms': 300_000,

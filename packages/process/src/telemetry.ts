@@ -3,6 +3,11 @@ import type { Context, Span, SpanOptions } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 
+let recordsSpans = false
+
+/** Whether a collector is configured. If not, no span is made: only the trace context of callers is passed on. */
+export const isTracing = (): boolean => recordsSpans
+
 /**
  * Starts tracing. Trace context is always taken over and passed on, so that one request is one trace through REST,
  * gRPC, NATS and webhook; spans are recorded only if a collector is configured.
@@ -18,6 +23,7 @@ export async function startTelemetry(
   if (!endpoint) return { stop: () => Promise.resolve() }
   // Loaded only if it is used: its 180 modules took a third of the start time of a service.
   const { exportSpans } = await import('./span-export.ts')
+  recordsSpans = true
   return exportSpans(service, endpoint)
 }
 
@@ -33,13 +39,14 @@ export function contextFrom(headers: Record<string, string | undefined>): Contex
   return propagation.extract(context.active(), headers)
 }
 
-/** Runs `work` in a span; a rejection marks the span as failed and goes on to the caller. */
+/** Runs `work` in a span if spans are recorded; a rejection marks the span as failed and goes on to the caller. */
 export async function inSpan<T>(
   name: string,
   options: SpanOptions,
   parent: Context,
-  work: (span: Span) => Promise<T>,
+  work: (span?: Span) => Promise<T>,
 ): Promise<T> {
+  if (!recordsSpans) return parent === context.active() ? work() : context.with(parent, () => work())
   return trace.getTracer('licensing').startActiveSpan(name, options, parent, async (span) => {
     try {
       return await work(span)

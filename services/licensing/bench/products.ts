@@ -1,4 +1,5 @@
 import { createChange } from '@licensing/changes/change'
+import { gather } from '@licensing/changes/gather'
 /**
  * What installed products cost, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
  * a server on which it can make a database. It prints the best of five rounds. Results on 2 busy cores:
@@ -26,7 +27,7 @@ import { grantMessage } from '../src/activations/token.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
 import { callHomeRecorder } from '../src/call-homes/call-home.ts'
 import { refreshActivation } from '../src/activations/refresh-activation.ts'
-import { findActivation } from '../src/activations/activation-queries.ts'
+import { findActivations } from '../src/activations/activation-queries.ts'
 import { placeGiver } from '../src/activations/give-place.ts'
 import { leaseTaker } from '../src/activations/leases.ts'
 import { createLookups } from '../src/activations/lookups.ts'
@@ -50,6 +51,11 @@ const deps = {
   log: createLogger('bench', 'warn'),
   keys,
   lookups: createLookups(sql),
+  findActivation: gather((ids: string[]) => findActivations(sql, ids), {
+    mostTogether: 100,
+    slots: 2,
+    isTransient: () => false,
+  }),
   change: createChange(sql),
   publishedKeys: publishedKeys({ sql, encryption, signingKeys: keys, keptSeconds: 86_400, now }),
   encryption,
@@ -227,7 +233,7 @@ const grants = await Promise.all(
     const placed = await Promise.all(Array.from({ length: 300 }, place))
     const idle = placed.map(({ activationId }) => activationId)
     await sql`update leases set ends_at = now() where activation_id = any(${idle}::text[])`
-    const held = await Promise.all(idle.map((id) => findActivation(sql, id)))
+    const held = await findActivations(sql, idle)
     return { leases, place, take: (at: number) => deps.takeLease(held[at]!) }
   }),
 )

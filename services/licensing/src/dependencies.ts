@@ -31,6 +31,7 @@ export interface ProductDependencies {
   sql: Database
   log: Logger
   lookups: Lookups
+  findActivation: (activationId: string) => Promise<ActivatedLicence | undefined>
   change: Change
   keys: SigningKeys
   /** The content of `jwks.json`. */

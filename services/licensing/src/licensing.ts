@@ -8,6 +8,7 @@ import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createChange } from '@licensing/changes/change'
+import { gather } from '@licensing/changes/gather'
 import { startPurge } from '@licensing/changes/purge'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
@@ -19,6 +20,7 @@ import { startCatchUp } from './plans/catch-up.ts'
 import { pushTakesMs, startAwaitedPlans } from './plans/awaited-plans.ts'
 import { createSnapshots } from './plans/snapshots.ts'
 import { callHomeRecorder } from './call-homes/call-home.ts'
+import { findActivations } from './activations/activation-queries.ts'
 import { leaseTaker } from './activations/leases.ts'
 import { createLookups } from './activations/lookups.ts'
 import { publishedKeys } from './signing-keys/signed-key-sets.ts'
@@ -79,6 +81,11 @@ export function startLicensing(options: LicensingOptions): Licensing {
     sql,
     log,
     lookups: createLookups(lookupConnection),
+    findActivation: gather((ids) => findActivations(sql, ids), {
+      mostTogether: 100,
+      slots: 2,
+      isTransient: isDatabaseUnavailable,
+    }),
     change,
     keys,
     publishedKeys: publishedKeys({ sql, encryption, signingKeys: keys, keptSeconds: kept, now }),

@@ -89,7 +89,6 @@ create table deliveries (
   delivered_attempt integer,
   -- The number of the attempt after which the delivery was no longer pending.
   final_attempt integer,
-  primary key (application_id, id),
   check ((claim_id is null) = (claimed_until is null))
 ) with (
   -- Every delivery is updated at least once, and its indexes are read from their ends: dead rows slow that down.
@@ -107,6 +106,10 @@ create index deliveries_waiting on deliveries (endpoint_id, due_at) where claim_
 create index deliveries_claimed on deliveries (claimed_until) where claimed_until is not null;
 create index deliveries_failing on deliveries (endpoint_id, scheduled_attempts)
   where status = 'pending' and scheduled_attempts >= 4;
+-- After the indexes above: for an empty table all that begin with application_id cost the same, and PostgreSQL takes the
+-- newest. With that of the statuses, a delivery is found by looking at all of its application: recording an attempt took
+-- 160 ms among 16,000 deliveries, until the table was analyzed.
+alter table deliveries add primary key (application_id, id);
 
 -- The endpoints that have waiting deliveries, and the earliest time at which one may be due. Due deliveries are found
 -- endpoint by endpoint, so that a million due deliveries of one endpoint do not slow the others down. A statement that

@@ -13,7 +13,7 @@ import { atMost, beside } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
 import type { Setting } from './setting.ts'
-import { givenDefinitions, givenLicences, givenPlan, withKey } from './vendor.ts'
+import { givenDefinitions, givenInstallations, givenLicences, givenPlan, withKey } from './vendor.ts'
 
 const atOnce = 32
 
@@ -47,7 +47,7 @@ export async function changeToDelivery(): Promise<Section> {
   await send(stack, 201, Math.ceil(count / 4), issue)
   const costs = new Map<string, Cost>([['issue', await measured(201, issue)]])
 
-  const installations = await givenInstallations(stack, planId)
+  const installations = await givenInstallations(stack, planId, 200)
   const of = (n: number) => installations[n % installations.length]!
   const activation = (n: number) => post('/v1/activations', of(n).body, { authorization: '' })
   const refresh = (n: number) => {
@@ -167,26 +167,4 @@ async function send(
   const result = await load(gatewayUrl, expected, counted, { connections: atOnce, count })
   if (result.wrong > 0) throw new Error(`${result.wrong} answers were not ${expected}`)
   return { count: sent, perSecond: result.perSecond }
-}
-
-interface Installation {
-  id: string
-  token: string
-  body: { licence_key: string; fingerprint: string; host: string; product_version: string }
-}
-
-async function givenInstallations(stack: Stack, planId: string): Promise<Installation[]> {
-  const ids = await givenLicences(stack, planId, 200, 'installed')
-  return Promise.all(
-    ids.map(async (id, n) => {
-      const licence = await stack.api.get<{ key: string }>(`/v1/licences/${id}`)
-      const host = `machine-${n}.example.com`
-      const body = { licence_key: licence.body.key, fingerprint: host, host, product_version: '1.0' }
-      const made = await stack.api.post<{ activation_id: string; token: string }>('/v1/activations', {
-        body,
-        key: null,
-      })
-      return { id: made.body.activation_id, token: made.body.token, body }
-    }),
-  )
 }

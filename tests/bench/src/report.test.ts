@@ -1,16 +1,18 @@
 import { expect, test } from 'vitest'
-import { atLeast, atMost, beside, worseThan } from './report.ts'
+import { atLeast, atMost, beside, ratiosOf, worseThan } from './report.ts'
 import type { Figure, Section } from './report.ts'
 
 const floor: Figure = { name: 'echo', value: 100, unit: '/s' }
 const run = (...figures: Figure[]): Section[] => [{ title: 'issue', figures: [floor, ...figures], notes: [] }]
 
 test('a ratio that is more than a fifth worse than in the baseline is named', () => {
-  const before = run(
-    atLeast('issue', 80, '/s', floor, 0.75),
-    atMost('p99', 200, 'ms', floor, 4),
-    beside('detail', 50, '/s', floor),
-    beside('suspend', 200, 'ms', floor),
+  const before = ratiosOf(
+    run(
+      atLeast('issue', 80, '/s', floor, 0.75),
+      atMost('p99', 200, 'ms', floor, 4),
+      beside('detail', 50, '/s', floor),
+      beside('suspend', 200, 'ms', floor),
+    ),
   )
   const after = (issue: number, p99: number, detail: number, suspend: number) =>
     worseThan(
@@ -31,5 +33,11 @@ test('a ratio that is more than a fifth worse than in the baseline is named', ()
     'issue: p99 is 2.50 × echo, and was 2.00',
     'issue: detail is 0.40 × echo, and was 0.50',
     'issue: suspend is 2.50 × echo, and was 2.00',
+  ])
+})
+
+test('the baseline has ratios and no figures of the machine', () => {
+  expect(ratiosOf(run(beside('detail', 50, '/s', floor)))).toEqual([
+    { title: 'issue', figures: [{ name: 'detail', floor: 'echo', ratio: 0.5 }] },
   ])
 })

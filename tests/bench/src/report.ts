@@ -81,10 +81,33 @@ export function printSection({ title, figures, notes }: Section): void {
   for (const note of notes) process.stdout.write(`  ${note}\n`)
 }
 
-/** Sections of an earlier run that this machine or another one measured: the ratios that later runs are compared with. */
-export async function readBaseline(): Promise<Section[]> {
-  const run = JSON.parse(await readFile(baseline, 'utf8')) as { sections: Section[] }
-  return run.sections
+/** The ratios of a section. Its figures depend on the machine. */
+interface Ratios {
+  title: string
+  figures: { name: string; floor: string; ratio: number }[]
+}
+
+/** The ratios that later runs are compared with. */
+export async function readBaseline(): Promise<Ratios[]> {
+  const { sections } = JSON.parse(await readFile(baseline, 'utf8')) as { sections: Ratios[] }
+  return sections
+}
+
+/** Keeps the ratios of these sections in the baseline, in place of those that it had of them. */
+export async function keepBaseline(sections: Section[]): Promise<void> {
+  const kept = ratiosOf(sections)
+  const titles = new Set(kept.map(({ title }) => title))
+  const others = (await readBaseline()).filter(({ title }) => !titles.has(title))
+  await writeFile(baseline, `${JSON.stringify({ sections: [...others, ...kept] }, null, 2)}\n`)
+}
+
+export function ratiosOf(sections: Section[]): Ratios[] {
+  return sections.map(({ title, figures }) => ({
+    title,
+    figures: figures.flatMap(({ name, floor, ratio }) =>
+      floor === undefined || ratio === undefined ? [] : [{ name, floor, ratio: Number(ratio.toFixed(2)) }],
+    ),
+  }))
 }
 
 /** How much worse than in the baseline a ratio may be: machines are noisy. */
@@ -94,7 +117,7 @@ const tolerated = 1.2
  * The ratios of these sections that are worse than in the baseline, each with both values. Only ratios are compared: they
  * are of one run each, and depend less on the machine than the figures.
  */
-export function worseThan(before: Section[], sections: Section[]): string[] {
+export function worseThan(before: Ratios[], sections: Section[]): string[] {
   return sections.flatMap(({ title, figures }) => {
     const known = before.find((section) => section.title === title)?.figures ?? []
     return figures.flatMap((figure) => {

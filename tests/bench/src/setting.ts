@@ -15,6 +15,8 @@ export interface Setting extends AsyncDisposable {
   postgresPid: number
   /** A second gateway of the same code whose licensing is an echo without a database. */
   echoGateway(): Promise<string>
+  /** The same routes by fastify and grpc-js alone. */
+  plainEcho(): Promise<string>
 }
 
 const unlimited = '100000000'
@@ -37,19 +39,25 @@ export async function startSetting(options: StackOptions = {}): Promise<Setting>
     }),
   )
   const running = started.move()
+  /** Starts a program of this folder that prints its port. */
+  const startProgram = async (...args: [file: string, ...string[]]): Promise<string> => {
+    const [file, ...rest] = args
+    const program = spawn(process.execPath, [new URL(file, import.meta.url).pathname, ...rest], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    running.defer(async () => {
+      program.kill('SIGKILL')
+      await once(program, 'exit')
+    })
+    const [chunk] = (await once(program.stdout, 'data')) as [Buffer]
+    return chunk.toString().trim()
+  }
   return {
     stack,
     postgresUrl: postgres.url(),
     postgresPid: postgres.pid,
     echoGateway: async () => {
-      const echo = spawn(process.execPath, [new URL('echo-service.ts', import.meta.url).pathname], {
-        stdio: ['pipe', 'pipe', 'inherit'],
-      })
-      running.defer(async () => {
-        echo.kill('SIGKILL')
-        await once(echo, 'exit')
-      })
-      const [chunk] = (await once(echo.stdout, 'data')) as [Buffer]
+      const port = await startProgram('echo-service.ts')
       const gateway: TestProcess = running.use(
         await startService(
           'gateway',
@@ -57,13 +65,17 @@ export async function startSetting(options: StackOptions = {}): Promise<Setting>
             ...stack.processes.gateway[0]!.environment,
             HTTP_ADDRESS: `127.0.0.1:${await freePort()}`,
             METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
-            LICENSING_ADDRESS: `127.0.0.1:${chunk.toString().trim()}`,
+            LICENSING_ADDRESS: `127.0.0.1:${port}`,
           },
           folder.path,
           { name: 'gateway-before-echo' },
         ),
       )
       return gateway.operationsUrl
+    },
+    plainEcho: async () => {
+      const service = await startProgram('plain-echo.ts', 'service')
+      return `http://127.0.0.1:${await startProgram('plain-echo.ts', 'gateway', service)}`
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }

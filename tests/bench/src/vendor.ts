@@ -37,6 +37,34 @@ export async function givenLicences(
   return ids
 }
 
+/** An installed product with its token. */
+export interface Installation {
+  id: string
+  token: string
+  body: { licence_key: string; fingerprint: string; host: string; product_version: string }
+}
+
+/** A product on each of so many licences. */
+export async function givenInstallations(
+  stack: Stack,
+  planId: string,
+  count: number,
+): Promise<Installation[]> {
+  const ids = await givenLicences(stack, planId, count, 'installed')
+  return Promise.all(
+    ids.map(async (id, n) => {
+      const licence = await stack.api.get<{ key: string }>(`/v1/licences/${id}`)
+      const host = `machine-${n}.example.com`
+      const body = { licence_key: licence.body.key, fingerprint: host, host, product_version: '1.0' }
+      const made = await stack.api.post<{ activation_id: string; token: string }>('/v1/activations', {
+        body,
+        key: null,
+      })
+      return { id: made.body.activation_id, token: made.body.token, body }
+    }),
+  )
+}
+
 /** Headers of a request with the stack's key. */
 export function withKey({ apiKey }: Stack): Record<string, string> {
   return { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }

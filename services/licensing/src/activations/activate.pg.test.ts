@@ -1,4 +1,6 @@
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { lockWaits } from '@licensing/test-support/lock-waits'
+import { eventually } from '@licensing/test-support/poll'
 import { decodeProtectedHeader } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { givenLicence, givenLicenceIn, givenPlan, refusal } from '../../test/makers.ts'
@@ -230,4 +232,39 @@ test('a freed place can be used again, and one fingerprint never occupies two', 
   expect(await refusal(activate(products, licence, { fingerprint: 'a' }))).toMatchObject({
     code: 'limit_reached',
   })
+})
+
+test('a known machine is activated while the licence is locked, and a new one waits', async () => {
+  const licence = await givenKey()
+  const { products, sql } = harness
+  const first = await givenActivation(products, licence, { fingerprint: 'known' })
+  const order: string[] = []
+  const started = await sql.begin(async (tx) => {
+    await tx`select from licences where id = ${licence.id} for update`
+    const created = activate(products, licence, { fingerprint: 'new' }).finally(() => order.push('new'))
+    const known = await activate(products, licence, { fingerprint: 'known' }).finally(() =>
+      order.push('known'),
+    )
+    return { created, known }
+  })
+  expect(started.known).toMatchObject({ created: false, grant: { activationId: first.activationId } })
+  expect(await started.created).toMatchObject({ created: true })
+  expect(order).toEqual(['known', 'new'])
+})
+
+test('an activation that is freed while its machine activates again is replaced by a new one', async () => {
+  const licence = await givenKey()
+  const { products, sql } = harness
+  const first = await givenActivation(products, licence, { fingerprint: 'known' })
+  const again = await sql.begin(async (tx) => {
+    await tx`delete from activations where id = ${first.activationId}`
+    const call = activate(products, licence, { fingerprint: 'known' })
+    await eventually(async () => expect(await lockWaits(sql)).toBe(1), { intervalMs: 5 })
+    return { call }
+  })
+  const { created, grant } = await again.call
+  expect(created).toBe(true)
+  expect(grant!.activationId).not.toBe(first.activationId)
+  const detail = await harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
+  expect(detail.activations.map(({ id }) => id)).toEqual([grant!.activationId])
 })

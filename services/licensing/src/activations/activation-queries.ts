@@ -49,10 +49,33 @@ function parsed<Row extends ProductLicence>(row: Read<Row>) {
   return { ...row, overrides: row.overrides.map((json) => JSON.parse(json) as CurrentOverride) }
 }
 
-/** The keys in this list that exist. */
-export async function findKnownKeys(sql: Sql, keys: string[]): Promise<string[]> {
-  const rows = await sql<{ key: string }[]>`select key from licences where key = any(${keys}::text[])`
-  return rows.map(({ key }) => key)
+export interface Machine {
+  licenceKey: string
+  fingerprint: string
+}
+
+export interface LicenceOfMachine extends ProductLicence {
+  /** The activation of the fingerprint. */
+  activation_id: string | null
+}
+
+/** The licences of these keys, in the order of the request. */
+export async function findLicencesOfKeys(
+  sql: Sql,
+  machines: Machine[],
+): Promise<(LicenceOfMachine | undefined)[]> {
+  const rows = await sql<(Read<LicenceOfMachine> & { place: number })[]>`
+    select machine.place::int, a.id as activation_id, ${licenceColumns(sql)}
+    from unnest(
+      ${machines.map(({ licenceKey }) => licenceKey)}::text[], ${machines.map(({ fingerprint }) => fingerprint)}::text[]
+    ) with ordinality as machine (key, fingerprint, place)
+    join licences l on l.key = machine.key
+    left join activations a on a.licence_id = l.id and a.fingerprint = machine.fingerprint`
+  const found = new Map(rows.map((row) => [row.place, row]))
+  return machines.map((_, at) => {
+    const row = found.get(at + 1)
+    return row && parsed<LicenceOfMachine>(row)
+  })
 }
 
 type Which = ReturnType<typeof licenceColumns>
@@ -71,14 +94,22 @@ export const lockLicenceOfKey = (sql: Sql, key: string) => lock(sql, sql`l.key =
 
 export const lockLicence = (sql: Sql, licenceId: string) => lock(sql, sql`l.id = ${licenceId}`)
 
-export async function findActivation(sql: Sql, activationId: string): Promise<ActivatedLicence | undefined> {
-  const [row] = await sql<Read<ActivatedLicence>[]>`
+/** In the order of the request. */
+export async function findActivations(
+  sql: Sql,
+  activationIds: string[],
+): Promise<(ActivatedLicence | undefined)[]> {
+  const rows = await sql<Read<ActivatedLicence>[]>`
     select a.id as activation_id, ${licenceColumns(sql)},
       coalesce(lease.counted and lease.ends_at > clock_timestamp(), false) as has_lease
     from activations a join licences l on l.id = a.licence_id
       left join leases lease on lease.activation_id = a.id and l.max_concurrent is not null
-    where a.id = ${activationId}`
-  return row && parsed<ActivatedLicence>(row)
+    where a.id = any(${activationIds}::text[])`
+  const found = new Map(rows.map((row) => [row.activation_id, row]))
+  return activationIds.map((id) => {
+    const row = found.get(id)
+    return row && parsed<ActivatedLicence>(row)
+  })
 }
 
 /** The places of a licence, read under its lock. */

@@ -7,7 +7,7 @@ import { readLicenceKey } from '../lifecycle/licence-key.ts'
 import { checkFingerprint, checkInstallation } from './check-installation.ts'
 import type { Installation } from './check-installation.ts'
 import { isDue, refused } from './may-run.ts'
-import { placeAll, placeOrReplace } from './places.ts'
+import { knownPlace, placeAll, placeOrReplace } from './places.ts'
 import type { Applicant, Application, GivenPlace, Outcome } from './places.ts'
 
 export interface Place extends GivenPlace {
@@ -48,7 +48,8 @@ export function placeGiver(deps: ProductDependencies): GivePlace {
     const installation = checkInstallation(request)
     const licenceKey = readLicenceKey(request.licenceKey)
     if (licenceKey === undefined) throw unknownKey()
-    if (!(await deps.lookups.isKnown(licenceKey))) throw unknownKey()
+    const licence = await deps.lookups.licenceOf({ licenceKey, fingerprint })
+    if (!licence) throw unknownKey()
     const { fileSeconds } = request
     const applicant = {
       licenceKey,
@@ -58,7 +59,7 @@ export function placeGiver(deps: ProductDependencies): GivePlace {
       isOffline: fileSeconds !== undefined,
       ...(of && { of }),
     }
-    let outcome = await place(applicant)
+    let outcome = knownPlace(licence, applicant, deps.now()) ?? (await place(applicant))
     if (outcome.kind === 'refused' && isDue(outcome.licence, outcome.now)) {
       if (await deps.replaceEndedPurchase(outcome.licence.id)) outcome = await place(applicant)
     }

@@ -4,15 +4,16 @@ import { gather } from '@licensing/changes/gather'
 import { findByLegacyKeys } from './legacy-key-queries.ts'
 import type { ImportedLicence } from './legacy-key-queries.ts'
 import { findPlansOfCodes } from '../plans/plan-queries.ts'
-import { findKnownKeys } from './activation-queries.ts'
+import { findLicencesOfKeys } from './activation-queries.ts'
+import type { LicenceOfMachine, Machine } from './activation-queries.ts'
 
 /**
  * Look-ups of keys and codes that products send and that may not exist. They share statements, one at a time, on a
  * connection of their own: products with valid keys do not wait, however many wrong keys arrive.
  */
 export interface Lookups {
-  /** Whether there is a licence with this key. */
-  isKnown: (licenceKey: string) => Promise<boolean>
+  /** The licence of a key, with the activation of a machine. */
+  licenceOf: (machine: Machine) => Promise<LicenceOfMachine | undefined>
   imported: (asked: { applicationId: string; legacyKey: string }) => Promise<ImportedLicence | undefined>
   /** The id of the plan with a code. */
   planOfCode: (asked: { applicationId: string; code: string }) => Promise<string | undefined>
@@ -23,10 +24,7 @@ const batches = { mostTogether: 500, isTransient: isDatabaseUnavailable }
 /** @param sql one connection */
 export function createLookups(sql: Database): Lookups {
   return {
-    isKnown: gather<string, boolean>(async (keys) => {
-      const known = new Set(await findKnownKeys(sql, keys))
-      return keys.map((key) => known.has(key))
-    }, batches),
+    licenceOf: gather((machines) => findLicencesOfKeys(sql, machines), batches),
     imported: gather((asked) => findByLegacyKeys(sql, asked), batches),
     planOfCode: gather((asked) => findPlansOfCodes(sql, asked), batches),
   }

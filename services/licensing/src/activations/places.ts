@@ -2,7 +2,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { byProduct, findPlaces, freeActivation, insertActivations } from './activation-queries.ts'
 import { lockLicenceOfKey } from './activation-queries.ts'
-import type { Places, ProductLicence } from './activation-queries.ts'
+import type { LicenceOfMachine, Places, ProductLicence } from './activation-queries.ts'
 import { countLeases, writeLeases } from './lease-queries.ts'
 import type { CountedLeases } from './lease-queries.ts'
 import { whyNoLease } from './leases.ts'
@@ -50,6 +50,22 @@ type UsedUp = 'max_activations' | 'max_concurrent'
 interface Excess {
   activations: number
   leases: number
+}
+
+/**
+ * The place of an installation that is activated already. Nothing has to be written for it, so the licence is not locked:
+ *
+ * - If its activation is freed meanwhile, `recordedPlace` finds that out under the lock of the activation's row.
+ * - If the licence is revoked or suspended meanwhile, the call came first: the licence was read after the call arrived.
+ *
+ * @returns undefined if the licence has to be locked: the installation is new, the licence refuses it, or it is floating
+ */
+export function knownPlace(licence: LicenceOfMachine, applicant: Applicant, now: Date): Outcome | undefined {
+  const { activation_id: activationId } = licence
+  if (activationId === null || licence.max_concurrent !== null || !isOf(licence, applicant)) return undefined
+  if (refusalReason(licence, applicant.host, now) !== undefined) return undefined
+  const tokenEndsAt = tokenEnd([latestEnd(licence, now)], applicant.lifeSeconds, now)
+  return { kind: 'placed', activationId, created: false, licence, now, leaseEndsAt: null, tokenEndsAt }
 }
 
 /** Gives places of one licence to installations, in their order. */

@@ -65,8 +65,8 @@ export async function attempt(
     contextFrom({ traceparent: delivery.trace_parent }),
     async (span) => {
       const result = await send()
-      if (result.responseCode !== null) span.setAttribute('http.response.status_code', result.responseCode)
-      if (result.error !== null) span.setAttribute('error.type', result.error)
+      if (result.responseCode !== null) span?.setAttribute('http.response.status_code', result.responseCode)
+      if (result.error !== null) span?.setAttribute('error.type', result.error)
       return result
     },
   )

@@ -1,0 +1,183 @@
+// What does not depend on the machine: how much work a request gives to the services and to PostgreSQL.
+import { connect } from '@licensing/database/connect'
+import { startCountingPostgres } from '@licensing/test-support/counting-postgres'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from './vendor.ts'
+import type { Installation } from './vendor.ts'
+
+/** Of one request: an event is followed until its consumer has taken it. */
+interface Count {
+  rpcs: number
+  /** Of licensing to PostgreSQL. */
+  statements: number
+  roundTrips: number
+}
+
+/** A number that has become smaller is lowered here. */
+const most: Record<string, Count> = {
+  issue: { rpcs: 1, statements: 1, roundTrips: 1 },
+  suspend: { rpcs: 1, statements: 11, roundTrips: 5 },
+  refresh: { rpcs: 1, statements: 2, roundTrips: 2 },
+  'activation of a known machine': { rpcs: 1, statements: 2, roundTrips: 2 },
+  detail: { rpcs: 1, statements: 1, roundTrips: 1 },
+  'unchanged revocation list': { rpcs: 1, statements: 1, roundTrips: 1 },
+}
+
+/** Of one event that is sent to one endpoint. */
+const mostRows = { licensing: 8, notifier: 12 }
+
+// One after the other: requests of one moment share statements. What background work does meanwhile is less than one
+// statement for each request.
+const requests = 60
+
+const unlimited = { RATE_LIMIT_PER_MINUTE: '1000000', PRODUCT_RATE_PER_MINUTE: '1000000' }
+
+test('a request takes no more RPCs, statements and round trips than listed', async () => {
+  await using postgres = await startCountingPostgres(sharedPostgresUrl())
+  await using stack = await startStack({
+    postgresUrl: postgres.url,
+    // A statement is prepared on each connection.
+    environment: { ...unlimited, DATABASE_CONNECTIONS: '4' },
+  })
+  await givenDefinitions(stack)
+  const planId = await givenPlan(stack, 'pro')
+  const licences = await givenLicences(stack, planId, 2 * requests, 'suspended')
+  const installations = await givenInstallations(stack, planId, requests)
+  const read = async () => ({ ...postgres.workOf('licensing'), rpcs: await rpcsOf(stack) })
+  const counted: Record<string, Count> = {}
+  for (const [name, call] of Object.entries(calls(stack, { planId, licences, installations }))) {
+    for (let n = 0; n < requests; n += 1) await call(n)
+    const before = await read()
+    for (let n = 0; n < requests; n += 1) await call(requests + n)
+    const after = await read()
+    const perRequest = (of: keyof Count) => Math.floor((after[of] - before[of]) / requests)
+    counted[name] = {
+      rpcs: perRequest('rpcs'),
+      statements: perRequest('statements'),
+      roundTrips: perRequest('roundTrips'),
+    }
+  }
+  expect(counted).toEqual(most)
+})
+
+test('an event with one delivery writes no more rows than listed', async () => {
+  await using receiver = await startHttpsReceiver()
+  await using stack = await startStack({ receiver, environment: unlimited })
+  const planId = await givenPlan(stack, 'pro')
+  const endpoint = { url: receiver.url('/'), subscribed_events: 'licence.suspended' }
+  await stack.api.post(`/v1/apps/${stack.appId}/webhook-endpoints`, { body: endpoint })
+  const licences = await givenLicences(stack, planId, 2 * events, 'suspended')
+  const suspend = async (from: number) => {
+    for (let n = from; n < from + events; n += 1) {
+      const { status } = await stack.api.post(`/v1/licences/${licences[n]}/suspend`)
+      expect(status).toBe(200)
+      await receiver.received(n + 1)
+    }
+  }
+  await suspend(0)
+  const before = await rowsWritten(stack)
+  await suspend(events)
+  const after = await rowsWritten(stack)
+  const perEvent = (service: Writer) => Math.floor((after[service] - before[service]) / events)
+  expect({ licensing: perEvent('licensing'), notifier: perEvent('notifier') }).toEqual(mostRows)
+})
+
+// What the services write at their start and end is less than a row for each.
+const events = 100
+
+type Writer = keyof typeof mostRows
+
+/** Rows inserted, changed and deleted in the databases so far. PostgreSQL counts them when a session ends. */
+async function rowsWritten({ processes, databaseUrls }: Stack): Promise<Record<Writer, number>> {
+  const written = async (service: Writer) => {
+    await processes[service][0]!.stop()
+    const sql = connect(databaseUrls[service], { name: 'counts', max: 1 })
+    const rows = await eventually(async () => {
+      const [row] = await sql<{ rows: number; sessions: number }[]>`
+        select (select sum(n_tup_ins + n_tup_upd + n_tup_del)::int from pg_stat_user_tables) as rows,
+          (select count(*)::int from pg_stat_activity
+            where datname = current_database() and pid <> pg_backend_pid()) as sessions`
+      expect(row!.sessions).toBe(0)
+      return row!.rows
+    })
+    await sql.end()
+    await processes[service][0]!.start()
+    return rows
+  }
+  return { licensing: await written('licensing'), notifier: await written('notifier') }
+}
+
+interface Given {
+  planId: string
+  licences: string[]
+  installations: Installation[]
+}
+
+type CallOf = (n: number) => Promise<void>
+
+function calls(stack: Stack, { planId, licences, installations }: Given): Record<string, CallOf> {
+  const { api, appId } = stack
+  const sql = connect(stack.databaseUrls.licensing, { name: 'counts', max: 1 })
+  /** The relay takes events that wait together in one transaction. */
+  const whenPublished = () =>
+    eventually(
+      async () => {
+        const [row] = await sql<{ isEmpty: boolean }[]>`select not exists (select from outbox) as "isEmpty"`
+        expect(row!.isEmpty).toBe(true)
+      },
+      { intervalMs: 5 },
+    )
+  const of = (n: number) => installations[n % installations.length]!
+  const list = `/v1/apps/${appId}/revocations`
+  let etag = ''
+  return {
+    issue: async (n) => {
+      const body = { external_ref: `customer-${n}`, plan_id: planId }
+      const headers = { 'idempotency-key': randomUUID() }
+      expect((await api.post(`/v1/apps/${appId}/licences`, { body, headers })).status).toBe(201)
+      await whenPublished()
+    },
+    suspend: async (n) => {
+      expect((await api.post(`/v1/licences/${licences[n]}/suspend`)).status).toBe(200)
+      await whenPublished()
+    },
+    refresh: async (n) => {
+      const { id, token, body } = of(n)
+      const { host, product_version } = body
+      const headers = { authorization: `Bearer ${token}` }
+      const request = { body: { host, product_version }, headers, key: null }
+      expect((await api.post(`/v1/activations/${id}/refresh`, request)).status).toBe(200)
+    },
+    'activation of a known machine': async (n) => {
+      expect((await api.post('/v1/activations', { body: of(n).body, key: null })).status).toBe(200)
+    },
+    detail: async (n) => {
+      expect((await api.get(`/v1/licences/${licences[n]}`)).status).toBe(200)
+    },
+    'unchanged revocation list': async () => {
+      const headers = etag === '' ? {} : { 'if-none-match': etag }
+      const answer = await api.get(list, { headers, key: null })
+      expect(answer.status).toBe(etag === '' ? 200 : 304)
+      etag = answer.headers.get('etag')!
+    },
+  }
+}
+
+/** RPCs that the services have served. */
+async function rpcsOf({ processes }: Stack): Promise<number> {
+  const { catalog, licensing, billing, notifier } = processes
+  const counts = await Promise.all(
+    [catalog, licensing, billing, notifier].flat().map(async ({ environment }) => {
+      const text = await (await fetch(`http://${environment['METRICS_ADDRESS']}/metrics`)).text()
+      const lines = text.matchAll(/^grpc_server_duration_seconds_count\{[^}]*\} (\d+)$/gm)
+      return [...lines].reduce((sum, [, count]) => sum + Number(count), 0)
+    }),
+  )
+  return counts.reduce((sum, count) => sum + count, 0)
+}

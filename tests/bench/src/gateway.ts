@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto'
+import { scaledSeconds } from './bench-scale.ts'
+import { load } from './load.ts'
+import type { LoadRequest } from './load.ts'
+import { startProfiling } from './profile.ts'
+import { atLeast, median } from './report.ts'
+import type { Figure, Section } from './report.ts'
+import { startSetting } from './setting.ts'
+import { givenDefinitions, givenInstallations, givenLicences, givenPlan, withKey } from './vendor.ts'
+
+const rounds = 5
+const seconds = scaledSeconds(1.5)
+
+/** What the gateway costs: the same routes by fastify and grpc-js alone, to an echo, and to licensing. */
+export async function gateway(): Promise<Section> {
+  await using setting = await startSetting()
+  const { stack } = setting
+  const urls = { plain: await setting.plainEcho(), echo: await setting.echoGateway(), ours: stack.gatewayUrl }
+  await givenDefinitions(stack)
+  const planId = await givenPlan(stack, 'pro')
+  const [licenceId] = await givenLicences(stack, planId, 1, 'first')
+  const installations = await givenInstallations(stack, planId, 200)
+  const printProfile = await startProfiling(stack, ['gateway', 'licensing'])
+  const list = `/v1/apps/${stack.appId}/revocations`
+  const etag = (await fetch(`${stack.gatewayUrl}${list}`)).headers.get('etag')!
+  const headers = withKey(stack)
+  const requests: Record<string, [status: number, next: (n: number) => LoadRequest]> = {
+    issue: [
+      201,
+      () => ({
+        method: 'POST',
+        path: `/v1/apps/${stack.appId}/licences`,
+        headers: { ...headers, 'idempotency-key': randomBytes(12).toString('hex') },
+        body: JSON.stringify({ external_ref: 'customer-1', plan_id: planId }),
+      }),
+    ],
+    detail: [200, () => ({ method: 'GET', path: `/v1/licences/${licenceId}`, headers })],
+    refresh: [
+      200,
+      (n) => {
+        const { id, token, body } = installations[n % installations.length]!
+        const { host, product_version } = body
+        return {
+          method: 'POST',
+          path: `/v1/activations/${id}/refresh`,
+          headers: { ...headers, authorization: `Bearer ${token}` },
+          body: JSON.stringify({ host, product_version }),
+        }
+      },
+    ],
+    poll: [304, () => ({ method: 'GET', path: list, headers: { 'if-none-match': etag } })],
+  }
+  const rates = new Map<string, number[]>()
+  for (let round = 0; round <= rounds; round += 1) {
+    for (const [name, [status, next]] of Object.entries(requests)) {
+      for (const [which, url] of Object.entries(urls)) {
+        if (name === 'poll' && which !== 'ours') continue
+        const { perSecond, wrong } = await load(url, status, next, { seconds })
+        if (wrong > 0) throw new Error(`${wrong} answers to ${name}, ${which}, were not ${status}`)
+        // The first round warms all of them.
+        if (round > 0) rates.set(`${name} ${which}`, [...(rates.get(`${name} ${which}`) ?? []), perSecond])
+      }
+    }
+  }
+  await printProfile()
+  const rate = (name: string) => median(rates.get(name)!)
+  const floor = (name: string, key: string): Figure => ({ name, value: rate(key), unit: '/s' })
+  const plain = floor('issue, fastify and grpc-js alone', 'issue plain')
+  const plainRefresh = floor('refresh, fastify and grpc-js alone', 'refresh plain')
+  const echo = floor('issue, echo RPC', 'issue echo')
+  const detailEcho = floor('detail, echo RPC', 'detail echo')
+  const refreshEcho = floor('refresh, echo RPC', 'refresh echo')
+  return {
+    title: 'The gateway beside fastify and grpc-js alone, and its routes beside an echo (64 connections)',
+    figures: [
+      plain,
+      atLeast(echo.name, echo.value, '/s', plain, 0.8),
+      plainRefresh,
+      atLeast(refreshEcho.name, refreshEcho.value, '/s', plainRefresh, 0.8),
+      atLeast('issue', rate('issue ours'), '/s', echo, 0.8),
+      detailEcho,
+      atLeast('detail', rate('detail ours'), '/s', detailEcho, 0.95),
+      atLeast('refresh', rate('refresh ours'), '/s', refreshEcho, 0.8),
+      atLeast('unchanged revocation list (304)', rate('poll ours'), '/s', detailEcho, 1),
+    ],
+    notes: [],
+  }
+}
