@@ -34,8 +34,10 @@ export function decideRefunds(subject: Subject, charged: ChargedPayment): Paymen
   const rows = allRows.filter((row) => row.payment_id === paymentId)
   const reported = paymentRef === null ? [] : mergeRefunds(facts, paymentRef)
   const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
-  const { isComplete, silent } = compareWithRecords(subject, charged, reported, disputes)
-  const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
+  const { isComplete, found, silent } = compareWithRecords(subject, charged, reported, disputes)
+  const { known, waits } = charge
+    ? withInferred(subject, charge, reported, rows, { found, silent })
+    : { known: reported, waits: false }
   const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
   const own = rowsOf(inOrder, rows)
@@ -55,7 +57,7 @@ export function decideRefunds(subject: Subject, charged: ChargedPayment): Paymen
       ...dispute,
       id: listChargeback(subject, payment, dispute, rows),
     })),
-    isComplete,
+    isComplete: isComplete && !waits,
   }
   for (const refund of refunds) listRefund(subject, result, refund, rows)
   return result
@@ -71,6 +73,13 @@ export function refundEffect(id: string): string {
   return `refund:${id}`
 }
 
+interface Answer {
+  /** The processor gave its list of refunds. */
+  found: boolean
+  /** It was asked for the list often enough, and did not give it. */
+  silent: boolean
+}
+
 /**
  * Before a refund or a dispute has an effect, the processor's records of the charge are read. They contain what events that
  * have not arrived will report, so that effects are sent in the order in which they happened. The records do not say when
@@ -81,11 +90,11 @@ function compareWithRecords(
   { charge, payment }: ChargedPayment,
   refunds: MergedRefund[],
   disputes: MergedDispute[],
-): { isComplete: boolean; silent: boolean } {
+): { isComplete: boolean } & Answer {
   const all = [...refunds, ...disputes]
   const refunded = charge?.refunded ?? 0
   const missing = refunded > sumOf(refunds)
-  if (all.length === 0 && !missing) return { isComplete: true, silent: false }
+  if (all.length === 0 && !missing) return { isComplete: true, found: false, silent: false }
   const chargeRef = charge?.chargeRef ?? payment.charge_ref
   const news = all.map((each) => `${each.ref}:${each.status}`).sort()
   const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
@@ -93,10 +102,10 @@ function compareWithRecords(
     ? ask(subject, 'records', known, -Infinity)
     : { waiting: false, found: false }
   const silent = !waiting && !found
-  if (all.length === 0) return { isComplete: true, silent }
+  if (all.length === 0) return { isComplete: true, found, silent }
   const completeAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
   const confirmed = found && !missing && all.every((each) => each.explained)
-  return { isComplete: confirmed || hasCome(subject, completeAt), silent }
+  return { isComplete: confirmed || hasCome(subject, completeAt), found, silent }
 }
 
 /** The reference of an inferred refund is made of the charge's id and its total. */
@@ -108,15 +117,16 @@ function isInferred({ ref }: { ref: string }): boolean {
  * Infers refunds from a charge's totals, for processors that report refunds only by the charge. A refund that is reported
  * later and is part of an inferred one does not count.
  *
- * @param silent the processor gave no list of refunds
+ * @returns `waits`: a total includes a refund that may be earlier than the known ones and may still be reported, so no
+ *   refund has an effect yet
  */
 function withInferred(
   subject: Subject,
   charge: Charge,
   reported: MergedRefund[],
   rows: RefundRow[],
-  silent: boolean,
-): MergedRefund[] {
+  { found, silent }: Answer,
+): { known: MergedRefund[]; waits: boolean } {
   const { currency } = charge
   const own = rowsOf(reported, rows)
   const taken = new Set(own.values())
@@ -134,23 +144,28 @@ function withInferred(
       inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime()),
     ),
   ]
-  const missing = charge.refunded - sumOf(known)
-  if (missing <= 0) return known
   const charged = ofKind(subject.history.facts, 'charge')
   const refunded = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
   const totals = sortedBy(refunded, 'refunded', 'reportedAt')
+  const missingUntil = (at: number, total: number) =>
+    total - sumOf(known.filter((refund) => refund.createdAt <= at))
+  const missing = charge.refunded - sumOf(known)
+  // A refund was created after a total that was reported without it.
+  const isGap = totals.some((fact) => missingUntil(fact.reportedAt, fact.refunded) > 0)
+  if (missing <= 0 && !isGap) return { known, waits: false }
   const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
-  const waitsUntil = lastRecorded + (silent ? timing.othersArrive : timing.missingRefund)
-  if (!hasCome(subject, waitsUntil)) return known
+  const othersHaveArrived = hasCome(subject, lastRecorded + timing.othersArrive)
+  if (missing <= 0) return { known, waits: !othersHaveArrived }
+  const isDue = silent ? othersHaveArrived : hasCome(subject, lastRecorded + timing.missingRefund)
+  if (!isDue) return { known, waits: !(found && othersHaveArrived) }
   let left = missing
   for (const { refunded: total, reportedAt } of totals) {
-    const before = known.filter((refund) => refund.createdAt <= reportedAt)
-    const amount = Math.min(left, total - sumOf(before))
+    const amount = Math.min(left, missingUntil(reportedAt, total))
     if (amount <= 0) continue
     left -= amount
     known.push(inferred(`${charge.chargeRef}:${total}`, amount, currency, reportedAt))
   }
-  return known
+  return { known, waits: false }
 }
 
 function inferred(ref: string, amount: number, currency: string, at: number): MergedRefund {

@@ -158,6 +158,51 @@ describe('a charge that is refunded in two parts ends with one full refund, in t
   )
 })
 
+/** Events arrive a second apart. Each is decided when it arrives, and again at the time that the decision names. */
+function arrive(facts: Fact[]): History {
+  const begin = start + 100 * day
+  const answered = 4_000
+  let history = givenHistory()
+  let next: number | undefined
+  const decideAt = (clock: number) => {
+    history.questions = history.questions.map((question) => ({
+      ...question,
+      attempts: clock >= begin + facts.length * 1_000 + answered ? mostUnanswered : question.attempts,
+    }))
+    const decision = decide(history, new Date(clock), rules)
+    const asked = decision.questions.map(({ kind, ref }) => ({ kind, ref, attempts: 0, found: null }))
+    history = after(history, decision)
+    history.questions = [...history.questions, ...asked]
+    next = decision.next?.getTime()
+  }
+  facts.forEach((fact, at) => {
+    const clock = begin + at * 1_000
+    while (next !== undefined && next < clock) decideAt(next)
+    history = { ...history, facts: [...history.facts, recorded(fact, clock)] }
+    decideAt(clock)
+  })
+  const unanswered = begin + facts.length * 1_000 + answered
+  decideAt(unanswered)
+  while (next !== undefined && next < begin + day) decideAt(next)
+  return history
+}
+
+test('a refund that arrives seconds after the events of a later one stays the earlier one, in every order', () => {
+  const at = start + day
+  const events: Fact[] = [
+    paid,
+    refund('re_1', at, { amount: 1000 }),
+    refund('re_2', at + day, { amount: 3900 }),
+    { ...charged, refunded: 1000, reportedAt: at + 1_000 },
+    { ...charged, refunded: 4900, reportedAt: at + day + 1_000 },
+  ]
+  const wrong = permutations<Fact>(events).filter((order) => {
+    const lanes = arrive(order).refunds.map(({ ref, lane }) => `${ref} ${lane}`)
+    return lanes.sort().join() !== 're_1 partial_refund,re_2 full_refund'
+  })
+  expect(wrong.map((order) => order.map(nameOf).join(', '))).toEqual([])
+})
+
 interface Drawn {
   amount: number
   after: number
