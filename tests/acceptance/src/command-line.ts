@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { commands } from '../../../cli/src/commands.ts'
 import { run } from '../../../cli/src/run.ts'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import type { Stack } from '@licensing/test-support/stack-shape'
@@ -61,7 +60,7 @@ export function startCommand(environment: Record<string, string>, ...args: strin
 /** Runs a command in this process: much faster than a process each. */
 export async function runCommand(environment: Record<string, string>, ...args: string[]): Promise<Finished> {
   const printed = { stdout: '', stderr: '' }
-  const code = await run(commands, {
+  const code = await run({
     args,
     env: environment,
     stdout: { write: (text) => (printed.stdout += text) },
