@@ -163,8 +163,9 @@ function messageOf(error: unknown, address: string | undefined): string[] {
 export function causeOf({ code, message, cause }: LicensingApiError): string {
   if (code === 'timeout') return 'no answer in time'
   const inner = cause instanceof Error ? cause.cause : undefined
-  if (inner instanceof Error) return 'code' in inner ? String(inner.code) : inner.message
-  return message
+  if (!(inner instanceof Error)) return message
+  // The codes of the HTTP client say less than its messages.
+  return 'code' in inner && !String(inner.code).startsWith('UND_') ? String(inner.code) : inner.message
 }
 
 function problemOf(error: unknown, detail: string): object {

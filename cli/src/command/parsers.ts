@@ -33,8 +33,8 @@ export function timestamp(value: string): string {
   return time.toISOString()
 }
 
-/** A time, or null for `none`. */
-export const timestampOrNone = (value: string) => (value === 'none' ? null : timestamp(value))
+/** A time, or `none`. Commander takes null for a missing value. */
+export const timestampOrNone = (value: string) => (value === 'none' ? value : timestamp(value))
 
 /** `name=value` pairs of an option that may be repeated. */
 export function pairs(

@@ -177,8 +177,8 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
       }
       const body = {
         ...(externalRef !== undefined && { external_ref: externalRef }),
-        ...(expiresOn !== undefined && { expires_on: expiresOn }),
-        ...(updatesUntil !== undefined && { updates_until: updatesUntil }),
+        ...(expiresOn !== undefined && { expires_on: expiresOn === 'none' ? null : expiresOn }),
+        ...(updatesUntil !== undefined && { updates_until: updatesUntil === 'none' ? null : updatesUntil }),
         ...(Object.keys(entries).length > 0 && { metadata: entries }),
         ...(!restrictions && { restrictions: null }),
       }

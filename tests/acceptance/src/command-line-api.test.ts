@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { eventually } from '@licensing/test-support/poll'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runCommand, settingsOf, useTerminal } from './command-line.ts'
@@ -16,7 +16,7 @@ let environment: Record<string, string>
 
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
-  stack = await startStack({ receiver })
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   environment = settingsOf({ ...stack, appId: vendor.appId })
   await vendor.define('seats', 'limit')
@@ -253,9 +253,8 @@ test('plans are created, changed, archived, restored and priced by their code', 
 })
 
 test('a checkout is opened for a plan with a price, listed, shown and replayed', async () => {
-  await stack.api.put('/v1/processor', {
-    body: { processor: 'stripe', connected_account: `acct_${randomUUID().slice(0, 8)}` },
-  })
+  const body = { processor: 'stripe', connected_account: `acct_1${randomUUID().replaceAll('-', '')}` }
+  expect(await stack.api.put('/v1/processor', { body })).toMatchObject({ status: 200 })
   await json('plans', 'create', 'sold')
   await json(
     'plans',

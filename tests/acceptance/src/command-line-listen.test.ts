@@ -169,9 +169,7 @@ test('while the gateway is unavailable it says so, and goes on without a gap', a
   const [gateway] = stack.processes.gateway
   await gateway!.kill()
   await eventually(() => {
-    expect(command.stderr()).toContain(
-      `the licensing service at ${stack.gatewayUrl} is unavailable (ECONNREFUSED)`,
-    )
+    expect(command.stderr()).toContain(`the licensing service at ${stack.gatewayUrl} is unavailable (`)
   })
   await gateway!.start()
   await suspendOne()
@@ -250,9 +248,9 @@ test('Ctrl-C ends it at once with 0 while the gateway is unavailable or does not
   await using command = listenOnTerminal('http://127.0.0.1:9')
   await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
   await gateway!.kill()
-  await eventually(() => expect(command.stdout()).toContain('is unavailable'))
-  const unavailable = await interrupt(command)
-  await gateway!.start()
+  const unavailable = await eventually(() => expect(command.stdout()).toContain('is unavailable'))
+    .then(() => interrupt(command))
+    .finally(() => gateway!.start())
   expect(unavailable.code).toBe(0)
   expect(unavailable.seconds).toBeLessThan(2)
   await using silent = await startBackend(() => undefined)

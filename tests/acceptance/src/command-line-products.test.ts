@@ -1,12 +1,18 @@
 import { randomUUID } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { execFile, execFileSync } from 'node:child_process'
+import { open, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
 import { keyFiles } from '@licensing/csv/testing/key-files'
+import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runCommand, settingsOf } from './command-line.ts'
+import { runCommand, settingsOf, startCommand, useTerminal } from './command-line.ts'
 import { allRows, givenVendor } from './vendor.ts'
 import type { Licence, Plan, Vendor } from './vendor.ts'
 
@@ -275,6 +281,83 @@ plans:
   expect(await apply(vendor, again('limit'))).toMatchObject({
     code: 0,
     stdout: '+ entitlement seats\n+ plan pro\n',
+  })
+})
+
+test('apply --dry-run ends, whatever the service, the file or a pipe does', async () => {
+  const vendor = await givenVendor(stack)
+  const path = `${folder.path}/${randomUUID()}`
+  await writeFile(`${path}.yaml`, file)
+  execFileSync('mkfifo', [`${path}.fifo`])
+  const settings = settingsOf({ ...stack, appId: vendor.appId })
+  const dryRun = async (environment: Record<string, string>, name: string) => {
+    const start = performance.now()
+    await using command = startCommand(environment, 'apply', name, '--dry-run', '--timeout', '1', '--json')
+    const { code, stdout } = await command.finished
+    expect((performance.now() - start) / 1000).toBeLessThan(20)
+    return { code, answer: JSON.parse(stdout) as object }
+  }
+  await using silent = await startServer(() => undefined)
+  let pages = 0
+  await using endless = await startServer((response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ data: [], next_cursor: `page-${pages++}` }))
+  })
+  for (const { url } of [silent, endless]) {
+    const late = await dryRun({ ...settings, LICENSING_URL: url }, `${path}.yaml`)
+    expect(late).toMatchObject({ code: 1, answer: { code: 'timeout' } })
+  }
+  expect(await dryRun(settings, `${path}.fifo`)).toMatchObject({ code: 1, answer: { code: 'timeout' } })
+  const writer = await open(`${path}.fifo`, 'r+')
+  expect(await dryRun(settings, `${path}.fifo`)).toMatchObject({ code: 1, answer: { code: 'timeout' } })
+  await writer.write(file)
+  await writer.close()
+  expect(await dryRun(settings, '/dev/zero')).toMatchObject({ code: 1, answer: { code: 'file_unreadable' } })
+  expect((await dryRun(settings, `${path}.yaml`)).code).toBe(0)
+  expect(await plansOf(vendor)).toEqual([])
+})
+
+test('a file is read from the pipe of a shell', async () => {
+  const vendor = await givenVendor(stack)
+  const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
+  const script = `'${process.execPath}' '${program}' apply <(sleep 0.5; echo 'plans: [{ code: piped }]') --dry-run`
+  const env = { ...commandEnvironment(), ...settingsOf({ ...stack, appId: vendor.appId }) }
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], { env })
+  expect(stdout).toBe('+ plan piped\n')
+})
+
+async function startServer(answer: (response: ServerResponse) => void) {
+  const server = createServer((_request, response) => answer(response))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+test('a long import shows its progress on a terminal, and --json lists the refused rows', async () => {
+  const vendor = await givenVendor(stack)
+  await vendor.plan({ code: 'pro' })
+  const rows = Array.from({ length: 600 }, (_, at) => `long-${at},c,${at === 7 ? 'none' : 'pro'}`)
+  const path = `${folder.path}/${randomUUID()}.csv`
+  await writeFile(path, ['legacy_key,external_ref,plan_code', ...rows].join('\n'))
+  await using command = useTerminal(settingsOf({ ...stack, appId: vendor.appId }), 'import', path)
+  const { code, stdout } = await command.finished
+  expect(code).toBe(1)
+  expect(stdout).toContain(
+    '\r\u001b[K500 of 600 rows were imported\r\u001b[K600 of 600 rows were imported\r\u001b[K',
+  )
+  expect(stdout).toContain('599 created, 0 existing, 1 failed')
+  const again = await cli(vendor, 'import', path, '--json')
+  expect(JSON.parse(again.stdout)).toEqual({
+    created: 0,
+    existing: 599,
+    failed: 1,
+    refused: [{ line: 9, reason: 'no plan has the code none' }],
   })
 })
 
