@@ -82,7 +82,7 @@ async function missingKey({ terminal }: Context): Promise<string> {
   const { input } = terminal
   const read = isTerminal(terminal)
     ? await ask(terminal, 'API key: ', { isHidden: true })
-    : input !== undefined && input.isTTY !== true
+    : input !== undefined && !input.isTTY
       ? await readAll(input)
       : ''
   if (read?.trim()) return read.trim()

@@ -11,7 +11,7 @@ import type { Change } from './plan-changes.ts'
 import { readWanted } from './wanted.ts'
 import type { Flaw } from './wanted.ts'
 
-export function applyCommand(program: CommandUnknownOpts, { out, service }: Context): void {
+export function applyCommand(program: CommandUnknownOpts, { out, service, onStop }: Context): void {
   program
     .command('apply')
     .description('Apply entitlements and plans from a file to the application')
@@ -38,10 +38,15 @@ export function applyCommand(program: CommandUnknownOpts, { out, service }: Cont
       if (!out.json) for (const each of texts) out.line(each, each)
       if (!isDry) {
         let made = 0
+        const progress = () => `${made} of ${changes.length} changes were made`
+        onStop(() => {
+          out.message(`${progress()}; apply the file again`)
+          return 1
+        })
         await makeAll(file, changes, async (change) => {
           await change.make(backend, appId)
           made++
-          out.progress(`${made} of ${changes.length} changes`)
+          out.progress(progress())
         })
       }
       if (out.json) out.result({ changes: texts, applied: !isDry }, [])

@@ -1,7 +1,7 @@
 import { execFile, execFileSync } from 'node:child_process'
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { promisify, stripVTControlCharacters } from 'node:util'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { eventually } from '@licensing/test-support/poll'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -74,7 +74,7 @@ async function completeOnTerminal(shell: readonly string[], setUp: string) {
 }
 
 /** Without what steers the terminal. */
-const shown = (output: string) => output.replaceAll(/\u001b\[[\d;?]*[a-zA-Z]|\u001b[=>]|[\r\u0007\b]/g, '')
+const shown = (output: string) => stripVTControlCharacters(output).replaceAll(/\p{Cc}/gu, '')
 
 test('bash completes commands, options, event types, profiles and files', async () => {
   await completeOnTerminal(['bash', '--norc', '-i'], 'source <(licensing completion bash)')
