@@ -1,9 +1,16 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { readFile } from 'node:fs/promises'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import { expect, test } from 'vitest'
-import { commands } from './commands.ts'
+import type { Context } from './command/context.ts'
+import { createProgram } from './program.ts'
 import { run } from './run.ts'
+
+const nowhere = { write: () => undefined }
+const theProgram = (): CommandUnknownOpts => createProgram({} as Context, nowhere, nowhere)
 
 async function use(
   args: string[],
@@ -11,7 +18,7 @@ async function use(
   { signal = new AbortController().signal, isTTY = false } = {},
 ) {
   const printed = { stdout: '', stderr: '' }
-  const code = await run(commands, {
+  const code = await run({
     args,
     env,
     stdout: { write: (text) => (printed.stdout += text), isTTY },
@@ -25,19 +32,80 @@ const somewhere = { LICENSING_URL: 'http://127.0.0.1:9', LICENSING_API_KEY: 'lsk
 
 test('an unknown command, option or argument is wrong use: a message, exit 2, and nothing on standard output', async () => {
   for (const [args, message] of [
-    [['nonsense'], 'unknown command: nonsense'],
-    [['licences', 'nonsense'], 'unknown command: licences nonsense'],
-    [['licences'], 'unknown command: licences'],
-    [['licences', 'find'], 'licences find takes one argument, QUERY'],
-    [['licences', 'find', 'a', 'b'], 'licences find takes one argument, QUERY'],
-    [['licences', 'find', 'a', '--colour'], "Unknown option '--colour'"],
-    [['licences', 'find', 'a', '--after', '1'], 'licences find has no option --after'],
+    [['nonsense'], "unknown command 'nonsense'"],
+    [['licences', 'nonsense'], "unknown command 'nonsense'"],
+    [['licences', 'find'], "missing required argument 'query'"],
+    [['licences', 'find', ' '], "'query'. It is empty."],
+    [['licences', 'find', 'a', 'b'], 'Expected 1 argument but got 2'],
+    [['licences', 'find', 'a', '--colour'], "unknown option '--colour'"],
+    [['licences', 'find', 'a', '--after', '1'], "unknown option '--after'"],
     [['licences', 'find', 'a', '--app'], '--app'],
+    [['help', 'licences', 'nonsense'], "unknown command 'nonsense'"],
   ] as const) {
     const { code, stdout, stderr } = await use([...args], somewhere)
-    expect([code, stdout]).toEqual([2, ''])
+    expect([code, stdout], args.join(' ')).toEqual([2, ''])
+    expect(stderr).toContain(message)
+    expect(stderr).toMatch(/^error: (?!error)/)
+  }
+})
+
+test('a mistyped command, option, event type or status is answered with the nearest right one', async () => {
+  for (const [args, right] of [
+    [['licnces'], 'licences'],
+    [['licences', 'isue'], 'issue'],
+    [['help', 'licences', 'fnd'], 'find'],
+    [['licences', 'find', 'a', '--jsn'], '--json'],
+    [['listen', '--forward-to', 'http://127.0.0.1:9', '--evnts', '*'], '--events'],
+    [['trigger', 'licence.suspnded'], 'licence.suspended'],
+    [
+      ['listen', '--forward-to', 'http://127.0.0.1:9', '--events', 'licence.created,refund.procesed'],
+      'refund.processed',
+    ],
+    [['endpoints', 'create', 'https://a.example', '--events', 'payment.suceeded'], 'payment.succeeded'],
+    [['deliveries', 'list', '--type', 'licence.revokd'], 'licence.revoked'],
+    [['licences', 'list', '--status', 'actve'], 'active'],
+    [['completion', 'zhs'], 'zsh'],
+  ] as const) {
+    const { code, stderr } = await use([...args], somewhere)
+    expect(code, args.join(' ')).toBe(2)
+    expect(stderr).toMatch(new RegExp(`did you mean ${right}\\?`, 'i'))
+  }
+})
+
+test('a wrong value of an option is named, before anything is sent', async () => {
+  await using service = await startHostile(200, { '*': {} })
+  for (const [args, message] of [
+    [
+      ['listen', '--forward-to', 'localhost:3000'],
+      '--forward-to must be an http:// or https:// URL, not localhost:3000',
+    ],
+    [['listen', '--forward-to', 'http://a', '--after', '-1'], "'-1' is invalid"],
+    [['licences', 'list', '--limit', '0'], "'0' is invalid"],
+    [['licences', 'issue', '--plan', 'pln_1'], "'--external-ref <ref>' not specified"],
+    [
+      ['licences', 'issue', '--plan', 'pln_1', '--external-ref', 'c', '--expires-on', 'soon'],
+      "'soon' is invalid",
+    ],
+    [
+      ['licences', 'issue', '--plan', 'pln_1', '--external-ref', 'c', '--expires-on', '2035-02-01T10:00'],
+      'is invalid',
+    ],
+    [
+      ['licences', 'issue', '--plan', 'pln_1', '--external-ref', 'c', '--metadata', 'x'],
+      'It must be NAME=VALUE',
+    ],
+    [['licences', 'set', 'lic_1'], 'nothing to set'],
+    [['licences', 'set', 'lic_1', '--no-restrictions', '--max-seats', '1'], '--no-restrictions'],
+    [['plans', 'set', 'pro'], 'nothing to set'],
+    [['keys', 'create', 'ci', '--scope', 'write'], 'unknown scope: write'],
+    [['keys', 'create', 'ci'], "'--scope <scope>' not specified"],
+    [['apply', 'a.yaml', '--timeout', 'x'], "'x' is invalid"],
+  ] as const) {
+    const { code, stdout, stderr } = await use([...args], service.env)
+    expect([code, stdout], args.join(' ')).toEqual([2, ''])
     expect(stderr).toContain(message)
   }
+  expect(service.requests).toEqual([])
 })
 
 test('a missing URL or key is wrong use, and an empty variable counts as missing', async () => {
@@ -64,22 +132,93 @@ test('a password in the URL is refused and not repeated', async () => {
   expect(stderr).not.toContain('hunter2')
 })
 
+/** Every command that does something, with the words of its name. */
+function leaves(
+  command: CommandUnknownOpts = theProgram(),
+  names: readonly string[] = [],
+): [string[], CommandUnknownOpts][] {
+  const all = command
+    .createHelp()
+    .visibleCommands(command)
+    .filter((one) => one.name() !== 'help')
+  return all.flatMap((one) => {
+    const path = [...names, one.name()]
+    return one.commands.length === 0 ? [[path, one] as [string[], CommandUnknownOpts]] : leaves(one, path)
+  })
+}
+
 test('every command has help with an example, before and after its name, without a URL or a key', async () => {
-  for (const { name, examples } of commands) {
-    expect(examples.length).toBeGreaterThan(0)
+  expect(leaves().length).toBeGreaterThan(40)
+  for (const [names] of leaves()) {
     for (const args of [
-      [...name.split(' '), '--help'],
-      ['help', ...name.split(' ')],
+      [...names, '--help'],
+      [...names, '-h'],
+      ['help', ...names],
     ]) {
       const { code, stdout, stderr } = await use(args)
-      expect([code, stderr]).toEqual([0, ''])
-      expect(stdout).toContain(`licensing ${examples[0]}`)
+      expect([code, stderr], args.join(' ')).toEqual([0, ''])
+      expect(stdout).toContain(`\nExamples:\n  licensing ${names.join(' ')}`)
     }
+  }
+})
+
+test('every example of the help is right usage', async () => {
+  await using service = await startHostile(401, { '*': { code: 'unauthenticated', detail: 'no' } })
+  for (const [names] of leaves()) {
+    const { stdout } = await use([...names, '--help'])
+    const examples = [...stdout.split('\nExamples:')[1]!.matchAll(/^ {2}licensing (.*?)(?: [<>] .*)?$/gm)]
+    expect(examples.length).toBeGreaterThan(0)
+    for (const [, example] of examples) {
+      // Profiles are tested with a home folder.
+      if (/--profile|^logout/.test(example!)) continue
+      const { code, stderr } = await use(example!.split(' '), service.env)
+      expect([0, 1], `${example}: ${stderr}`).toContain(code)
+    }
+  }
+})
+
+test('a group alone lists its commands', async () => {
+  const { commands } = theProgram()
+  const groups = commands.filter((command) => command.commands.length > 0)
+  expect(groups.map((group) => group.name())).toEqual([
+    'licences',
+    'plans',
+    'checkout',
+    'endpoints',
+    'deliveries',
+    'events',
+    'keys',
+  ])
+  for (const group of groups) {
+    const { code, stdout, stderr } = await use([group.name()])
+    expect([code, stdout]).toEqual([2, ''])
+    for (const { name, description } of group.commands.map((one) => ({
+      name: one.name(),
+      description: one.description(),
+    }))) {
+      expect(stderr.replaceAll(/\s+/g, ' ')).toMatch(new RegExp(` ${name} .*${description.slice(0, 20)}`))
+    }
+    expect(await use([group.name(), '--help'])).toMatchObject({ code: 0, stderr: '' })
   }
   const { code, stdout } = await use(['--help'])
   expect(code).toBe(0)
-  for (const { name } of commands) expect(stdout).toContain(name)
+  for (const command of commands)
+    if (command.name() !== 'complete') expect(stdout).toContain(`\n  ${command.name()} `)
   expect(await use([])).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('--version and -v show the version of the package', async () => {
+  const { version } = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8')) as {
+    version: string
+  }
+  for (const flag of ['--version', '-v']) {
+    expect(await use([flag])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
+  }
+})
+
+test('the help of trigger lists the event types', async () => {
+  const { stdout } = await use(['trigger', '--help'])
+  for (const type of webhookEventTypes) expect(stdout).toContain(`\n  ${type}\n`)
 })
 
 // What a terminal acts on, what reorders a line, and what would begin a line of its own.
@@ -88,7 +227,9 @@ const steering = /(?!\n)[\p{Cc}\u2028-\u202e\u2066-\u2069]/u
 
 /** A server at the address of the service that answers everything with these texts. */
 async function startHostile(status: number, answers: Readonly<Record<string, unknown>>) {
+  const requests: string[] = []
   const server = createServer((request, response) => {
+    requests.push(`${request.method} ${request.url}`)
     const path = new URL(request.url!, 'http://localhost').pathname
     const answer = answers[path] ?? answers['*']
     response.writeHead(status, {
@@ -99,6 +240,7 @@ async function startHostile(status: number, answers: Readonly<Record<string, unk
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   return {
+    requests,
     env: {
       LICENSING_URL: `http://127.0.0.1:${port}`,
       LICENSING_API_KEY: 'lsk_some-key',
@@ -159,7 +301,9 @@ test.each([
   expect(JSON.stringify(JSON.parse(json.stdout))).toContain(JSON.stringify(hostile).slice(1, -1))
   // Colours are the program's own.
   const onTerminal = await use([...args], service.env, { isTTY: true })
-  expect(onTerminal.stdout.replaceAll(/(?!\n)\p{Cc}\[\d+m/gu, '')).toBe(text.stdout)
+  const withoutColours = onTerminal.stdout.replaceAll(/(?!\n)\p{Cc}\[\d+m/gu, '')
+  expect(withoutColours).not.toMatch(steering)
+  expect(withoutColours.replace(/^ID .*\n/, '').replaceAll(/ +$/gm, '')).toBe(text.stdout)
 })
 
 test('what a refusal says steers no terminal and forges no line', async () => {
@@ -197,7 +341,7 @@ test('the lines of listen steer no terminal', async () => {
   })
   const stop = new AbortController()
   const printed: string[] = []
-  const finished = run(commands, {
+  const finished = run({
     args: ['listen', '--forward-to', 'http://127.0.0.1:9'],
     env: service.env,
     stdout: {

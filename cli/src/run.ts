@@ -1,73 +1,77 @@
-import { createLicensingBackend } from '@licensing/sdk/backend'
-import { findApplication, connectionOf, setting, useProxy } from './command/connection.ts'
-import type { Call, Command, ExitCode } from './command/command.ts'
+import { CommanderError } from 'commander'
+import { confirmOn, serviceOf } from './command/context.ts'
+import type { Context, ExitCode } from './command/context.ts'
 import { UsageError } from './command/failures.ts'
-import { commandHelp, generalHelp, program, parse } from './command/arguments.ts'
-import type { Parsed } from './command/arguments.ts'
 import { createOutput, report } from './command/output.ts'
-import type { Output, Stream } from './command/output.ts'
+import type { Stream } from './command/output.ts'
+import { useProxy } from './command/proxy.ts'
+import { readSettings } from './command/settings.ts'
+import { createProgram } from './program.ts'
 
 export interface Invocation {
   readonly args: readonly string[]
   readonly env: NodeJS.ProcessEnv
+  readonly stdin?: NodeJS.ReadStream
   readonly stdout: Stream
   readonly stderr: Stream
   readonly signal: AbortSignal
 }
 
-export async function run(commands: readonly Command[], invocation: Invocation): Promise<ExitCode> {
-  const { args, env, stdout, stderr, signal } = invocation
-  // Before the arguments are parsed, so that an error in them is printed as JSON too.
-  let out = createOutput(stdout, stderr, { json: args.includes('--json'), env, secrets: [] })
+/** Runs a command. When the signal is aborted, the answer comes at once; work that was begun may still be running then. */
+export async function run({ args, env, stdin, stdout, stderr, signal }: Invocation): Promise<ExitCode> {
+  // Known before the arguments are parsed, so that an error in them is printed as JSON too.
+  const json = args.slice(0, args.includes('--') ? args.indexOf('--') : undefined).includes('--json')
+  const out = createOutput(stdout, stderr, { json, env })
+  const terminal = { input: stdin, output: stderr }
+  let address: string | undefined
+  let exitCode: ExitCode = 0
+  let stopped = (): ExitCode => 1
+  const context: Context = {
+    env,
+    out,
+    terminal,
+    signal,
+    flags: () => program.opts(),
+    at: (settings) => {
+      out.hide(settings.apiKey)
+      address = settings.url.replace(/\/$/, '')
+      return serviceOf(settings)
+    },
+    service: async () => context.at(await readSettings(program.opts(), env, (line) => out.message(line))),
+    confirm: (question, options) => confirmOn(terminal, question, options),
+    fail: () => void (exitCode = 1),
+    onStop: (stop) => void (stopped = stop),
+  }
+  const program = createProgram(context, stdout, stderr)
+  const work = async (): Promise<ExitCode> => {
+    try {
+      useProxy(env, (message) => out.message(`warning: ${message}`))
+      await program.parseAsync(args, { from: 'user' })
+      return exitCode
+    } catch (error) {
+      if (signal.aborted) return stopped()
+      return failureOf(error)
+    }
+  }
+  /** Commander prints help itself, and then throws. */
+  const failureOf = (error: unknown): ExitCode => {
+    const isHelp = error instanceof CommanderError && !error.message.startsWith('error: ')
+    if (isHelp) return error.exitCode === 0 ? 0 : 2
+    const isUsage = error instanceof CommanderError || error instanceof UsageError
+    report(out, error instanceof CommanderError ? usageOf(error) : error, address)
+    return isUsage ? 2 : 1
+  }
   try {
-    const parsed = parse(commands, args)
-    const { command, values } = parsed
-    if (values['help'] === true) {
-      stdout.write(`${command ? commandHelp(command) : generalHelp(commands)}\n`)
-      return 0
-    }
-    if (command === undefined) {
-      stderr.write(`${generalHelp(commands)}\n`)
-      return 2
-    }
-    useProxy(env, (message) => out.message(`warning: ${message}`))
-    const apiKey = setting(values['key'], env['LICENSING_API_KEY'])
-    out = createOutput(stdout, stderr, { json: values['json'] === true, env, secrets: [apiKey ?? ''] })
-    return await command.run(callOf(command, parsed, apiKey, out, { env, signal }))
-  } catch (error) {
-    if (signal.aborted) return 1
-    report(out, error)
-    return error instanceof UsageError ? 2 : 1
+    return await Promise.race([work(), aborted(signal).then(() => stopped())])
+  } finally {
+    out.close()
   }
 }
 
-function callOf(
-  command: Command,
-  { positionals, values }: Parsed,
-  apiKey: string | undefined,
-  out: Output,
-  { env, signal }: Pick<Invocation, 'env' | 'signal'>,
-): Call {
-  const wanted = command.argument === undefined ? 0 : 1
-  if (positionals.length !== wanted || positionals[0]?.trim() === '') {
-    const needs = command.argument === undefined ? 'no argument' : `one argument, ${command.argument}`
-    throw new UsageError(`${command.name} takes ${needs}: see ${program} ${command.name} --help`)
-  }
-  const connection = connectionOf(setting(values['url'], env['LICENSING_URL']), apiKey)
-  const backend = createLicensingBackend(connection)
-  const option = (name: string) => {
-    const value = values[name]
-    return typeof value === 'string' ? value : undefined
-  }
-  return {
-    argument: positionals[0] ?? '',
-    option,
-    flag: (name) => values[name] === true,
-    env,
-    out,
-    connection,
-    backend,
-    appId: () => findApplication(backend, setting(values['app'], env['LICENSING_APP'])),
-    signal,
-  }
-}
+const usageOf = ({ message }: CommanderError) => new UsageError(message.replace(/^error: /, ''))
+
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })

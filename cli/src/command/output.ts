@@ -20,51 +20,94 @@ interface Painted {
 /** One line, whole or in parts. It may contain text of a vendor or customer: control characters and line breaks in it are escaped. */
 type Line = string | readonly (string | Painted)[]
 
+/** A column of a list: its name, and its text in a row. */
+export type Columns<Row> = Readonly<Record<string, (row: Row) => unknown>>
+
 /** Results go to standard output, as text or as JSON; messages go to standard error. */
 export interface Output {
   readonly json: boolean
   /** A result: the value as JSON with `--json`, else the lines. */
   result(value: unknown, lines: readonly Line[]): void
+  /** One thing with all its fields. */
+  record(value: object): void
+  /** Rows in columns, below their names on a terminal. */
+  list<Row>(rows: readonly Row[], columns: Columns<Row>): void
   /** One of many results: the value as one line of JSON with `--json`, else the line. */
   line(value: unknown, line: Line): void
   /** For the person at the terminal. */
   message(...lines: readonly string[]): void
-  /** How far long work is: a line that the next message takes the place of, where messages go to a terminal. */
+  /** How far long work is: on a terminal a line that the next message replaces, elsewhere a line every ten seconds. */
   progress(text: string): void
+  /** A text that messages must not contain. */
+  hide(secret: string): void
+  /** Ends the progress. */
+  close(): void
 }
 
-/** `secrets` are hidden in messages, wherever these come from. */
+const PROGRESS_MS = 10_000
+
 export function createOutput(
   stdout: Stream,
   stderr: Stream,
-  { json, env, secrets }: { json: boolean; env: NodeJS.ProcessEnv; secrets: readonly string[] },
+  { json, env }: { json: boolean; env: NodeJS.ProcessEnv },
 ): Output {
   const coloured = stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb'
-  let hasProgress = false
+  const secrets: string[] = []
+  let progress = ''
+  let timer: NodeJS.Timeout | undefined
   const clearProgress = () => {
-    if (hasProgress) stderr.write(CLEAR_LINE)
-    hasProgress = false
+    if (stderr.isTTY === true && progress !== '') stderr.write(CLEAR_LINE)
+    progress = ''
   }
   const print = (lines: readonly Line[]) => {
     clearProgress()
     stdout.write(lines.map((line) => `${written(line, coloured)}\n`).join(''))
   }
+  const say = (line: string) => stderr.write(`${printable(withoutSecrets(line, secrets))}\n`)
   // A line of JSON has these characters in strings only, where they are escaped.
   const asJson = (value: unknown, space?: number) => JSON.stringify(value, null, space).split('\n')
+  const result: Output['result'] = (value, lines) => print(json ? asJson(value, 2) : lines)
   return {
     json,
-    result: (value, lines) => print(json ? asJson(value, 2) : lines),
+    result,
+    record: (value) =>
+      result(
+        value,
+        Object.entries(value).map(([name, field]) => `${name}: ${textOf(field)}`),
+      ),
+    list: (rows, columns) => result(rows, table(rows, columns, stdout.isTTY === true)),
     line: (value, line) => print(json ? asJson(value) : [line]),
     message: (...lines) => {
       clearProgress()
-      stderr.write(lines.map((line) => `${printable(withoutSecrets(line, secrets))}\n`).join(''))
+      for (const line of lines) say(line)
     },
     progress: (text) => {
-      if (stderr.isTTY !== true) return
-      stderr.write(`${CLEAR_LINE}${printable(text)}`)
-      hasProgress = true
+      progress = text
+      if (stderr.isTTY === true) stderr.write(`${CLEAR_LINE}${printable(withoutSecrets(text, secrets))}`)
+      else timer ??= setInterval(() => progress !== '' && say(progress), PROGRESS_MS).unref()
+    },
+    hide: (secret) => void secrets.push(secret),
+    close: () => {
+      clearProgress()
+      clearInterval(timer)
     },
   }
+}
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
+
+function table<Row>(rows: readonly Row[], columns: Columns<Row>, hasHead: boolean): string[] {
+  const cell = (value: unknown) => (value === null || value === undefined ? '-' : printable(textOf(value)))
+  const body = rows.map((row) => Object.values(columns).map((column) => cell(column(row))))
+  const all =
+    hasHead && rows.length > 0 ? [Object.keys(columns).map((name) => name.toUpperCase()), ...body] : body
+  const widths = Object.keys(columns).map((_, at) => Math.max(...all.map((cells) => cells[at]!.length)))
+  return all.map((cells) =>
+    cells
+      .map((text, at) => text.padEnd(widths[at]!))
+      .join('  ')
+      .trimEnd(),
+  )
 }
 
 function written(line: Line, coloured: boolean): string {
@@ -85,22 +128,26 @@ function withoutSecrets(text: string, secrets: readonly string[]): string {
     .replaceAll(/\blsk_[\w-]+/g, 'lsk_***')
 }
 
-/** Says why a command came to nothing; with `--json`, the service's problem document on standard output too. */
-export function report(out: Output, error: unknown): void {
-  const [message = '', ...more] = messageOf(error)
+/**
+ * Says why a command came to nothing; with `--json`, the service's problem document on standard output too.
+ * `address` is where the service was called.
+ */
+export function report(out: Output, error: unknown, address: string | undefined): void {
+  const [message = '', ...more] = messageOf(error, address)
   if (out.json) out.result(problemOf(error, withoutSecrets([message, ...more].join('\n'), [])), [])
   out.message(`error: ${message}`, ...more)
 }
 
 /** In lines. A line break in a text of the service does not begin a line. */
-function messageOf(error: unknown): string[] {
-  if (error instanceof Interrupted) return [...messageOf(error.cause), ...error.progress]
+function messageOf(error: unknown, address: string | undefined): string[] {
+  if (error instanceof Interrupted) return [...messageOf(error.cause, address), ...error.progress]
   if (error instanceof Refusal) return [error.message, ...error.list]
-  if (!(error instanceof LicensingApiError)) return [error instanceof Error ? error.message : String(error)]
+  if (!(error instanceof LicensingApiError))
+    return (error instanceof Error ? error.message : String(error)).split('\n')
   const { code, status, requestId, errors, problem } = error
-  if (status === 0) return [`the licensing service does not answer (${causeOf(error)})`]
+  if (status === 0) return [`the licensing service at ${address} does not answer (${causeOf(error)})`]
   if (code === 'unexpected_answer') {
-    return [`the server at this address is not the licensing service (${error.message})`]
+    return [`the server at ${address} is not the licensing service (${error.message})`]
   }
   const fields = errors.map(({ pointer, message }) => `  ${pointer === '' ? '/' : pointer}: ${message}`)
   const allowed = Array.isArray(problem['allowed']) ? problem['allowed'].map(String) : []
@@ -113,11 +160,12 @@ function messageOf(error: unknown): string[] {
 }
 
 /** `fetch` says only that it failed; the reason is the cause of its error. */
-function causeOf({ code, message, cause }: LicensingApiError): string {
+export function causeOf({ code, message, cause }: LicensingApiError): string {
   if (code === 'timeout') return 'no answer in time'
   const inner = cause instanceof Error ? cause.cause : undefined
-  if (inner instanceof Error) return 'code' in inner ? String(inner.code) : inner.message
-  return message
+  if (!(inner instanceof Error)) return message
+  // The codes of the HTTP client say less than its messages.
+  return 'code' in inner && !String(inner.code).startsWith('UND_') ? String(inner.code) : inner.message
 }
 
 function problemOf(error: unknown, detail: string): object {

@@ -1,4 +1,6 @@
-import { createReadStream } from 'node:fs'
+import { constants, createReadStream, openSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { Socket } from 'node:net'
 import { decodeText, UnreadableFile } from '@licensing/csv/decode-text'
 import { Refusal } from './failures.ts'
 
@@ -18,7 +20,7 @@ export async function readParts<Part>(
 ): Promise<Part[]> {
   try {
     const parts: Part[] = []
-    for await (const part of reader(createReadStream(file))) parts.push(part)
+    for await (const part of reader(await openFile(file))) parts.push(part)
     return parts
   } catch (error) {
     if (error instanceof UnreadableFile) {
@@ -28,4 +30,16 @@ export async function readParts<Part>(
     if (!(error instanceof Error) || !('code' in error)) throw error
     throw new Refusal('file_unreadable', `${file} cannot be read (${String(error.code)})`)
   }
+}
+
+/**
+ * A pipe, such as `<(…)` of a shell, is read as a socket: a blocked read of a file occupies a thread, and a process with such
+ * a thread cannot exit.
+ */
+async function openFile(file: string): Promise<AsyncIterable<Uint8Array>> {
+  const found = await stat(file)
+  if (found.isFile() || found.isDirectory()) return createReadStream(file)
+  if (!found.isFIFO()) throw new Refusal('file_unreadable', `${file} is not a file`)
+  const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+  return new Socket({ fd, readable: true, writable: false })
 }

@@ -1,62 +1,80 @@
 import { readKeyFile, trimmedText, type KeyRow } from '@licensing/csv/key-file'
 import type { LicensingBackend } from '@licensing/sdk/backend'
-import type { Call, Command } from '../command/command.ts'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import type { Context } from '../command/context.ts'
+import { examples } from '../command/examples.ts'
+import { Interrupted } from '../command/failures.ts'
+import { text } from '../command/parsers.ts'
 import { readParts } from '../command/text-file.ts'
 
 /** The most rows that one call may have. */
 const ROWS_A_CALL = 500
 
-interface BadRow {
+interface RefusedRow {
   readonly line: number
   readonly reason: string
 }
 
-export const importLicences: Command = {
-  name: 'import',
-  argument: 'FILE.csv',
-  summary: 'Import licences from a CSV file with the columns legacy_key, external_ref, plan_code',
-  options: { 'dry-run': { type: 'boolean', help: 'check the file and report each row without importing' } },
-  examples: ['import licences.csv --dry-run', 'import licences.csv', 'import licences.csv --json'],
-  async run(call) {
-    const { argument: file, backend, out } = call
-    const isDry = call.flag('dry-run')
-    const all = await readParts(file, readKeyFile)
-    const appId = await call.appId()
-    const plans = await planIds(backend, appId)
-    const total = { created: 0, existing: 0, failed: 0 }
-    const report = (rejected: readonly BadRow[]) => {
-      total.failed += rejected.length
-      for (const { line, reason } of rejected) out.message(`${file}:${line}: ${reason}`)
-    }
-    const trimmed = all.filter(({ isTrimmed }) => isTrimmed).map(({ line }) => line)
-    if (trimmed.length > 0) out.message(`${file}: ${trimmedText(trimmed)}`)
-    report(all.flatMap(({ line, flaw }) => (flaw === undefined ? [] : [{ line, reason: flaw }])))
-    const rows = all.filter(({ flaw }) => flaw === undefined)
-    const known = new Set<string>()
-    for (let done = 0; done < rows.length; done += ROWS_A_CALL) {
-      const batch = rows.slice(done, done + ROWS_A_CALL)
-      const results = await importBatch(call, { appId, plans, isDry }, batch).catch((error: unknown) => {
-        if (done > 0 && !isDry)
-          out.message(`${done} of ${rows.length} rows were imported; run the command again`)
-        throw error
-      })
-      report(results.flatMap(({ line, reason }) => (reason === undefined ? [] : [{ line, reason }])))
-      for (const { result, legacyKey } of results) {
-        if (result === 'failed') continue
-        // A dry run does not know what an earlier call of it would have made.
-        total[result === 'existing' || known.has(legacyKey) ? 'existing' : 'created'] += 1
-        if (isDry) known.add(legacyKey)
+export function importCommand(program: CommandUnknownOpts, { out, service, onStop, fail }: Context): void {
+  // It is a command of its own too.
+  const name = program.parent === null ? 'import' : `${program.name()} import`
+  program
+    .command('import')
+    .description('Import licences from a CSV file with the columns legacy_key, external_ref, plan_code')
+    .argument('<file>', 'the CSV file', text)
+    .option('--dry-run', 'check the file and report each row without importing')
+    .addHelpText(
+      'after',
+      examples(...['--dry-run', '', '--json'].map((flag) => `${name} licences.csv ${flag}`.trimEnd())),
+    )
+    .action(async (file, { dryRun: isDry = false }) => {
+      const { backend, appId: findApp } = await service()
+      const all = await readParts(file, readKeyFile)
+      const appId = await findApp()
+      const plans = await planIds(backend, appId)
+      const total = { created: 0, existing: 0, failed: 0 }
+      const refused: RefusedRow[] = []
+      const refuse = (rows: readonly RefusedRow[]) => {
+        total.failed += rows.length
+        refused.push(...rows)
+        for (const { line, reason } of rows) out.message(`${file}:${line}: ${reason}`)
       }
-      out.progress(`${Math.min(done + ROWS_A_CALL, rows.length)} of ${rows.length} rows`)
-    }
-    const { created, existing, failed } = total
-    out.result(total, [
-      isDry
-        ? `${created} to be created, ${existing} existing, ${failed} failed; nothing was imported`
-        : `${created} created, ${existing} existing, ${failed} failed`,
-    ])
-    return failed === 0 ? 0 : 1
-  },
+      const trimmed = all.filter(({ isTrimmed }) => isTrimmed).map(({ line }) => line)
+      if (trimmed.length > 0) out.message(`${file}: ${trimmedText(trimmed)}`)
+      refuse(all.flatMap(({ line, flaw }) => (flaw === undefined ? [] : [{ line, reason: flaw }])))
+      const rows = all.filter(({ flaw }) => flaw === undefined)
+      let done = 0
+      const progress = () => `${done} of ${rows.length} rows ${isDry ? 'were checked' : 'were imported'}`
+      onStop(() => {
+        out.message(`${progress()}; run the command again`)
+        return 1
+      })
+      out.progress(progress())
+      const known = new Set<string>()
+      while (done < rows.length) {
+        const batch = rows.slice(done, done + ROWS_A_CALL)
+        const results = await importBatch(backend, { appId, plans, isDry }, batch).catch((error: unknown) => {
+          const details = { ...total, refused, done, rows: rows.length }
+          throw new Interrupted(error, [`${progress()}; run the command again`], details)
+        })
+        refuse(results.flatMap(({ line, reason }) => (reason === undefined ? [] : [{ line, reason }])))
+        for (const { result, legacyKey } of results) {
+          if (result === 'failed') continue
+          // A dry run does not know what an earlier call of it would have made.
+          total[result === 'existing' || known.has(legacyKey) ? 'existing' : 'created'] += 1
+          if (isDry) known.add(legacyKey)
+        }
+        done += batch.length
+        out.progress(progress())
+      }
+      const { created, existing, failed } = total
+      out.result({ ...total, refused: refused.toSorted((a, b) => a.line - b.line) }, [
+        isDry
+          ? `${created} to be created, ${existing} existing, ${failed} failed; nothing was imported`
+          : `${created} created, ${existing} existing, ${failed} failed`,
+      ])
+      if (failed > 0) fail()
+    })
 }
 
 interface Target {
@@ -66,7 +84,7 @@ interface Target {
 }
 
 async function importBatch(
-  { backend, signal }: Pick<Call, 'backend' | 'signal'>,
+  backend: LicensingBackend,
   { appId, plans, isDry }: Target,
   rows: readonly KeyRow[],
 ) {
@@ -79,7 +97,6 @@ async function importBatch(
   const answer = await backend.post('/v1/apps/{app_id}/licences/import', {
     path: { app_id: appId },
     body: { items, ...(isDry && { dry_run: true }) },
-    signal,
   })
   return answer.items.map(({ result, error }, at) => {
     const { line, legacyKey, planCode } = rows[at]!

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLicensingBackend, LicensingApiError } from '@licensing/sdk/backend'
-import type { BackendOptions } from '@licensing/sdk/backend'
+import type { Connection } from '../command/context.ts'
 
 export interface RecordedEvent {
   readonly id: string
@@ -11,7 +11,7 @@ export interface RecordedEvent {
 }
 
 interface Following {
-  readonly connection: Pick<BackendOptions, 'baseUrl' | 'apiKey'>
+  readonly connection: Connection
   /** The sequence to start after; `latest`: start with events recorded from now on. */
   readonly after: number | 'latest'
   readonly signal: AbortSignal

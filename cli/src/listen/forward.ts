@@ -8,16 +8,21 @@ import type { RecordedEvent } from './follow-events.ts'
 export type Forwarded =
   { readonly status: number; readonly reason?: never } | { readonly status: null; readonly reason: string }
 
+/** As long as a delivery waits. */
+const TIMEOUT_MS = 5_000
+
 /** Sends an event once, as a delivery's first attempt is sent; redirects are not followed. */
 export async function forward(
   event: RecordedEvent,
-  { target, secret, timeoutMs = 5_000 }: { target: URL; secret: string; timeoutMs?: number },
+  { target, secret, signal }: { target: URL; secret: string; signal: AbortSignal },
 ): Promise<Forwarded> {
-  const deadline = AbortSignal.timeout(timeoutMs)
+  const deadline = AbortSignal.timeout(TIMEOUT_MS)
   try {
-    return { status: await post(target, headersOf(event, secret), event.body, deadline) }
+    return {
+      status: await post(target, headersOf(event, secret), event.body, AbortSignal.any([deadline, signal])),
+    }
   } catch (error) {
-    if (deadline.aborted) return { status: null, reason: `no answer within ${timeoutMs / 1000} s` }
+    if (deadline.aborted) return { status: null, reason: `no answer within ${TIMEOUT_MS / 1000} s` }
     return { status: null, reason: reasonOf(error) }
   }
 }

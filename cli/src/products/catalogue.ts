@@ -1,7 +1,9 @@
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import type { LicensingBackend, Schemas } from '@licensing/sdk/backend'
 import { printable } from '@licensing/terminal/printable'
 import { Document, Scalar, visit } from 'yaml'
-import type { Command } from '../command/command.ts'
+import type { Context } from '../command/context.ts'
+import { examples } from '../command/examples.ts'
 
 export type Definition = Schemas['EntitlementDefinition']
 export type Plan = Schemas['Plan']
@@ -31,16 +33,16 @@ export async function readCatalogue(backend: LicensingBackend, appId: string): P
   return { definitions, plans }
 }
 
-export const exportCatalogue: Command = {
-  name: 'export',
-  summary: 'Print the application’s entitlements and plans as a file for apply',
-  options: {},
-  examples: ['export > licensing.yaml', 'export --json'],
-  async run({ backend, appId, out }) {
-    const file = fileOf(await readCatalogue(backend, await appId()))
-    out.result(file, yamlOf(file))
-    return 0
-  },
+export function exportCommand(program: CommandUnknownOpts, { out, service }: Context): void {
+  program
+    .command('export')
+    .description('Print the application’s entitlements and plans as a file for apply')
+    .addHelpText('after', examples('export > licensing.yaml', 'export --json'))
+    .action(async () => {
+      const { backend, appId } = await service()
+      const file = fileOf(await readCatalogue(backend, await appId()))
+      out.result(file, yamlOf(file))
+    })
 }
 
 /** The file in lines. A text with control characters is quoted, so that the printed escapes are YAML escapes. */

@@ -1,5 +1,6 @@
 import type { LicensingBackend } from '@licensing/sdk/backend'
 import type { Catalogue, Definition, Plan } from './catalogue.ts'
+import { quoted } from './wanted.ts'
 import type { Flaw, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
 
 /** One call that brings the application nearer to the file. */
@@ -17,11 +18,14 @@ export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change
   const entitlements = wanted.entitlements.filter(({ deleted }) => !deleted)
   const kinds = kindsOf(entitlements, found, flaws)
   for (const gone of wanted.entitlements) if (gone.deleted) kinds.delete(gone.key)
-  for (const { values } of wanted.plans) {
-    for (const [key, { value, line }] of values) {
-      const kind = kinds.get(key)
-      if (kind === undefined) flaws.push({ line, message: `no entitlement has the key ${key}` })
-      else if (!valuesOf[kind].pattern.test(value)) flaws.push({ line, message: valuesOf[kind].problem })
+  for (const { values, place } of wanted.plans) {
+    for (const [name, { value, line }] of values) {
+      const key = `${place}.values.${name}`
+      const kind = kinds.get(name)
+      if (kind === undefined) flaws.push({ line, key, message: `no entitlement has the key ${name}` })
+      else if (!valuesOf[kind].pattern.test(value)) {
+        flaws.push({ line, key, message: `${valuesOf[kind].problem}, not ${quoted(value)}` })
+      }
     }
   }
   flaws.push(
@@ -39,39 +43,44 @@ export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change
 }
 
 const valuesOf: Record<Definition['kind'], { pattern: RegExp; problem: string }> = {
-  feature: { pattern: /^(?:true|false)$/, problem: 'must be true or false: it is a feature' },
-  limit: { pattern: /^-?\d+$/, problem: 'must be a whole number: it is a limit' },
+  feature: { pattern: /^(?:true|false)$/, problem: 'is a feature: it must be true or false' },
+  limit: { pattern: /^-?\d+$/, problem: 'is a limit: it must be a whole number' },
 }
 const verbTo: Record<Plan['status'], 'archive' | 'restore'> = { retired: 'archive', active: 'restore' }
 
 function kindsOf(entitlements: readonly WantedEntitlement[], { definitions }: Catalogue, flaws: Flaw[]) {
   const kinds = new Map([...definitions].map(([key, { kind }]) => [key, kind] as const))
-  for (const { key, kind: asked, value, line } of entitlements) {
+  for (const { key, kind: asked, value, line, place } of entitlements) {
     const before = kinds.get(key)
     const kind = asked ?? before
     if (kind === undefined) {
-      flaws.push({ line, message: `kind is missing: ${key} is new` })
+      flaws.push({ line, key: `${place}.kind`, message: `is missing: ${key} is new` })
       continue
     }
     if (before !== undefined && kind !== before) {
-      flaws.push({ line, message: `${key} is a ${before}: a kind cannot be changed` })
+      const message = `must stay ${before}, not ${kind}: the kind of ${key} cannot be changed`
+      flaws.push({ line, key: `${place}.kind`, message })
     }
     if (value !== undefined && !valuesOf[kind].pattern.test(value)) {
-      flaws.push({ line, message: `default ${valuesOf[kind].problem}` })
+      flaws.push({
+        line,
+        key: `${place}.default`,
+        message: `${valuesOf[kind].problem}, not ${quoted(value)}`,
+      })
     }
     kinds.set(key, kind)
   }
   return kinds
 }
 
-function repeated<Item extends { readonly line: number }>(
+function repeated<Item extends { readonly line: number; readonly place: string }>(
   items: readonly Item[],
   nameOf: (item: Item) => string,
 ) {
   const seen = new Set<string>()
   return items.flatMap((item): Flaw[] => {
     const name = nameOf(item)
-    if (seen.has(name)) return [{ line: item.line, message: `${name} appears twice` }]
+    if (seen.has(name)) return [{ line: item.line, key: item.place, message: `${name} appears twice` }]
     seen.add(name)
     return []
   })
@@ -101,7 +110,10 @@ function entitlementChanges(wanted: WantedEntitlement, { definitions }: Catalogu
       path: { app_id: appId, ent_id: found.id },
       body,
     })
-  return [{ text: `~ entitlement ${key}: ${listed(body)}`, line, make }]
+  const text = differences(
+    Object.entries(body).map(([name, to]) => [name, found[name as keyof typeof body], to]),
+  )
+  return [{ text: `~ entitlement ${key}: ${text}`, line, make }]
 }
 
 function deletion({ key, deleted, line }: WantedEntitlement, { definitions }: Catalogue): Change[] {
@@ -147,21 +159,22 @@ function planChange(wanted: WantedPlan, { plans }: Catalogue): Change[] {
   if (Object.keys(body).length > 0) {
     const make: Change['make'] = (backend, appId) =>
       backend.patch('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: found.id }, body })
-    changes.push({
-      text: `~ plan ${code}: ${listed({
-        ...body,
-        ...(!isSame && { entitlements: valuesText(entitlements) }),
-        ...('trial_days' in body && { trial_days: body.trial_days ?? 'none' }),
-        ...(entries.length > 0 && { metadata: valuesText(entries.map(([key, value]) => ({ key, value }))) }),
-      })}`,
-      line,
-      make,
-    })
+    const text = differences([
+      ...('name' in body ? [['name', found.name, body.name] as const] : []),
+      ...valueDifferences(found.values, new Map(entitlements.map(({ key, value }) => [key, value]))),
+      ...('trial_days' in body
+        ? [['trial_days', found.trial_days ?? 'none', body.trial_days ?? 'none'] as const]
+        : []),
+      ...entries.map(
+        ([entry, value]) => [`metadata.${entry}`, found.metadata[entry] ?? 'none', value ?? 'none'] as const,
+      ),
+    ])
+    changes.push({ text: `~ plan ${code}: ${text}`, line, make })
   }
   if (status !== undefined && status !== found.status) {
     const verb = verbTo[status]
     changes.push({
-      text: `~ plan ${code}: ${verb}`,
+      text: `~ plan ${code}: ${differences([['status', found.status, status]])}`,
       line,
       make: (backend, appId) => move(backend, appId, found.id, verb),
     })
@@ -182,10 +195,15 @@ function metadataChanges(
 const move = (backend: LicensingBackend, appId: string, planId: string, verb: 'archive' | 'restore') =>
   backend.post(`/v1/apps/{app_id}/plans/{plan_id}/${verb}`, { path: { app_id: appId, plan_id: planId } })
 
-const listed = (fields: Readonly<Record<string, unknown>>) =>
-  Object.entries(fields)
-    .map(([name, value]) => `${name} → ${String(value)}`)
-    .join(', ')
+/** A field, its value in the application, and its value in the file. */
+type Difference = readonly [name: string, from: unknown, to: unknown]
 
-const valuesText = (values: readonly { key: string; value: string | null }[]) =>
-  `{${values.map(({ key, value }) => `${key}: ${value ?? 'none'}`).join(', ')}}`
+const differences = (all: readonly Difference[]) =>
+  all.map(([name, from, to]) => `${name} ${String(from)} → ${String(to)}`).join(', ')
+
+/** A value that a plan leaves out is the default of the entitlement. */
+function valueDifferences(from: ReadonlyMap<string, string>, to: ReadonlyMap<string, string>): Difference[] {
+  return [...new Set([...from.keys(), ...to.keys()])]
+    .filter((key) => from.get(key) !== to.get(key))
+    .map((key) => [`values.${key}`, from.get(key) ?? 'default', to.get(key) ?? 'default'])
+}

@@ -9,6 +9,8 @@ export interface WantedEntitlement {
   readonly value: string | undefined
   readonly deleted: boolean
   readonly line: number
+  /** Where in the file: `entitlements[0]`. */
+  readonly place: string
 }
 
 export interface WantedPlan {
@@ -21,6 +23,7 @@ export interface WantedPlan {
   /** All entries of the plan. Undefined: they stay as they are. */
   readonly metadata: Readonly<Record<string, string>> | undefined
   readonly line: number
+  readonly place: string
 }
 
 export interface Wanted {
@@ -31,6 +34,8 @@ export interface Wanted {
 /** Something wrong with the file. */
 export interface Flaw {
   readonly line: number
+  /** Where in the file: `plans[0].values.seats`. Empty if it is no value. */
+  readonly key: string
   readonly message: string
 }
 
@@ -53,6 +58,7 @@ const trialDays = {
 }
 const metadataName = /^[A-Za-z0-9_.-]{1,40}$/
 const metadataValue = { pattern: /^[^\0\p{Cs}]{0,500}$/u, message: 'must be at most 500 characters' }
+const flag = { pattern: /^(?:true|false)$/, message: 'must be true or false' }
 const kind = oneOf<Definition['kind']>({ feature: true, limit: true })
 const status = oneOf<Plan['status']>({ active: true, retired: true })
 
@@ -70,51 +76,61 @@ export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
   const document = parseDocument(text, { lineCounter: lines, version: '1.2', schema: 'core' })
   const flaws: Flaw[] = document.errors.map(({ pos, message }) => ({
     line: lines.linePos(pos[0]).line,
+    key: '',
     message: message.split('\n')[0]!.replace(/ at line \d+, column \d+:?$/, ''),
   }))
   const wanted: { entitlements: WantedEntitlement[]; plans: WantedPlan[] } = { entitlements: [], plans: [] }
   if (flaws.length > 0) return { wanted, flaws }
   const reader = createReader(document, flaws, lines)
-  const root = reader.fields(document.contents, ['entitlements', 'plans'])
-  for (const item of reader.items(root.get('entitlements'))) {
-    const fields = reader.fields(item, ['key', 'kind', 'display_name', 'default', 'deleted'])
-    const found = reader.text(fields.get('key'), key, { required: item, name: 'key' })
-    const deleted = reader.text(fields.get('deleted'), {
-      pattern: /^(?:true|false)$/,
-      message: 'must be true or false',
-    })
+  const root = reader.fields(document.contents, '', ['entitlements', 'plans'])
+  for (const [at, item] of reader.items(root.get('entitlements'), 'entitlements').entries()) {
+    const place = `entitlements[${at}]`
+    const fields = reader.fields(item, place, ['key', 'kind', 'display_name', 'default', 'deleted'])
+    const read = (field: string, rule: Rule) => reader.text(fields.get(field), `${place}.${field}`, rule)
+    const found = reader.required(fields.get('key'), item, `${place}.key`, key)
     const rest = {
-      kind: reader.text(fields.get('kind'), kind) as WantedEntitlement['kind'],
-      displayName: reader.text(fields.get('display_name'), name),
-      value: reader.text(fields.get('default'), value),
-      deleted: deleted === 'true',
+      kind: read('kind', kind) as WantedEntitlement['kind'],
+      displayName: read('display_name', name),
+      value: read('default', value),
+      deleted: read('deleted', flag) === 'true',
       line: reader.line(item),
+      place,
     }
     if (found !== undefined) wanted.entitlements.push({ key: found, ...rest })
   }
-  for (const item of reader.items(root.get('plans'))) {
-    const fields = reader.fields(item, ['code', 'name', 'status', 'values', 'trial_days', 'metadata'])
-    const found = reader.text(fields.get('code'), code, { required: item, name: 'code' })
+  for (const [at, item] of reader.items(root.get('plans'), 'plans').entries()) {
+    const place = `plans[${at}]`
+    const fields = reader.fields(item, place, ['code', 'name', 'status', 'values', 'trial_days', 'metadata'])
+    const read = (field: string, rule: Rule) => reader.text(fields.get(field), `${place}.${field}`, rule)
+    const entries = (field: string) =>
+      fields.has(field) ? reader.fields(fields.get(field), `${place}.${field}`) : new Map<string, Node>()
+    const found = reader.required(fields.get('code'), item, `${place}.code`, code)
     const values = new Map<string, { value: string; line: number }>()
-    for (const [of, node] of fields.has('values') ? reader.fields(fields.get('values')) : []) {
-      const text = reader.text(node, value, { required: node, name: of })
+    for (const [of, node] of entries('values')) {
+      const text = reader.required(node, node, `${place}.values.${of}`, value)
       if (text !== undefined) values.set(of, { value: text, line: reader.line(node) })
     }
     const metadata: [string, string][] = []
-    for (const [of, node] of fields.has('metadata') ? reader.fields(fields.get('metadata')) : []) {
-      const entry = reader.text(node, metadataValue, { required: node, name: of })
+    for (const [of, node] of entries('metadata')) {
+      const inFile = `${place}.metadata.${of}`
+      const entry = reader.required(node, node, inFile, metadataValue)
       if (entry !== undefined) metadata.push([of, entry])
       if (metadataName.test(of)) continue
-      flaws.push({ line: reader.line(node), message: `the name ${of} must match ${metadataName.source}` })
+      flaws.push({
+        line: reader.line(node),
+        key: inFile,
+        message: `the name must match ${metadataName.source}`,
+      })
     }
-    const days = reader.text(fields.get('trial_days'), trialDays)
+    const days = read('trial_days', trialDays)
     const rest = {
-      name: reader.text(fields.get('name'), name),
-      status: reader.text(fields.get('status'), status) as WantedPlan['status'],
+      name: read('name', name),
+      status: read('status', status) as WantedPlan['status'],
       values,
       trialDays: days === undefined ? undefined : Number(days) || null,
       metadata: fields.has('metadata') ? Object.fromEntries(metadata) : undefined,
       line: reader.line(item),
+      place,
     }
     if (found !== undefined) wanted.plans.push({ code: found, ...rest })
   }
@@ -123,56 +139,58 @@ export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
 
 function createReader(document: Document, flaws: Flaw[], lines: LineCounter) {
   const line = (node: Node | null | undefined) => lines.linePos(node?.range?.[0] ?? 0).line
-  const flaw = (node: Node | null | undefined, message: string) =>
-    void flaws.push({ line: line(node), message })
+  const flaw = (node: Node | null | undefined, key: string, message: string) =>
+    void flaws.push({ line: line(node), key, message })
   const isEmpty = (node: Node | null | undefined) => !node || (isScalar(node) && node.value === null)
   /** The node at a place. An alias is replaced by the node of its anchor. */
   const at = (node: Node | null | undefined) => (isAlias(node) ? node.resolve(document) : node)
 
-  function fields(place: Node | null | undefined, known?: readonly string[]): Map<string, Node> {
+  function fields(place: Node | null | undefined, key: string, known?: readonly string[]): Map<string, Node> {
     const node = at(place)
     if (isEmpty(node)) return new Map()
     if (!isMap(node)) {
-      flaw(place, 'must be a map of names to values')
+      flaw(place, key, 'must be a map of names to values')
       return new Map()
     }
     return new Map(
       (node as YAMLMap<Node, Node>).items.flatMap(({ key: named, value: of }): [string, Node][] => {
         const text = isScalar(named) ? String(named.value) : ''
         if (known === undefined || known.includes(text)) return [[text, of ?? named]]
-        flaw(named, `unknown field ${text}; known: ${known.join(', ')}`)
+        flaw(named, key, `unknown field ${text}; known: ${known.join(', ')}`)
         return []
       }),
     )
   }
 
-  function items(place: Node | null | undefined): Node[] {
+  function items(place: Node | null | undefined, key: string): Node[] {
     const node = at(place)
     if (isEmpty(node)) return []
     if (isSeq(node)) return node.items as Node[]
-    flaw(place, 'must be a list')
+    flaw(place, key, 'must be a list')
     return []
   }
 
   /** A scalar as text, as it is written: `default: true` and `default: "true"` are the same. */
-  function text(
-    place: Node | undefined,
-    rule: Rule,
-    needed?: { required: Node; name: string },
-  ): string | undefined {
+  function text(place: Node | undefined, key: string, rule: Rule): string | undefined {
     const node = at(place)
-    if (isEmpty(node)) {
-      if (needed) flaw(needed.required, `${needed.name} is missing`)
-      return undefined
-    }
-    const found = isScalar(node) ? written(node) : ''
-    if (rule.pattern.test(found)) return found
-    flaw(place, rule.message)
+    if (isEmpty(node)) return undefined
+    const found = isScalar(node) ? written(node) : undefined
+    if (found !== undefined && rule.pattern.test(found)) return found
+    flaw(place, key, found === undefined ? rule.message : `${rule.message}, not ${quoted(found)}`)
     return undefined
   }
 
-  return { line, fields, items, text }
+  /** `owner` is where a missing value would be. */
+  function required(place: Node | undefined, owner: Node, key: string, rule: Rule): string | undefined {
+    if (isEmpty(at(place))) flaw(owner, key, 'is missing')
+    return text(place, key, rule)
+  }
+
+  return { line, fields, items, text, required }
 }
+
+/** A value in an error, shortened. */
+export const quoted = (text: string) => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
 
 /** The plan 1.10 is not the plan 1.1. */
 function written({ value: read, source }: Scalar): string {

@@ -1,9 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Schemas } from '@licensing/sdk/backend'
+import { Argument } from '@commander-js/extra-typings'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import type { LicensingBackend, Schemas } from '@licensing/sdk/backend'
 import type { WebhookEventType } from '@licensing/sdk/webhooks'
-import type { Call, Command } from '../command/command.ts'
-import { setting, webAddress } from '../command/connection.ts'
-import { Refusal, UsageError } from '../command/failures.ts'
+import type { Context } from '../command/context.ts'
+import { examples } from '../command/examples.ts'
+import { Refusal } from '../command/failures.ts'
+import { oneOf, webAddress } from '../command/parsers.ts'
+import { value } from '../command/settings.ts'
 import { createWorkbench } from './workbench.ts'
 import type { Workbench } from './workbench.ts'
 
@@ -11,46 +15,58 @@ import type { Workbench } from './workbench.ts'
 const ARRIVAL_MS = 90_000
 const DAY_MS = 86_400_000
 
-export const trigger: Command = {
-  name: 'trigger',
-  argument: 'EVENT',
-  summary: 'Trigger an event on a new licence, and print the id of the event',
-  options: {},
-  examples: ['trigger licence.suspended', 'trigger refund.processed --json'],
-  async run(call) {
-    const { argument: type, backend, env, out, signal } = call
-    if (!isKnown(type))
-      throw new UsageError(`unknown event: ${type}; known: ${Object.keys(recipes).join(', ')}`)
-    const simulator = setting(undefined, env['LICENSING_SIMULATOR_URL'])
-    const simulatorUrl =
-      simulator === undefined ? undefined : webAddress(simulator, 'LICENSING_SIMULATOR_URL')
-    const appId = await call.appId()
-    const { next_after: before } = await backend.get('/v1/events', { query: { after: 'latest' } })
-    const { baseUrl } = call.connection
-    const bench = createWorkbench({ backend, baseUrl, appId, simulatorUrl, signal })
-    const subject = await recipes[type](bench)
-    const { id, sequence } = await findEvent(call, type, subject, before)
-    out.message(Object.values(subject).join())
-    out.result({ id, type, sequence, ...subject }, [id])
-    return 0
-  },
+export function triggerCommand(program: CommandUnknownOpts, { env, out, service }: Context): void {
+  const types = Object.keys(recipes) as WebhookEventType[]
+  const event = new Argument('<event>', 'type of the event, see below').argParser(oneOf(types, 'event'))
+  event.argChoices = types
+  program
+    .command('trigger')
+    .description('Trigger an event on a new licence, and print the id of the event')
+    .addArgument(event)
+    .addHelpText(
+      'after',
+      [
+        '',
+        'Events:',
+        ...types.map((type) => `  ${type}`),
+        examples('trigger licence.suspended', 'trigger refund.processed --json'),
+      ].join('\n'),
+    )
+    .action(async (type) => {
+      const simulator = value(env['LICENSING_SIMULATOR_URL'])
+      const simulatorUrl = simulator && webAddress('LICENSING_SIMULATOR_URL')(simulator)
+      const { backend, connection, appId } = await service()
+      const app = await appId()
+      const { next_after: before } = await backend.get('/v1/events', { query: { after: 'latest' } })
+      out.progress(`triggering ${type}`)
+      const subject = await recipes[type](
+        createWorkbench({
+          backend,
+          baseUrl: connection.baseUrl,
+          appId: app,
+          simulatorUrl: simulatorUrl || undefined,
+        }),
+      )
+      out.progress(`waiting for ${type}`)
+      const { id, sequence } = await findEvent(backend, type, subject, before)
+      out.message(Object.values(subject).join())
+      out.result({ id, type, sequence, ...subject }, [id])
+    })
 }
 
-const isKnown = (type: string): type is WebhookEventType => Object.hasOwn(recipes, type)
-
 async function findEvent(
-  { backend, signal }: Pick<Call, 'backend' | 'signal'>,
+  backend: LicensingBackend,
   type: WebhookEventType,
   subject: Subject,
   before: number,
 ): Promise<Schemas['Event']> {
   let after = before
   for (const end = Date.now() + ARRIVAL_MS; Date.now() < end;) {
-    const page = await backend.get('/v1/events', { query: { after, limit: 200 }, signal })
+    const page = await backend.get('/v1/events', { query: { after, limit: 200 } })
     const found = page.data.find((event) => event.type === type && isAbout(event, subject))
     if (found) return found
     after = page.next_after
-    if (page.data.length === 0) await pause(200, undefined, { signal })
+    if (page.data.length === 0) await pause(200)
   }
   throw new Refusal('event_missing', `${type} was triggered, but not recorded within ${ARRIVAL_MS / 1000} s`)
 }

@@ -14,7 +14,6 @@ interface BenchOptions {
   readonly baseUrl: string
   readonly appId: string
   readonly simulatorUrl: URL | undefined
-  readonly signal: AbortSignal
 }
 
 /** The actions that cause events. Each licence belongs to a new customer. */
@@ -23,7 +22,7 @@ export type Workbench = ReturnType<typeof createWorkbench>
 const price = { amount: 4900, currency: 'usd' } as const
 const SETTLE_MS = 30_000
 
-export function createWorkbench({ backend, baseUrl, appId, simulatorUrl, signal }: BenchOptions) {
+export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: BenchOptions) {
   const path = { app_id: appId }
   const reference = () => `trigger-${randomBytes(6).toString('hex')}`
 
@@ -100,7 +99,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl, signal 
       productVersion: '1',
       background: false,
     })
-    for (const end = Date.now() + SETTLE_MS; ; await pause(200, undefined, { signal })) {
+    for (const end = Date.now() + SETTLE_MS; ; await pause(200)) {
       const { licenceId, reason, problem } = await product.startTrial('licensing-trigger-trial')
       if (licenceId !== null) return licenceId
       // A plan that was just made may not be known yet.
@@ -180,7 +179,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl, signal 
   }
 
   async function untilProvisioned(sessionId: string): Promise<string> {
-    for (const end = Date.now() + SETTLE_MS; Date.now() < end; await pause(200, undefined, { signal })) {
+    for (const end = Date.now() + SETTLE_MS; Date.now() < end; await pause(200)) {
       const {
         licence_id: licenceId,
         status,
@@ -235,10 +234,16 @@ function createSimulator(address: URL): Simulator {
       body: JSON.stringify(body),
       signal: AbortSignal.timeout(15_000),
     }).catch(() => {
-      throw new Refusal('simulator_unavailable', 'nothing answers at LICENSING_SIMULATOR_URL')
+      throw new Refusal(
+        'simulator_unavailable',
+        `nothing answers at ${address.href} (LICENSING_SIMULATOR_URL)`,
+      )
     })
     if (!response.headers.has('x-simulated')) {
-      throw new Refusal('not_a_simulator', 'the server at LICENSING_SIMULATOR_URL is not the simulator')
+      throw new Refusal(
+        'not_a_simulator',
+        `the server at ${address.href} (LICENSING_SIMULATOR_URL) is not the simulator`,
+      )
     }
     const text = await response.text()
     if (!response.ok) throw new Refusal('simulator_refused', `the simulator refused to ${action}: ${text}`)

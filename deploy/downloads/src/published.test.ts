@@ -88,6 +88,15 @@ test.each(publishedPackages.map(({ folder: name }) => name))(
   },
 )
 
+test('the command line runs as it is installed, and knows its version', async () => {
+  const program = join(ours('cli'), 'dist/main.js')
+  const { version } = JSON.parse(await readFile(join(ours('cli'), 'package.json'), 'utf8')) as {
+    version: string
+  }
+  expect(await run(program, ['--version'])).toEqual({ stdout: `${version}\n`, stderr: '' })
+  expect((await run(program, ['complete', '--', 'licences', 'iss'])).stdout).toBe('issue\n')
+})
+
 test.each([
   ['nodenext', ['--module', 'nodenext']],
   ['a bundler', ['--module', 'esnext', '--moduleResolution', 'bundler']],

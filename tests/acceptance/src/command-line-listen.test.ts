@@ -1,13 +1,14 @@
 import { verifyWebhook } from '@licensing/sdk/webhooks'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { CHECKOUT } from '@licensing/local-servers/services'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runCommand, settingsOf, startCommand } from './command-line.ts'
+import { runCommand, settingsOf, startCommand, startOnTerminal, useTerminal } from './command-line.ts'
 import { givenVendor } from './vendor.ts'
 import type { Vendor } from './vendor.ts'
 
@@ -167,7 +168,9 @@ test('while the gateway is unavailable it says so, and goes on without a gap', a
   await eventually(() => expect(linesOf(command.stdout())).toHaveLength(2))
   const [gateway] = stack.processes.gateway
   await gateway!.kill()
-  await eventually(() => expect(command.stderr()).toContain('the licensing service is unavailable'))
+  await eventually(() => {
+    expect(command.stderr()).toContain(`the licensing service at ${stack.gatewayUrl} is unavailable (`)
+  })
   await gateway!.start()
   await suspendOne()
   await suspendOne()
@@ -177,6 +180,96 @@ test('while the gateway is unavailable it says so, and goes on without a gap', a
     ...[1, 2, 3].map((more) => String(before + more)),
   ])
   expect(linesOf(command.stderr())).toHaveLength(2)
+})
+
+/** Ctrl-C on the terminal of a command; answers its exit code and how long it took. */
+async function interrupt(command: ReturnType<typeof startOnTerminal>) {
+  const start = performance.now()
+  command.type('\u0003')
+  const { code, stdout } = await command.finished
+  return { code, stdout, seconds: (performance.now() - start) / 1000 }
+}
+
+const listenOnTerminal = (url: string, ...more: string[]) =>
+  useTerminal(
+    { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey },
+    'listen',
+    '--forward-to',
+    url,
+    ...more,
+  )
+
+test('Ctrl-C ends it at once with 0', async () => {
+  await using backend = await startBackend()
+  await using command = listenOnTerminal(backend.url)
+  await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
+  const { code, seconds } = await interrupt(command)
+  expect(code).toBe(0)
+  expect(seconds).toBeLessThan(2)
+})
+
+test('Ctrl-C ends it at once with 0 while the receiver does not answer', async () => {
+  await using backend = await startBackend(() => undefined)
+  const before = await latest()
+  await suspendOne()
+  await recorded(before, 1)
+  await using command = listenOnTerminal(backend.url, '--after', String(before))
+  await eventually(() => expect(backend.received).toHaveLength(1))
+  const { code, stdout, seconds } = await interrupt(command)
+  expect(code).toBe(0)
+  expect(seconds).toBeLessThan(2)
+  expect(stdout).not.toContain('licence.suspended')
+})
+
+test('Ctrl-C ends it at once with 0 when npm started it', async () => {
+  await using backend = await startBackend()
+  await using command = startOnTerminal(
+    { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey, HOME: process.env['HOME'] ?? '/' },
+    'npm',
+    '--prefix',
+    CHECKOUT,
+    'run',
+    '--ignore-scripts',
+    '--silent',
+    'cli',
+    '--',
+    'listen',
+    '--forward-to',
+    backend.url,
+  )
+  await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
+  const { code, seconds } = await interrupt(command)
+  expect(code).toBe(0)
+  expect(seconds).toBeLessThan(3)
+})
+
+test('Ctrl-C ends it at once with 0 while the gateway is unavailable or does not answer', async () => {
+  const [gateway] = stack.processes.gateway
+  await using command = listenOnTerminal('http://127.0.0.1:9')
+  await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
+  await gateway!.kill()
+  let unavailable
+  try {
+    await eventually(() => expect(command.stdout()).toContain('is unavailable'))
+    unavailable = await interrupt(command)
+  } finally {
+    // Other tests need it.
+    await gateway!.start()
+  }
+  expect(unavailable.code).toBe(0)
+  expect(unavailable.seconds).toBeLessThan(2)
+  await using silent = await startBackend(() => undefined)
+  const LICENSING_URL = new URL(silent.url).origin
+  await using waiting = useTerminal(
+    { LICENSING_URL, LICENSING_API_KEY: readKey },
+    'listen',
+    '--forward-to',
+    'http://127.0.0.1:9',
+  )
+  await eventually(() => expect(silent.received).toHaveLength(1))
+  const unanswered = await interrupt(waiting)
+  expect(unanswered.code).toBe(0)
+  expect(unanswered.seconds).toBeLessThan(2)
 })
 
 test('a refused key ends it with 1, a wrong use with 2', async () => {

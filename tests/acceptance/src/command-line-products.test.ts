@@ -1,12 +1,18 @@
 import { randomUUID } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { execFile, execFileSync } from 'node:child_process'
+import { open, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
 import { keyFiles } from '@licensing/csv/testing/key-files'
+import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runCommand, settingsOf } from './command-line.ts'
+import { runCommand, settingsOf, startCommand, useTerminal } from './command-line.ts'
 import { allRows, givenVendor } from './vendor.ts'
 import type { Licence, Plan, Vendor } from './vendor.ts'
 
@@ -131,20 +137,28 @@ plans:
     vendor,
     'plans:\n  - code: pro\n    trial_days: 0\n    metadata: { sku: A-2, new: x }\n',
   )
-  expect(changed.stdout).toBe('~ plan pro: trial_days → none, metadata → {sku: A-2, new: x, tier: none}\n')
+  expect(changed.stdout).toBe(
+    '~ plan pro: trial_days 14 → none, metadata.sku A-1 → A-2, metadata.new none → x, metadata.tier 2 → none\n',
+  )
   const [plan] = await allRows<{ trial_days: number | null; metadata: object }>(
     stack.api,
     `${vendor.app}/plans`,
   )
   expect(plan).toMatchObject({ trial_days: null, metadata: { sku: 'A-2', new: 'x' } })
-  for (const wrong of [
-    'trial_days: 367',
-    'trial_days: x',
-    'metadata: { a b: c }',
-    `metadata: { a: ${'x'.repeat(501)} }`,
+  for (const [wrong, named] of [
+    [
+      'trial_days: 367',
+      'plans[0].trial_days must be a whole number from 1 to 366, or 0 for no trials, not "367"',
+    ],
+    [
+      'trial_days: x',
+      'plans[0].trial_days must be a whole number from 1 to 366, or 0 for no trials, not "x"',
+    ],
+    ['metadata: { a b: c }', 'plans[0].metadata.a b the name must match'],
+    [`metadata: { a: ${'x'.repeat(501)} }`, 'plans[0].metadata.a must be at most 500 characters, not "xxx'],
   ]) {
     const refused = await apply(vendor, `plans:\n  - code: pro\n    ${wrong}\n`)
-    expect(refused.stderr, wrong).toContain('licensing.yaml:3: ')
+    expect(refused.stderr, wrong).toContain(`licensing.yaml:3: ${named}`)
   }
 })
 
@@ -153,6 +167,10 @@ test('a left out value goes back to the default, and what the file does not name
   await apply(vendor, file)
   const changed = await apply(vendor, 'plans:\n  - code: pro\n    values: { seats: 20 }\n', '--json')
   expect(changed.code).toBe(0)
+  expect(JSON.parse(changed.stdout)).toEqual({
+    changes: ['~ plan pro: values.export_pdf true → default, values.seats 10 → 20'],
+    applied: true,
+  })
   const exported = JSON.parse((await cli(vendor, 'export', '--json')).stdout) as object
   expect(exported).toMatchObject({
     entitlements: [{ key: 'export_pdf' }, { key: 'seats' }],
@@ -164,11 +182,25 @@ test('a left out value goes back to the default, and what the file does not name
   expect(exported).not.toHaveProperty('plans.1.values.export_pdf')
 })
 
+test('a changed entitlement is shown with its value before and after', async () => {
+  const vendor = await givenVendor(stack)
+  await apply(vendor, file)
+  const changed =
+    'entitlements:\n  - { key: seats, display_name: Places, default: 5 }\nplans:\n  - { code: basic, name: Small }\n'
+  const shown =
+    '~ entitlement seats: display_name Seats → Places, default 3 → 5\n~ plan basic: name Basic → Small\n'
+  expect((await apply(vendor, changed, '--dry-run')).stdout).toBe(shown)
+  expect((await apply(vendor, changed)).stdout).toBe(shown)
+  expect((await apply(vendor, changed)).stderr).toBe('nothing to change\n')
+})
+
 test('a plan is retired and a definition deleted only where the file says so', async () => {
   const vendor = await givenVendor(stack)
   await apply(vendor, file)
   const last = 'entitlements: [{ key: seats, deleted: true }]\nplans: [{ code: basic, status: retired }]\n'
-  expect((await apply(vendor, last)).stdout).toBe('~ plan basic: archive\n- entitlement seats\n')
+  expect((await apply(vendor, last)).stdout).toBe(
+    '~ plan basic: status active → retired\n- entitlement seats\n',
+  )
   expect((await definitionsOf(vendor)).map(({ key }) => key)).toEqual(['export_pdf'])
   expect((await plansOf(vendor)).find(({ code }) => code === 'basic')?.status).toBe('retired')
   expect((await apply(vendor, last)).stderr).toBe('nothing to change\n')
@@ -199,13 +231,19 @@ plans:
     apply(vendor, 'plans: [\n'),
   ])
   expect(refused).toMatchObject({ code: 1, stdout: '' })
-  for (const line of [4, 5, 8]) expect(refused.stderr).toContain(`licensing.yaml:${line}: `)
+  for (const flaw of [
+    '4: entitlements[1].key must match ^[a-z][a-z0-9_]*$, 64 characters at most, not "Not Fine"',
+    '5: entitlements[1].kind must be feature or limit, not "colour"',
+    '8: plans[0] unknown field price; known: code, name',
+  ]) {
+    expect(refused.stderr).toContain(`licensing.yaml:${flaw}`)
+  }
   expect(unknown.code).toBe(1)
   expect(JSON.parse(unknown.stdout)).toMatchObject({
     code: 'invalid_file',
     errors: [
-      { line: 6, message: expect.stringContaining('true or false') },
-      { line: 7, message: expect.stringContaining('other') },
+      { line: 6, key: 'plans[0].values.fine', message: expect.stringContaining('true or false, not "3"') },
+      { line: 7, key: 'plans[0].values.other', message: expect.stringContaining('other') },
     ],
   })
   expect(broken.code).toBe(1)
@@ -246,6 +284,83 @@ plans:
   })
 })
 
+test('apply --dry-run ends, whatever the service, the file or a pipe does', async () => {
+  const vendor = await givenVendor(stack)
+  const path = `${folder.path}/${randomUUID()}`
+  await writeFile(`${path}.yaml`, file)
+  execFileSync('mkfifo', [`${path}.fifo`])
+  const settings = settingsOf({ ...stack, appId: vendor.appId })
+  const dryRun = async (environment: Record<string, string>, name: string) => {
+    const start = performance.now()
+    await using command = startCommand(environment, 'apply', name, '--dry-run', '--timeout', '1', '--json')
+    const { code, stdout } = await command.finished
+    expect((performance.now() - start) / 1000).toBeLessThan(20)
+    return { code, answer: JSON.parse(stdout) as object }
+  }
+  await using silent = await startServer(() => undefined)
+  let pages = 0
+  await using endless = await startServer((response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ data: [], next_cursor: `page-${pages++}` }))
+  })
+  for (const { url } of [silent, endless]) {
+    const late = await dryRun({ ...settings, LICENSING_URL: url }, `${path}.yaml`)
+    expect(late).toMatchObject({ code: 1, answer: { code: 'timeout' } })
+  }
+  expect(await dryRun(settings, `${path}.fifo`)).toMatchObject({ code: 1, answer: { code: 'timeout' } })
+  const writer = await open(`${path}.fifo`, 'r+')
+  expect(await dryRun(settings, `${path}.fifo`)).toMatchObject({ code: 1, answer: { code: 'timeout' } })
+  await writer.write(file)
+  await writer.close()
+  expect(await dryRun(settings, '/dev/zero')).toMatchObject({ code: 1, answer: { code: 'file_unreadable' } })
+  expect((await dryRun(settings, `${path}.yaml`)).code).toBe(0)
+  expect(await plansOf(vendor)).toEqual([])
+})
+
+test('a file is read from the pipe of a shell', async () => {
+  const vendor = await givenVendor(stack)
+  const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
+  const script = `'${process.execPath}' '${program}' apply <(sleep 0.5; echo 'plans: [{ code: piped }]') --dry-run`
+  const env = { ...commandEnvironment(), ...settingsOf({ ...stack, appId: vendor.appId }) }
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], { env })
+  expect(stdout).toBe('+ plan piped\n')
+})
+
+async function startServer(answer: (response: ServerResponse) => void) {
+  const server = createServer((_request, response) => answer(response))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+test('a long import shows its progress on a terminal, and --json lists the refused rows', async () => {
+  const vendor = await givenVendor(stack)
+  await vendor.plan({ code: 'pro' })
+  const rows = Array.from({ length: 600 }, (_, at) => `long-${at},c,${at === 7 ? 'none' : 'pro'}`)
+  const path = `${folder.path}/${randomUUID()}.csv`
+  await writeFile(path, ['legacy_key,external_ref,plan_code', ...rows].join('\n'))
+  await using command = useTerminal(settingsOf({ ...stack, appId: vendor.appId }), 'import', path)
+  const { code, stdout } = await command.finished
+  expect(code).toBe(1)
+  expect(stdout).toContain(
+    '\r\u001b[K500 of 600 rows were imported\r\u001b[K600 of 600 rows were imported\r\u001b[K',
+  )
+  expect(stdout).toContain('599 created, 0 existing, 1 failed')
+  const again = await cli(vendor, 'import', path, '--json')
+  expect(JSON.parse(again.stdout)).toEqual({
+    created: 0,
+    existing: 599,
+    failed: 1,
+    refused: [{ line: 9, reason: 'no plan has the code none' }],
+  })
+})
+
 const importFile = async (vendor: Vendor, text: string | Uint8Array, ...more: string[]) => {
   const path = `${folder.path}/${randomUUID()}.csv`
   await writeFile(path, text)
@@ -260,7 +375,7 @@ test('a file of more rows than one call takes is imported, and again finds all o
   const text = `\uFEFFplan_code,external_ref,legacy_key\r\n${rows.join('\r\n')}`
   const first = await importFile(vendor, text, '--json')
   expect(first).toMatchObject({ code: 0, stderr: '' })
-  expect(JSON.parse(first.stdout)).toEqual({ created: 501, existing: 0, failed: 0 })
+  expect(JSON.parse(first.stdout)).toEqual({ created: 501, existing: 0, failed: 0, refused: [] })
   const licences = await allRows<Licence>(stack.api, `${vendor.app}/licences`)
   expect(licences).toHaveLength(501)
   expect(licences.map((licence) => licence.external_ref)).toContain('customer "500"')
@@ -327,7 +442,12 @@ test.each(keyFiles)(
         continue
       }
       expect(finished.code).toBe(flaws.length === 0 ? 0 : 1)
-      expect(JSON.parse(finished.stdout)).toEqual({ created: rows.length, existing: 0, failed: flaws.length })
+      expect(JSON.parse(finished.stdout)).toEqual({
+        created: rows.length,
+        existing: 0,
+        failed: flaws.length,
+        refused: flaws.map(([line, words]) => ({ line, reason: expect.stringContaining(words) })),
+      })
       for (const [line] of flaws) expect(finished.stderr).toMatch(new RegExp(`^line ${line}: `, 'm'))
       for (const [, words] of flaws) expect(finished.stderr).toContain(words)
       expect(finished.stderr.includes('blanks around values were removed')).toBe(trimmed.length > 0)

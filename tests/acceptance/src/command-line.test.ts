@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { freeAddress } from '@licensing/test-support/free-address'
 import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -115,9 +116,14 @@ test('a bad key and a service that does not answer are exit 1, and no key is ech
   const bad = await cli('licences', 'show', 'lic_1', '--key', key, '--json')
   expect(bad.code).toBe(1)
   expect(JSON.parse(bad.stdout)).toMatchObject({ status: 401, code: 'unauthenticated' })
-  const gone = await cli('licences', 'show', 'lic_1', '--url', 'http://127.0.0.1:9', '--json')
+  const address = `http://${await freeAddress()}`
+  const gone = await cli('licences', 'show', 'lic_1', '--url', address, '--json')
   expect(gone.code).toBe(1)
-  expect(JSON.parse(gone.stdout)).toMatchObject({ code: 'unreachable' })
+  expect(JSON.parse(gone.stdout)).toMatchObject({
+    code: 'unreachable',
+    detail: expect.stringContaining(address),
+  })
+  expect(gone.stderr).toBe(`error: the licensing service at ${address} does not answer (ECONNREFUSED)\n`)
   const slipped = await cli('licences', 'show', 'lic_1', key)
   const unknown = await cli(key)
   expect([slipped.code, unknown.code]).toEqual([2, 2])

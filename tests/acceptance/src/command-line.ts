@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { commands } from '../../../cli/src/commands.ts'
 import { run } from '../../../cli/src/run.ts'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import type { Stack } from '@licensing/test-support/stack-shape'
@@ -20,6 +19,8 @@ interface RunningCommand extends AsyncDisposable {
   readonly stdout: () => string
   readonly stderr: () => string
   readonly finished: Promise<Finished>
+  /** Types on its terminal. */
+  type(text: string): void
   stop(): Promise<Finished>
 }
 
@@ -27,16 +28,41 @@ export function settingsOf({ gatewayUrl, apiKey, appId }: Pick<Stack, 'gatewayUr
   return { LICENSING_URL: gatewayUrl, LICENSING_API_KEY: apiKey, LICENSING_APP: appId }
 }
 
-/** With these variables and none of the caller's. */
-export function startCommand(environment: Record<string, string>, ...args: string[]): RunningCommand {
-  const child = spawn(process.execPath, [program, ...args], {
+/** With these variables and none of the caller's. Standard input is empty. */
+export const startCommand = (environment: Record<string, string>, ...args: string[]) =>
+  start(environment, [process.execPath, program, ...args], 'ignore')
+
+/** The same with a text on standard input. */
+export function pipeToCommand(input: string, environment: Record<string, string>, ...args: string[]) {
+  const command = start(environment, [process.execPath, program, ...args], 'pipe')
+  command.type(input)
+  return command
+}
+
+// Copies between its own input and output and a pseudo terminal, and exits as the program does.
+const terminal = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))'
+
+/** A program on a terminal, which gives both outputs on `stdout`. */
+export const startOnTerminal = (environment: Record<string, string>, ...argv: string[]) =>
+  start({ TERM: 'xterm', ...environment }, ['python3', '-c', terminal, ...argv], 'open')
+
+/** A command on a terminal. */
+export const useTerminal = (environment: Record<string, string>, ...args: string[]) =>
+  startOnTerminal(environment, process.execPath, program, ...args)
+
+function start(
+  environment: Record<string, string>,
+  [file, ...args]: string[],
+  input: 'ignore' | 'pipe' | 'open',
+): RunningCommand {
+  const child = spawn(file!, args, {
     env: { ...commandEnvironment(), ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [input === 'ignore' ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   })
   let stdout = ''
   let stderr = ''
-  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
-  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
+  child.stdout!.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
+  child.stderr!.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
   const finished = once(child, 'close').then(([code]: (number | null)[]) => ({
     code: code ?? null,
     stdout,
@@ -50,6 +76,7 @@ export function startCommand(environment: Record<string, string>, ...args: strin
     stdout: () => stdout,
     stderr: () => stderr,
     finished,
+    type: (text) => void (input === 'pipe' ? child.stdin!.end(text) : child.stdin!.write(text)),
     stop,
     [Symbol.asyncDispose]: async () => {
       child.kill('SIGKILL')
@@ -61,7 +88,7 @@ export function startCommand(environment: Record<string, string>, ...args: strin
 /** Runs a command in this process: much faster than a process each. */
 export async function runCommand(environment: Record<string, string>, ...args: string[]): Promise<Finished> {
   const printed = { stdout: '', stderr: '' }
-  const code = await run(commands, {
+  const code = await run({
     args,
     env: environment,
     stdout: { write: (text) => (printed.stdout += text) },

@@ -5,29 +5,34 @@ import type { Shop } from './vendor-story.ts'
 
 /** Checkout → pay → licence → refund → revoked, through the local stand-in for Stripe. */
 export async function payAndRefund(
-  { appId, planId, call }: Shop,
+  { appId, planId, call, cli }: Shop,
   receiver: DemoReceiver,
   simulatorUrl: string,
 ): Promise<void> {
   chapter('5. A customer buys through checkout, with the simulated Stripe')
   await call('PUT', '/v1/processor', { processor: 'stripe', connected_account: 'acct_demo' })
-  await call('PUT', `/v1/apps/${appId}/plans/${planId}/price`, {
-    // Another with each run: a price belongs to one plan of the account.
-    price_id: `price_demo_${planId}`,
-    amount: 4900,
-    currency: 'usd',
-    mode: 'payment',
-    period_months: 12,
-  })
-  const session = await call('POST', `/v1/apps/${appId}/checkout-sessions`, {
-    plan_id: planId,
-    external_ref: 'customer-2',
-    success_url: 'https://shop.example.com/thanks',
-    cancel_url: 'https://shop.example.com/cart',
-  })
-  expectThat(session.status === 201, 'the checkout session was refused')
-  tell(`the customer pays at ${String(session.body.url)}`)
-  const checkout = String(session.body.url).split('/').at(-1)!
+  // Another with each run: a price belongs to one plan of the account.
+  const price = [
+    '--price-id',
+    `price_demo_${planId}`,
+    '--amount',
+    '4900',
+    '--currency',
+    'usd',
+    '--period-months',
+    '12',
+  ]
+  await cli('plans', 'set-price', 'pro', ...price)
+  const urls = [
+    '--success-url',
+    'https://shop.example.com/thanks',
+    '--cancel-url',
+    'https://shop.example.com/cart',
+  ]
+  const session = await cli('checkout', 'create', '--plan', 'pro', '--external-ref', 'customer-2', ...urls)
+  expectThat(session.code === 0, 'the checkout session was refused')
+  tell(`the customer pays at ${String(session.answer['url'])}`)
+  const checkout = String(session.answer['url']).split('/').at(-1)!
   await control(simulatorUrl, 'pay', { session: checkout })
   const created = await receiver.next(appId, 'licence.created')
   show(created)
@@ -39,7 +44,7 @@ export async function payAndRefund(
   await control(simulatorUrl, 'refund', { charge: payment!.charge_ref })
   show(await receiver.next(appId, 'refund.processed'))
   show(await receiver.next(appId, 'licence.revoked'))
-  await call('GET', `/v1/licences/${String(created.data.object.licence_id)}`)
+  await cli('licences', 'show', String(created.data.object['licence_id']))
   await call('GET', '/v1/fees')
 }
 

@@ -2,11 +2,11 @@ import { LicenceClient } from '@licensing/sdk'
 import type { DemoReceiver } from './receiver.ts'
 import { show } from './vendor-story.ts'
 import type { Shop } from './vendor-story.ts'
-import { chapter, expectThat, tell } from './show.ts'
+import { chapter, expectThat, tell, withFile } from './show.ts'
 
 /** The installed product's side, with the SDK: activate, check, go offline, be revoked, be refused; migrate. */
 export async function runProduct(
-  { appId, rootKey, planId, call }: Shop,
+  { appId, rootKey, call, cli }: Shop,
   gateway: string,
   licenceKey: string,
   receiver: DemoReceiver,
@@ -39,9 +39,9 @@ export async function runProduct(
   tell(`refresh() → ${JSON.stringify(await client.refresh())}`)
   checks(client, true)
   online = true
-  const licences = await call('GET', `/v1/apps/${appId}/licences?external_ref=customer-1`)
-  const [licence] = licences.body.data as { id: string }[]
-  await call('POST', `/v1/licences/${licence!.id}/revoke`)
+  const { answer } = await cli('licences', 'list', '--external-ref', 'customer-1')
+  const [licence] = answer as unknown as { id: string }[]
+  await cli('licences', 'revoke', licence!.id)
   show(await receiver.next(appId, 'licence.revoked'))
   tell('the licence is revoked; at its next check the product reports:')
   tell(`check() → ${JSON.stringify(await client.check())}`)
@@ -49,9 +49,8 @@ export async function runProduct(
   client.stop()
 
   chapter('8. A legacy key of another system is imported and exchanged')
-  await call('POST', `/v1/apps/${appId}/licences/import`, {
-    items: [{ legacy_key: 'OLD-KEY-0001', external_ref: 'customer-3', plan_id: planId }],
-  })
+  const keys = 'legacy_key,external_ref,plan_code\nOLD-KEY-0001,customer-3,pro\n'
+  await withFile('licences.csv', keys, (file) => cli('import', file))
   const migrating = new LicenceClient({
     baseUrl: gateway,
     appId,

@@ -1,4 +1,9 @@
+import { CHECKOUT } from '@licensing/local-servers/services'
 import { printable } from '@licensing/terminal/printable'
+import { execFile } from 'node:child_process'
+import { mkdtempDisposable, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 
 const bold = (text: string) => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[0m` : text)
 const dim = (text: string) => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[0m` : text)
@@ -56,4 +61,43 @@ export function caller(gateway: string, bearer: string | undefined): Caller {
 function shortened(answer: Json): string {
   const text = JSON.stringify(answer)
   return text.length > 400 ? `${text.slice(0, 400)}…` : text
+}
+
+/** Runs a command of the vendor's command line. */
+export interface CommandLine {
+  (...args: string[]): Promise<{ code: number; answer: Json }>
+}
+
+/** Commands, shown with what they print. */
+export function commandLine(gateway: string, apiKey: string, appId: string): CommandLine {
+  const program = join(CHECKOUT, 'cli/src/main.ts')
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    LICENSING_URL: gateway,
+    LICENSING_API_KEY: apiKey,
+    LICENSING_APP: appId,
+  }
+  return (...args) => {
+    tell(`$ licensing ${args.join(' ')}`)
+    return new Promise((resolve) => {
+      execFile(process.execPath, [program, ...args, '--json'], { env }, (error, stdout, stderr) => {
+        const answer = (stdout === '' ? {} : JSON.parse(stdout)) as Json
+        process.stdout.write(`    ${dim(printable(error ? stderr.split('\n')[0]! : shortened(answer)))}\n`)
+        resolve({ code: error ? Number(error.code) : 0, answer })
+      })
+    })
+  }
+}
+
+/** Shows a file, and gives it to a command. */
+export async function withFile<Result>(
+  name: string,
+  content: string,
+  use: (file: string) => Promise<Result>,
+): Promise<Result> {
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'licensing-demo-'))
+  const file = join(folder.path, name)
+  await writeFile(file, content)
+  for (const line of content.trimEnd().split('\n')) tell(`  ${line}`)
+  return await use(file)
 }

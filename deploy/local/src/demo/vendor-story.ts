@@ -1,13 +1,23 @@
 import type { DemoReceiver, ReceivedEvent } from './receiver.ts'
-import { caller, chapter, expectThat, tell } from './show.ts'
-import type { Caller } from './show.ts'
+import { caller, chapter, commandLine, expectThat, tell, withFile } from './show.ts'
+import type { Caller, CommandLine } from './show.ts'
 
 export interface Shop {
   appId: string
   rootKey: string
   planId: string
   call: Caller
+  cli: CommandLine
 }
+
+const products = `entitlements:
+  - { key: raw_import, kind: feature, display_name: RAW import }
+  - { key: projects, kind: limit, default: 3 }
+plans:
+  - code: pro
+    name: Pro
+    values: { raw_import: true, projects: 100 }
+`
 
 /** What a vendor does first: an application, its vocabulary, a plan, and where events go. */
 export async function setUpShop(gateway: string, apiKey: string): Promise<Shop> {
@@ -16,43 +26,30 @@ export async function setUpShop(gateway: string, apiKey: string): Promise<Shop> 
   const app = await call('POST', '/v1/apps', { name: 'Photo Editor' })
   const appId = String(app.body.id)
   const rootKey = String(app.body.root_key)
-  const at = `/v1/apps/${appId}`
-  await call('POST', `${at}/entitlement-defs`, {
-    key: 'raw_import',
-    kind: 'feature',
-    display_name: 'RAW import',
-  })
-  await call('POST', `${at}/entitlement-defs`, { key: 'projects', kind: 'limit', default: '3' })
-  const plan = await call('POST', `${at}/plans`, {
-    name: 'Pro',
-    code: 'pro',
-    entitlements: [
-      { key: 'raw_import', value: 'true' },
-      { key: 'projects', value: '100' },
-    ],
-  })
-  return { appId, rootKey, planId: String(plan.body.id), call }
+  const cli = commandLine(gateway, apiKey, appId)
+  const applied = await withFile('licensing.yaml', products, (file) => cli('apply', file))
+  expectThat(applied.code === 0, 'the file was not applied')
+  const plan = await cli('plans', 'show', 'pro')
+  return { appId, rootKey, planId: String(plan.answer['id']), call, cli }
 }
 
 /** Issue, suspend, reactivate, and the events that tell of it. */
-export async function sellByHand({ appId, planId, call }: Shop, receiver: DemoReceiver): Promise<string> {
+export async function sellByHand({ appId, cli }: Shop, receiver: DemoReceiver): Promise<string> {
   chapter('2. Start a backend that receives events through licensing listen')
   tell(`licensing listen --forward-to ${receiver.url}`)
   chapter('3. Issue a licence; a retry with the same key returns the same licence')
-  const order = { 'idempotency-key': 'order-1001' }
-  const body = { external_ref: 'customer-1', plan_id: planId, restrictions: { max_activations: 1 } }
-  const licence = await call('POST', `/v1/apps/${appId}/licences`, body, order)
-  const again = await call('POST', `/v1/apps/${appId}/licences`, body, order)
-  expectThat(licence.body.id === again.body.id, 'the retry created a second licence')
-  const at = `/v1/licences/${String(licence.body.id)}`
+  const order = ['--plan', 'pro', '--external-ref', 'customer-1', '--max-activations', '1']
+  const issue = () => cli('licences', 'issue', ...order, '--idempotency-key', 'order-1001')
+  const { answer: licence } = await issue()
+  expectThat((await issue()).answer['id'] === licence['id'], 'the retry created a second licence')
+  const id = String(licence['id'])
   chapter('4. Suspend and reactivate it; the backend verifies the signature of each webhook')
-  await call('POST', `${at}/suspend`)
+  await cli('licences', 'suspend', id)
   show(await receiver.next(appId, 'licence.suspended'))
-  const refused = await call('POST', `${at}/suspend`)
-  expectThat(refused.status === 409, 'a suspended licence was suspended again')
-  await call('POST', `${at}/reactivate`)
+  expectThat((await cli('licences', 'suspend', id)).code === 1, 'a suspended licence was suspended again')
+  await cli('licences', 'reactivate', id)
   show(await receiver.next(appId, 'licence.reactivated'))
-  return String(licence.body.key)
+  return String(licence['key'])
 }
 
 /** One line for an event that arrived. */

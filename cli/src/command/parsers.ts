@@ -1,0 +1,95 @@
+import { InvalidArgumentError } from 'commander'
+import { closest, distance } from 'fastest-levenshtein'
+import { UsageError } from './failures.ts'
+
+/** Parsers of arguments and options. They run before a command sends anything. */
+
+/** Surrounding spaces are dropped; an empty text is refused. */
+export function text(value: string): string {
+  const trimmed = value.trim()
+  if (trimmed === '') throw new InvalidArgumentError('It is empty.')
+  return trimmed
+}
+
+/** For an option that may be repeated. */
+export const texts = (value: string, previous: readonly string[] = []) => [...previous, text(value)]
+
+export const wholeNumber =
+  (least: number, most = Number.MAX_SAFE_INTEGER) =>
+  (value: string): number => {
+    const number = Number(value)
+    if (/^-?\d+$/.test(value) && number >= least && number <= most) return number
+    const range = most === Number.MAX_SAFE_INTEGER ? `from ${least}` : `from ${least} to ${most}`
+    throw new InvalidArgumentError(`It must be a whole number ${range}.`)
+  }
+
+/** A time with its zone; a date alone is its beginning in UTC. */
+export function timestamp(value: string): string {
+  const form = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
+  const time = form.test(value) ? new Date(value) : undefined
+  if (time === undefined || Number.isNaN(time.getTime())) {
+    throw new InvalidArgumentError('It must be a time like 2027-01-31 or 2027-01-31T12:00:00Z.')
+  }
+  return time.toISOString()
+}
+
+/** A time, or `none`. Commander takes null for a missing value. */
+export const timestampOrNone = (value: string) => (value === 'none' ? value : timestamp(value))
+
+/** `name=value` pairs of an option that may be repeated. */
+export function pairs(
+  value: string,
+  previous: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const at = value.indexOf('=')
+  if (at < 1) throw new InvalidArgumentError('It must be NAME=VALUE.')
+  return { ...previous, [value.slice(0, at)]: value.slice(at + 1) }
+}
+
+/** All members of a closed set: a member that the API gains does not compile until it is listed here too. */
+export const members = <Member extends string>(all: Record<Member, true>) => Object.keys(all) as Member[]
+
+/** A member of a closed set. The error suggests the nearest one. */
+export const oneOf =
+  <const Member extends string>(members: readonly Member[], what: string) =>
+  (value: string): Member => {
+    const found = members.find((member) => member === value)
+    if (found !== undefined) return found
+    const name = value === '' ? '(empty)' : value
+    throw new UsageError(
+      `unknown ${what}: ${name}${suggestion(value, members)}; known: ${members.join(', ')}`,
+    )
+  }
+
+/** The same for an option that may be repeated. */
+export const severalOf = <const Member extends string>(members: readonly Member[], what: string) => {
+  const one = oneOf(members, what)
+  return (value: string, previous: readonly Member[] = []) => [...previous, one(value)]
+}
+
+/** Members separated by commas; `*` stands for all. */
+export const listOf = <const Member extends string>(members: readonly Member[], what: string) => {
+  const one = oneOf(members, what)
+  return (value: string): readonly Member[] | '*' =>
+    value.trim() === '*' ? '*' : value.split(',').map((member) => one(member.trim()))
+}
+
+function suggestion(value: string, members: readonly string[]): string {
+  const nearest = closest(value, members)
+  return distance(value, nearest) <= Math.max(2, value.length / 3) ? `; did you mean ${nearest}?` : ''
+}
+
+/** An http or https URL. One that may hold a password is not repeated in the error. */
+export const webAddress =
+  (what: string) =>
+  (value: string): URL => {
+    const url = URL.canParse(value) ? new URL(value) : undefined
+    if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
+      const named = value.includes('@') ? '' : `, not ${value}`
+      throw new UsageError(`${what} must be an http:// or https:// URL${named}`)
+    }
+    if (url.username !== '' || url.password !== '') {
+      throw new UsageError(`${what} must not contain a user name or password`)
+    }
+    return url
+  }

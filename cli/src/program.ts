@@ -1,0 +1,89 @@
+import { Command } from '@commander-js/extra-typings'
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import { readFileSync } from 'node:fs'
+import { keyCommands } from './account/keys.ts'
+import { loginCommands } from './account/login.ts'
+import { checkoutCommands } from './checkout/checkout.ts'
+import { completionCommands } from './completion/completion.ts'
+import type { Context } from './command/context.ts'
+import type { Stream } from './command/output.ts'
+import { importCommand } from './import/import.ts'
+import { licenceCommands } from './licences/licences.ts'
+import { listenCommand } from './listen/listen.ts'
+import { planCommands } from './plans/plans.ts'
+import { applyCommand } from './products/apply.ts'
+import { exportCommand } from './products/catalogue.ts'
+import { triggerCommand } from './trigger/trigger.ts'
+import { deliveryCommands } from './webhooks/deliveries.ts'
+import { endpointCommands } from './webhooks/endpoints.ts'
+import { eventCommands } from './webhooks/events.ts'
+
+/** Every command, in the order in which the help lists them. */
+export function createProgram(context: Context, stdout: Stream, stderr: Stream) {
+  const program = new Command('licensing')
+    .description('The command line of the licensing service')
+    .option('--url <url>', 'address of the licensing service (LICENSING_URL)')
+    .option('--key <key>', 'API key (LICENSING_API_KEY)')
+    .option('--app <id>', 'id of the application (LICENSING_APP)')
+    .option('--profile <name>', 'profile of licensing login (LICENSING_PROFILE)')
+    .option('--json', 'print results and errors as JSON')
+    .version(version(), '-v, --version', 'show the version')
+    .helpOption('-h, --help', 'show the help of a command')
+    .helpCommand(false)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+      // The caller reports errors, as JSON if asked.
+      outputError: () => undefined,
+    })
+    .configureHelp({
+      showGlobalOptions: true,
+      // A list of choices is a text of its own in the help.
+      argumentDescription: ({ description }) => description,
+    })
+    .addHelpText('after', '\nExit codes: 0 done, 1 refused or failed, 2 wrong usage.')
+  loginCommands(program, context)
+  licenceCommands(program, context)
+  planCommands(program, context)
+  checkoutCommands(program, context)
+  endpointCommands(program, context)
+  deliveryCommands(program, context)
+  eventCommands(program, context)
+  keyCommands(program, context)
+  listenCommand(program, context)
+  triggerCommand(program, context)
+  exportCommand(program, context)
+  applyCommand(program, context)
+  importCommand(program, context)
+  completionCommands(program, context)
+  for (const command of program.commands) {
+    if (command.commands.length > 0) command.helpCommand('help [command]', 'Show the help of a command')
+  }
+  helpCommand(program)
+  return program
+}
+
+/** The help of a command of a group too: `help licences find`. */
+function helpCommand(program: CommandUnknownOpts) {
+  program
+    .command('help')
+    .description('Show the help of a command')
+    .argument('[command...]')
+    .action(async (names) => {
+      let command = program
+      for (const name of names) {
+        const found = command.commands.find((one) => one.name() === name)
+        // Commander's own error, with a suggestion.
+        if (found === undefined) return command.parseAsync([name], { from: 'user' }).then(() => undefined)
+        command = found
+      }
+      command.help()
+    })
+}
+
+/** Beside the sources as well as beside the bundle. */
+function version(): string {
+  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
+}

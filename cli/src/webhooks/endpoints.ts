@@ -1,0 +1,121 @@
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import { webhookEventTypes } from '@licensing/sdk/webhooks'
+import type { Context } from '../command/context.ts'
+import { examples } from '../command/examples.ts'
+import { limitOption, listRows, membersOption } from '../command/lists.ts'
+import { text, timestamp, webAddress } from '../command/parsers.ts'
+
+const ID = 'whe_01k9zj3v8qe5ktw2m4x6r7n8ab'
+const EVENTS = 'event types, separated by commas; *: all'
+
+export function endpointCommands(program: CommandUnknownOpts, { out, service, confirm }: Context): void {
+  const group = program.command('endpoints').description('Register and inspect webhook endpoints')
+
+  group
+    .command('list')
+    .description('List webhook endpoints')
+    .addOption(limitOption())
+    .addHelpText('after', examples('endpoints list'))
+    .action(async ({ limit }) => {
+      const { backend, appId } = await service()
+      const path = { app_id: await appId() }
+      await listRows(out, backend.rows('/v1/apps/{app_id}/webhook-endpoints', { path }), limit, {
+        id: ({ id }) => id,
+        status: ({ status }) => status,
+        pending: ({ health }) => health.pending,
+        url: ({ url }) => url,
+        subscribed_events: ({ subscribed_events: events }) => events,
+      })
+    })
+
+  group
+    .command('show')
+    .description('Show one webhook endpoint and its health')
+    .argument('<id>', 'id of the endpoint', text)
+    .addHelpText('after', examples(`endpoints show ${ID}`))
+    .action(async (id) => {
+      const { backend, appId } = await service()
+      const path = { app_id: await appId(), endpoint_id: id }
+      out.record(await backend.get('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}', { path }))
+    })
+
+  group
+    .command('create')
+    .description('Register a webhook endpoint, and show its signing secret once')
+    .argument('<url>', 'https URL that receives the events', webAddress('the URL of the endpoint'))
+    .addOption(membersOption('--events <types>', EVENTS, webhookEventTypes, 'event').default('*' as const))
+    .addHelpText(
+      'after',
+      examples(
+        'endpoints create https://shop.example.com/webhooks',
+        'endpoints create https://shop.example.com/webhooks --events licence.suspended,licence.revoked',
+      ),
+    )
+    .action(async (url, { events }) => {
+      const { backend, appId } = await service()
+      const body = { url: url.href, subscribed_events: events === '*' ? events : events.join(',') }
+      const path = { app_id: await appId() }
+      out.record(await backend.post('/v1/apps/{app_id}/webhook-endpoints', { path, body }))
+    })
+
+  group
+    .command('delete')
+    .description('Disable a webhook endpoint, permanently')
+    .argument('<id>', 'id of the endpoint', text)
+    .option('--yes', 'do not ask')
+    .addHelpText('after', examples(`endpoints delete ${ID}`))
+    .action(async (id, options) => {
+      const { backend, appId } = await service()
+      await confirm(`Disable endpoint ${id} permanently?`, options)
+      const path = { app_id: await appId(), endpoint_id: id }
+      await backend.delete('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}', { path })
+      out.result({ id, status: 'disabled' }, [`${id} disabled`])
+    })
+
+  group
+    .command('rotate-secret')
+    .description('Replace the signing secret immediately, and show the new one once')
+    .argument('<id>', 'id of the endpoint', text)
+    .option('--yes', 'do not ask')
+    .addHelpText('after', examples(`endpoints rotate-secret ${ID}`))
+    .action(async (id, options) => {
+      const { backend, appId } = await service()
+      await confirm(`Replace the signing secret of ${id}?`, options)
+      const path = { app_id: await appId(), endpoint_id: id }
+      out.record(
+        await backend.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret', { path }),
+      )
+    })
+
+  group
+    .command('test')
+    .description('Send a webhook.test event to an endpoint')
+    .argument('<id>', 'id of the endpoint', text)
+    .addHelpText('after', examples(`endpoints test ${ID}`))
+    .action(async (id) => {
+      const { backend, appId } = await service()
+      const path = { app_id: await appId(), endpoint_id: id }
+      out.record(await backend.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/test', { path }))
+    })
+
+  group
+    .command('recover')
+    .description('Send an endpoint the events that it missed')
+    .argument('<id>', 'id of the endpoint', text)
+    .requiredOption('--since <time>', 'events at or after this time', timestamp)
+    .option('--until <time>', 'events before this time; default: now', timestamp)
+    .addOption(membersOption('--events <types>', EVENTS, webhookEventTypes, 'event').default('*' as const))
+    .addHelpText('after', examples(`endpoints recover ${ID} --since 2026-01-31T08:00:00Z`))
+    .action(async (id, { since, until, events }) => {
+      const { backend, appId } = await service()
+      const body = {
+        since,
+        ...(until !== undefined && { until }),
+        ...(events !== '*' && { types: [...events] }),
+      }
+      const path = { app_id: await appId(), endpoint_id: id }
+      out.record(
+        await backend.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover', { path, body }),
+      )
+    })
+}

@@ -1,0 +1,4 @@
+import { writeFileSync } from 'node:fs'
+import { guide, guideFile } from './guide.ts'
+
+writeFileSync(guideFile, guide())

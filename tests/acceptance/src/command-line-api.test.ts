@@ -1,0 +1,441 @@
+import { randomUUID } from 'node:crypto'
+import { eventually } from '@licensing/test-support/poll'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import { sharedStack } from '@licensing/test-support/shared-stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runCommand, settingsOf, useTerminal } from './command-line.ts'
+import { givenVendor } from './vendor.ts'
+import type { Licence, Plan, Vendor } from './vendor.ts'
+
+let receiver: HttpsReceiver
+let stack: Stack
+let vendor: Vendor
+let environment: Record<string, string>
+
+beforeAll(async () => {
+  receiver = await startHttpsReceiver()
+  stack = await sharedStack()
+  vendor = await givenVendor(stack)
+  environment = settingsOf({ ...stack, appId: vendor.appId })
+  await vendor.define('seats', 'limit')
+  await vendor.define('export_pdf', 'feature')
+  await vendor.plan({ code: 'pro' })
+})
+afterAll(async () => {
+  await stack[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+/** The answer of a command with `--json`. */
+async function json<Answer>(...args: string[]): Promise<Answer> {
+  const { code, stdout, stderr } = await runCommand(environment, ...args, '--json')
+  expect(code, `${args.join(' ')}: ${stderr}`).toBe(0)
+  return JSON.parse(stdout) as Answer
+}
+const text = async (...args: string[]) => runCommand(environment, ...args)
+const licenceOf = async (id: string) => (await stack.api.get<Licence>(`/v1/licences/${id}`)).body
+
+test('licences issue names the plan by its code or id, and repeats nothing with the same key', async () => {
+  const reference = randomUUID()
+  const issue = [
+    'licences',
+    'issue',
+    '--plan',
+    'pro',
+    '--external-ref',
+    reference,
+    '--idempotency-key',
+    reference,
+  ]
+  const fields = [
+    '--expires-on',
+    '2040-01-31',
+    '--metadata',
+    'crm=A=1',
+    '--metadata',
+    'x=',
+    '--max-seats',
+    '5',
+    '--domain',
+    'a.example.com',
+    '--domain',
+    'b.example.com',
+  ]
+  const first = await json<Licence>(...issue, ...fields)
+  expect(first).toMatchObject({
+    status: 'active',
+    external_ref: reference,
+    expires_on: '2040-01-31T00:00:00.000Z',
+    metadata: { crm: 'A=1', x: '' },
+    restrictions: { max_seats: 5, domains: ['a.example.com', 'b.example.com'] },
+  })
+  expect(await json(...issue, ...fields)).toEqual(first)
+  const different = await runCommand(environment, ...issue, '--json')
+  expect(different.code).toBe(1)
+  expect(JSON.parse(different.stdout)).toMatchObject({ status: 409, code: 'idempotency_mismatch' })
+  const byId = await json<Licence>('licences', 'issue', '--plan', first.plan_id, '--external-ref', reference)
+  expect(byId.id).not.toBe(first.id)
+  const unknown = await text('licences', 'issue', '--plan', 'none', '--external-ref', reference)
+  expect(unknown).toMatchObject({ code: 1, stderr: 'error: no plan has the code none\n' })
+})
+
+test('licences set changes what is named and keeps the rest', async () => {
+  const { id } = await json<Licence>(
+    'licences',
+    'issue',
+    '--plan',
+    'pro',
+    '--external-ref',
+    'a',
+    '--max-seats',
+    '5',
+    '--metadata',
+    'a=1',
+    '--metadata',
+    'b=2',
+  )
+  const changed = await json(
+    'licences',
+    'set',
+    id,
+    '--external-ref',
+    'b',
+    '--max-activations',
+    '2',
+    '--metadata',
+    'c=3',
+    '--remove-metadata',
+    'a',
+  )
+  expect(changed).toMatchObject({
+    external_ref: 'b',
+    restrictions: { max_seats: 5, max_activations: 2 },
+    metadata: { b: '2', c: '3' },
+  })
+  expect(changed).not.toHaveProperty('metadata.a')
+  const timed = await json(
+    'licences',
+    'set',
+    id,
+    '--expires-on',
+    '2041-01-01T00:00:00Z',
+    '--updates-until',
+    '2040-01-01',
+  )
+  expect(timed).toMatchObject({
+    expires_on: '2041-01-01T00:00:00.000Z',
+    updates_until: '2040-01-01T00:00:00.000Z',
+  })
+  const cleared = await json(
+    'licences',
+    'set',
+    id,
+    '--expires-on',
+    'none',
+    '--updates-until',
+    'none',
+    '--no-restrictions',
+  )
+  expect(cleared).toMatchObject({
+    expires_on: null,
+    updates_until: null,
+    restrictions: null,
+    external_ref: 'b',
+  })
+})
+
+test('licences list filters, stops at its limit and says so; history and rotate-key are of one licence', async () => {
+  const ids: string[] = []
+  for (let count = 0; count < 3; count++) {
+    ids.push((await json<Licence>('licences', 'issue', '--plan', 'pro', '--external-ref', 'listed')).id)
+  }
+  const filters = ['licences', 'list', '--external-ref', 'listed', '--plan', 'pro', '--status', 'active']
+  expect((await json<Licence[]>(...filters)).map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
+  const two = await text(...filters, '--limit', '2')
+  expect(two.stdout.trimEnd().split('\n')).toHaveLength(2)
+  expect(two.stderr).toBe('the first 2; --limit shows more\n')
+  expect((await text(...filters, '--limit', '3')).stderr).toBe('')
+  expect(await text('licences', 'list', '--status', 'suspended')).toEqual({
+    code: 0,
+    stdout: '',
+    stderr: 'none found\n',
+  })
+  const before = (await licenceOf(ids[0]!)).key
+  const { key } = await json<Licence>('licences', 'rotate-key', ids[0]!)
+  expect(key).not.toBe(before)
+  expect((await text('licences', 'history', ids[0]!)).stdout).toMatch(/^\S+ +key_rotated +active +key_\w+/)
+})
+
+test('a list has the names of its columns on a terminal', async () => {
+  await using command = useTerminal(environment, 'plans', 'list')
+  const { code, stdout } = await command.finished
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^ID +CODE +STATUS +ACTIVE_LICENCES +NAME\r\npln_/)
+})
+
+test('licences import is the same as import', async () => {
+  const { stderr, code } = await text('licences', 'import', '/none.csv')
+  expect([code, stderr]).toEqual([1, 'error: /none.csv cannot be read (ENOENT)\n'])
+})
+
+test('plans are created, changed, archived, restored and priced by their code', async () => {
+  const code = `team-${randomUUID().slice(0, 8)}`
+  const created = await json<Plan>(
+    'plans',
+    'create',
+    code,
+    '--name',
+    'Team',
+    '--value',
+    'seats=10',
+    '--trial-days',
+    '14',
+    '--metadata',
+    'sku=A',
+  )
+  expect(created).toMatchObject({
+    code,
+    name: 'Team',
+    trial_days: 14,
+    metadata: { sku: 'A' },
+    entitlements: [{ value: '10' }],
+  })
+  expect(await json('plans', 'show', code)).toEqual(created)
+  expect(await json('plans', 'show', created.id)).toEqual(created)
+  const changed = await json<Plan>(
+    'plans',
+    'set',
+    code,
+    '--value',
+    'export_pdf=true',
+    '--trial-days',
+    '0',
+    '--metadata',
+    'x=1',
+    '--remove-metadata',
+    'sku',
+  )
+  expect(changed).toMatchObject({ name: 'Team', trial_days: null, metadata: { x: '1' } })
+  expect(changed.entitlements.map(({ value }) => value).toSorted()).toEqual(['10', 'true'])
+  const less = await json<Plan>('plans', 'set', code, '--default', 'seats', '--name', 'T')
+  expect(less.entitlements.map(({ value }) => value)).toEqual(['true'])
+  const { id } = await json<Licence>('licences', 'issue', '--plan', code, '--external-ref', 'a')
+  expect((await text('plans', 'archive', code)).stdout).toBe(`${created.id} retired, 1 licences suspended\n`)
+  expect((await licenceOf(id)).status).toBe('suspended')
+  expect((await text('plans', 'restore', code)).stdout).toBe(`${created.id} active\n`)
+  const priceId = `price_${randomUUID()}`
+  const price = await json(
+    'plans',
+    'set-price',
+    code,
+    '--price-id',
+    priceId,
+    '--amount',
+    '4900',
+    '--currency',
+    'usd',
+    '--updates-months',
+    '12',
+  )
+  expect(price).toMatchObject({
+    price_id: priceId,
+    amount: 4900,
+    currency: 'usd',
+    mode: 'payment',
+    updates_months: 12,
+  })
+  expect(await json('plans', 'price', code)).toEqual(price)
+  expect((await text('plans', 'remove-price', code)).code).toBe(0)
+  expect((await text('plans', 'price', code)).code).toBe(1)
+  expect((await text('plans', 'list', '--status', 'active')).stdout).toContain(`${created.id}  ${code}`)
+})
+
+test('a checkout is opened for a plan with a price, listed, shown and replayed', async () => {
+  const body = { processor: 'stripe', connected_account: `acct_1${randomUUID().replaceAll('-', '')}` }
+  expect(await stack.api.put('/v1/processor', { body })).toMatchObject({ status: 200 })
+  await json('plans', 'create', 'sold')
+  await json(
+    'plans',
+    'set-price',
+    'sold',
+    '--price-id',
+    `price_${randomUUID()}`,
+    '--amount',
+    '4900',
+    '--currency',
+    'usd',
+  )
+  const urls = [
+    '--success-url',
+    'https://shop.example.com/thanks',
+    '--cancel-url',
+    'https://shop.example.com/cart',
+  ]
+  const session = await json<{ id: string }>(
+    'checkout',
+    'create',
+    '--plan',
+    'sold',
+    '--external-ref',
+    'buyer',
+    ...urls,
+  )
+  expect(session).toMatchObject({ url: expect.stringMatching(/^http/) })
+  expect(await json('checkout', 'show', session.id)).toMatchObject({
+    id: session.id,
+    status: 'open',
+    external_ref: 'buyer',
+  })
+  expect(await json('checkout', 'list', '--status', 'open', '--external-ref', 'buyer')).toMatchObject([
+    { id: session.id },
+  ])
+  const replayed = await runCommand(environment, 'checkout', 'replay', session.id, '--json')
+  expect(JSON.parse(replayed.stdout)).toMatchObject({ code: 'conflict' })
+})
+
+test('an endpoint is registered with its secret shown once, tested, rotated and deleted; deliveries are shown and replayed', async () => {
+  const made = await json<{ id: string; secret: string }>(
+    'endpoints',
+    'create',
+    receiver.url(),
+    '--events',
+    'licence.suspended,webhook.test',
+  )
+  expect(made.secret).toMatch(/^whsec_/)
+  expect(made).toMatchObject({ subscribed_events: 'licence.suspended,webhook.test', status: 'enabled' })
+  for (const args of [['list'], ['show', made.id]]) {
+    const { stdout, code } = await text('endpoints', ...args)
+    expect(code).toBe(0)
+    expect(stdout).toContain(made.id)
+    expect(stdout).not.toContain('whsec_')
+  }
+  const { event_id: event } = await json<{ event_id: string }>('endpoints', 'test', made.id)
+  const filters = [
+    'deliveries',
+    'list',
+    '--event',
+    event,
+    '--status',
+    'delivered',
+    '--type',
+    'webhook.test',
+    '--endpoint',
+    made.id,
+  ]
+  const [delivery] = await eventually(async () => {
+    const found = await json<{ id: string }[]>(...filters)
+    expect(found).toHaveLength(1)
+    return found
+  })
+  expect(await json('deliveries', 'show', delivery!.id)).toMatchObject({
+    id: delivery!.id,
+    attempts: [{ response_code: 200 }],
+  })
+  const before = receiver.requests.length
+  const replayed = await json<{ id: string }>('deliveries', 'replay', delivery!.id)
+  expect(replayed.id).toMatch(/^\w+$/)
+  await eventually(() => expect(receiver.requests.length).toBeGreaterThan(before))
+  const rotated = await json<{ secret: string }>('endpoints', 'rotate-secret', made.id)
+  expect(rotated.secret).toMatch(/^whsec_/)
+  expect(rotated.secret).not.toBe(made.secret)
+  expect(
+    (await text('endpoints', 'recover', made.id, '--since', '2026-01-01', '--events', 'licence.suspended'))
+      .code,
+  ).toBe(0)
+  expect((await text('endpoints', 'delete', made.id)).stdout).toBe(`${made.id} disabled\n`)
+  expect(await json('endpoints', 'show', made.id)).toMatchObject({ status: 'disabled' })
+})
+
+test('events are the newest ones, or those after a sequence, in order', async () => {
+  const { id } = await json<Licence>('licences', 'issue', '--plan', 'pro', '--external-ref', 'events')
+  for (const verb of ['suspend', 'reactivate', 'retire'])
+    expect((await text('licences', verb, id)).code).toBe(0)
+  interface Event {
+    sequence: number
+    type: string
+    data: { object: { licence_id?: string } }
+  }
+  const mine = await eventually(async () => {
+    const found = await json<Event[]>('events', 'list')
+    expect(found.at(-1)).toMatchObject({ type: 'licence.retired', data: { object: { licence_id: id } } })
+    return found.slice(-3)
+  })
+  expect(mine.map(({ type }) => type)).toEqual([
+    'licence.suspended',
+    'licence.reactivated',
+    'licence.retired',
+  ])
+  const { sequence } = mine[0]!
+  expect(await json('events', 'list', '--after', String(sequence))).toEqual(mine.slice(1))
+  expect(await json('events', 'list', '--limit', '1')).toEqual(mine.slice(2))
+  const { stdout, stderr } = await text('events', 'list', '--after', String(sequence), '--limit', '1')
+  expect(stdout).toMatch(new RegExp(`^${sequence + 1} +evt_\\w+ +licence.reactivated .*"licence_id":"${id}"`))
+  expect(stderr).toBe('the first 1; --limit shows more\n')
+})
+
+test('an API key is shown when it is created and never again, and is refused after it was revoked', async () => {
+  const made = await json<{ id: string; key: string }>(
+    'keys',
+    'create',
+    'ci',
+    '--scope',
+    'read',
+    '--scope',
+    'issue',
+    '--bound-to',
+    vendor.appId,
+  )
+  expect(made).toMatchObject({
+    scopes: ['read', 'issue'],
+    app_id: vendor.appId,
+    key: expect.stringMatching(/^lsk_/),
+  })
+  const list = await text('keys', 'list')
+  expect(list.stdout).toContain(made.id)
+  expect(list.stdout + list.stderr).not.toContain('lsk_')
+  const who = () =>
+    runCommand({ LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: made.key }, 'whoami', '--json')
+  const first = await who()
+  expect(JSON.parse(first.stdout)).toMatchObject({
+    url: `${stack.gatewayUrl}/`,
+    profile: null,
+    id: made.id,
+    name: 'ci',
+    account_id: stack.accountId,
+  })
+  expect(first.stdout + first.stderr).not.toContain(made.key)
+  expect((await text('keys', 'revoke', made.id)).stdout).toBe(`${made.id} revoked\n`)
+  await eventually(async () => expect((await who()).code).toBe(1))
+})
+
+test('on a terminal revoke and retire ask first; only yes goes on', async () => {
+  for (const [verb, answer, code, status] of [
+    ['revoke', 'n\r', 1, 'active'],
+    ['revoke', '\r', 1, 'active'],
+    ['revoke', '\u0004', 1, 'active'],
+    ['retire', '\u0003', 1, 'active'],
+    ['revoke', 'y\r', 0, 'revoked'],
+    ['retire', 'yes\r', 0, 'retired'],
+  ] as const) {
+    const { id } = await vendor.issue((await json<Plan>('plans', 'show', 'pro')).id)
+    await using command = useTerminal(environment, 'licences', verb, id)
+    await eventually(() => expect(command.stdout()).toContain(`${id} permanently? [y/N] `))
+    expect((await licenceOf(id)).status).toBe('active')
+    command.type(answer)
+    const finished = await command.finished
+    expect([JSON.stringify(answer), finished.code]).toEqual([JSON.stringify(answer), code])
+    expect((await licenceOf(id)).status).toBe(status)
+    if (code === 1) expect(finished.stdout).toContain('nothing was changed')
+  }
+})
+
+test('--yes skips the question on a terminal', async () => {
+  const { id } = await json<Licence>('licences', 'issue', '--plan', 'pro', '--external-ref', 'yes')
+  await using command = useTerminal(environment, 'licences', 'revoke', id, '--yes')
+  const { code, stdout } = await command.finished
+  expect(code).toBe(0)
+  expect(stdout).not.toContain('[y/N]')
+  expect((await licenceOf(id)).status).toBe('revoked')
+})

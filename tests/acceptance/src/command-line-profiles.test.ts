@@ -1,0 +1,141 @@
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { eventually } from '@licensing/test-support/poll'
+import { freeAddress } from '@licensing/test-support/free-address'
+import { sharedStack } from '@licensing/test-support/shared-stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { pipeToCommand, runCommand, startCommand, useTerminal } from './command-line.ts'
+
+let stack: Stack
+let folder: TemporaryFolder
+let home: string
+let runs = 0
+let readKey: string
+
+beforeAll(async () => {
+  folder = await makeTemporaryFolder()
+  stack = await sharedStack()
+  const made = await stack.api.post<{ key: string }>('/v1/api-keys', {
+    body: { name: 'reader', scopes: ['read'] },
+  })
+  readKey = made.body.key
+})
+afterAll(async () => {
+  await stack[Symbol.asyncDispose]()
+  await folder[Symbol.asyncDispose]()
+})
+beforeEach(async () => {
+  home = join(folder.path, `home-${runs++}`)
+  await mkdir(home)
+})
+
+const profiles = () => join(home, '.config/licensing/profiles.json')
+const login = (key: string, ...args: string[]) =>
+  pipeToCommand(`${key}\n`, { HOME: home }, 'login', '--url', stack.gatewayUrl, ...args).finished
+const whoami = async (...args: string[]) => {
+  const finished = await runCommand({ HOME: home }, 'whoami', '--json', ...args)
+  return { ...finished, answer: JSON.parse(finished.stdout) as Record<string, unknown> }
+}
+
+test('login stores URL and key in a file that only its owner can read, and commands then need no variables', async () => {
+  const { code, stdout, stderr } = await login(stack.apiKey, '--app', stack.appId)
+  expect([code, stderr]).toEqual([0, `stored in ${profiles()}\n`])
+  expect(stdout).toContain('profile: default\n')
+  expect(stdout).toContain(`account_id: ${stack.accountId}\n`)
+  expect(stdout + stderr).not.toContain(stack.apiKey)
+  expect((await stat(profiles())).mode & 0o777).toBe(0o600)
+  expect((await stat(join(home, '.config/licensing'))).mode & 0o777).toBe(0o700)
+  expect((await whoami()).answer).toMatchObject({ profile: 'default', account_id: stack.accountId })
+  // The application is stored too.
+  expect((await runCommand({ HOME: home }, 'plans', 'list', '--json')).code).toBe(0)
+})
+
+test('login on a terminal asks for both and does not show the key', async () => {
+  await using command = useTerminal({ HOME: home }, 'login')
+  await eventually(() => expect(command.stdout()).toContain('Address of the licensing service: '))
+  command.type(`${stack.gatewayUrl}\r`)
+  await eventually(() => expect(command.stdout()).toContain('API key: '))
+  command.type(`${stack.apiKey}\r`)
+  const { code, stdout } = await command.finished
+  expect(code).toBe(0)
+  expect(stdout).not.toContain(stack.apiKey)
+  expect(stdout).not.toContain(stack.apiKey.slice(4, 12))
+  expect(JSON.parse(await readFile(profiles(), 'utf8'))).toEqual({
+    default: { url: `${stack.gatewayUrl}/`, key: stack.apiKey },
+  })
+})
+
+test('--profile and LICENSING_PROFILE select one, logout removes one, and the others stay', async () => {
+  expect((await login(stack.apiKey)).code).toBe(0)
+  expect((await login(readKey, '--profile', 'reader')).code).toBe(0)
+  expect((await stat(profiles())).mode & 0o777).toBe(0o600)
+  expect((await whoami()).answer).toMatchObject({ profile: 'default' })
+  expect((await whoami('--profile', 'reader')).answer).toMatchObject({
+    profile: 'reader',
+    name: 'reader',
+    scopes: ['read'],
+  })
+  const chosen = await runCommand({ HOME: home, LICENSING_PROFILE: 'reader' }, 'whoami', '--json')
+  expect(JSON.parse(chosen.stdout)).toMatchObject({ name: 'reader' })
+  const unknown = await runCommand({ HOME: home }, 'whoami', '--profile', 'none')
+  expect(unknown.code).toBe(2)
+  expect(unknown.stderr).toContain('there is no profile none; known: default, reader')
+  expect((await runCommand({ HOME: home }, 'logout', '--profile', 'reader')).code).toBe(0)
+  expect((await runCommand({ HOME: home }, 'whoami', '--profile', 'reader')).code).toBe(2)
+  expect((await whoami()).code).toBe(0)
+})
+
+test('environment variables win over the profile, and that is said if a profile was asked for', async () => {
+  expect((await login(stack.apiKey)).code).toBe(0)
+  const environment = { HOME: home, LICENSING_API_KEY: readKey }
+  const silent = await runCommand(environment, 'whoami', '--json')
+  expect(silent.stderr).toBe('')
+  expect(JSON.parse(silent.stdout)).toMatchObject({ name: 'reader', url: `${stack.gatewayUrl}/` })
+  const asked = await runCommand(environment, 'whoami', '--json', '--profile', 'default')
+  expect(JSON.parse(asked.stdout)).toMatchObject({ name: 'reader' })
+  expect(asked.stderr).toBe('warning: LICENSING_API_KEY of the environment overrides profile default\n')
+  const flag = await runCommand(environment, 'whoami', '--json', '--key', stack.apiKey)
+  expect(JSON.parse(flag.stdout)).not.toMatchObject({ name: 'reader' })
+})
+
+test('a stored key is not sent to another address', async () => {
+  expect((await login(stack.apiKey)).code).toBe(0)
+  const address = `http://${await freeAddress()}`
+  for (const [environment, ...args] of [
+    [{ LICENSING_URL: address }],
+    [{}, '--url', address],
+    [{}, '--url', address, '--profile', 'default'],
+  ] as const) {
+    const { code, stdout, stderr } = await runCommand({ HOME: home, ...environment }, 'whoami', ...args)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(`the key of profile default is for ${stack.gatewayUrl}/`)
+  }
+})
+
+test('what the service refuses is not stored, nor what is no URL or no key', async () => {
+  expect((await login(`lsk_${'x'.repeat(43)}`)).code).toBe(1)
+  expect((await login('')).code).toBe(2)
+  expect((await login('lsk_ä')).code).toBe(2)
+  expect((await login(stack.apiKey, '--profile', 'a b')).code).toBe(2)
+  expect((await startCommand({ HOME: home }, 'login').finished).code).toBe(2)
+  await expect(stat(profiles())).rejects.toThrow('ENOENT')
+})
+
+test('a file that others may read is warned of, a broken one is refused, and its content is not printed', async () => {
+  expect((await login(stack.apiKey)).code).toBe(0)
+  await chmod(profiles(), 0o644)
+  expect((await whoami()).stderr).toBe(
+    `warning: other users may read the API keys in ${profiles()}: run chmod 600 ${profiles()}\n`,
+  )
+  await writeFile(profiles(), `{"default":{"key":"${stack.apiKey}"`)
+  const { code, stdout, stderr } = await runCommand({ HOME: home }, 'whoami')
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toBe(`error: ${profiles()} is not a file of licensing login: repair or remove it\n`)
+  expect(
+    (await runCommand({ HOME: home, LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey }, 'whoami'))
+      .code,
+  ).toBe(0)
+})
