@@ -56,8 +56,8 @@ A new licence is \`active\` (${Object.keys(initialStatus).join(', ')}).
 
 ## Diagram
 
-How a licence becomes active and stops being so. It can also be revoked and retired while it is \`suspended\`, \`expired\` or \`downgraded\`, and can
-change between these three; the [table](#transitions) has every change.
+Every change from and to \`active\`. A licence that is \`suspended\`, \`expired\` or \`downgraded\` can also change from one of these to another, and be
+revoked and retired: the [table](#transitions) has every change.
 
 \`\`\`mermaid
 stateDiagram-v2
