@@ -5,6 +5,10 @@ export function renderDiagram(source: string): string {
   const svg = renderMermaidSVG(source, {
     bg: 'var(--vp-c-bg)',
     fg: 'var(--vp-c-text-1)',
+    muted: 'var(--vp-c-text-1)',
+    padding: 8,
+    nodeSpacing: 12,
+    layerSpacing: 24,
     font: 'system-ui',
     transparent: true,
   })

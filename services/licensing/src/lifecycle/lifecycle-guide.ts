@@ -12,7 +12,7 @@ const causes: Readonly<Record<Cause, string>> = {
   reactivate: 'you reactivate it',
   revoke: 'you revoke it',
   retire: 'you retire it',
-  extended: 'you give an expired licence a later expiry date',
+  extended: 'you give it a later expiry date',
   plan_archived: 'its plan is archived',
   expiry_passed: 'its expiry date passes',
   payment_failed: 'renewals fail repeatedly',
