@@ -12,7 +12,7 @@ export const sections: readonly { readonly title: string; readonly pages: readon
   { title: 'Your product', pages: ['guides/products', 'guides/offline', 'guides/formats'] },
   {
     title: 'Tools and reference',
-    pages: ['guides/cli', 'guides/testing', 'guides/errors', 'guides/versioning'],
+    pages: ['guides/cli', 'guides/testing', 'guides/errors', 'guides/versioning', 'guides/changelog'],
   },
   {
     title: 'Operation',
@@ -34,9 +34,14 @@ export interface Guide {
   readonly summary: string
 }
 
+/** The file of a guide, from `docs`. */
+export function fileOf(path: string): string {
+  return path === 'guides/changelog' ? '../CHANGELOG.md' : `${path}.md`
+}
+
 /** @param docs the folder of the documents */
 export function readGuide(docs: string, path: string): Guide {
-  const text = readFileSync(join(docs, `${path}.md`), 'utf8')
+  const text = readFileSync(join(docs, fileOf(path)), 'utf8')
   const [heading = '', summary = ''] = text.split(/\n{2,}/)
   return { path, title: heading.replace(/^# /, ''), summary: summary.replaceAll('\n', ' ') }
 }

@@ -13,6 +13,7 @@ const WITHOUT_SERVERS = new Set([
   'packages-builds',
   'packages-process',
   'sdk',
+  'portal',
   'tools-stripe-simulator',
 ])
 
