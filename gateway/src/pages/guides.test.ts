@@ -146,7 +146,7 @@ test('packages are listed and given as they are, also those that were built afte
   await writeFile(join(folder.path, 'licensing-sdk.tgz'), 'packed')
   await writeFile(join(folder.path, '.built-from'), 'x')
   const list = await (await fetch(`${serving.url}/downloads`)).text()
-  expect(list).toContain('<a href="licensing-sdk.tgz">')
+  expect(list).toContain('<a href="licensing-sdk.tgz">@licensing/sdk</a>')
   expect(list).toContain(`npm install ${serving.url}/downloads/licensing-sdk.tgz`)
   const file = await fetch(`${serving.url}/downloads/licensing-sdk.tgz`)
   expect([file.status, await file.text()]).toEqual([200, 'packed'])
