@@ -1,7 +1,7 @@
+import { listInputs } from '@licensing/builds/list-inputs'
 import react from '@vitejs/plugin-react'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vite'
-import { listInputs } from './build/list-inputs.ts'
 
 // `npm run dev` shows the pages with the API of a running gateway, this one unless GATEWAY_URL names another.
 const gateway = process.env['GATEWAY_URL'] ?? 'http://127.0.0.1:8080'

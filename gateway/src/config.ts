@@ -5,7 +5,7 @@ import { parseSessionKeys } from './portal/session-seal.ts'
 import type { SessionKeys } from './portal/session-seal.ts'
 
 // Two folders above this file in the checkout, and above the program in an image.
-const guides = fileURLToPath(new URL('../../docs/guides', import.meta.url))
+const guides = fileURLToPath(new URL('../../docs/site/dist', import.meta.url))
 const downloads = fileURLToPath(new URL('../../deploy/downloads/dist', import.meta.url))
 const builtPortal = fileURLToPath(new URL('../../portal/dist', import.meta.url))
 
@@ -30,7 +30,10 @@ export const gatewayConfig = z.object({
     .describe(
       'proxies whose X-Forwarded-For is trusted: how many, or their addresses and CIDRs, comma separated',
     ),
-  GUIDES_DIR: z.string().default(guides).describe('folder of the guides, served at /docs/guides'),
+  GUIDES_DIR: z
+    .string()
+    .default(guides)
+    .describe('folder of the built guides, served at /docs/guides when it is there'),
   DOWNLOADS_DIR: z
     .string()
     .default(downloads)

@@ -1,3 +1,5 @@
+'use client'
+
 import { useMemo, useSyncExternalStore } from 'react'
 import type { LicenceClient } from './product/client.ts'
 import type { LicenceState } from './product/state.ts'

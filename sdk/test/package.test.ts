@@ -22,7 +22,7 @@ beforeAll(async () => {
   const [tarball = ''] = await readdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   // Its dependencies are taken from here, so that nothing has to be fetched.
-  const names = ['jose', '@noble/ed25519']
+  const names = ['jose', '@noble/ed25519', 'react']
   const dependencies = await Promise.all(names.map((name) => realpath(join(sdk, 'node_modules', name))))
   const flags = ['--offline', '--no-audit', '--no-fund', '--install-links']
   await run('npm', ['install', ...flags, `./${tarball}`, ...dependencies], { cwd: project })
@@ -55,10 +55,12 @@ describe('the published package', () => {
   it('imports nothing of Node outside of its entry for Node', async () => {
     const dist = join(installed(), 'dist')
     const files = await readdir(dist, { recursive: true })
-    const scripts = files.filter((file) => file.endsWith('.js') && !file.startsWith('node'))
+    const scripts = files.filter((file) => /\.c?js$/.test(file) && !file.startsWith('node'))
     const texts = await Promise.all(scripts.map((file) => readFile(join(dist, file), 'utf8')))
     expect(scripts.length).toBeGreaterThan(10)
-    expect(texts.filter((text) => /['"]node:|['"]\.\.?\/node/.test(text))).toEqual([])
+    expect(
+      texts.filter((text) => /(?:from |import\(|require\()['"](?:node:|\.\.?\/node)/.test(text)),
+    ).toEqual([])
   })
 
   it('runs from plain JavaScript, and lets the process end', async () => {
@@ -92,6 +94,67 @@ describe('the published package', () => {
     await expect(start()).resolves.toEqual(licensed)
     await service.close()
     await expect(start()).resolves.toEqual(licensed)
+  })
+
+  it('runs from CommonJS, with types for TypeScript that resolves as node16', async () => {
+    await using service = await LicensingServer.start()
+    await write(
+      'product.cts',
+      `import { LicenceClient, memoryStore } from '@licensing/sdk'
+       import { createLicensingBackend } from '@licensing/sdk/backend'
+       import { machineFingerprint } from '@licensing/sdk/node'
+       import { useLicence } from '@licensing/sdk/react'
+       import { verifyWebhook } from '@licensing/sdk/webhooks'
+       const [baseUrl = '', appId = '', licenceKey, rootKey = ''] = process.argv.slice(2)
+       async function start(): Promise<void> {
+         const fingerprint = await machineFingerprint({ appId, file: './id' })
+         const licence = new LicenceClient({
+           baseUrl, appId, rootKey, licenceKey, fingerprint, store: memoryStore(), host: 'localhost', productVersion: '1',
+         })
+         const { status } = await licence.activate()
+         licence.stop()
+         const refused: unknown = await verifyWebhook('{}', 't=1,v1=' + '0'.repeat(64), 'whsec_x').catch(({ reason }) => reason)
+         const backend = createLicensingBackend({ baseUrl, apiKey: 'lsk_x' })
+         console.log([status, licence.hasFeature('export_pdf'), refused, typeof backend.get, typeof useLicence].join())
+       }
+       void start()`,
+    )
+    const flags = ['--module', 'node16', '--target', 'es2022', '--lib', 'es2022,dom', '--types', 'node']
+    const complaints = await run(
+      tsc,
+      [
+        '--ignoreConfig',
+        '--strict',
+        '--typeRoots',
+        join(workspace, 'node_modules/@types'),
+        ...flags,
+        'product.cts',
+      ],
+      { cwd: project },
+    ).then(
+      () => '',
+      ({ stdout }: { stdout: string }) => stdout,
+    )
+    expect(complaints).toBe('')
+    expect(await readFile(join(project, 'product.cjs'), 'utf8')).toContain('require("@licensing/sdk")')
+    // As Node does that cannot load an ES module with require().
+    const args = [
+      '--no-experimental-require-module',
+      'product.cjs',
+      service.baseUrl,
+      service.appId,
+      service.issue(),
+    ]
+    const { stdout } = await run(process.execPath, [...args, service.rootKey], { cwd: project })
+    expect(stdout.trim()).toBe('licensed,true,signature_mismatch,function,function')
+  })
+
+  it('names its React module a client module, also for CommonJS', async () => {
+    for (const file of ['react.js', 'react.cjs']) {
+      expect(await readFile(join(installed(), 'dist', file), 'utf8')).toMatch(
+        /^(?:"use strict";\n)?['"]use client['"]/,
+      )
+    }
   })
 
   it.each([

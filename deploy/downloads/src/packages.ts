@@ -1,6 +1,6 @@
 import { build } from 'esbuild'
 import { execFile } from 'node:child_process'
-import { chmod, cp, mkdir, mkdtempDisposable, readFile, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -13,15 +13,15 @@ const require = createRequire(import.meta.url)
 export interface Published {
   /** In the checkout; the package is `@licensing/<folder>`. */
   readonly folder: string
-  /** `bundled`: a program of one file, whose dependencies are inside. */
-  readonly made: 'compiled' | 'bundled'
+  /** `bundled`: a program of one file, whose dependencies are inside. `both`: modules, for CommonJS as well. */
+  readonly made: 'compiled' | 'both' | 'bundled'
   /** What is copied as it is, beside the README and the licence. */
   readonly alsoHas: readonly string[]
 }
 
 /** The packages for other projects. */
 export const publishedPackages: readonly Published[] = [
-  { folder: 'sdk', made: 'compiled', alsoHas: ['vectors'] },
+  { folder: 'sdk', made: 'both', alsoHas: ['vectors'] },
   { folder: 'cli', made: 'bundled', alsoHas: [] },
   { folder: 'testing', made: 'compiled', alsoHas: [] },
 ]
@@ -50,8 +50,9 @@ export async function stagePackage(published: Published, checkout: string, stage
 
 /** JavaScript for Node 20 and later, with types where it is compiled. */
 export async function makeFiles({ made }: Published, source: string, dist: string): Promise<void> {
-  if (made === 'compiled') await compile(source, dist)
-  else await bundle(source, join(dist, 'main.js'))
+  if (made === 'bundled') return bundle(source, join(dist, 'main.js'))
+  await compile(source, dist)
+  if (made === 'both') await addCommonJs(source, dist)
 }
 
 /** `publishConfig` takes the place of what only a checkout needs, as pnpm does it. */
@@ -79,6 +80,34 @@ async function compile(source: string, outDir: string): Promise<void> {
   }
   await writeFile(project, JSON.stringify({ extends: join(source, 'tsconfig.build.json'), compilerOptions }))
   await run(process.execPath, [compiler, '-p', project])
+}
+
+/**
+ * Puts a `.cjs` beside each module that the package exports, with all that it imports inside: `jose` is an ES module only. The
+ * types for it are those of the ES modules, under names by which TypeScript sees that they are for CommonJS.
+ */
+async function addCommonJs(source: string, dist: string): Promise<void> {
+  const { exports } = JSON.parse(await readFile(join(source, 'package.json'), 'utf8')) as {
+    exports: Record<string, string>
+  }
+  await build({
+    entryPoints: Object.values(exports).map((module) => join(source, module)),
+    outdir: dist,
+    outExtension: { '.js': '.cjs' },
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'cjs',
+    external: ['react', '@noble/ed25519'],
+    legalComments: 'eof',
+    logLevel: 'warning',
+  })
+  const types = (await readdir(dist, { recursive: true })).filter((file) => file.endsWith('.d.ts'))
+  for (const file of types) {
+    const text = await readFile(join(dist, file), 'utf8')
+    const forCommonJs = text.replaceAll(/((?:from |import\()['"]\.[^'"]*)\.ts(?=['"])/g, '$1.cjs')
+    await writeFile(join(dist, file.replace(/\.d\.ts$/, '.d.cts')), forCommonJs)
+  }
 }
 
 // Libraries that are CommonJS inside find what they expect of Node.

@@ -2,6 +2,14 @@ import { rm } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { makeFiles, publishedPackages } from './packages.ts'
 
+if (
+  process.env['npm_lifecycle_event'] === 'prepack' &&
+  !process.env['npm_config_user_agent']?.startsWith('pnpm')
+) {
+  throw new Error(
+    'pack and publish this package with pnpm: npm would leave exports that point to the sources',
+  )
+}
 // Before a package is packed or published from its own folder: `node prepack.ts cli` makes `cli/dist`.
 const published = publishedPackages.find(({ folder }) => folder === process.argv[2])
 if (!published) throw new Error(`name one of ${publishedPackages.map(({ folder }) => folder).join(', ')}`)

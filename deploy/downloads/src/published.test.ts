@@ -12,7 +12,7 @@ import { publishedPackages } from './packages.ts'
 const run = promisify(execFile)
 
 interface Manifest {
-  exports?: Record<string, { types: string; default: string }>
+  exports?: Record<string, object>
   bin?: Record<string, string>
   dependencies?: Record<string, string>
 }
@@ -73,11 +73,8 @@ test.each(publishedPackages.map(({ folder: name }) => name))(
     expect(JSON.stringify(manifest.dependencies ?? {})).not.toMatch(/workspace:|catalog:|@licensing/)
     const files = await filesIn(ours(name))
     expect(files).toEqual(expect.arrayContaining(['README.md', 'LICENSE']))
-    expect(files.filter((file) => /^src|\.test\.|(?<!\.d)\.ts$/.test(file))).toEqual([])
-    const targets = Object.values(manifest.exports ?? {}).flatMap(({ types, default: script }) => [
-      types,
-      script,
-    ])
+    expect(files.filter((file) => /^src|\.test\.|(?<!\.d)\.[cm]?ts$/.test(file))).toEqual([])
+    const targets = JSON.stringify(manifest.exports ?? {}).match(/\.\/dist\/[^"]+/g) ?? []
     const programs = Object.values(manifest.bin ?? {})
     expect([...targets, ...programs].length).toBeGreaterThan(0)
     for (const target of [...targets, ...programs]) expect(files).toContain(target.slice(2))

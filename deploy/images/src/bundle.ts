@@ -1,4 +1,5 @@
 import { ensurePacked } from '@licensing/downloads/build'
+import { ensureGuides } from '@licensing/guides/build'
 import { ensureBuilt } from '@licensing/portal/build'
 import { build } from 'esbuild'
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -35,6 +36,7 @@ if (chosen.length === 0) {
 }
 if (chosen.some(({ built }) => 'portal/dist' in built)) {
   await ensureBuilt((line) => process.stdout.write(`${line}\n`))
+  await ensureGuides((line) => process.stdout.write(`${line}\n`))
   await ensurePacked((line) => process.stdout.write(`${line}\n`))
 }
 for (const component of chosen) await bundle(component)

@@ -52,8 +52,8 @@ export const components: readonly Component[] = [
     folder: 'gateway',
     programs: { main: 'gateway/src/main.ts' },
     migrations: {},
-    built: { 'portal/dist': 'portal/dist' },
-    served: { 'docs/guides': 'docs/guides', 'deploy/downloads/dist': 'deploy/downloads/dist' },
+    built: { 'portal/dist': 'portal/dist', 'docs/site/dist': 'docs/site/dist' },
+    served: { 'deploy/downloads/dist': 'deploy/downloads/dist' },
     libraryFiles: [
       referencePages,
       { ...referencePages, from: 'static/logo.svg', to: 'dist/src/static/logo.svg' },

@@ -86,7 +86,7 @@ async function build(): Promise<Bundle> {
 }
 
 /**
- * Migrations, guides and pages are read from where the sources are.
+ * Migrations and pages are read from where the sources are.
  *
  * @param sources receives what was read of the checkout, by path
  */

@@ -1,4 +1,5 @@
 import { ensurePacked } from '@licensing/downloads/build'
+import { ensureGuides } from '@licensing/guides/build'
 import { ensureBuilt } from '@licensing/portal/build'
 import { announcement, readyLine } from './announce.ts'
 import { takeDataFolder } from './data-folder.ts'
@@ -80,6 +81,7 @@ async function giveBuilds(waits: Waits, signal: AbortSignal): Promise<void> {
   }
   await Promise.all([
     build('the portal', () => ensureBuilt(say, signal)),
+    build('the guides', () => ensureGuides(say, signal)),
     build('the packages', () => ensurePacked(say, signal)),
   ])
 }

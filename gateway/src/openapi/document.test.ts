@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { expect, test } from 'vitest'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { pathIds } from '../fields/id.ts'
@@ -23,6 +24,10 @@ interface WebhookOperation {
       }
     }
   }
+}
+
+interface Response {
+  content?: { 'application/json': { example?: unknown } }
 }
 
 const document = openApiDocument(routes)
@@ -86,6 +91,48 @@ test('there is a webhook for every type of event, named by a constant type, with
 test('every operation that takes a body has an example of it, and every example an operation', () => {
   const ids = routes.filter(({ body, rawBody }) => body && !rawBody).map(({ operationId }) => operationId)
   expect(Object.keys(requestExamples).toSorted()).toEqual(ids.toSorted())
+})
+
+test('every answer of a success with a body has an example that fits its schema', () => {
+  const examples = routes.flatMap(({ operationId, answer }) => {
+    const operation = Object.values(document.paths)
+      .flatMap((each) => Object.values(each))
+      .find((each) => each.operationId === operationId)!
+    return Object.entries(operation.responses as Record<string, Response>)
+      .filter(([status, { content }]) => status.startsWith('2') && content)
+      .map(([status, { content }]) => ({
+        at: `${operationId} ${status}`,
+        answer,
+        ...content!['application/json'],
+      }))
+  })
+  expect(examples.length).toBeGreaterThan(70)
+  const wrong = examples.flatMap(({ at, answer, example }) => {
+    const { data, error } = answer!.safeParse(example)
+    if (error)
+      return [`${at}: ${error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join()}`]
+    return isDeepStrictEqual(data, example) ? [] : [`${at}: has fields that the schema does not have`]
+  })
+  expect(wrong).toEqual([])
+})
+
+test('the document names the server, and the form of api_version', () => {
+  expect(document.servers).toEqual([{ url: '/', description: 'This licensing service' }])
+  expect(openApiDocument(routes, 'https://licensing.example.com').servers).toMatchObject([
+    { url: 'https://licensing.example.com' },
+  ])
+  const schemas = [
+    document.components.schemas['Event']!,
+    ...Object.values(document.webhooks).map(
+      ({ post }) => (post as WebhookOperation).requestBody.content['application/json'].schema,
+    ),
+  ]
+  for (const { properties } of schemas) {
+    const pattern = new RegExp(String(properties!['api_version']!['pattern']))
+    expect(['2026-11-01', '2026-1-1', 'v1', '2026-11-01T00'].filter((text) => pattern.test(text))).toEqual([
+      '2026-11-01',
+    ])
+  }
 })
 
 test('every reference in the document leads somewhere', () => {

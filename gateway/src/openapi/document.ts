@@ -5,6 +5,7 @@ import { pathIds } from '../fields/id.ts'
 import { lengths } from '../fields/text.ts'
 import { bodySchema, takesIdempotencyKey } from '../route.ts'
 import type { Route } from '../route.ts'
+import { answerExample } from './answer-examples.ts'
 import { requestExamples } from './examples.ts'
 import { errorsOf } from './route-errors.ts'
 import { SchemaBook } from './schema-book.ts'
@@ -15,7 +16,7 @@ import { webhookOperations } from './webhooks.ts'
 export interface OpenApiDocument {
   openapi: string
   info: object
-  servers?: object[]
+  servers: object[]
   tags: { name: string }[]
   paths: Record<string, Record<string, Operation>>
   /** By type of event: the request that the vendor's endpoint receives. */
@@ -69,7 +70,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       description,
     },
-    ...(publicUrl !== undefined && { servers: [{ url: publicUrl }] }),
+    servers: [{ url: publicUrl ?? '/', description: 'This licensing service' }],
     tags: [...new Set([...routes.map(({ tag }) => tag), 'Webhook events'])].map((name) => ({ name })),
     paths,
     webhooks: webhookOperations(),
@@ -166,7 +167,10 @@ function requestBody(route: Route, book: SchemaBook): object | undefined {
 }
 
 function responses(route: Route, book: SchemaBook): Record<string, object> {
-  const content = route.answer && { 'application/json': { schema: book.output(route.answer) } }
+  const schema = route.answer && book.output(route.answer)
+  const content = schema && {
+    'application/json': { schema, example: answerExample(route.operationId, schema, book) },
+  }
   const headers = {
     ...Object.fromEntries(
       Object.keys(commonHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),

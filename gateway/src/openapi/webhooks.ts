@@ -4,6 +4,9 @@ import type { WebhookFieldKind } from '@licensing/proto/webhook-events'
 import type { JsonSchema } from './schema-book.ts'
 import { describeProperties } from './vocabulary.ts'
 
+/** Of `api_version`: the date of the event schema. */
+export const apiVersionPattern = String.raw`^\d{4}-\d{2}-\d{2}$`
+
 type Fields = Readonly<Record<string, WebhookFieldKind>>
 
 /** `webhooks` of the OpenAPI document: each type of event as it is delivered, made from events.proto. */
@@ -41,7 +44,7 @@ function envelopeSchema(type: string): JsonSchema {
       description: 'Id of the event, the same in every attempt. Handle each id once.',
     },
     type: { type: 'string', const: type },
-    api_version: { type: 'string' },
+    api_version: { type: 'string', pattern: apiVersionPattern },
     created_at: { type: 'string', format: 'date-time' },
     sequence: { type: 'integer', description: 'Number of the event in the account, without gaps.' },
     account_id: { type: 'string' },

@@ -4,10 +4,10 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { escapeHtml, sendPage } from './page.ts'
 
-const purposes: Readonly<Record<string, string>> = {
-  'licensing-sdk.tgz': 'for installed products, webhook receivers and backends',
-  'licensing-cli.tgz': 'the command line',
-  'licensing-testing.tgz': 'a licensing service for test suites',
+const packages: Readonly<Record<string, readonly [name: string, purpose: string]>> = {
+  'licensing-sdk.tgz': ['@licensing/sdk', 'for installed products, webhook receivers and backends'],
+  'licensing-cli.tgz': ['@licensing/cli', 'the command line'],
+  'licensing-testing.tgz': ['@licensing/testing', 'a licensing service for test suites'],
 }
 
 /** `/downloads/`: the packages that this gateway was built with. They are looked for at each request: a build may come later. */
@@ -40,7 +40,10 @@ export function mountDownloads(app: FastifyInstance, folder: string | undefined)
 }
 
 function listPage(base: string, files: readonly string[]): string {
-  const rows = files.map((file) => `<li><a href="${file}">${file}</a>: ${purposes[file] ?? ''}</li>`)
+  const rows = files.map((file) => {
+    const [name, purpose] = packages[file] ?? [file, '']
+    return `<li><a href="${file}">${name}</a> (${file}): ${purpose}</li>`
+  })
   return `<h1>Downloads</h1>
 <ul>
 ${rows.join('\n')}

@@ -1,69 +1,124 @@
-import { mkdtempDisposable, readdir, writeFile } from 'node:fs/promises'
+import { ensureGuides } from '@licensing/guides/build'
+import { createHash } from 'node:crypto'
+import { cp, mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startGateway } from '../testing/gateway.ts'
 import type { TestGateway } from '../testing/gateway.ts'
-import { guideNames } from './guides.ts'
 
-const guidesFolder = fileURLToPath(new URL('../../../docs/guides', import.meta.url))
+const docs = fileURLToPath(new URL('../../../docs', import.meta.url))
+const guidesFolder = join(docs, 'site/dist')
 let gateway: TestGateway
+let paths: string[]
 beforeAll(async () => {
+  await ensureGuides(() => undefined)
   gateway = await startGateway({ guidesFolder })
+  const names = async (folder: string) =>
+    (await readdir(join(docs, folder))).map((name) => `${folder}/${name.replace(/\.md$/, '')}`)
+  // How the tests are organized concerns only people who change the service.
+  const operations = (await names('operations')).filter((path) => path !== 'operations/test-suites')
+  paths = [...(await names('guides')), 'guides/changelog', ...operations].toSorted()
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 const get = (path: string) => fetch(`${gateway.url}${path}`)
 
-test('every guide of the repository is served, listed in its order, and no other', async () => {
-  expect((await readdir(guidesFolder)).toSorted()).toEqual(guideNames.map((name) => `${name}.md`).toSorted())
+test('every guide of the repository is served and listed, and no other', async () => {
   const list = await get('/docs/guides')
-  expect(list.status).toBe(200)
-  const links = [...(await list.text()).matchAll(/<li><a href="\/docs\/guides\/(\w+)">([^<]+)<\/a>: \S/g)]
-  expect(links.map(([, name]) => name)).toEqual([...guideNames])
-  expect((await get('/docs/guides/nothing')).status).toBe(404)
-  expect((await get('/docs/guides/..%2f..%2fpackage.json')).status).toBe(404)
-})
-
-test('a guide is a page under a policy that runs nothing, and the Markdown that it is written in', async () => {
-  for (const name of guideNames) {
-    const page = await get(`/docs/guides/${name}`)
-    expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
-    expect(page.headers.get('content-security-policy')).toMatch(
-      /^default-src 'none'; style-src 'sha256-[^']+'; /,
-    )
-    const html = await page.text()
-    expect(html.match(/<h1/g), name).toHaveLength(1)
-    expect(html).not.toMatch(/<script|style="|\bon\w+="/)
-    const text = await get(`/docs/guides/${name}.md`)
-    expect(text.headers.get('content-type')).toBe('text/markdown; charset=utf-8')
-    expect(await text.text()).toMatch(/^# \S/)
+  expect([list.status, list.url]).toEqual([200, `${gateway.url}/docs/guides/`])
+  const main = /<main[^]*<\/main>/.exec(await list.text())![0]
+  const links = [...main.matchAll(/<li><a href="\/docs\/([\w/-]+)">([^<]+)<\/a>: \S/g)]
+  expect(links.map(([, path]) => path!).toSorted()).toEqual(paths)
+  for (const path of [
+    '/docs/guides/nothing',
+    '/docs/guides/..%2f..%2fpackage.json',
+    '/docs/guides/.built-from',
+  ]) {
+    const refused = await get(path)
+    expect([path, refused.status]).toEqual([path, 404])
+    expect(refused.headers.get('content-type')).toContain('problem+json')
   }
 })
 
-test('every link between guides leads to a page, and to a heading that is there', async () => {
-  for (const name of guideNames) {
-    const html = await (await get(`/docs/guides/${name}`)).text()
-    for (const [, href] of html.matchAll(/<a href="([^"]+)"/g)) {
-      expect(href, name).not.toMatch(/\.md\b/)
-      if (!href!.startsWith('/docs/guides/')) continue
-      const [path, heading] = href!.split('#')
-      const target = await get(path!)
-      expect(target.status, `${name}: ${href}`).toBe(200)
-      if (heading !== undefined) expect(await target.text()).toContain(`id="${heading}"`)
+test('a guide is a page under a policy that runs only its own scripts, and the Markdown that it is written in', async () => {
+  for (const path of paths) {
+    const page = await get(`/docs/${path}`)
+    expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(page.headers.get('cache-control')).toBe('no-cache')
+    const html = await page.text()
+    expect(html.match(/<h1/g), path).toHaveLength(1)
+    expect(html).not.toMatch(/<script[^>]* src="(?!\/docs\/guides\/assets\/)|\bon\w+="/)
+    const policy = page.headers.get('content-security-policy')!
+    expect(policy).toMatch(/^default-src 'none'; script-src 'self'( 'sha256-[^']+'){2}; /)
+    const inline = [...html.matchAll(/<script(?! type="module")[^>]*>([^<]+)<\/script>/g)]
+    expect(inline).toHaveLength(2)
+    for (const [, script] of inline) {
+      expect(policy).toContain(createHash('sha256').update(script!).digest('base64'))
+    }
+    const text = await get(`/docs/${path}.md`)
+    expect(text.headers.get('content-type')).toBe('text/markdown; charset=utf-8')
+    const file = path === 'guides/changelog' ? '../CHANGELOG.md' : `${path}.md`
+    expect(await text.text()).toBe(await readFile(join(docs, file), 'utf8'))
+  }
+})
+
+test('every link of a guide leads to a page, and to a heading that is there; also from its Markdown', async () => {
+  const pages = new Map<string, string>()
+  const load = async (path: string) => {
+    const known = pages.get(path)
+    if (known !== undefined) return known
+    const answer = await get(path)
+    expect(answer.status, path).toBe(200)
+    const html = await answer.text()
+    pages.set(path, html)
+    return html
+  }
+  const elsewhere = ['/docs', '/downloads/', '/portal']
+  let headings = 0
+  for (const path of paths) {
+    const html = await load(`/docs/${path}`)
+    for (const [, href] of html.matchAll(/<a [^>]*href="([^"]+)"/g)) {
+      const { origin, pathname, hash } = new URL(href!, `${gateway.url}/docs/${path}`)
+      if (origin !== gateway.url || elsewhere.includes(pathname)) continue
+      expect(pathname, path).not.toMatch(/\.md$/)
+      const target = await load(pathname)
+      if (hash === '') continue
+      headings += 1
+      expect(target, `${path}: ${href}`).toContain(`id="${hash.slice(1)}"`)
+    }
+    const markdown = await load(`/docs/${path}.md`)
+    for (const [, link] of markdown.matchAll(/\]\((?!\w+:)([^)#]+)/g)) {
+      await load(new URL(link!, `${gateway.url}/docs/${path}.md`).pathname)
     }
   }
+  expect(headings).toBeGreaterThan(100)
+})
+
+test('an asset has a hash in its name and is kept; a page of a new build is served without a restart', async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'licensing-guides-'))
+  await using serving = await startGateway({ guidesFolder: join(folder.path, 'dist') })
+  const page = () => fetch(`${serving.url}/docs/guides/quickstart`)
+  expect((await page()).status).toBe(404)
+  await cp(guidesFolder, join(folder.path, 'dist'), { recursive: true })
+  const html = await (await page()).text()
+  const [, script] = /<script type="module" src="([^"]+app[^"]+)"/.exec(html)!
+  const asset = await fetch(`${serving.url}${script}`, { headers: { 'accept-encoding': 'br' } })
+  expect(asset.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+  expect(asset.headers.get('content-encoding')).toBe('br')
+  const hashes = await fetch(`${serving.url}/hashmap.json`)
+  expect(Object.keys((await hashes.json()) as object)).toContain('docs_guides_quickstart.md')
 })
 
 test('/llms.txt links to every guide and to the OpenAPI document, relative to itself', async () => {
-  const text = await (await get('/llms.txt')).text()
-  const links = [...text.matchAll(/\]\(([^)]+)\)/g)].map(([, link]) => link!)
-  expect(links).toEqual(
-    expect.arrayContaining([...guideNames.map((name) => `docs/guides/${name}.md`), 'openapi.json']),
+  const answer = await get('/llms.txt')
+  expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+  const links = [...(await answer.text()).matchAll(/\]\(([^)]+)\)/g)].map(([, link]) => link!)
+  expect(links.toSorted()).toEqual(
+    [...paths.map((path) => `docs/${path}.md`), 'openapi.json', 'downloads/'].toSorted(),
   )
   for (const link of links) {
-    expect(link).not.toMatch(/^\/|^\w+:/)
     if (link !== 'downloads/') expect((await get(`/${link}`)).status, link).toBe(200)
   }
 })
@@ -73,6 +128,7 @@ test('what was not built in is said plainly, and the API reference is there all 
   for (const [path, detail] of [
     ['/docs/guides', 'built without the guides'],
     ['/docs/guides/quickstart', 'built without the guides'],
+    ['/llms.txt', 'built without the guides'],
     ['/downloads/', 'built without the packages'],
     ['/downloads/licensing-sdk.tgz', 'built without the packages'],
   ] as const) {
@@ -90,7 +146,7 @@ test('packages are listed and given as they are, also those that were built afte
   await writeFile(join(folder.path, 'licensing-sdk.tgz'), 'packed')
   await writeFile(join(folder.path, '.built-from'), 'x')
   const list = await (await fetch(`${serving.url}/downloads`)).text()
-  expect(list).toContain('<a href="licensing-sdk.tgz">')
+  expect(list).toContain('<a href="licensing-sdk.tgz">@licensing/sdk</a>')
   expect(list).toContain(`npm install ${serving.url}/downloads/licensing-sdk.tgz`)
   const file = await fetch(`${serving.url}/downloads/licensing-sdk.tgz`)
   expect([file.status, await file.text()]).toEqual([200, 'packed'])

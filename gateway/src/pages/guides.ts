@@ -1,116 +1,70 @@
+import fastifyStatic from '@fastify/static'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { FastifyInstance } from 'fastify'
-import MarkdownIt from 'markdown-it'
-import { existsSync, readFileSync } from 'node:fs'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { escapeHtml, sendPage } from './page.ts'
+import { BuiltFiles } from './built-files.ts'
 
-/** The guides, in the order in which they are best read. */
-export const guideNames = [
-  'quickstart',
-  'concepts',
-  'events',
-  'webhooks',
-  'lifecycle',
-  'entitlements',
-  'licences',
-  'payments',
-  'products',
-  'offline',
-  'import',
-  'errors',
-  'testing',
-  'cli',
-  'production',
-] as const
+const index = 'docs/guides/index.html'
+// Their names contain a hash of their content.
+const assets = 'docs/guides/assets/'
 
-interface Guide {
-  readonly name: string
-  readonly title: string
-  /** Its first paragraph. */
-  readonly summary: string
-  readonly text: string
-}
-
-/** `/docs/guides`: docs/guides as pages, each also as the Markdown that it is written in; and `/llms.txt`, which lists them. */
-export function mountGuides(app: FastifyInstance, folder: string | undefined): void {
-  const guides = new Map(readGuides(folder).map((guide) => [guide.name, guide]))
-  const find = (name: string) => {
-    const guide = guides.get(name)
-    if (guide) return guide
-    const why = guides.size === 0 ? 'this gateway was built without the guides' : `there is no guide ${name}`
-    throw new ServiceError('not_found', why)
-  }
-  app.get('/docs/guides', (_request, reply) => {
-    if (guides.size === 0) find('')
-    return sendPage(reply, 'Guides', listPage([...guides.values()]))
-  })
-  app.get('/docs/guides/', (_request, reply) => reply.redirect('/docs/guides', 308))
-  app.get<{ Params: { name: string } }>('/docs/guides/:name', (request, reply) => {
-    const { name } = request.params
-    if (name.endsWith('.md')) {
-      const { text } = find(name.slice(0, -3))
-      return reply.type('text/markdown; charset=utf-8').header('x-content-type-options', 'nosniff').send(text)
+/**
+ * `/docs/guides` and `/docs/operations`: the guides as pages, each also as the Markdown that it is written in; and
+ * `/llms.txt`, which lists them. A build may come later than the start.
+ */
+export async function mountGuides(app: FastifyInstance, folder: string | undefined): Promise<void> {
+  const site = new BuiltFiles(folder ?? '/nowhere', index)
+  await app.register(async (scope) => {
+    await scope.register(fastifyStatic, { serve: false, preCompressed: true, cacheControl: false })
+    const answer = async (path: string, reply: FastifyReply) => {
+      const files = await site.list()
+      if (files === undefined) {
+        throw new ServiceError(
+          'not_found',
+          'this gateway was built without the guides; in a checkout npm start builds them, elsewhere GUIDES_DIR names their folder',
+        )
+      }
+      const file = [path, `${path}.html`, `${path}index.html`].find((name) => files.has(name))
+      if (file === undefined) throw new ServiceError('not_found', `there is no guide at /${path}`)
+      reply.header(
+        'cache-control',
+        file.startsWith(assets) ? 'public, max-age=31536000, immutable' : 'no-cache',
+      )
+      reply.headers({ 'x-content-type-options': 'nosniff', 'referrer-policy': 'same-origin' })
+      if (file.endsWith('.html')) {
+        const page = await readFile(join(site.root, file), 'utf8')
+        reply.header('content-security-policy', contentSecurityPolicy(page))
+      }
+      return reply.sendFile(file, site.root)
     }
-    const { title, text } = find(name)
-    return sendPage(reply, escapeHtml(title), markdown.render(text))
-  })
-  app.get('/llms.txt', (_request, reply) =>
-    reply.type('text/plain; charset=utf-8').send(overview([...guides.values()])),
-  )
-}
-
-function readGuides(folder: string | undefined): Guide[] {
-  if (folder === undefined || !existsSync(folder)) return []
-  return guideNames.map((name) => {
-    const text = readFileSync(join(folder, `${name}.md`), 'utf8')
-    const [heading = '', summary = ''] = text.split(/\n{2,}/)
-    return { name, title: heading.replace(/^# /, ''), summary: summary.replaceAll('\n', ' '), text }
-  })
-}
-
-// HTML in a guide is shown as text.
-const markdown = new MarkdownIt({ html: false, linkify: false })
-// Guides link to each other as files, so that they can be read in the repository too.
-markdown.core.ruler.push('links-to-pages', ({ tokens }) => {
-  for (const { children } of tokens) {
-    for (const token of children ?? []) {
-      const href = token.attrGet('href')
-      if (href !== null) token.attrSet('href', String(href).replace(/^(\w+)\.md(?=#|$)/, '/docs/guides/$1'))
+    scope.get('/docs/guides', (_request, reply) => reply.redirect('/docs/guides/', 308))
+    for (const part of ['guides', 'operations']) {
+      scope.get<{ Params: { '*': string } }>(`/docs/${part}/*`, (request, reply) =>
+        answer(`docs/${part}/${request.params['*']}`, reply),
+      )
     }
-  }
-})
-// A heading can be linked to, by its words.
-markdown.core.ruler.push('headings-with-ids', ({ tokens }) => {
-  for (const [at, token] of tokens.entries()) {
-    if (token.type !== 'heading_open') continue
-    const words = (tokens[at + 1]?.content ?? '').toLowerCase()
-    token.attrSet('id', words.replaceAll(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(/\s/g, '-'))
-  }
-})
-
-function listPage(guides: readonly Guide[]): string {
-  const rows = guides.map(
-    ({ name, title, summary }) =>
-      `<li><a href="/docs/guides/${name}">${escapeHtml(title)}</a>: ${markdown.renderInline(summary)}</li>`,
-  )
-  return `<h1>Guides</h1>\n<ul>\n${rows.join('\n')}\n</ul>`
+    // A page that was loaded before a new build asks for this list.
+    for (const file of ['llms.txt', 'hashmap.json']) {
+      scope.get(`/${file}`, (_request, reply) => answer(file, reply))
+    }
+  })
 }
 
-function overview(guides: readonly Guide[]): string {
-  const links = guides.map(({ name, title, summary }) => `- [${title}](docs/guides/${name}.md): ${summary}`)
-  return `# Licensing
-
-> A service that a software vendor runs to sell and control licences: plans and entitlements, licences and their
-> lifecycle, payments' consequences, signed webhooks, and tokens for installed products that work offline.
-
-## Guides
-
-${links.join('\n')}
-
-## Reference
-
-- [OpenAPI document](openapi.json): every operation, field, error and webhook event
-- [Downloads](downloads/): the SDK, the command line and the test helper, as npm packages
-`
+/** Nothing but the gateway's own files, and the scripts that are in the page. Code in colours has styles on its elements. */
+function contentSecurityPolicy(page: string): string {
+  const scripts = [...page.matchAll(/<script(?![^>]* src=)[^>]*>([^]*?)<\/script>/g)].map(
+    ([, script]) => `'sha256-${createHash('sha256').update(script!).digest('base64')}'`,
+  )
+  return [
+    "default-src 'none'",
+    ["script-src 'self'", ...scripts].join(' '),
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')
 }

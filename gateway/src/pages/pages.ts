@@ -62,7 +62,7 @@ export async function mountPages(
   })
 
   await mountReference(app, document)
-  mountGuides(app, guidesFolder)
+  await mountGuides(app, guidesFolder)
   mountDownloads(app, downloadsFolder)
 }
 

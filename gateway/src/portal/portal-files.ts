@@ -1,8 +1,7 @@
 import fastifyStatic from '@fastify/static'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { readdir, stat } from 'node:fs/promises'
-import { join, relative, resolve, sep } from 'node:path'
+import { BuiltFiles } from '../pages/built-files.ts'
 import { sessionPath } from './session-routes.ts'
 
 // Nothing but its own files, and its own gateway to call.
@@ -34,8 +33,7 @@ Elsewhere PORTAL_DIR names the folder that it is in.
 
 /** `/portal`: the vendor’s web pages. Every path below it that is no file is the page, which reads the path itself. */
 export async function mountPortal(app: FastifyInstance, folder: string): Promise<void> {
-  const root = resolve(folder)
-  const files = new Files(root)
+  const files = new BuiltFiles(folder, index)
   await app.register(async (scope) => {
     // The build of the portal writes a `.br` and a `.gz` beside files that become smaller.
     await scope.register(fastifyStatic, { serve: false, preCompressed: true, cacheControl: false })
@@ -57,7 +55,7 @@ export async function mountPortal(app: FastifyInstance, folder: string): Promise
       // The names of these files contain a hash of their content.
       const immutable = file.startsWith('assets/')
       reply.header('cache-control', immutable ? 'public, max-age=31536000, immutable' : 'no-cache')
-      return reply.sendFile(file, root)
+      return reply.sendFile(file, files.root)
     }
     scope.get('/portal', (_request, reply) => answer(index, reply))
     scope.get<{ Params: { '*': string } }>('/portal/*', (request, reply) =>
@@ -66,30 +64,4 @@ export async function mountPortal(app: FastifyInstance, folder: string): Promise
         : answer(request.params['*'], reply),
     )
   })
-}
-
-/** The names of the files that are served, read again after each build. */
-class Files {
-  readonly #root: string
-  #builtMs = 0
-  #names: ReadonlySet<string> = new Set()
-
-  constructor(root: string) {
-    this.#root = root
-  }
-
-  /** Undefined if the portal is not built. */
-  async list(): Promise<ReadonlySet<string> | undefined> {
-    const built = await stat(join(this.#root, index)).catch(() => undefined)
-    if (built === undefined) return undefined
-    if (built.mtimeMs !== this.#builtMs) {
-      const entries = await readdir(this.#root, { recursive: true, withFileTypes: true })
-      const names = entries
-        .filter((entry) => entry.isFile() && !/^\.|\.(br|gz|map)$/.test(entry.name))
-        .map((entry) => relative(this.#root, join(entry.parentPath, entry.name)).replaceAll(sep, '/'))
-      this.#names = new Set(names)
-      this.#builtMs = built.mtimeMs
-    }
-    return this.#names
-  }
 }

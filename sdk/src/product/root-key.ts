@@ -1,7 +1,8 @@
-import type { JWK } from 'jose'
-
 /** A root key that is compiled into the product, as a key that verifies. Its `kid` is the text itself. */
-export type RootKey = JWK & { readonly kid: string; readonly x: string }
+export interface RootKey {
+  readonly kid: string
+  readonly x: string
+}
 
 /** What keys are believed by: root keys, or nothing but that they came. */
 export type Trust = readonly RootKey[] | 'unpinned'
@@ -28,5 +29,5 @@ const PATTERN = /^lrk_([A-Za-z0-9_-]{42}[AEIMQUYcgkosw048])$/
 
 function readRootKey(text: unknown): RootKey | null {
   const x = typeof text === 'string' ? PATTERN.exec(text)?.[1] : undefined
-  return x === undefined ? null : { kty: 'OKP', crv: 'Ed25519', kid: `lrk_${x}`, x }
+  return x === undefined ? null : { kid: `lrk_${x}`, x }
 }

@@ -1,9 +1,15 @@
-import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, importJWK, type JWK } from 'jose'
+import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, importJWK } from 'jose'
 import { isObject } from './shape.ts'
+
+/** What is read of a public key; `x` is Ed25519's, in base64url. */
+export interface PublicKey {
+  readonly kid?: string
+  readonly x?: string
+}
 
 /** The public keys of an application, as `GET /v1/apps/{app_id}/jwks.json` gives them. */
 export interface KeySet {
-  readonly keys: readonly JWK[]
+  readonly keys: readonly PublicKey[]
 }
 
 export type Verified =

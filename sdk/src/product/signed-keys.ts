@@ -1,12 +1,11 @@
-import type { JWK } from 'jose'
 import type { RootKey } from './root-key.ts'
 import { isObject, isUnixTime } from './shape.ts'
-import { verify } from './signature.ts'
+import { verify, type PublicKey } from './signature.ts'
 
 /** A key set that a root key vouches for, with times in milliseconds since 1970 UTC. */
 export interface SignedKeys {
   readonly jws: string
-  readonly keys: readonly JWK[]
+  readonly keys: readonly PublicKey[]
   readonly issuedAt: number
   readonly expiresAt: number
 }

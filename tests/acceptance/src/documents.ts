@@ -23,6 +23,8 @@ export const scripts = [
 export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
   // sdk/test/webhook-recipes.test.ts
   [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
+  // formats.test.ts
+  [guide('formats')]: ['python'],
   // tests/integration/src/development-image.test.ts
   [guide('testing')]: ['ts', 'python'],
 }

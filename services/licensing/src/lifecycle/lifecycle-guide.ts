@@ -12,7 +12,7 @@ const causes: Readonly<Record<Cause, string>> = {
   reactivate: 'you reactivate it',
   revoke: 'you revoke it',
   retire: 'you retire it',
-  extended: 'you give an expired licence a later expiry date',
+  extended: 'you give it a later expiry date',
   plan_archived: 'its plan is archived',
   expiry_passed: 'its expiry date passes',
   payment_failed: 'renewals fail repeatedly',
@@ -56,6 +56,9 @@ A new licence is \`active\` (${Object.keys(initialStatus).join(', ')}).
 
 ## Diagram
 
+Every change from and to \`active\`. A licence that is \`suspended\`, \`expired\` or \`downgraded\` can also change from one of these to another, and be
+revoked and retired: the [table](#transitions) has every change.
+
 \`\`\`mermaid
 stateDiagram-v2
     [*] --> active
@@ -81,6 +84,7 @@ ${rows().join('\n')}
 `
 }
 
+/** Those from and to `active`, and of a revoked licence: with all others nobody could read the diagram. */
 function edges(): string[] {
   const labels = new Map<string, Set<string>>()
   for (const [cause, transitions] of Object.entries(lifecycle)) {
@@ -88,12 +92,13 @@ function edges(): string[] {
       const target = to === 'former' ? (where?.was ?? 'active') : to
       for (const status of from) {
         if (target === 'same' || target === status) continue
+        if (status !== 'active' && target !== 'active' && status !== 'revoked') continue
         const edge = `${status} --> ${target}`
         labels.set(edge, (labels.get(edge) ?? new Set()).add(causes[cause as Cause]))
       }
     }
   }
-  return [...labels].map(([edge, reasons]) => `    ${edge}: ${[...reasons].join(' / ')}`)
+  return [...labels].map(([edge, reasons]) => `    ${edge}: ${[...reasons].join('<br/>')}`)
 }
 
 function rows(): string[] {

@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { hashOfSources } from './ensure-built.ts'
+import { hashOfSources } from './build-once.ts'
 
-test('a build is stale when a source has changed, was added, renamed or removed, and not for a test or document', async () => {
-  const root = await mkdtemp(join(tmpdir(), 'licensing-portal-'))
+test('a build is stale when a source has changed, was added, renamed or removed, and not for a test', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'licensing-builds-'))
   onTestFinished(() => rm(root, { recursive: true }))
   const write = (file: string, text: string) => writeFile(join(root, 'portal', file), text)
   await mkdir(join(root, 'portal/src'), { recursive: true })
@@ -30,7 +30,7 @@ test('a build is stale when a source has changed, was added, renamed or removed,
   await writeFile(join(root, 'lock.yaml'), 'a: 2')
   await expectAnother()
   const before = await hash()
-  for (const file of ['dist/index.html', 'src/page.test.ts', 'README.md']) await write(file, 'x')
+  for (const file of ['dist/index.html', 'src/page.test.ts', 'src/page.test.tsx']) await write(file, 'x')
   expect(await hash()).toBe(before)
   await rm(join(root, 'portal/src/pages.tsx'))
   await expectAnother()
