@@ -124,6 +124,20 @@ test('a missing URL or key is wrong use, and an empty variable counts as missing
   expect(JSON.parse(answered.stdout)).toMatchObject({ code: 'usage' })
 })
 
+test('the options of every command may be before or after its name', async () => {
+  await using service = await startHostile(200, { '/v1/licences/lic_1': { id: 'lic_1' } })
+  const { LICENSING_URL, LICENSING_API_KEY } = service.env
+  const options = ['--json', '--url', LICENSING_URL, '--key', LICENSING_API_KEY]
+  for (const args of [
+    [...options, 'licences', 'show', 'lic_1'],
+    ['licences', ...options, 'show', 'lic_1'],
+    ['licences', 'show', 'lic_1', ...options],
+  ]) {
+    const { code, stdout } = await use(args)
+    expect([code, JSON.parse(stdout)]).toEqual([0, { id: 'lic_1' }])
+  }
+})
+
 test('a password in the URL is refused and not repeated', async () => {
   const { code, stderr } = await use(['licences', 'find', 'acme', '--url', 'http://a:hunter2@127.0.0.1'], {
     LICENSING_API_KEY: 'lsk_some-key',
