@@ -41,6 +41,8 @@ test('an unknown command, option or argument is wrong use: a message, exit 2, an
     [['licences', 'find', 'a', '--after', '1'], "unknown option '--after'"],
     [['licences', 'find', 'a', '--app'], '--app'],
     [['help', 'licences', 'nonsense'], "unknown command 'nonsense'"],
+    [['licences', 'nonsense', '--help'], 'unknown command: nonsense'],
+    [['nonsense', '-h'], 'unknown command: nonsense'],
   ] as const) {
     const { code, stdout, stderr } = await use([...args], somewhere)
     expect([code, stdout], args.join(' ')).toEqual([2, ''])
@@ -54,6 +56,7 @@ test('a mistyped command, option, event type or status is answered with the near
     [['licnces'], 'licences'],
     [['licences', 'isue'], 'issue'],
     [['help', 'licences', 'fnd'], 'find'],
+    [['licences', 'fnd', '--help'], 'find'],
     [['licences', 'find', 'a', '--jsn'], '--json'],
     [['listen', '--forward-to', 'http://127.0.0.1:9', '--evnts', '*'], '--events'],
     [['trigger', 'licence.suspnded'], 'licence.suspended'],
