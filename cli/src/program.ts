@@ -7,6 +7,7 @@ import { checkoutCommands } from './checkout/checkout.ts'
 import { completionCommands } from './completion/completion.ts'
 import type { Context } from './command/context.ts'
 import type { Stream } from './command/output.ts'
+import { oneOf } from './command/parsers.ts'
 import { importCommand } from './import/import.ts'
 import { licenceCommands } from './licences/licences.ts'
 import { listenCommand } from './listen/listen.ts'
@@ -61,6 +62,15 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
     if (command.commands.length > 0) command.helpCommand('help [command]', 'Show the help of a command')
   }
   helpCommand(program)
+  // Otherwise `licences nonsense --help` shows the help of licences.
+  program.on('beforeAllHelp', ({ command }: { command: CommandUnknownOpts }) => {
+    const name = command.args.find((argument) => !argument.startsWith('-'))
+    const known = command
+      .createHelp()
+      .visibleCommands(command)
+      .map((one) => one.name())
+    if (known.length > 0 && name !== undefined) oneOf(known, 'command')(name)
+  })
   return program
 }
 

@@ -41,6 +41,8 @@ test('an unknown command, option or argument is wrong use: a message, exit 2, an
     [['licences', 'find', 'a', '--after', '1'], "unknown option '--after'"],
     [['licences', 'find', 'a', '--app'], '--app'],
     [['help', 'licences', 'nonsense'], "unknown command 'nonsense'"],
+    [['licences', 'nonsense', '--help'], 'unknown command: nonsense'],
+    [['nonsense', '-h'], 'unknown command: nonsense'],
   ] as const) {
     const { code, stdout, stderr } = await use([...args], somewhere)
     expect([code, stdout], args.join(' ')).toEqual([2, ''])
@@ -54,6 +56,7 @@ test('a mistyped command, option, event type or status is answered with the near
     [['licnces'], 'licences'],
     [['licences', 'isue'], 'issue'],
     [['help', 'licences', 'fnd'], 'find'],
+    [['licences', 'fnd', '--help'], 'find'],
     [['licences', 'find', 'a', '--jsn'], '--json'],
     [['listen', '--forward-to', 'http://127.0.0.1:9', '--evnts', '*'], '--events'],
     [['trigger', 'licence.suspnded'], 'licence.suspended'],
@@ -122,6 +125,20 @@ test('a missing URL or key is wrong use, and an empty variable counts as missing
   }
   const answered = await use([...find, '--json'], {})
   expect(JSON.parse(answered.stdout)).toMatchObject({ code: 'usage' })
+})
+
+test('the options of every command may be before or after its name', async () => {
+  await using service = await startHostile(200, { '/v1/licences/lic_1': { id: 'lic_1' } })
+  const { LICENSING_URL, LICENSING_API_KEY } = service.env
+  const options = ['--json', '--url', LICENSING_URL, '--key', LICENSING_API_KEY]
+  for (const args of [
+    [...options, 'licences', 'show', 'lic_1'],
+    ['licences', ...options, 'show', 'lic_1'],
+    ['licences', 'show', 'lic_1', ...options],
+  ]) {
+    const { code, stdout } = await use(args)
+    expect([code, JSON.parse(stdout)]).toEqual([0, { id: 'lic_1' }])
+  }
 })
 
 test('a password in the URL is refused and not repeated', async () => {
@@ -265,6 +282,22 @@ test.each([
   ['licences find', ['licences', 'find', 'acme'], { '*': { data: [{ matched: hostile, licence }] } }],
   ['licences show', ['licences', 'show', 'lic_1'], { '*': { ...licence, call_home: [{ host: hostile }] } }],
   ['a verb', ['licences', 'revoke', 'lic_1'], { '*': licence }],
+  ['whoami', ['whoami'], { '*': { id: hostile, name: hostile, scopes: [hostile] } }],
+  [
+    'plans list',
+    ['plans', 'list'],
+    { '*': { data: [{ id: 'pln_1', code: hostile, name: hostile }], next_cursor: null } },
+  ],
+  [
+    'endpoints list',
+    ['endpoints', 'list'],
+    { '*': { data: [{ id: 'whe_1', url: hostile, health: { pending: hostile } }], next_cursor: null } },
+  ],
+  [
+    'keys list',
+    ['keys', 'list'],
+    { '*': { data: [{ id: 'key_1', name: hostile, scopes: [hostile] }], next_cursor: null } },
+  ],
   [
     'export',
     ['export'],
@@ -303,7 +336,9 @@ test.each([
   const onTerminal = await use([...args], service.env, { isTTY: true })
   const withoutColours = onTerminal.stdout.replaceAll(/(?!\n)\p{Cc}\[\d+m/gu, '')
   expect(withoutColours).not.toMatch(steering)
-  expect(withoutColours.replace(/^ID .*\n/, '').replaceAll(/ +$/gm, '')).toBe(text.stdout)
+  // The names of the columns can make them wider.
+  const narrow = (lines: string) => lines.replaceAll(/ {2,}/g, '  ')
+  expect(narrow(withoutColours.replace(/^ID .*\n/, ''))).toBe(narrow(text.stdout))
 })
 
 test('what a refusal says steers no terminal and forges no line', async () => {

@@ -45,7 +45,10 @@ export function keyCommands(program: CommandUnknownOpts, { out, service, confirm
     .action(async (name, { scope: asked, boundTo }) => {
       const { backend } = await service()
       const body = { name, scopes: [...asked], ...(boundTo !== undefined && { app_id: boundTo }) }
-      out.record(await backend.post('/v1/api-keys', { body }))
+      const made = await backend.post('/v1/api-keys', { body })
+      out.record(made)
+      // The answer of an earlier try was lost, and the service shows a secret once.
+      if (made.key === null) out.message('the key was created, but cannot be shown again: revoke it')
     })
 
   group

@@ -1,5 +1,6 @@
 import { createLicensingBackend } from '@licensing/sdk/backend'
 import type { BackendOptions, LicensingBackend } from '@licensing/sdk/backend'
+import { printable } from '@licensing/terminal/printable'
 import { Refusal } from './failures.ts'
 import type { Output } from './output.ts'
 import type { Flags, Settings } from './settings.ts'
@@ -53,7 +54,7 @@ export async function confirmOn(
   { yes }: { readonly yes?: true | undefined },
 ): Promise<void> {
   if (yes === true || !isTerminal(terminal)) return
-  const answer = await ask(terminal, `${question} [y/N] `)
+  const answer = await ask(terminal, `${printable(question)} [y/N] `)
   if (/^\s*y(?:es)?\s*$/i.test(answer ?? '')) return
   throw new Refusal('not_confirmed', 'not confirmed: nothing was changed')
 }

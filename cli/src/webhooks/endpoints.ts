@@ -9,6 +9,10 @@ const ID = 'whe_01k9zj3v8qe5ktw2m4x6r7n8ab'
 const EVENTS = 'event types, separated by commas; *: all'
 
 export function endpointCommands(program: CommandUnknownOpts, { out, service, confirm }: Context): void {
+  // The answer of an earlier try was lost, and the service shows a secret once.
+  const warnIfLost = ({ secret }: { readonly secret: string | null }) => {
+    if (secret === null) out.message('the secret cannot be shown again: run endpoints rotate-secret')
+  }
   const group = program.command('endpoints').description('Register and inspect webhook endpoints')
 
   group
@@ -55,7 +59,9 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
       const { backend, appId } = await service()
       const body = { url: url.href, subscribed_events: events === '*' ? events : events.join(',') }
       const path = { app_id: await appId() }
-      out.record(await backend.post('/v1/apps/{app_id}/webhook-endpoints', { path, body }))
+      const made = await backend.post('/v1/apps/{app_id}/webhook-endpoints', { path, body })
+      out.record(made)
+      warnIfLost(made)
     })
 
   group
@@ -82,9 +88,11 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
       const { backend, appId } = await service()
       await confirm(`Replace the signing secret of ${id}?`, options)
       const path = { app_id: await appId(), endpoint_id: id }
-      out.record(
-        await backend.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret', { path }),
-      )
+      const rotated = await backend.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret', {
+        path,
+      })
+      out.record(rotated)
+      warnIfLost(rotated)
     })
 
   group

@@ -153,6 +153,13 @@ test('licences list filters, stops at its limit and says so; history and rotate-
   }
   const filters = ['licences', 'list', '--external-ref', 'listed', '--plan', 'pro', '--status', 'active']
   expect((await json<Licence[]>(...filters)).map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
+  await json('licences', 'set', ids[1]!, '--metadata', 'crm=A-1', '--domain', 'listed.example.com')
+  for (const filter of [
+    ['--metadata', 'crm=A-1'],
+    ['--domain', 'listed.example.com'],
+  ]) {
+    expect((await json<Licence[]>('licences', 'list', ...filter)).map(({ id }) => id)).toEqual([ids[1]])
+  }
   const two = await text(...filters, '--limit', '2')
   expect(two.stdout.trimEnd().split('\n')).toHaveLength(2)
   expect(two.stderr).toBe('the first 2; --limit shows more\n')

@@ -9,6 +9,7 @@ import { keyFiles } from '@licensing/csv/testing/key-files'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
+import { eventually } from '@licensing/test-support/poll'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -418,6 +419,29 @@ k9,c9,gone,
   expect(licences.map((licence) => licence.external_ref).toSorted()).toEqual(['c1', 'c8'])
   const known = await importFile(vendor, 'legacy_key,external_ref,plan_code\nk1,c1,gone\n')
   expect(known).toMatchObject({ code: 0, stdout: '0 created, 1 existing, 0 failed\n' })
+})
+
+test('without a terminal a long import prints a line after ten seconds; Ctrl-C ends it and says how far it came', async () => {
+  const rows = Array.from({ length: 600 }, (_, at) => `long-${at},c,pro`)
+  const path = `${folder.path}/${randomUUID()}.csv`
+  await writeFile(path, ['legacy_key,external_ref,plan_code', ...rows].join('\n'))
+  const plans = { data: [{ id: 'pln_1', code: 'pro' }], next_cursor: null }
+  const items = rows.slice(0, 500).map(() => ({ result: 'created', error: null }))
+  const answers = [plans, { items }]
+  await using service = await startServer((response) => {
+    const answer = answers.shift()
+    if (answer === undefined) return
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify(answer))
+  })
+  const settings = { LICENSING_URL: service.url, LICENSING_API_KEY: 'lsk_some-key', LICENSING_APP: 'app_1' }
+  await using command = startCommand(settings, 'import', path)
+  await eventually(() => expect(command.stderr()).toBe('500 of 600 rows were imported\n'))
+  const start = performance.now()
+  const { code, stdout, stderr } = await command.stop()
+  expect((performance.now() - start) / 1000).toBeLessThan(2)
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toBe('500 of 600 rows were imported\n500 of 600 rows were imported; run the command again\n')
 })
 
 test.each(keyFiles)(
