@@ -34,14 +34,9 @@ export interface Guide {
   readonly summary: string
 }
 
-/** The file of a guide, from `docs`. */
-export function fileOf(path: string): string {
-  return path === 'guides/changelog' ? '../CHANGELOG.md' : `${path}.md`
-}
-
 /** @param docs the folder of the documents */
 export function readGuide(docs: string, path: string): Guide {
-  const text = readFileSync(join(docs, fileOf(path)), 'utf8')
+  const text = readFileSync(join(docs, `${path}.md`), 'utf8')
   const [heading = '', summary = ''] = text.split(/\n{2,}/)
   return { path, title: heading.replace(/^# /, ''), summary: summary.replaceAll('\n', ' ') }
 }

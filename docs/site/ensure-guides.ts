@@ -3,12 +3,11 @@ import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { fileOf, listPage, overview, sections } from './contents.ts'
+import { listPage, overview, sections } from './contents.ts'
 
 const docs = join(checkout, 'docs')
 const site = fileURLToPath(new URL('.', import.meta.url))
 const sources = [
-  'CHANGELOG.md',
   'docs/guides',
   'docs/operations',
   'docs/site',
@@ -59,6 +58,7 @@ async function copyGuides(folder: string): Promise<void> {
   for (const path of sections.flatMap(({ pages }) => pages)) {
     const file = join(folder, 'docs', `${path}.md`)
     await mkdir(dirname(file), { recursive: true })
-    await cp(join(docs, fileOf(path)), file)
+    // The changelog is a link.
+    await cp(join(docs, `${path}.md`), file, { dereference: true })
   }
 }
