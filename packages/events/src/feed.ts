@@ -78,7 +78,8 @@ export class Feed {
   /** The next batches, as soon as there is one; none after `waitMs`, when woken, or if the signal aborts. */
   async next(mostEvents: number, waitMs: number, signal: AbortSignal): Promise<EventBatch[]> {
     if (this.#batches.length === 0 && !signal.aborted) {
-      const { promise: woken, resolve: wake } = Promise.withResolvers<void>()
+      const { promise: woken, resolve } = Promise.withResolvers<void>()
+      const wake = () => resolve()
       this.#arrived = wake
       const timer = setTimeout(wake, waitMs)
       signal.addEventListener('abort', wake, { once: true })
