@@ -107,8 +107,8 @@ create index deliveries_claimed on deliveries (claimed_until) where claimed_unti
 create index deliveries_failing on deliveries (endpoint_id, scheduled_attempts)
   where status = 'pending' and scheduled_attempts >= 4;
 -- After the indexes above: for an empty table all that begin with application_id cost the same, and PostgreSQL takes the
--- newest. With that of the statuses, a delivery is found by looking at all of its application: recording an attempt took
--- 160 ms among 16,000 deliveries, until the table was analyzed.
+-- newest. The index of statuses finds a delivery by looking at all of its application: with a plan that was kept from the
+-- empty table, a statement that recorded attempts took 160 ms among some 20,000 deliveries.
 alter table deliveries add primary key (application_id, id);
 
 -- The endpoints that have waiting deliveries, and the earliest time at which one may be due. Due deliveries are found

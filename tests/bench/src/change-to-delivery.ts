@@ -99,7 +99,7 @@ function figuresOf(costs: Map<string, Cost>): Pick<Section, 'figures' | 'notes'>
       atMost(bare.name, bare.value, 'ms', floor, 1.5),
       beside('suspend, 1 endpoint', cost('suspend, 1 endpoints'), 'ms', floor),
       beside('suspend, 4 endpoints', cost('suspend, 4 endpoints'), 'ms', floor),
-      beside('… each delivery adds', perDelivery, 'ms', floor),
+      { name: '… each delivery adds', value: perDelivery, unit: 'ms' },
     ],
     notes: [...costs].map(([name, { perSecond, byProcess }]) => {
       const parts = byProcess.map(([process, ms]) => `${process} ${(ms * 1000).toFixed(0)}`)

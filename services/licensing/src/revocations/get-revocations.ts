@@ -6,12 +6,13 @@ import type {
   RevocationsPartSchema,
   RevocationsSchema,
 } from '@licensing/proto/products'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { LRUCache } from 'lru-cache'
 import { KeyObject } from 'node:crypto'
 import { gather } from '@licensing/changes/gather'
 import type { ProductDependencies } from '../dependencies.ts'
 import { revocationEntries, segmentEntries } from './revocation-entries.ts'
-import { findVersion } from './revocation-queries.ts'
+import { findVersions } from './revocation-queries.ts'
 import { partsOf, signatureOf, textOf } from './revocation-text.ts'
 import type { UnsignedList } from './revocation-text.ts'
 import { checkApplicationId, listLifeSeconds } from '../signing-keys/signing-keys.ts'
@@ -37,13 +38,18 @@ const mostWaitingOfApplication = 16
 
 /**
  * The signed lists of revoked licences. Entries are cached once (`revocationEntries`), and of each signed list only the
- * signature. So a poll costs one look-up of the version and the text of the answer, and a version of a list needs at most
- * some hundred signatures, however many values of `since` are requested (`startOf`). Long lists are signed one at a time,
- * with applications in turn; if too many are waiting, further requests get `unavailable`.
+ * signature. So a poll costs one look-up of the version, which polls of one moment share, and the text of the answer. A
+ * version of a list needs at most some hundred signatures, however many values of `since` are requested (`startOf`). Long
+ * lists are signed one at a time, with applications in turn; if too many are waiting, further requests get `unavailable`.
  *
  * If a list has more than `mostEntries`, the answer contains only the first of them. The next poll continues from there.
  */
 export function revocationLists(deps: ProductDependencies, mostEntries = usualMostEntries): RevocationLists {
+  const versionOf = gather<string, number>((ids) => findVersions(deps.sql, ids), {
+    mostTogether: 500,
+    slots: 2,
+    isTransient: isDatabaseUnavailable,
+  })
   const entries = revocationEntries(deps.sql)
   const signed = new LRUCache<string, SignedList>({ max: mostSignatures })
   const signing = new Map<string, Promise<SignedList>>()
@@ -71,7 +77,7 @@ export function revocationLists(deps: ProductDependencies, mostEntries = usualMo
   return {
     async get({ applicationId, since: asked, ifNoneMatch }) {
       checkApplicationId(applicationId)
-      const version = await findVersion(deps.sql, applicationId)
+      const version = await versionOf(applicationId)
       if (asked !== undefined && (asked < 0n || asked > version)) {
         throw invalid('/since', 'must be a previous version of this list')
       }

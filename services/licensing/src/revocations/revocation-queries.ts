@@ -1,11 +1,15 @@
 import type { Sql } from '@licensing/database/connect'
 
-/** The version of an application's list; 0 if nothing was ever revoked. */
-export async function findVersion(sql: Sql, applicationId: string): Promise<number> {
-  const [row] = await sql<{ version: bigint }[]>`
-    select version from revocations
-    where application_id = ${applicationId} order by version desc limit 1`
-  return Number(row?.version ?? 0n)
+/** The versions of the lists of applications, in their order; 0 if nothing was ever revoked. */
+export async function findVersions(sql: Sql, applicationIds: string[]): Promise<number[]> {
+  const rows = await sql<{ application_id: string; version: bigint }[]>`
+    select application_id, version
+    from unnest(${[...new Set(applicationIds)]}::text[]) as asked (application_id) cross join lateral (
+      select version from revocations r
+      where r.application_id = asked.application_id order by version desc limit 1
+    ) latest`
+  const found = new Map(rows.map((row) => [row.application_id, Number(row.version)]))
+  return applicationIds.map((id) => found.get(id) ?? 0)
 }
 
 /**
