@@ -101,18 +101,21 @@ test.concurrent('while licensing is killed again and again, it does everything o
   await expectAllSettled(harness, vendor)
 })
 
-test.concurrent('with PostgreSQL killed under it, it comes back by itself and does everything once', async () => {
-  await using postgres = await startOwnPostgres()
-  await using harness = await startProcessHarness(postgres.url())
-  const vendor = await givenVendor(harness)
-  const payAll = await trade(harness, vendor)
-  const killing = atEachFew(harness, async () => {
-    await postgres.kill()
-    await postgres.start()
-  })
-  await Promise.all([payAll(), killing])
-  await expectAllSettled(harness, vendor)
-})
+test.concurrent(
+  'with PostgreSQL killed under it, it comes back by itself and does everything once',
+  async () => {
+    await using postgres = await startOwnPostgres()
+    await using harness = await startProcessHarness(postgres.url())
+    const vendor = await givenVendor(harness)
+    const payAll = await trade(harness, vendor)
+    const killing = atEachFew(harness, async () => {
+      await postgres.kill()
+      await postgres.start()
+    })
+    await Promise.all([payAll(), killing])
+    await expectAllSettled(harness, vendor)
+  },
+)
 
 test.concurrent('without NATS it goes on, and sends its events when NATS is back', async () => {
   await using harness = await startProcessHarness()
