@@ -77,7 +77,7 @@ async function atEachFew(harness: ProcessHarness, act: () => Promise<void>): Pro
   }
 }
 
-test('killed again and again between one step and the next, it does everything once', async () => {
+test.concurrent('killed again and again between one step and the next, it does everything once', async () => {
   await using harness = await startProcessHarness()
   const vendor = await givenVendor(harness)
   const payAll = await trade(harness, vendor)
@@ -89,7 +89,7 @@ test('killed again and again between one step and the next, it does everything o
   await expectAllSettled(harness, vendor)
 })
 
-test('while licensing is killed again and again, it does everything once', async () => {
+test.concurrent('while licensing is killed again and again, it does everything once', async () => {
   await using harness = await startProcessHarness()
   const vendor = await givenVendor(harness)
   const payAll = await trade(harness, vendor)
@@ -101,20 +101,23 @@ test('while licensing is killed again and again, it does everything once', async
   await expectAllSettled(harness, vendor)
 })
 
-test('with PostgreSQL killed under it, it comes back by itself and does everything once', async () => {
-  await using postgres = await startOwnPostgres()
-  await using harness = await startProcessHarness(postgres.url())
-  const vendor = await givenVendor(harness)
-  const payAll = await trade(harness, vendor)
-  const killing = atEachFew(harness, async () => {
-    await postgres.kill()
-    await postgres.start()
-  })
-  await Promise.all([payAll(), killing])
-  await expectAllSettled(harness, vendor)
-})
+test.concurrent(
+  'with PostgreSQL killed under it, it comes back by itself and does everything once',
+  async () => {
+    await using postgres = await startOwnPostgres()
+    await using harness = await startProcessHarness(postgres.url())
+    const vendor = await givenVendor(harness)
+    const payAll = await trade(harness, vendor)
+    const killing = atEachFew(harness, async () => {
+      await postgres.kill()
+      await postgres.start()
+    })
+    await Promise.all([payAll(), killing])
+    await expectAllSettled(harness, vendor)
+  },
+)
 
-test('without NATS it goes on, and sends its events when NATS is back', async () => {
+test.concurrent('without NATS it goes on, and sends its events when NATS is back', async () => {
   await using harness = await startProcessHarness()
   const vendor = await givenVendor(harness)
   const payAll = await trade(harness, vendor)
