@@ -22,7 +22,7 @@ export const gatewayConfig = z.object({
   PRODUCT_WRONG_KEYS_PER_MINUTE: wholeNumber(1)
     .default(60)
     .describe('wrong licence keys and tokens a minute of one address'),
-  PRODUCT_TRIALS_PER_DAY: wholeNumber(1).default(100).describe('new trials a day of one address'),
+  PRODUCT_TRIALS_PER_DAY: wholeNumber(1).default(500).describe('new trials a day of one address'),
   TRUST_PROXY: z
     .string()
     .optional()

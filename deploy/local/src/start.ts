@@ -53,10 +53,10 @@ async function run(): Promise<void> {
     await waits.during(`the folder ${settings.dataDir}`, takeDataFolder(settings.dataDir, say)),
   )
   const failed = new AbortController()
-  const builds = giveBuilds(waits, AbortSignal.any([signal, failed.signal]))
+  const { builds, guides } = giveBuilds(waits, AbortSignal.any([signal, failed.signal]))
   started.defer(async () => {
     failed.abort()
-    await builds
+    await Promise.all([builds, guides])
   })
   const stack = await bringUp(settings, folder, started, { say, waits, signal })
   await builds
@@ -70,8 +70,11 @@ async function run(): Promise<void> {
   clearInterval(alive)
 }
 
-/** Builds what the gateway serves where its sources have changed. The rest works without it. */
-async function giveBuilds(waits: Waits, signal: AbortSignal): Promise<void> {
+/**
+ * Builds what the gateway serves where its sources have changed. The rest works without it. Guides take longer than
+ * everything else: nobody waits for them, except who asks the gateway for one.
+ */
+function giveBuilds(waits: Waits, signal: AbortSignal): { builds: Promise<unknown>; guides: Promise<void> } {
   const build = async (what: string, make: () => Promise<void>) => {
     try {
       await waits.during(what, make())
@@ -79,11 +82,11 @@ async function giveBuilds(waits: Waits, signal: AbortSignal): Promise<void> {
       if (!signal.aborted) say(`could not build ${what}: ${describe(error)}`)
     }
   }
-  await Promise.all([
+  const builds = Promise.all([
     build('the portal', () => ensureBuilt(say, signal)),
-    build('the guides', () => ensureGuides(say, signal)),
     build('the packages', () => ensurePacked(say, signal)),
   ])
+  return { builds, guides: build('the guides', () => ensureGuides(say, signal)) }
 }
 
 async function hasPortal(gateway: string): Promise<boolean> {

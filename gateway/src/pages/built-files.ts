@@ -1,5 +1,10 @@
 import { readdir, stat } from 'node:fs/promises'
-import { join, relative, resolve, sep } from 'node:path'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+// A build that has not ended after this time was killed.
+const longestBuildMs = 60_000
+const lookAgainMs = 200
 
 /** The files of a built folder, read again after each build. */
 export class BuiltFiles {
@@ -12,6 +17,17 @@ export class BuiltFiles {
   constructor(folder: string, index: string) {
     this.root = resolve(folder)
     this.#index = index
+  }
+
+  /** Like `list`. Waits for the first build if that is being made, which leaves its folder beside this one meanwhile. */
+  async listWhenBuilt(): Promise<ReadonlySet<string> | undefined> {
+    const until = performance.now() + longestBuildMs
+    for (;;) {
+      const files = await this.list()
+      const besides = files === undefined ? await readdir(dirname(this.root)).catch(() => []) : []
+      if (!besides.some((name) => name.startsWith('.build-')) || performance.now() > until) return files
+      await sleep(lookAgainMs)
+    }
   }
 
   /** Their paths, without those that are not to be served; undefined if nothing is built. */

@@ -1,6 +1,6 @@
 import { ensureGuides } from '@licensing/guides/build'
 import { createHash } from 'node:crypto'
-import { cp, mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtempDisposable, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -100,7 +100,13 @@ test('an asset has a hash in its name and is kept; a page of a new build is serv
   await using serving = await startGateway({ guidesFolder: join(folder.path, 'dist') })
   const page = () => fetch(`${serving.url}/docs/guides/quickstart`)
   expect((await page()).status).toBe(404)
-  await cp(guidesFolder, join(folder.path, 'dist'), { recursive: true })
+  // npm start does not wait for this build. Whoever asks for a guide does.
+  await mkdir(join(folder.path, '.build-1'))
+  const early = page()
+  await cp(guidesFolder, join(folder.path, '.build-1/dist'), { recursive: true })
+  await rename(join(folder.path, '.build-1/dist'), join(folder.path, 'dist'))
+  expect((await early).status).toBe(200)
+  await rm(join(folder.path, '.build-1'), { recursive: true })
   const html = await (await page()).text()
   const [, script] = /<script type="module" src="([^"]+app[^"]+)"/.exec(html)!
   const asset = await fetch(`${serving.url}${script}`, { headers: { 'accept-encoding': 'br' } })

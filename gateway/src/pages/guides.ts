@@ -19,7 +19,7 @@ export async function mountGuides(app: FastifyInstance, folder: string | undefin
   await app.register(async (scope) => {
     await scope.register(fastifyStatic, { serve: false, preCompressed: true, cacheControl: false })
     const answer = async (path: string, reply: FastifyReply) => {
-      const files = await site.list()
+      const files = await site.listWhenBuilt()
       if (files === undefined) {
         throw new ServiceError(
           'not_found',
