@@ -72,7 +72,7 @@ async function run(): Promise<void> {
 
 /**
  * Builds what the gateway serves where its sources have changed. The rest works without it. Guides take longer than
- * everything else: nobody waits for them, except who asks the gateway for one.
+ * everything else, so only a request for one waits for them.
  */
 function giveBuilds(waits: Waits, signal: AbortSignal): { builds: Promise<unknown>; guides: Promise<void> } {
   const build = async (what: string, make: () => Promise<void>) => {

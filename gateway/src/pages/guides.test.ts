@@ -100,7 +100,7 @@ test('an asset has a hash in its name and is kept; a page of a new build is serv
   await using serving = await startGateway({ guidesFolder: join(folder.path, 'dist') })
   const page = () => fetch(`${serving.url}/docs/guides/quickstart`)
   expect((await page()).status).toBe(404)
-  // npm start does not wait for this build. Whoever asks for a guide does.
+  // npm start does not wait for this build, but a request for a guide does.
   await mkdir(join(folder.path, '.build-1'))
   const early = page()
   await cp(guidesFolder, join(folder.path, '.build-1/dist'), { recursive: true })

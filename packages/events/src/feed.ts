@@ -84,6 +84,8 @@ export class Feed {
       const timer = setTimeout(wake, waitMs)
       signal.addEventListener('abort', wake, { once: true })
       await woken
+      // What came in one read with the first message is taken with it.
+      await new Promise((resolve) => setImmediate(resolve))
       clearTimeout(timer)
       signal.removeEventListener('abort', wake)
     }

@@ -182,7 +182,8 @@ test('after kill -9 of the launcher nothing goes on running, and the next start 
   // At once, while the killed processes may still be ending.
   stack = startLocalStack({ dataDir })
   ready = await stack.ready()
-  expect(await stillRunning(family)).toEqual([])
+  // The guard of a server ends a moment after its server.
+  await eventually(async () => expect(await stillRunning(family)).toEqual([]))
   const { body } = await apiClient(ready.gateway, stack.apiKey()).get<{ data: { id: string }[] }>(
     `/v1/apps/${ready.app_id}/plans`,
   )
