@@ -46,6 +46,22 @@ export function startRecordingDeferred(options: {
   let restsUntil = 0
   const stuck = new StuckLines(options.retry ?? retryAfter)
   const atWork = new Set<string>()
+  /** The account is at work until its next try is known, so that the other loop does not try it at once. */
+  const turnOf = async (accountId: string, most: number) => {
+    atWork.add(accountId)
+    try {
+      const outcome = await recordTurn(options, accountId, most)
+      if (outcome === 'recorded') stuck.moved(accountId)
+      if (outcome === 'failed') stuck.failed(accountId)
+      if (outcome === 'taken') stuck.postponed(accountId)
+      return outcome
+    } catch (error) {
+      stuck.postponed(accountId)
+      throw error
+    } finally {
+      atWork.delete(accountId)
+    }
+  }
   const loops = Array.from({ length: atOnce }, (_, at) => {
     let last = ''
     let before = performance.eventLoopUtilization()
@@ -69,16 +85,7 @@ export function startRecordingDeferred(options: {
       // failed and the try of its first event alone, no transaction holds the lock.
       if (due === undefined && passed().includes(next)) return 0
       const most = isBesideOthers() ? mostInTurnBesideOthers : isBehind() ? mostInTurnBehind : mostInTurn
-      atWork.add(next)
-      const outcome = await recordTurn(options, next, most)
-        .catch((error: unknown) => {
-          stuck.postponed(next)
-          throw error
-        })
-        .finally(() => atWork.delete(next))
-      if (outcome === 'recorded') stuck.moved(next)
-      if (outcome === 'failed') stuck.failed(next)
-      if (outcome === 'taken') stuck.postponed(next)
+      const outcome = await turnOf(next, most)
       const { active, idle } = performance.eventLoopUtilization(before)
       before = performance.eventLoopUtilization()
       if (outcome === 'taken') return pauseTakenMs
