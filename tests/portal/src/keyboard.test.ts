@@ -129,6 +129,8 @@ portalTests('keyboard', (world) => {
     await press('Enter')
     await page.getByRole('alertdialog').waitFor()
     await tabTo('Suspend')
+    // It cannot be used until the dialog has read what the licence is now.
+    await page.locator('button:focus:not([aria-disabled])').waitFor()
     await press('Enter')
     await window.button('Reactivate').waitFor()
     await heard('Suspend: done')
