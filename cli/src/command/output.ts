@@ -129,8 +129,9 @@ function withoutSecrets(text: string, secrets: readonly string[]): string {
 }
 
 /**
- * Says why a command came to nothing; with `--json`, the service's problem document on standard output too.
- * `address` is where the service was called.
+ * Prints why a command failed; with `--json`, the service's problem document on standard output too.
+ *
+ * @param address of the service, if the command has called it
  */
 export function report(out: Output, error: unknown, address: string | undefined): void {
   const [message = '', ...more] = messageOf(error, address)

@@ -79,7 +79,7 @@ function suggestion(value: string, members: readonly string[]): string {
   return distance(value, nearest) <= Math.max(2, value.length / 3) ? `; did you mean ${nearest}?` : ''
 }
 
-/** An http or https URL. One that may hold a password is not repeated in the error. */
+/** An http or https URL. The error does not repeat a URL that may contain a password. */
 export const webAddress =
   (what: string) =>
   (value: string): URL => {

@@ -1,6 +1,6 @@
 /**
- * Each script gives the words of the line to `licensing complete` and shows its answer: one word a line, or `:files` where a file
- * is asked for.
+ * Each script passes the words of the command line to `licensing complete` and offers the words that it prints, one per line.
+ * If it prints `:files`, the script offers the names of files.
  */
 export const scripts = {
   bash: `_licensing() {

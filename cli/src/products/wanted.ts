@@ -180,7 +180,7 @@ function createReader(document: Document, flaws: Flaw[], lines: LineCounter) {
     return undefined
   }
 
-  /** `owner` is where a missing value would be. */
+  /** @param owner the node that a missing value is reported for */
   function required(place: Node | undefined, owner: Node, key: string, rule: Rule): string | undefined {
     if (isEmpty(at(place))) flaw(owner, key, 'is missing')
     return text(place, key, rule)

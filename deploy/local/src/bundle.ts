@@ -86,7 +86,7 @@ async function build(): Promise<Bundle> {
 }
 
 /**
- * Migrations and pages are read from where the sources are.
+ * A bundle reads migrations and pages from the folders of the sources.
  *
  * @param sources receives what was read of the checkout, by path
  */

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 import { announce } from './announce.tsx'
 
-/** A task of many calls. It continues while other pages are open, and is shown on the page where it was started. */
+/** A task of many calls. It continues while the user is on other pages. The page that started it shows it. */
 export interface Work {
   id: string
   /** A title: "Reactivating licences of Pro". */

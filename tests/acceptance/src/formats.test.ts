@@ -77,8 +77,9 @@ describe.skipIf(!isThere)('the program of the guide to formats', () => {
 
   test('verifies a token, a licence file and a revocation list of the service, and refuses each with any byte changed', async (context) => {
     if (environment === undefined) {
-      process.stdout.write('skipped: the package cryptography is not installed and PyPI cannot be reached\n')
-      return context.skip()
+      const why = 'the package cryptography is not installed and PyPI cannot be reached'
+      process.stdout.write(`skipped: ${why}\n`)
+      return context.skip(why)
     }
     const vendor = await givenVendor(stack)
     const other = await givenVendor(stack)

@@ -156,7 +156,7 @@ async function readPairs(sql: Sql, filter: LicenceFilter, parts: Part[], count: 
   )
   const isInAll = sql`
     part.may_match and l.metadata @> ${JSON.stringify(metadata)}::text::jsonb ${joined(sql, columns)}`
-  // The last licence of the stretch is in the result also if it does not match: it says where the stretch ends.
+  // The result contains the last licence of the stretch even if it does not match, because the next stretch begins there.
   const rows = await sql<(LicenceRow & { position: number; is_in_all: boolean })[]>`
     select ${licenceColumns(sql)}, part.position, ${isInAll} as is_in_all
     from (
