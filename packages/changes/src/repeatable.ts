@@ -1,5 +1,5 @@
 import { clearField, clone, create, fromBinary, getOption, toBinary } from '@bufbuild/protobuf'
-import type { DescMessage, Message, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type { DescMessage, DescService, Message, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import type { Database, Sql } from '@licensing/database/connect'
 import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
@@ -20,6 +20,12 @@ type RepeatableHandler<R, O extends DescMessage> = (
   request: R,
   begun?: MessageShape<O>,
 ) => Promise<MessageInitShape<O>>
+
+/** The handler of an RPC in a file of its own: request and answer have the types of the contract. */
+export type HandlerOf<S extends DescService, Rpc extends keyof S['method'], Deps> = (
+  deps: Deps,
+  ...call: Parameters<RepeatableHandler<MessageShape<S['method'][Rpc]['input']>, S['method'][Rpc]['output']>>
+) => Promise<MessageInitShape<S['method'][Rpc]['output']>>
 
 type Repeatable = <R, O extends DescMessage>(
   schema: O,

@@ -1,10 +1,12 @@
 import type { Change } from '@licensing/changes/change'
+import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
 import type { LicensingService } from '@licensing/proto/licensing'
 import type { RootKeyService } from '@licensing/proto/root-keys'
+import type { CatalogService } from '@licensing/proto/catalog'
 import type { KeyUse } from './api-keys/key-use.ts'
 
 /** Dependencies of the RPC handlers. */
@@ -30,3 +32,10 @@ interface Licensing {
 interface RootKeys {
   calls: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
 }
+
+/** The handler of an RPC. */
+export type Handler<Rpc extends keyof (typeof CatalogService)['method']> = HandlerOf<
+  typeof CatalogService,
+  Rpc,
+  CatalogDependencies
+>

@@ -1,9 +1,11 @@
 import type { Change } from '@licensing/changes/change'
+import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
+import type { LicensingService } from '@licensing/proto/licensing'
 import type { ActivatedLicence } from './activations/activation-queries.ts'
 import type { Lookups } from './activations/lookups.ts'
 import type { TokenSettings } from './activations/token.ts'
@@ -25,6 +27,13 @@ export interface LicensingDependencies {
   isCatalogDown: () => Promise<boolean>
   log: Logger
 }
+
+/** The handler of an RPC. */
+export type Handler<Rpc extends keyof (typeof LicensingService)['method']> = HandlerOf<
+  typeof LicensingService,
+  Rpc,
+  LicensingDependencies
+>
 
 /** Dependencies of the calls that installed products make. */
 export interface ProductDependencies {

@@ -1,15 +1,14 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
-import type { CheckoutSession, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
+import type { CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { findConnection } from '../connected-accounts/connection-queries.ts'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { isPaused, shareCap } from '../fees/cap-queries.ts'
 import { feeOf, periodOf } from '../fees/fee.ts'
 import type { FeeTerms } from '../fees/fee.ts'
@@ -24,11 +23,7 @@ import { sessionMessage } from './sessions.ts'
  * The session is committed before the processor is called, so that events about it find it. Its id is the idempotency
  * key of that call.
  */
-export async function createCheckoutSession(
-  deps: BillingDependencies,
-  request: CreateCheckoutSessionRequest,
-  begun?: CheckoutSession,
-): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
+export const createCheckoutSession: Handler<'createCheckoutSession'> = async (deps, request, begun) => {
   const { sql, processor } = deps
   const held = begun && (await findSession(sql, { ...request, sessionId: begun.id }))
   if (held && held.checkout_ref !== null) return sessionMessage(held)

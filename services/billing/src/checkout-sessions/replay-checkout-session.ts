@@ -1,10 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
-import type { CheckoutSession, ReplayCheckoutSessionRequest } from '@licensing/proto/billing'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { replay } from '../purchases/send/send-effects.ts'
 import { isGivenBack } from '../refunds/refund-queries.ts'
 import { findSession, paymentStates } from './session-queries.ts'
@@ -15,11 +13,7 @@ import { sessionMessage, sessionNotFound } from './sessions.ts'
  * Provisions a paid session after the vendor removed the cause of its failure. Another failure is only answered: no
  * event reports it.
  */
-export async function replayCheckoutSession(
-  deps: BillingDependencies,
-  request: ReplayCheckoutSessionRequest,
-  begun?: CheckoutSession,
-): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
+export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (deps, request, begun) => {
   const found = await findSession(deps.sql, request)
   if (!found) throw sessionNotFound(request.sessionId)
   // An earlier call with the same idempotency key has provisioned it.

@@ -1,16 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Transaction } from '@licensing/database/connect'
 import { ProcessorAuthorizationSchema } from '@licensing/proto/billing'
-import type {
-  BeginProcessorAuthorizationRequest,
-  ReceivedProcessorAuthorizationSchema,
-  ReceiveProcessorAuthorizationRequest,
-  ConfirmedProcessorAuthorizationSchema,
-  ConfirmProcessorAuthorizationRequest,
-} from '@licensing/proto/billing'
 import { hash, randomBytes } from 'node:crypto'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import {
   insertAuthorization,
   findAuthorization,
@@ -25,10 +17,10 @@ import { checkProcessor, connectMerchant } from './connect-account.ts'
 const answer = { schema: ProcessorAuthorizationSchema, of: (url: string) => ({ url }) }
 
 /** Returns the address of the processor's consent page, where a vendor proves that an account is its own. */
-export async function beginAuthorization(
-  { change, processor }: BillingDependencies,
-  { accountId, processor: name, returnUrl }: BeginProcessorAuthorizationRequest,
-): Promise<MessageInitShape<typeof ProcessorAuthorizationSchema>> {
+export const beginAuthorization: Handler<'beginProcessorAuthorization'> = async (
+  { change, processor },
+  { accountId, processor: name, returnUrl },
+) => {
   checkProcessor(processor, name)
   const state = newSecret()
   const url = processor.consentUrl(state, returnUrl)
@@ -43,10 +35,10 @@ export async function beginAuthorization(
  * A browser returned from the processor's consent page. Nothing is connected yet. The page first shows for which vendor
  * account it would be, because a link to the consent page can be made by one vendor and opened by another.
  */
-export async function receiveAuthorization(
-  deps: BillingDependencies,
-  { processor: name, state, code, browser }: ReceiveProcessorAuthorizationRequest,
-): Promise<MessageInitShape<typeof ReceivedProcessorAuthorizationSchema>> {
+export const receiveAuthorization: Handler<'receiveProcessorAuthorization'> = async (
+  deps,
+  { processor: name, state, code, browser },
+) => {
   const { sql, processor, catalog } = deps
   checkProcessor(processor, name)
   const [stateHash, browserHash] = [hashOf(state), hashOf(browser)]
@@ -95,10 +87,10 @@ function noSuchState(): ServiceError {
 }
 
 /** Connects the account, for the person who consented in the same browser. */
-export async function confirmAuthorization(
-  deps: BillingDependencies,
-  { processor: name, confirmation, browser }: ConfirmProcessorAuthorizationRequest,
-): Promise<MessageInitShape<typeof ConfirmedProcessorAuthorizationSchema>> {
+export const confirmAuthorization: Handler<'confirmProcessorAuthorization'> = async (
+  deps,
+  { processor: name, confirmation, browser },
+) => {
   const { sql, processor, catalog } = deps
   checkProcessor(processor, name)
   const confirmationHash = hashOf(confirmation)

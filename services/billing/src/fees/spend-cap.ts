@@ -2,9 +2,9 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction, Sql } from '@licensing/database/connect'
 import { invalid } from '@licensing/grpc/errors'
-import type { GetSpendCapRequest, SpendCapSchema, SetSpendCapRequest } from '@licensing/proto/billing'
+import type { SpendCapSchema } from '@licensing/proto/billing'
 import { checkMoney } from '../checks.ts'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import {
   endPause,
   findSpent,
@@ -19,17 +19,11 @@ import { periodOf } from './fee.ts'
 import { latestChargedApplication } from './ledger-queries.ts'
 import { reachCaps } from './post-entries.ts'
 
-export async function getSpendCap(
-  { sql }: BillingDependencies,
-  { accountId }: GetSpendCapRequest,
-): Promise<MessageInitShape<typeof SpendCapSchema>> {
+export const getSpendCap: Handler<'getSpendCap'> = async ({ sql }, { accountId }) => {
   return spendCapMessage(sql, accountId, periodOf(new Date()))
 }
 
-export async function setSpendCap(
-  deps: BillingDependencies,
-  request: SetSpendCapRequest,
-): Promise<MessageInitShape<typeof SpendCapSchema>> {
+export const setSpendCap: Handler<'setSpendCap'> = async (deps, request) => {
   const { accountId } = request
   const wanted = { cap_minor: request.capMinor ?? null, currency: request.currency ?? null }
   if (wanted.cap_minor !== null) {

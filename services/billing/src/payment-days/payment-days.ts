@@ -1,15 +1,10 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { invalid } from '@licensing/grpc/errors'
 import type { Loop } from '@licensing/process/loop'
-import type { GetPaymentDaysRequest, GetPaymentDaysResponseSchema } from '@licensing/proto/billing'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { startRounds } from '../start-rounds.ts'
 import { listPaymentDays, addUpChanges } from './payment-day-queries.ts'
 
-export async function getPaymentDays(
-  { sql }: BillingDependencies,
-  request: GetPaymentDaysRequest,
-): Promise<MessageInitShape<typeof GetPaymentDaysResponseSchema>> {
+export const getPaymentDays: Handler<'getPaymentDays'> = async ({ sql }, request) => {
   checkDay('/from', request.from)
   checkDay('/to', request.to)
   const rows = await listPaymentDays(sql, request)

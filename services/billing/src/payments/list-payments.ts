@@ -1,16 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
-import type { ListPaymentsRequest, ListPaymentsResponseSchema, PaymentSchema } from '@licensing/proto/billing'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { PaymentSchema } from '@licensing/proto/billing'
+import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
 import { listPaymentRows } from './payment-queries.ts'
 import type { PaymentRow } from './payment-queries.ts'
 
-export async function listPayments(
-  { sql }: BillingDependencies,
-  request: ListPaymentsRequest,
-): Promise<MessageInitShape<typeof ListPaymentsResponseSchema>> {
+export const listPayments: Handler<'listPayments'> = async ({ sql }, request) => {
   const rows = await listPaymentRows(sql, { ...request, ...requestedPeriod(request) }, request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { payments: page.map(paymentMessage), hasMore }

@@ -1,4 +1,3 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
@@ -8,7 +7,7 @@ import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate, updatesPaid } from '../calendar.ts'
 import { checkMoney } from '../checks.ts'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
@@ -24,10 +23,7 @@ const mostAheadMs = 24 * 60 * 60 * 1000
  * A sale made in another shop. It is recorded together with its effect, then provisioned at once. If licensing's answer is
  * lost and the shop does not repeat the sale, it is provisioned in the background.
  */
-export async function recordSaleEvent(
-  deps: BillingDependencies,
-  request: RecordSaleEventRequest,
-): Promise<MessageInitShape<typeof RecordSaleEventResponseSchema>> {
+export const recordSaleEvent: Handler<'recordSaleEvent'> = async (deps, request) => {
   checkReference('/sale_id', request.saleId)
   const recorded = await recordOnce(deps, request)
   const response = { saleEvent: saleMessage(recorded.sale), created: recorded.created }

@@ -5,19 +5,12 @@ import { invalid } from '@licensing/grpc/errors'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
-import type {
-  ApplicationDaySchema,
-  GetApplicationDaysRequest,
-  GetApplicationDaysResponseSchema,
-} from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { ApplicationDaySchema } from '@licensing/proto/licensing'
+import type { Handler } from '../dependencies.ts'
 import { addUp, listDays } from './day-queries.ts'
 import type { DayRow } from './day-queries.ts'
 
-export async function getApplicationDays(
-  { sql }: LicensingDependencies,
-  request: GetApplicationDaysRequest,
-): Promise<MessageInitShape<typeof GetApplicationDaysResponseSchema>> {
+export const getApplicationDays: Handler<'getApplicationDays'> = async ({ sql }, request) => {
   checkDay('/from', request.from)
   checkDay('/to', request.to)
   const rows = await listDays(sql, request)

@@ -13,7 +13,7 @@ import type {
 } from '@licensing/proto/licensing'
 import { problemOfMetadata } from '@licensing/proto/metadata'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { LicensingDependencies, Handler } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
 import { findByLegacyKey, mintImports } from './import-queries.ts'
@@ -26,11 +26,7 @@ type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutc
 type PlanState = PlanStatus | 'unknown' | 'unavailable'
 
 /** @param begun the stored answer of an earlier, interrupted call with the same idempotency key */
-export async function importLicences(
-  deps: LicensingDependencies,
-  request: ImportLicencesRequest,
-  begun?: ImportLicencesResponse,
-): Promise<MessageInitShape<typeof ImportLicencesResponseSchema>> {
+export const importLicences: Handler<'importLicences'> = async (deps, request, begun) => {
   const { items } = request
   if (items.length === 0 || items.length > mostItems) throw invalid('/items', `1 to ${mostItems} items`)
   const results = request.dryRun ? await rehearse(deps, request) : await run(deps, request, begun)

@@ -1,11 +1,10 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { LicenceSchema, UpdateLicenceRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { UpdateLicenceRequest } from '@licensing/proto/licensing'
+import type { Handler } from '../dependencies.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
 import { changeLicence, noChanges, savePurchase, writeChanges } from '../purchases/changes.ts'
@@ -40,10 +39,7 @@ type Asked = Partial<
 >
 
 /** Changes a licence's own fields (decisions 9). */
-export async function updateLicence(
-  { change }: LicensingDependencies,
-  request: UpdateLicenceRequest,
-): Promise<MessageInitShape<typeof LicenceSchema>> {
+export const updateLicence: Handler<'updateLicence'> = async ({ change }, request) => {
   const asked = readFields(request)
   if (request.metadata) checkMetadataChange(request.metadata)
   return licenceMessage(await change((tx) => update(tx, request, asked)))

@@ -4,8 +4,8 @@ import type { Received } from '@licensing/events/consumer-options'
 import { invalid } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { SyncPlanRequest, SyncPlansRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { SyncPlanRequest } from '@licensing/proto/licensing'
+import type { LicensingDependencies, Handler } from '../dependencies.ts'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
 import { addToCounts } from '../lifecycle/licence-queries.ts'
@@ -30,10 +30,7 @@ const suspendedAtOnce = 100
 const mostPauseMs = 15_000
 
 /** Catalog pushes changed plans before it answers its own caller. */
-export async function syncPlans(
-  { change }: LicensingDependencies,
-  { plans }: SyncPlansRequest,
-): Promise<Record<string, never>> {
+export const syncPlans: Handler<'syncPlans'> = async ({ change }, { plans }) => {
   await change((tx) => applyPlanCopies(tx, plans), waitingForLocks)
   return {}
 }

@@ -1,17 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
-import type {
-  ListDeliveriesRequest,
-  ListDeliveriesResponseSchema,
-  DeliveryDetailSchema,
-  DeliveryRequest,
-  ListAttemptsRequest,
-  ListAttemptsResponseSchema,
-} from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
 import { keptSince } from '../events/event.ts'
 import {
@@ -22,10 +13,7 @@ import {
 } from './delivery-log-queries.ts'
 import { deliveryMessage, attemptMessage, deliveryNotFound } from './delivery.ts'
 
-export async function listDeliveries(
-  { sql }: NotifierDependencies,
-  request: ListDeliveriesRequest,
-): Promise<MessageInitShape<typeof ListDeliveriesResponseSchema>> {
+export const listDeliveries: Handler<'listDeliveries'> = async ({ sql }, request) => {
   const { accountId, applicationId, endpointId, eventType, status, eventId, licenceId } = request
   const { beforeId, since, until } = request
   if (status !== undefined && !isMember('deliveryStatus', status)) {
@@ -56,10 +44,10 @@ export async function listDeliveries(
 // There may be any number of replays: `listAttempts` has pages of all attempts.
 const newestAttempts = 100
 
-export async function getDelivery(
-  { sql, clock }: NotifierDependencies,
-  { accountId, applicationId, deliveryId }: DeliveryRequest,
-): Promise<MessageInitShape<typeof DeliveryDetailSchema>> {
+export const getDelivery: Handler<'getDelivery'> = async (
+  { sql, clock },
+  { accountId, applicationId, deliveryId },
+) => {
   const id = deliveryId
   const [delivery] = await findDeliveries(sql, { accountId, applicationId, id, limit: 1 }, [])
   if (!delivery) throw deliveryNotFound(id)
@@ -74,10 +62,10 @@ export async function getDelivery(
   }
 }
 
-export async function listAttempts(
-  { sql }: NotifierDependencies,
-  { accountId, applicationId, deliveryId, limit, beforeAttempt }: ListAttemptsRequest,
-): Promise<MessageInitShape<typeof ListAttemptsResponseSchema>> {
+export const listAttempts: Handler<'listAttempts'> = async (
+  { sql },
+  { accountId, applicationId, deliveryId, limit, beforeAttempt },
+) => {
   const filter = { accountId, applicationId, id: deliveryId, limit: 1 }
   const [delivery] = await findDeliveries(sql, filter, [])
   if (!delivery) throw deliveryNotFound(deliveryId)

@@ -1,20 +1,18 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
 import { CreateEndpointResponseSchema } from '@licensing/proto/notifier'
-import type { CreateEndpointRequest } from '@licensing/proto/notifier'
 import { checkQuota } from '@licensing/quotas/quota'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { encrypt } from '@licensing/database/encryption'
 import { newSecret } from './endpoint-secrets.ts'
 import { endpointMessage, readSubscription } from './endpoint.ts'
 import { countEnabledEndpoints, insertEndpoint, lockRegistration } from './endpoint-queries.ts'
 
-export async function createEndpoint(
-  { change, keys, clock, urlProblem, registrations }: NotifierDependencies,
-  request: CreateEndpointRequest,
-): Promise<MessageInitShape<typeof CreateEndpointResponseSchema>> {
+export const createEndpoint: Handler<'createEndpoint'> = async (
+  { change, keys, clock, urlProblem, registrations },
+  request,
+) => {
   const { accountId, applicationId, url } = request
   const subscription = readSubscription(request.subscribedEvents)
   if ('problem' in subscription) throw invalid('/subscribed_events', subscription.problem)

@@ -1,19 +1,12 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageOf, rowsFor } from '@licensing/database/page'
-import type {
-  ListEndpointsRequest,
-  ListEndpointsResponseSchema,
-  EndpointRequest,
-  EndpointSchema,
-} from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { findEndpoints } from './endpoint-queries.ts'
 import { endpointMessage, endpointNotFound } from './endpoint.ts'
 
-export async function listEndpoints(
-  { sql }: NotifierDependencies,
-  { accountId, applicationId, limit, beforeId }: ListEndpointsRequest,
-): Promise<MessageInitShape<typeof ListEndpointsResponseSchema>> {
+export const listEndpoints: Handler<'listEndpoints'> = async (
+  { sql },
+  { accountId, applicationId, limit, beforeId },
+) => {
   const rows = await findEndpoints(sql, {
     accountId,
     applicationId,
@@ -24,10 +17,10 @@ export async function listEndpoints(
   return { endpoints: page.map(endpointMessage), hasMore }
 }
 
-export async function getEndpoint(
-  { sql }: NotifierDependencies,
-  { accountId, applicationId, endpointId }: EndpointRequest,
-): Promise<MessageInitShape<typeof EndpointSchema>> {
+export const getEndpoint: Handler<'getEndpoint'> = async (
+  { sql },
+  { accountId, applicationId, endpointId },
+) => {
   const [endpoint] = await findEndpoints(sql, { accountId, applicationId, id: endpointId, limit: 1 })
   if (!endpoint) throw endpointNotFound(endpointId)
   return endpointMessage(endpoint)
