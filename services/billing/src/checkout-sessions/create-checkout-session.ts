@@ -9,7 +9,7 @@ import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { findConnection } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
-import { isPaused, shareCap } from '../fees/cap-queries.ts'
+import { isPaused, lockCapForShare } from '../fees/cap-queries.ts'
 import { feeOf, periodOf } from '../fees/fee.ts'
 import type { FeeTerms } from '../fees/fee.ts'
 import { findPrice } from '../prices/price-queries.ts'
@@ -73,7 +73,7 @@ async function saveSession(
   deps: BillingDependencies,
   request: CreateCheckoutSessionRequest,
 ): Promise<NewSession> {
-  const [price, terms] = await Promise.all([soldAt(deps, request), feeTerms(deps, request.accountId)])
+  const [price, terms] = await Promise.all([findSoldPrice(deps, request), feeTerms(deps, request.accountId)])
   const save = async (tx: Transaction) => {
     const capPaused = await checkCap(tx, request.accountId, price, terms)
     if (price.planStatus === 'retired') throw planArchived(request.planId)
@@ -86,7 +86,7 @@ async function saveSession(
   return deps.change(save, { answer })
 }
 
-async function soldAt(
+async function findSoldPrice(
   { sql, catalog }: BillingDependencies,
   request: CreateCheckoutSessionRequest,
 ): Promise<PriceRow & { planStatus: PlanStatus }> {
@@ -117,7 +117,7 @@ async function checkCap(
   price: PriceRow,
   terms: FeeTerms,
 ): Promise<boolean> {
-  const cap = await shareCap(tx, accountId)
+  const cap = await lockCapForShare(tx, accountId)
   if (cap.cap_minor !== null && cap.currency !== price.currency) {
     throw invalid(
       '/plan_id',

@@ -4,7 +4,7 @@ import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { Handler } from '../dependencies.ts'
 import { replay } from '../purchases/send/send-effects.ts'
-import { isGivenBack } from '../refunds/refund-queries.ts'
+import { isRefundedInFull } from '../refunds/refund-queries.ts'
 import { findSession, paymentStates } from './session-queries.ts'
 import type { SessionRow } from './session-queries.ts'
 import { sessionMessage, sessionNotFound } from './sessions.ts'
@@ -18,7 +18,7 @@ export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (de
   if (!found) throw sessionNotFound(request.sessionId)
   // An earlier call with the same idempotency key has provisioned it.
   if (begun && found.status === 'provisioned') return sessionMessage(found)
-  const nothing = nothingToReplay(found, await isGivenBack(deps.sql, found.id))
+  const nothing = nothingToReplay(found, await isRefundedInFull(deps.sql, found.id))
   if (nothing !== undefined) throw refusal(found, nothing)
   const answer = { schema: CheckoutSessionSchema, of: () => sessionMessage(found), isUnfinished: true }
   await deps.change(async () => {}, { answer })
@@ -34,11 +34,11 @@ export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (de
   return sessionMessage((await findSession(deps.sql, request))!)
 }
 
-function nothingToReplay(session: SessionRow, isReturned: boolean): string | undefined {
+function nothingToReplay(session: SessionRow, isRefunded: boolean): string | undefined {
   if (session.payment_state !== paymentStates.paid)
     return 'it has not been paid, so there is nothing to replay'
   if (session.status === 'provisioned') return 'its licence has been issued, so there is nothing to replay'
-  if (isReturned) return 'its payment was refunded in full or charged back, so there is nothing to replay'
+  if (isRefunded) return 'its payment was refunded in full or charged back, so there is nothing to replay'
   return session.status === 'provision_failed'
     ? undefined
     : 'the payment processor has not reported its period yet: it will be provisioned as soon as it does'

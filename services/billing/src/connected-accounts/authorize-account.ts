@@ -7,10 +7,10 @@ import {
   insertAuthorization,
   findAuthorization,
   releaseState,
-  useState,
+  markStateUsed,
   writeConsent,
   findConsent,
-  takeConsent,
+  deleteConsent,
 } from './authorization-queries.ts'
 import { checkProcessor, connectMerchant } from './connect-account.ts'
 
@@ -47,7 +47,7 @@ export const receiveAuthorization: Handler<'receiveProcessorAuthorization'> = as
   const { account_id: accountId } = authorization
   const { name: accountName } = await catalog.getAccount({ accountId })
   // The state is used before the processor is called, so that only one of two requests with it continues.
-  if (!(await useState(sql, stateHash, browserHash))) throw noSuchState()
+  if (!(await markStateUsed(sql, stateHash, browserHash))) throw noSuchState()
   if (code === undefined) {
     throw new ServiceError(
       'bad_request',
@@ -104,7 +104,7 @@ export const confirmAuthorization: Handler<'confirmProcessorAuthorization'> = as
     throw new ServiceError('bad_request', `${connectedAccount} is no longer connected to this platform`)
   }
   await connectMerchant(deps, { accountId, merchant }, async (tx) => {
-    if (!(await takeConsent(tx, confirmationHash))) throw noSuchConsent()
+    if (!(await deleteConsent(tx, confirmationHash))) throw noSuchConsent()
   })
   return { accountId, accountName, connectedAccount }
 }

@@ -112,3 +112,13 @@ export async function discardEvent(sql: Sql, eventId: string): Promise<boolean> 
     where event_id = ${eventId} and handled_at is null`
   return discarded.count > 0
 }
+
+/** @returns how many events it deleted */
+export async function purgeHandledEvents(sql: Sql, keptMs: number, most: number): Promise<number> {
+  const purged = await sql`
+    delete from processor_events where position in (
+      select position from processor_events
+      where handled_at < clock_timestamp() - ${keptMs}::float8 * interval '1 millisecond' limit ${most}
+    )`
+  return purged.count
+}

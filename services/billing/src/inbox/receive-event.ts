@@ -18,7 +18,7 @@ export const receiveProcessorEvent: Handler<'receiveProcessorEvent'> = async (
   const { eventId, type, merchant } = event
   const about = { event: eventId, type, merchant }
   if (!processor.understands(type)) {
-    log.debug(about, 'event of a type that means nothing here')
+    log.debug(about, 'event of a type that is not used')
   } else if (event.live !== processor.live) {
     log.warn(about, 'event of the other mode, test or live, ignored')
   } else if (merchant === undefined || (await accountsOf(sql, merchant)).length === 0) {

@@ -9,6 +9,7 @@ import { addMonths, lastDate, updatesPaid } from '../calendar.ts'
 import { checkMoney } from '../checks.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
+import type { NewPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
 import { insertSalePurchase } from '../purchases/send/effect-queries.ts'
@@ -16,7 +17,7 @@ import { isPassing, provisionAgain, provisionNow, replay } from '../purchases/se
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
 
-/** How far ahead a sale's time may be: clocks differ, and shops get time zones wrong. */
+/** How far in the future a sale's time may be: clocks differ, and shops get time zones wrong. */
 const mostAheadMs = 24 * 60 * 60 * 1000
 
 /**
@@ -149,24 +150,19 @@ function expiryByPrice(price: PriceRow | undefined, occurredAt: Date): Date | nu
   )
 }
 
-function salePayment(sale: NewSale) {
+function salePayment(sale: NewSale): NewPayment {
   return {
     id: newId('pay'),
     account_id: sale.account_id,
     application_id: sale.application_id,
-    session_id: null,
     sale_id: sale.sale_id,
-    invoice_ref: null,
     plan_id: sale.plan_id,
     external_ref: sale.external_ref,
     amount: sale.amount,
     currency: sale.currency,
     fee_minor: 0n,
-    licence_id: null,
     paid_at: sale.occurred_at,
-    merchant: null,
-    payment_ref: null,
-    charge_state: 'none' as const,
+    charge_state: 'none',
   }
 }
 

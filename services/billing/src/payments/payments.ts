@@ -2,9 +2,10 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import type { PaymentSchema } from '@licensing/proto/billing'
+import { isStorable } from '@licensing/proto/text'
 import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
-import { listPaymentRows } from './payment-queries.ts'
+import { findLicencesOf, listPaymentRows } from './payment-queries.ts'
 import type { PaymentRow } from './payment-queries.ts'
 
 export const listPayments: Handler<'listPayments'> = async ({ sql }, request) => {
@@ -27,4 +28,13 @@ function paymentMessage(row: PaymentRow): MessageInitShape<typeof PaymentSchema>
     ...(row.sale_id !== null && { saleId: row.sale_id }),
     ...(row.charge_ref !== null && { chargeRef: row.charge_ref }),
   }
+}
+
+const mostFound = 20
+
+/** Finds licences by references that only billing knows. */
+export const findLicencesOfSale: Handler<'findLicencesOfSale'> = async ({ sql }, request) => {
+  if (!isStorable(request.query)) return { licences: [] }
+  const found = await findLicencesOf(sql, request, mostFound)
+  return { licences: found.map(({ licence_id: licenceId, matched }) => ({ licenceId, matched })) }
 }
