@@ -17,20 +17,12 @@ export interface CatalogDependencies {
   change: Change
   /** Runs changes of definitions and plans one at a time per application, and of applications and API keys per account. */
   queue: Turns
-  licensing: Licensing
-  rootKeys: RootKeys
+  licensing: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
+  rootKeys: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
   keyUse: KeyUse
   /** Wakes the sender of confirmation mails. */
   confirmationRequested: () => void
   log: Logger
-}
-
-interface Licensing {
-  calls: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
-}
-
-interface RootKeys {
-  calls: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
 }
 
 /** The handler of an RPC. */

@@ -25,9 +25,9 @@ import { sessionMessage } from './sessions.ts'
  */
 export const createCheckoutSession: Handler<'createCheckoutSession'> = async (deps, request, begun) => {
   const { sql, processor } = deps
-  const held = begun && (await findSession(sql, { ...request, sessionId: begun.id }))
-  if (held && held.checkout_ref !== null) return sessionMessage(held)
-  const session = held?.status === 'open' ? held : await saveSession(deps, request)
+  const saved = begun && (await findSession(sql, { ...request, sessionId: begun.id }))
+  if (saved && saved.checkout_ref !== null) return sessionMessage(saved)
+  const session = saved?.status === 'open' ? saved : await saveSession(deps, request)
   const terms = { bps: session.fee_bps, fixedMinor: session.fee_fixed_minor }
   try {
     const order = {

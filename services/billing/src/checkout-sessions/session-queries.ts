@@ -5,7 +5,7 @@ import type { CheckoutStatus, PriceMode } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
 import { createdIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
-import { insertRows } from '../row-queries.ts'
+import { insertRows } from '@licensing/database/row-queries'
 
 /** The processor's state of a checkout. It only increases. */
 export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const

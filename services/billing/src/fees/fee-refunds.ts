@@ -5,7 +5,7 @@ import type { BillingDependencies } from '../dependencies.ts'
 import { lockPurchases } from '../purchases/send/effect-queries.ts'
 import { pauseAfter, timing } from '../purchases/timing.ts'
 import type { ChargedFee } from '../processor/processor.ts'
-import { startRounds } from '../start-rounds.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import {
   claimFeeRefund,
   closeFeeRefund,
@@ -31,7 +31,7 @@ export function startFeeRefunds(deps: BillingDependencies): Loop {
     await attempt(deps, refund)
     return 0
   }
-  return startRounds('fee refunds', deps.log, pollMs, refundNext)
+  return startDatabaseLoop('fee refunds', deps.log, pollMs, refundNext)
 }
 
 async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise<void> {

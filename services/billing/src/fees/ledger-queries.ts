@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { FeeKind } from '@licensing/proto/closed-sets'
-import { insertRows, rowsOf } from '../row-queries.ts'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 
 export interface NewFeeEntry {
   id: string

@@ -1,5 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
-import { rowsOf } from '../row-queries.ts'
+import { rowsOf } from '@licensing/database/row-queries'
 
 export interface NewInboxEvent {
   processor: string

@@ -7,7 +7,7 @@ import { accountsOf } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import type { ListedEvent } from '../processor/processor.ts'
 import { timing } from '../purchases/timing.ts'
-import { startRounds } from '../start-rounds.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { insertEvents, findKnownEvents } from './inbox-queries.ts'
 import type { NewInboxEvent } from './inbox-queries.ts'
 import { claimMerchant, recordReconciled } from './reconciliation-queries.ts'
@@ -20,16 +20,21 @@ const kind = 'processor_events_missed'
  * adds events that were sent while the service was unavailable or were lost on the way.
  */
 export function startReconciliation(deps: BillingDependencies, intervalMs: number): Loop {
-  return startRounds('reconciliation', deps.log, Math.min(intervalMs, longestIdleMs), async (signal) => {
-    for (;;) {
-      const due = await claimMerchant(deps.sql, intervalMs)
-      if (!due || signal.aborted) return
-      if (!due.wanted) continue
-      await reconcile(deps, due).catch((error: unknown) =>
-        deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared: trying again later'),
-      )
-    }
-  })
+  return startDatabaseLoop(
+    'reconciliation',
+    deps.log,
+    Math.min(intervalMs, longestIdleMs),
+    async (signal) => {
+      for (;;) {
+        const due = await claimMerchant(deps.sql, intervalMs)
+        if (!due || signal.aborted) return
+        if (!due.wanted) continue
+        await reconcile(deps, due).catch((error: unknown) =>
+          deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared: trying again later'),
+        )
+      }
+    },
+  )
 }
 
 /**

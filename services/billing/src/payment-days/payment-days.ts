@@ -1,7 +1,7 @@
 import { invalid } from '@licensing/grpc/errors'
 import type { Loop } from '@licensing/process/loop'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
-import { startRounds } from '../start-rounds.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { listPaymentDays, addUpChanges } from './payment-day-queries.ts'
 
 export const getPaymentDays: Handler<'getPaymentDays'> = async ({ sql }, request) => {
@@ -37,5 +37,5 @@ export function startAddingUp({ sql, log }: Pick<BillingDependencies, 'sql' | 'l
     const added = await addUpChanges(sql, mostAtOnce)
     return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
   }
-  return startRounds('adding up days of payments', log, everyMs, addUp)
+  return startDatabaseLoop('adding up days of payments', log, everyMs, addUp)
 }

@@ -4,7 +4,7 @@ import type { PageRequest } from '@licensing/database/page'
 import type { SearchMatch } from '@licensing/proto/closed-sets'
 import { happenedIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
-import { insertRows } from '../row-queries.ts'
+import { insertRows } from '@licensing/database/row-queries'
 
 /** Filters of the lists of payments and refunds. */
 export interface SaleFilter extends Period {

@@ -6,7 +6,7 @@ import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
 import type { BillingDependencies, Stage } from '../dependencies.ts'
 import { reachZeroCaps } from '../fees/spend-cap.ts'
 import { purgeHandledEvents, unparkEvents } from '../inbox/inbox-queries.ts'
-import { startRounds } from '../start-rounds.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { ProcessorAsker } from './ask/ask-processor.ts'
 import { decideRounds } from './decide/decide-purchases.ts'
 import { countBacklog, listBusy } from './queue-queries.ts'
@@ -38,7 +38,7 @@ export function startStages(deps: BillingDependencies): Stages {
       for (const each of next) wake(each)
       return 0
     }
-    loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work) })
+    loops.push({ stage, loop: startDatabaseLoop(name, deps.log, timing.poll, work) })
   }
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
@@ -60,7 +60,7 @@ export function startStages(deps: BillingDependencies): Stages {
 
 /** Wakes the stages for rows of other replicas, and for rows that become due before it looks again. */
 function startWatching({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
-  return startRounds('queues', log, longestIdleMs, async () => {
+  return startDatabaseLoop('queues', log, longestIdleMs, async () => {
     for (const stage of await listBusy(sql, ['record', 'decide', 'ask', 'send'], longestIdleMs)) wake(stage)
   })
 }
@@ -71,7 +71,7 @@ const purgedTogether = 1_000
 function startUpkeep(deps: BillingDependencies): Loop {
   const { sql, log, wake } = deps
   let isFirst = true
-  return startRounds('upkeep', log, timing.upkeep, async () => {
+  return startDatabaseLoop('upkeep', log, timing.upkeep, async () => {
     // A new version may understand what an earlier one parked.
     if (isFirst && (await unparkEvents(sql)) > 0) wake('record')
     isFirst = false

@@ -37,9 +37,7 @@ export const createApplication: Handler<'createApplication'> = async (
   const id = newId('app')
   const most = await findQuota(sql, accountId, 'applications')
   const isFull = (await countApplications(sql, accountId)) >= most
-  const rootKey = isFull
-    ? undefined
-    : (await rootKeys.calls.getRootKeys({ applicationIds: [id] })).rootKeys[0]
+  const rootKey = isFull ? undefined : (await rootKeys.getRootKeys({ applicationIds: [id] })).rootKeys[0]
   const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)

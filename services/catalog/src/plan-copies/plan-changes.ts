@@ -28,7 +28,7 @@ interface ChangedApplication {
  */
 export async function checkLicensingAvailable({ licensing }: CatalogDependencies): Promise<void> {
   try {
-    await licensing.calls.countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: checkTimeoutMs })
+    await licensing.countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: checkTimeoutMs })
   } catch (cause) {
     const detail = 'the licensing service is temporarily unavailable; nothing was changed'
     throw new ServiceError('unavailable', detail, { cause })
@@ -45,7 +45,7 @@ export async function syncPlans(
   copies: PlanCopy[],
   timeoutMs = syncTimeoutMs,
 ): Promise<void> {
-  await licensing.calls.syncPlans({ plans: copies }, { timeoutMs }).catch((cause: unknown) => {
+  await licensing.syncPlans({ plans: copies }, { timeoutMs }).catch((cause: unknown) => {
     const detail = 'the change is saved, and takes effect as soon as the licensing service is back'
     throw new ServiceError('unavailable', detail, { cause })
   })

@@ -28,7 +28,7 @@ import { countActiveLicences } from './read-plans.ts'
 export const archivePlan: Handler<'archivePlan'> = async (deps, request, begun) => {
   const change = { verb: 'archive', request, isBegun: begun !== undefined, answer: archiveAnswer } as const
   return changePlanStatus(deps, change, async (copy, plan) => {
-    const { suspendedLicences } = await deps.licensing.calls
+    const { suspendedLicences } = await deps.licensing
       .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
       .catch((cause: unknown) => {
         const detail = `plan ${plan.id} is retired; its licences are suspended as soon as the licensing service is back`

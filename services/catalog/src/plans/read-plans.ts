@@ -68,7 +68,7 @@ export async function countActiveLicences(
 ): Promise<bigint[]> {
   if (planIds.length === 0) return []
   try {
-    const { counts } = await licensing.calls.countActiveLicences({ planIds })
+    const { counts } = await licensing.countActiveLicences({ planIds })
     return planIds.map((_, at) => counts[at] ?? 0n)
   } catch (cause) {
     throw new ServiceError('unavailable', 'active licences cannot be counted at the moment: try again', {

@@ -107,11 +107,11 @@ async function wanted(tx: Transaction, request: UpdatePlanRequest, before: PlanR
 
 function wantedMetadata(
   { metadata: change }: UpdatePlanRequest,
-  { metadata: held }: PlanRow,
+  { metadata: before }: PlanRow,
   violations: Violations,
 ): Metadata {
-  if (!change) return held
-  const { metadata } = changedMetadata(held, change)
+  if (!change) return before
+  const { metadata } = changedMetadata(before, change)
   checkMetadata(violations, change.set, metadata)
   return metadata
 }

@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { Fact } from '../../processor/facts.ts'
-import { insertRows, rowsOf } from '../../row-queries.ts'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 
 export interface NewFact {
   merchant: string
