@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Handler } from '../dependencies.ts'
-import { giveBackAllowances, ofAccount, ofAddress, takeAllowances } from './mail-allowance-queries.ts'
+import { returnAllowances, ofAccount, ofAddress, takeAllowances } from './mail-allowance-queries.ts'
 import { wasRefused } from './mailer.ts'
 
 /** The gateway's page: gateway/src/pages/confirm-alert-email.ts. */
@@ -32,7 +32,7 @@ export const sendConfirmation: Handler<'sendConfirmation'> = async (
       reference: `confirm-${hash('sha256', token).slice(0, 32)}`,
     })
   } catch (error) {
-    if (wasRefused(error)) await giveBackAllowances(sql, allowances)
+    if (wasRefused(error)) await returnAllowances(sql, allowances)
     throw new ServiceError('unavailable', 'the mail server did not take the mail', { cause: error })
   }
   return {}

@@ -25,20 +25,12 @@ export interface EndpointRow {
 
 export async function insertEndpoint(
   sql: Sql,
-  endpoint: {
-    id: string
-    accountId: string
-    applicationId: string
-    url: string
-    subscribedEvents: Subscription
-    encryptedSecret: Buffer
-    createdAt: Date
-  },
+  row: Omit<EndpointRow, 'generation' | 'status'> & { created_at: Date },
 ): Promise<void> {
-  const { id, accountId, applicationId, url, subscribedEvents, encryptedSecret, createdAt } = endpoint
   await sql`
     insert into endpoints (id, account_id, application_id, url, subscribed_events, encrypted_secret, created_at)
-    values (${id}, ${accountId}, ${applicationId}, ${url}, ${subscribedEvents}::text[], ${encryptedSecret}, ${createdAt})`
+    values (${row.id}, ${row.account_id}, ${row.application_id}, ${row.url}, ${row.subscribed_events}::text[],
+      ${Buffer.from(row.encrypted_secret)}, ${row.created_at})`
 }
 
 /** Only one transaction at a time registers endpoints of an application. */
@@ -57,18 +49,19 @@ export async function findEndpoints(
   sql: Sql,
   of: { accountId: string; applicationId: string; id?: string; beforeId?: string; limit: number },
 ): Promise<Endpoint[]> {
-  // The number is a literal, not a parameter: only then does the planner use the index deliveries_failing.
+  // `failingFrom` is a literal, not a parameter: only then does the planner use the index deliveries_failing.
   return sql<Endpoint[]>`
     select e.id, e.url, e.subscribed_events, e.status, e.created_at, e.disabled_at, e.disabled_reason,
       failing.scheduled_attempts as failing_attempts, failing.since as failing_since,
       case when e.status = 'enabled' then coalesce(h.pending, 0) else 0 end::bigint as pending,
-      h.last_success_at, h.last_failure_at, h.failing_since as unwell_since
+      h.last_success_at, h.last_failure_at, h.failing_since as health_failing_since
     from endpoints e
     left join endpoint_health h on h.endpoint_id = e.id
     left join lateral (
       select d.scheduled_attempts, (select a.at from attempts a where a.delivery_id = d.id and a.attempt = 1) as since
       from deliveries d
-      where d.endpoint_id = e.id and d.status = 'pending' and d.scheduled_attempts >= ${sql.unsafe(String(failingFrom))} and e.status = 'enabled'
+      where d.endpoint_id = e.id and d.status = 'pending' and e.status = 'enabled'
+        and d.scheduled_attempts >= ${sql.unsafe(String(failingFrom))}
       order by d.scheduled_attempts desc limit 1
     ) failing on true
     where e.account_id = ${of.accountId} and e.application_id = ${of.applicationId}
