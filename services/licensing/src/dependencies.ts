@@ -53,7 +53,7 @@ export interface ProductDependencies {
   /** Gives a lease to an activation of a floating licence that holds none. @returns false if none is free */
   takeLease: (activation: ActivatedLicence) => Promise<boolean>
   /**
-   * If the purchase that a licence rests on has ended and another one still stands, the licence rests on that one.
+   * If the purchase that a licence rests on has ended and another one is valid, the licence rests on that one.
    *
    * @returns whether it changed
    */

@@ -91,8 +91,8 @@ async function kindOf(
   captured: SnapshotEntitlement[],
   key: string,
 ): Promise<EntitlementKind | undefined> {
-  const held = captured.find((entitlement) => entitlement.key === key)
-  if (held) return held.kind
+  const own = captured.find((entitlement) => entitlement.key === key)
+  if (own) return own.kind
   const { entitlements } = await findPlanEntitlements(tx, licence.plan_id)
   return entitlements.find((entitlement) => entitlement.key === key)?.kind
 }
