@@ -110,7 +110,7 @@ async function feeTerms({ catalog }: BillingDependencies, accountId: string): Pr
   return { bps: feeBps, fixedMinor: feeFixedMinor }
 }
 
-/** @returns whether checkouts that cost a fee are paused and this one does */
+/** @returns whether this checkout has a fee, and checkouts with a fee are paused */
 async function checkCap(
   tx: Transaction,
   accountId: string,

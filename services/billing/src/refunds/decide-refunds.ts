@@ -22,7 +22,7 @@ export interface PaymentWithRefunds extends ChargedPayment {
   lanes: Map<string, TimedLane>
   /** Only a chargeback has a row. */
   disputes: (MergedDispute & { id: string | undefined })[]
-  /** Whether no refund or dispute of the payment is still to be reported. Until then none of them has an effect. */
+  /** Whether all refunds and disputes of the payment are known. Until then none of them has an effect. */
   isComplete: boolean
 }
 

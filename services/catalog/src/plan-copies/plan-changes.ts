@@ -68,8 +68,8 @@ export async function raiseAllVersions(tx: Transaction, of: ChangedApplication):
 }
 
 /**
- * Appends the event of which licensing learns that plans have changed, even if `syncPlans` fails. It names versions only:
- * the entitlements of a plan may be 2,000 values.
+ * Appends the event that tells licensing that plans have changed, even if `syncPlans` fails. It contains only their versions,
+ * because a plan may have 2,000 entitlements.
  */
 export async function appendPlanChanges(
   tx: Transaction,

@@ -3,7 +3,7 @@ import { pageOf, rowsFor } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
-import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
+import { findEndpointRow } from '../endpoints/endpoint-queries.ts'
 import { keptSince } from '../events/event.ts'
 import {
   findDeliveries,
@@ -14,27 +14,21 @@ import {
 import { deliveryMessage, attemptMessage, deliveryNotFound } from './delivery.ts'
 
 export const listDeliveries: Handler<'listDeliveries'> = async ({ sql }, request) => {
-  const { accountId, applicationId, endpointId, eventType, status, eventId, licenceId } = request
-  const { beforeId, since, until } = request
+  const { accountId, applicationId, endpointId, status, since, until } = request
   if (status !== undefined && !isMember('deliveryStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.deliveryStatus.join(', ')}`)
   }
   // An endpoint of another account may have any number of deliveries. The query would read all of them in vain.
-  if (endpointId !== undefined && !(await hasEndpoint(sql, { accountId, applicationId, endpointId }))) {
+  if (endpointId !== undefined && !(await findEndpointRow(sql, { accountId, applicationId, endpointId }))) {
     return { deliveries: [], hasMore: false }
   }
   const disabled = status === undefined ? [] : await findEndpointsToCleanUp(sql, applicationId)
   const filter = {
-    accountId,
-    applicationId,
-    ...(endpointId !== undefined && { endpointId }),
-    ...(eventType !== undefined && { eventType }),
-    ...(status !== undefined && { status }),
-    ...(eventId !== undefined && { eventId }),
-    ...(licenceId !== undefined && { licenceId }),
-    ...(since && { since: timestampDate(since) }),
-    ...(until && { until: timestampDate(until) }),
-    ...(beforeId && { beforeId }),
+    ...request,
+    status,
+    since: since && timestampDate(since),
+    until: until && timestampDate(until),
+    beforeId: request.beforeId || undefined,
     limit: rowsFor(request.limit),
   }
   const { page, hasMore } = pageOf(await findDeliveries(sql, filter, disabled), request.limit)

@@ -11,6 +11,9 @@ export interface EndpointPath {
   endpointId: string
 }
 
+const rowColumns = (sql: Sql) =>
+  sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
+
 /** The columns of an endpoint that sending needs, at some generation. */
 export interface EndpointRow {
   id: string
@@ -110,36 +113,20 @@ export async function markUnreadableReported(
     returning e.id, e.account_id, e.application_id, e.url`
 }
 
-export async function hasEndpoint(
-  sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
-): Promise<boolean> {
-  const rows = await sql`
-    select 1 from endpoints
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
-  return rows.length > 0
-}
+const isAt = (sql: Sql, { accountId, applicationId, endpointId }: EndpointPath) => sql`
+  id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
 
 /** An endpoint, without locking it; null if there is none. */
-export async function findEndpointRow(
-  sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
-): Promise<EndpointRow | null> {
+export async function findEndpointRow(sql: Sql, path: EndpointPath): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
-    select ${rowColumns(sql)} from endpoints
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
+    select ${rowColumns(sql)} from endpoints where ${isAt(sql, path)}`
   return row ?? null
 }
 
 /** An endpoint whose status no other transaction changes until this one ends; null if there is none. */
-export async function lockEndpoint(
-  sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
-): Promise<EndpointRow | null> {
+export async function lockEndpoint(sql: Sql, path: EndpointPath): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
-    select ${rowColumns(sql)} from endpoints
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}
-    for share`
+    select ${rowColumns(sql)} from endpoints where ${isAt(sql, path)} for share`
   return row ?? null
 }
 
@@ -151,14 +138,13 @@ export async function lockEndpoints(sql: Sql, ids: string[]): Promise<void> {
 /** @returns null if the endpoint does not exist or is disabled */
 export async function changeSecret(
   sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
+  path: EndpointPath,
   encryptedSecret: Buffer,
 ): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
     update endpoints
     set encrypted_secret = ${encryptedSecret}, generation = generation + 1, changed_at = clock_timestamp()
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}
-      and status = 'enabled'
+    where ${isAt(sql, path)} and status = 'enabled'
     returning ${rowColumns(sql)}`
   return row ?? null
 }
@@ -208,10 +194,6 @@ export async function listChangedEndpoints(sql: Sql, after: Date): Promise<Endpo
 export async function findDatabaseTime(sql: Sql): Promise<Date> {
   const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
   return row!.now
-}
-
-function rowColumns(sql: Sql) {
-  return sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
 }
 
 export async function listSecrets(

@@ -80,7 +80,7 @@ export function startRecordingDeferred(options: {
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
       if (!next) return failing.accounts.length > 0 ? lookEveryMs : at === 0 ? 'idle' : 'asleep'
-      // The other loop looks only when there is something to do.
+      // The other loop sleeps until there is something to do.
       if (at === 0) for (const loop of loops.slice(1)) loop.wake()
       // The other loop may have taken this account meanwhile. The lock of the account does not show it: between a batch that
       // failed and the try of its first event alone, no transaction holds the lock.

@@ -65,8 +65,8 @@ async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]):
 }
 
 /**
- * Revocations that must not be sent yet, with the effects that follow them. This is checked right before sending, so that
- * neither an outage nor a restart makes billing forget what it knows.
+ * Revocations that must not be sent yet, with the effects that follow them. They are looked up right before each sending, so
+ * that an outage or a restart does not change the result.
  */
 async function postponedAmong(
   { sql }: BillingDependencies,
