@@ -11,18 +11,15 @@ export const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 export interface Build {
   /** The built folder. */
   readonly dist: string
-  /** Files and folders of the checkout that go into it, without `dist`. The lock file stands for the libraries. */
+  /** Files and folders of the checkout that it is built from, without `dist`; the lock file for the libraries. */
   readonly sources: readonly string[]
-  /** A line for people, if there is something to build. */
+  /** The line that is printed before it is built. */
   readonly announcement: string
-  /** Writes what `dist` shall contain into `fresh`; `work` is for everything else. Both are empty. */
+  /** Writes the contents of `dist` to the folder `fresh`, and temporary files to the folder `work`. Both are empty. */
   readonly make: (fresh: string, work: string) => Promise<void>
 }
 
-/**
- * Makes a built folder, unless it was made from these sources already. Two at once do no harm: each builds in a folder
- * of its own.
- */
+/** Builds a folder, unless it was built from the same sources. Two processes may do this at once. */
 export async function buildOnce(
   { dist, sources, announcement, make }: Build,
   say: (line: string) => void,
@@ -51,7 +48,7 @@ export async function buildOnce(
  */
 export async function runProgram(args: readonly string[], cwd: string, signal?: AbortSignal): Promise<void> {
   try {
-    // A test runner's own mode would build the libraries' development versions.
+    // With the NODE_ENV of a test runner the development versions of the libraries would be built.
     const env = { ...process.env, NODE_ENV: 'production' }
     await promisify(execFile)(process.execPath, args, { cwd, env, ...(signal && { signal }) })
   } catch (error) {
@@ -60,14 +57,14 @@ export async function runProgram(args: readonly string[], cwd: string, signal?: 
   }
 }
 
-const worthIt = /\.(html|js|css|svg|json|webmanifest|md|txt)$/
+const compressible = /\.(html|js|css|svg|json|webmanifest|md|txt)$/
 const leastBytes = 512
 
-/** Puts a `.br` and a `.gz` beside each file of a build that shrinks; the gateway sends them as they are. */
+/** Writes a `.br` and a `.gz` of each compressible file of a build; the gateway sends them. */
 export async function compressFiles(folder: string): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   const files = entries.filter(
-    (entry) => entry.isFile() && worthIt.test(entry.name) && !entry.name.startsWith('.'),
+    (entry) => entry.isFile() && compressible.test(entry.name) && !entry.name.startsWith('.'),
   )
   await Promise.all(files.map((entry) => compressFile(join(entry.parentPath, entry.name))))
 }
@@ -83,7 +80,7 @@ async function compressFile(file: string): Promise<void> {
 const notSources = /^(node_modules|dist|screenshots|\.build-\d+)$|\.test\.tsx?$/
 
 /**
- * One for the names and contents of all sources, tests apart.
+ * One hash for the names and contents of all sources except tests.
  *
  * @param paths files and folders of `root`
  */

@@ -1,7 +1,7 @@
 import { relative } from 'node:path'
 import type { Plugin } from 'vite'
 
-/** Notes which files went into the build, for the image's bill of materials. Names with a dot are not served. */
+/** Lists the files that a build contains, for the image's bill of materials. The list is not served: its name begins with a dot. */
 export function listInputs(checkout: string): Plugin {
   return {
     name: 'list-inputs',

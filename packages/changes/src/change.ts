@@ -15,10 +15,10 @@ import { AnsweredBefore, progressOf, withoutSecrets } from './repeatable.ts'
  * changes with this:
  *
  * 1. `work` runs in one transaction with the events that it appends; the relay is woken after the commit.
- * 2. If the call has an Idempotency-Key, `answer` commits with it. If another call has used the key, `work` does not run,
- *    and `createRepeatable` answers with the record of that call.
- * 3. A lock that is held for long, such as those of a large archive, ends the transaction after some milliseconds, so that
- *    its connection is free for others. It runs again a little later. Of the changes that wait this way, two try at a time.
+ * 2. If the call has an Idempotency-Key, `answer` is recorded in the same transaction. If another call has used the key,
+ *    `work` does not run, and `createRepeatable` answers with the record of that call.
+ * 3. If a lock is held for long, for example by the archiving of a large plan, the transaction ends after some milliseconds,
+ *    so that others can use its connection. It runs again a little later; only two such transactions run at a time.
  * 4. If `work` throws `LostRace`, or the database ends the transaction because of a deadlock, it runs again at once.
  *
  * `work` may run several times, so it does nothing that a rollback does not undo.
@@ -39,35 +39,35 @@ export interface ChangeOptions<O extends DescMessage, T> {
     /** Whether something follows the commit, such as a call of another service: see `createRepeatable`. */
     isUnfinished?: boolean
   }
-  /** Longest wait for one lock with a connection in hand, in milliseconds. */
+  /** After this time the transaction no longer waits for a lock, but ends and runs again later; in milliseconds. */
   lockTimeoutMs?: number
-  /** When to give up, in milliseconds. */
+  /** Longest wait for locks in all, in milliseconds. */
   mostWaitMs?: number
 }
 
-/** For changes that nobody waits for, and for those that are too large to begin again: they wait for locks. */
+/** For changes that nobody waits for, and for those that are too large to run again. */
 export const waitingForLocks = { lockTimeoutMs: 30_000 }
 
-/** What `work` read has been changed by another transaction before the row was locked. */
+/** Before `work` locked a row that it had read, another transaction changed it. */
 export class LostRace extends Error {
   override name = 'LostRace'
 }
 
-// Longer than what others usually take.
+// Most transactions hold their locks for less time.
 const firstLockTimeoutMs = 30
-// Of a transaction that has met a lock before.
+// For a transaction that runs again.
 const nextLockTimeoutMs = 10
-const mostTryingAgain = 2
+const retriesAtOnce = 2
 const defaultMostWaitMs = 4_000
 
 /** @param wake called after a commit that appended events: the relay's `wake` */
 export function createChange(sql: Database, wake: () => void = () => {}): Change {
-  const tryAgain = limitTo(mostTryingAgain)
+  const tryAgain = limitTo(retriesAtOnce)
   return async (work, { answer, lockTimeoutMs, mostWaitMs = defaultMostWaitMs } = {}) => {
     const commit = async (timeoutMs: number) => {
       let hasEvents = false
       const made = await transaction(sql, async (tx) => {
-        // Sent with the statement that follows, whose failure it shares.
+        // Sent together with the next statement, which fails with the same error.
         setLockTimeout(tx, timeoutMs).catch(() => {})
         const made = await (answer ? onceForKey(tx, answer, () => work(tx)) : work(tx))
         hasEvents = hasAppended(tx)
@@ -94,8 +94,8 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
 }
 
 /**
- * Does the work of a call once for its key: the work and its answer commit together. If another call with the key is
- * under way, this waits for the end of that one. If an unfinished answer is recorded, the work takes it further.
+ * Does the work of a call once for its key: the work and its answer commit together. If another call with the key runs, this
+ * waits for its end. If an unfinished answer is recorded, the work continues from it.
  *
  * @throws AnsweredBefore if the key was answered
  */

@@ -1,7 +1,6 @@
 import type { Database } from '@licensing/database/connect'
-import { isDatabaseOutage } from '@licensing/database/problems'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Logger } from '@licensing/process/log'
-import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { deleteOldRecords } from './record-queries.ts'
 
@@ -11,10 +10,6 @@ const batchSize = 1_000
 
 /** Deletes records of idempotency keys that are older than 24 hours, in batches, as long as the process runs. */
 export function startPurge({ sql, log }: { sql: Database; log: Logger }): Loop {
-  return startLoop({
-    work: async () => ((await deleteOldRecords(sql, batchSize)) === batchSize ? 0 : purgeEveryMs),
-    everyMs: purgeEveryMs,
-    failed: (error) => log.warn({ err: error }, 'old idempotency keys could not be deleted, trying again'),
-    isOutage: isDatabaseOutage,
-  })
+  const purge = async () => ((await deleteOldRecords(sql, batchSize)) === batchSize ? 0 : purgeEveryMs)
+  return startDatabaseLoop('deletion of old idempotency keys', log, purgeEveryMs, purge)
 }

@@ -8,7 +8,7 @@ export interface KeptRecord {
   is_finished: boolean
 }
 
-// Decisions, section 1: for this long a key is answered as before.
+// Decisions, section 1: how long a repetition gets the recorded answer.
 const retention = '24 hours'
 
 /** The longest wait for one lock, until the transaction ends. */
@@ -20,7 +20,7 @@ export async function setLockTimeout(tx: Sql, milliseconds: number): Promise<voi
  * Makes the record of a key in the transaction of the change, and waits for another transaction that is doing so.
  *
  * @param waitMs longest wait for any lock of the transaction from here on, in milliseconds
- * @returns whether the key is this call's: no call before it, of the last 24 hours, has changed anything
+ * @returns false if a call of the last 24 hours has used the key
  */
 export async function claimKey(tx: Sql, record: ServedKey, waitMs: number): Promise<boolean> {
   const { accountId, path, key, bodyHash } = record
@@ -37,7 +37,7 @@ export async function claimKey(tx: Sql, record: ServedKey, waitMs: number): Prom
   return claimed.count === 1
 }
 
-/** The answer of the call that claimed the key, where that is less than 24 hours ago. */
+/** The recorded answer of the last 24 hours for this key. */
 export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecord | undefined> {
   const { accountId, path, key } = record
   const [row] = await sql<KeptRecord[]>`
@@ -50,7 +50,7 @@ export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecor
 // A record's other columns, and its entries in the indexes.
 const bytesBesideAnswer = 512
 
-/** A finished answer stays as it is. */
+/** Records an answer. A finished answer is not changed. */
 export async function keepAnswer(
   sql: Sql,
   { accountId, path, key }: ServedKey,
@@ -68,7 +68,7 @@ export async function keepAnswer(
     on conflict (account_id, hour, shard) do update set bytes = u.bytes + excluded.bytes`
 }
 
-/** How many bytes of answers are kept for an account, and how many its quota allows. */
+/** How many bytes the recorded answers of an account take, and how many its quota allows. */
 export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; most: bigint }> {
   const [row] = await sql<{ used: bigint; most: bigint }[]>`
     select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as most
@@ -76,14 +76,14 @@ export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bi
   return row!
 }
 
-/** A finished answer stays. */
+/** Deletes the record of a key, unless its answer is finished. */
 export async function forgetRecord(sql: Sql, { accountId, path, key }: ServedKey): Promise<void> {
   await sql`
     delete from idempotency_keys
     where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished`
 }
 
-/** @returns how many records older than 24 hours it deleted, `most` where there may be more */
+/** @returns how many records older than 24 hours it deleted; if `most`, there may be more */
 export async function deleteOldRecords(sql: Sql, most: number): Promise<number> {
   const deleted = await sql`
     delete from idempotency_keys

@@ -1,5 +1,5 @@
 import { clearField, clone, create, fromBinary, getOption, toBinary } from '@bufbuild/protobuf'
-import type { DescMessage, Message, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type { DescMessage, DescService, Message, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import type { Database, Sql } from '@licensing/database/connect'
 import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
@@ -12,14 +12,20 @@ import { findRecord, findUsage, forgetRecord, keepAnswer } from './record-querie
 import type { KeptRecord } from './record-queries.ts'
 
 /**
- * A handler whose calls may carry an idempotency key. It makes its change with `change` and an answer to record. If that
- * answer is unfinished and the call ends before what follows is done, a repetition gets it as `begun`: it does what
- * follows, which must have no effect when done twice, and may run its transaction again.
+ * A handler whose calls may have an Idempotency-Key. It makes its change with `change` and an answer to record. An answer is
+ * unfinished if something must follow the commit, such as a call of another service. If the call fails before that is done,
+ * its repetition gets the answer as `begun` and does the rest. So doing the rest twice must have no further effect.
  */
 type RepeatableHandler<R, O extends DescMessage> = (
   request: R,
   begun?: MessageShape<O>,
 ) => Promise<MessageInitShape<O>>
+
+/** The handler of an RPC in a file of its own: request and answer have the types of the contract. */
+export type HandlerOf<S extends DescService, Rpc extends keyof S['method'], Deps> = (
+  deps: Deps,
+  ...call: Parameters<RepeatableHandler<MessageShape<S['method'][Rpc]['input']>, S['method'][Rpc]['output']>>
+) => Promise<MessageInitShape<S['method'][Rpc]['output']>>
 
 type Repeatable = <R, O extends DescMessage>(
   schema: O,
@@ -34,8 +40,8 @@ interface RepeatableDependencies {
 /**
  * Makes handlers repeatable: a call whose key was answered within 24 hours is answered with that, and its handler is not
  * run; another body is `idempotency_mismatch`. If the answers of an account take all of its quota, a new key is refused with
- * `quota_exceeded`, and nothing is done. A call that fails keeps nothing. Calls with the same key that arrive
- * together follow one another here, without a connection of the database in hand.
+ * `quota_exceeded`, and nothing is done. A call that fails records nothing. Calls with the same key that arrive
+ * together run one after the other; while they wait, they use no connection of the database.
  *
  * @example
  * const repeatable = createRepeatable(deps)
@@ -78,8 +84,8 @@ async function answerOnce<O extends DescMessage>(
 }
 
 /**
- * Before anything is done: an answer that could not be kept would be a change that a repetition makes again. Calls that
- * come at the same time may exceed the quota by their own answers.
+ * Refuses a call before it changes anything, since a change whose answer cannot be recorded would be made again by a
+ * repetition. Calls at the same time may exceed the quota by their own answers.
  */
 async function checkRoom(sql: Sql, accountId: string): Promise<void> {
   const { used, most } = await findUsage(sql, accountId)
@@ -94,7 +100,7 @@ function checkSame(key: ServedKey, record: KeptRecord): void {
   )
 }
 
-// All is done: what a repetition would do again is harmless.
+// The call has done everything. If this fails, a repetition does the rest again, which has no effect.
 async function finish(
   { sql, log }: RepeatableDependencies,
   key: ServedKey,
@@ -106,8 +112,8 @@ async function finish(
 }
 
 /**
- * Frees the key of a call whose change was undone although its unfinished answer is recorded. If the call goes on with
- * what an earlier one began, that one may still be under way: then nothing is forgotten.
+ * Deletes the recorded, unfinished answer of a call that has undone its change, so that the key can be used again. If the
+ * call is a repetition, the earlier call may still run: then the record stays.
  */
 export async function forget(sql: Sql): Promise<void> {
   const key = callContext()?.idempotencyKey
@@ -126,11 +132,11 @@ export class AnsweredBefore extends Error {
   }
 }
 
-/** How far the call of a key is. */
+/** The state of a call with a key. */
 interface Progress {
-  /** It goes on with what an earlier call has committed. */
+  /** It continues from what an earlier call has committed. */
   resumes: boolean
-  /** It has committed a change after which something else follows. */
+  /** It has committed a change that something else must follow. */
   isUnfinished: boolean
 }
 

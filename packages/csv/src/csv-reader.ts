@@ -3,11 +3,11 @@ export interface CsvRecord {
   /** The line where it begins, from 1. */
   readonly line: number
   readonly fields: readonly string[]
-  /** What is wrong with its quoting. */
+  /** Why its quotes are invalid. */
   readonly flaw?: string
 }
 
-/** Longer is no value, but a quote that is never closed. */
+/** A longer value is taken for a quote that is never closed. */
 const MOST_CHARACTERS = 65_536
 
 const unclosed = 'a quoted value is not closed, or text follows it'
@@ -15,9 +15,9 @@ const misplaced = 'a quote stands inside a value'
 const separators = [',', ';', '\t']
 
 /**
- * Reads CSV (RFC 4180) piece by piece; for browsers too. The first line says what separates values: a comma, semicolon or tab, or the
- * character of a line `sep=;`, which is no record. Empty lines are skipped. Blanks around a quoted value belong to it. `="0012"`, with which
- * Excel keeps zeros, is the value `0012`. A flaw spoils its own record alone.
+ * Reads CSV (RFC 4180) piece by piece, also in browsers. The separator is the first comma, semicolon or tab of the file, or
+ * the character that a first line such as `sep=;` names. Empty lines are skipped. Spaces around a quoted value belong to it.
+ * `="0012"`, which Excel writes to keep zeros, is the value `0012`. After an invalid record the next one is read as usual.
  */
 export class CsvReader {
   #separator = ''
@@ -46,7 +46,7 @@ export class CsvReader {
     if (text !== '') this.#isFirst = false
   }
 
-  /** The last record, which no line's end has completed. */
+  /** The last record, if no line break follows it. */
   *end(): Generator<CsvRecord, void, void> {
     if (this.#at === 'quoted') this.#spoil(unclosed)
     yield* this.#endRecord()
@@ -84,14 +84,14 @@ export class CsvReader {
     }
   }
 
-  /** After blanks, or after the sign of `="0012"`. */
+  /** A quote after spaces, or after the `=` of `="0012"`. */
   #openQuote(): void {
     if (!/^\s*=?$/.test(this.#value)) return this.#spoil(misplaced)
     this.#value = this.#value.replace('=', '')
     this.#at = 'quoted'
   }
 
-  /** Only blanks stand between a quoted value and the next. */
+  /** Between a quoted value and the separator there may be only spaces. */
   #follow(character: string): void {
     if (this.#separates(character)) this.#endValue()
     else if (/\s/.test(character)) {
@@ -113,7 +113,7 @@ export class CsvReader {
   }
 
   #endValue(): void {
-    // Some programs quote every value, `="0012"` too.
+    // Some programs quote every value, also `="0012"`.
     const [, before = '', inner, after = ''] = /^(\s*)="([^"]*)"(\s*)$/.exec(this.#value) ?? []
     this.#fields.push(inner === undefined ? this.#value : before + inner + after)
     this.#value = ''
@@ -143,7 +143,7 @@ export class CsvReader {
     this.#start = this.#line
   }
 
-  /** Whether the first record is `sep=;`. A separator that is known already has ended its first value. */
+  /** Whether the first record is a line such as `sep=;`. In `sep=;` the semicolon may already have ended a value `sep=`. */
   #takeSeparatorLine(): boolean {
     const [first = '', second, ...more] = this.#fields
     if (second === '' && more.length === 0 && /^sep=$/i.test(first)) {

@@ -11,9 +11,9 @@ export class UnreadableFile extends Error {
 }
 
 /**
- * The text of a file, piece by piece: UTF-8 or UTF-16, with or without a byte order mark, which is left out; for browsers too.
+ * The text of a file in UTF-8 or UTF-16, piece by piece, without its byte order mark; also in browsers.
  *
- * @throws UnreadableFile if it is anything else, with its name: text in a wrong encoding cannot be repaired later
+ * @throws UnreadableFile if it seems to be anything else, which the message names
  */
 export async function* decodeText(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
   let decoding: ReturnType<typeof decodingOf> | undefined
@@ -34,7 +34,7 @@ export async function* decodeText(pieces: AsyncIterable<Uint8Array>): AsyncGener
 
 const BLOCK_BYTES = 65_536
 
-/** Joins pieces: a few bytes do not show which encoding a file has. */
+/** Joins small pieces: the encoding cannot be recognized from a few bytes. */
 async function* blocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
   let held: Uint8Array[] = []
   let size = 0
@@ -86,7 +86,7 @@ function decodingOf(bytes: Uint8Array): { encoding: Encoding; decoder: TextDecod
 function encodingOf([first, second]: Uint8Array): Encoding {
   if (first === 0xff && second === 0xfe) return 'utf-16le'
   if (first === 0xfe && second === 0xff) return 'utf-16be'
-  // Without a mark: the first character of a header is ASCII.
+  // Without a byte order mark: the first character of the header is ASCII.
   if (first && second === 0) return 'utf-16le'
   return first === 0 && second ? 'utf-16be' : 'utf-8'
 }
@@ -97,14 +97,14 @@ function notAsItBegan(encoding: Encoding, bytes: Uint8Array, linesBefore: number
     const cause = 'it may be cut off, or be in another encoding'
     return new UnreadableFile(`the file begins as ${name} but is not ${name} to its end: ${cause}. ${remedy}`)
   }
-  // The block before may have begun a character that this one ends.
+  // Skips the end of a character that began in the block before.
   const ownFrom = bytes.findIndex((byte) => byte < 0x80 || byte > 0xbf)
   const text = new TextDecoder().decode(bytes.subarray(Math.max(0, ownFrom)))
   const line = linesBefore + newLines(text.slice(0, Math.max(0, text.indexOf('\uFFFD'))))
   return new UnreadableFile(`the file is not UTF-8, it looks like ${guess(bytes, text)}. ${remedy}`, line)
 }
 
-/** The name of an encoding by the bytes that are not ASCII. */
+/** The probable encoding, from the bytes that are not ASCII. */
 function guess(bytes: Uint8Array, asUtf8: string): string {
   const [valid, broken] = [/[\u0080-\uFFFC]/g, /\uFFFD/g].map((some) => asUtf8.match(some)?.length ?? 0)
   if (valid! >= broken! && valid! > 0) return 'UTF-8 with parts in another encoding'
@@ -116,7 +116,7 @@ function guess(bytes: Uint8Array, asUtf8: string): string {
     else if (byte < 0xa0) controls += 1
     if ((bytes[at - 1] ?? 0) >= 0x80) neighbours += 1
   }
-  // In European languages a letter with an accent stands alone.
+  // In European languages two letters with accents are seldom neighbours.
   if (neighbours * 2 > all)
     return 'the encoding of another script, such as Windows-1251, Shift_JIS or GB18030'
   return controls > letters ? 'Mac Roman or a DOS code page' : 'Windows-1252'

@@ -12,17 +12,17 @@ export interface KeyRow {
   readonly legacyKey: string
   readonly externalRef: string
   readonly planCode: string
-  /** What is wrong with it, if it is not to be imported. */
+  /** Why it cannot be imported. */
   readonly flaw?: string
-  /** Blanks around its values were removed. */
+  /** Spaces around its values were removed. */
   readonly isTrimmed: boolean
 }
 
 /**
- * The rows of a file of keys, read piece by piece; for the portal and the command line. The columns stand in any order, further ones are not
- * read, and rows without a value are left out.
+ * The rows of a file of keys, read piece by piece; for the portal and the command line. The columns may have any order.
+ * Further columns and empty rows are ignored.
  *
- * @throws UnreadableFile if the file is no text in UTF-8 or UTF-16, or does not name the columns
+ * @throws UnreadableFile if the file is not text in UTF-8 or UTF-16, or does not name the columns
  */
 export async function* readKeyFile(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<KeyRow, void, void> {
   let places: Places | undefined
@@ -49,7 +49,7 @@ async function* recordsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Csv
 }
 
 interface Places {
-  /** Of the columns that have a name: trailing separators are no columns. */
+  /** How many columns there are; without those at the end that have no name. */
   width: number
   of: Readonly<Record<Column, number>>
 }
@@ -96,12 +96,12 @@ function flawOf(
   return `the ${column} ${value} is a number that a spreadsheet has shortened: its last digits are lost. Format the column as text, and export the original data again`
 }
 
-/** Excel and LibreOffice write a long number as `1.23457E+15`. A key that contains E has no sign after it. */
+/** Excel and LibreOffice write a long number as `1.23457E+15`. In a key no sign follows an E. */
 function isShortened(value: string): boolean {
   return /^-?\d(?:[.,]\d+)?E[+-]\d{2,}$/i.test(value)
 }
 
-/** A key belongs to one customer and one plan. If a later row says otherwise, a person decides which row is right. */
+/** A row that gives a key of an earlier row to another customer or plan. A person must decide which one is right. */
 function contradictionOf(row: KeyRow, known: ReadonlyMap<string, KeyRow>): string | undefined {
   const first = known.get(row.legacyKey)
   if (first === undefined) return undefined
@@ -113,7 +113,7 @@ function contradictionOf(row: KeyRow, known: ReadonlyMap<string, KeyRow>): strin
 
 const MOST_LINES_NAMED = 10
 
-/** Which rows had blanks around their values, for the person who imports them. */
+/** Tells the person who imports the rows in which lines spaces were removed. */
 export function trimmedText(lines: readonly number[]): string {
   const named = lines.slice(0, MOST_LINES_NAMED).join(', ')
   const more = lines.length > MOST_LINES_NAMED ? ` and ${lines.length - MOST_LINES_NAMED} more` : ''

@@ -1,19 +1,19 @@
-// Array parameters as PostgreSQL writes them. The driver would look through every element for what has to be escaped,
-// which costs more than all else that it does with a batch.
+// Array parameters in the text format of PostgreSQL. The driver would search every element for characters to escape, which
+// takes most of its time for a large batch.
 
 type Plain = string | number | bigint | null
 
-/** Of ids, names, numbers, times and base64, in which nothing has to be escaped, and no text is empty. */
+/** For ids, names, numbers, times and base64: not empty, and without characters to escape. */
 export function plainArray(values: Plain[]): string {
   return `{${values.map((value) => value ?? 'null').join(',')}}`
 }
 
-/** Of JSON texts, or of others without control characters: JSON's escapes and those of an array are the same then. */
+/** For JSON and other texts without control characters: for these an array has the same escapes as JSON. */
 export function jsonArray(texts: string[]): string {
   return `{${texts.map((text) => JSON.stringify(text)).join(',')}}`
 }
 
-/** Of bytes, as base64 for `decode`. */
+/** For bytes, as base64 for `decode`. */
 export function base64Array(values: Uint8Array[]): string {
   return plainArray(
     values.map(({ buffer, byteOffset, byteLength }) =>

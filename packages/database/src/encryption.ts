@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
-/** Keys by their id; the first encrypts, every one decrypts. */
+/** Keys by id. The current key encrypts; all of them decrypt. */
 export type EncryptionKeys = { current: string; byId: ReadonlyMap<string, Buffer> }
 
 const version = 1
@@ -10,8 +10,10 @@ const tagBytes = 16
 const headBytes = 1 + keyIdBytes + nonceBytes
 
 /**
- * `ENCRYPTION_KEY`: 32 bytes in base 64 url. To rotate, put the new key before the old one with a comma between, and
- * drop the old one when no secret is left under it. Throws on anything else, without repeating it.
+ * Reads `ENCRYPTION_KEY`: one or more keys of 32 bytes in base64url, separated by commas, the current one first. To rotate
+ * the key, put the new one first, and remove the old one when all secrets are encrypted with the new one.
+ *
+ * @throws Error without the text itself
  */
 export function parseEncryptionKeys(text: string): EncryptionKeys {
   const keys = text.split(',').map((entry) => {
@@ -44,7 +46,7 @@ export function encrypt(secret: string, boundTo: string, keys: EncryptionKeys): 
   ])
 }
 
-/** @throws Error when the key is not there, or when the bytes were changed or belong to another row */
+/** @throws Error if the key is not configured, or if the bytes were changed or belong to another row */
 export function decrypt(encrypted: Uint8Array, boundTo: string, keys: EncryptionKeys): string {
   const bytes = wellFormed(encrypted)
   const keyId = keyIdOf(bytes)
@@ -56,7 +58,7 @@ export function decrypt(encrypted: Uint8Array, boundTo: string, keys: Encryption
   return decipher.update(bytes.subarray(headBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
 }
 
-/** Whether the key in use has encrypted it: where not, encrypt it again before that key is dropped. */
+/** Whether it is encrypted with the current key. If not, it must be encrypted again before its key is removed. */
 export function isUnderCurrentKey(encrypted: Uint8Array, keys: EncryptionKeys): boolean {
   return keyIdOf(wellFormed(encrypted)) === keys.current
 }

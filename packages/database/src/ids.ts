@@ -21,7 +21,7 @@ export type IdPrefix =
   | 'alrt'
 
 /**
- * A new id: prefix, underscore, UUIDv7 in 26 characters of lower-case base 32. Ids made by one process grow.
+ * A new id: prefix, underscore, UUIDv7 in 26 characters of lower-case base 32. Each id of a process is greater than the last.
  *
  * @example newId('lic') // lic_01k9…
  */
@@ -30,8 +30,8 @@ export function newId(prefix: IdPrefix): string {
 }
 
 /**
- * The id of a numbered row, made of its time and number; with number 0 the least id that `newId` can make from that
- * time on.
+ * The id of a numbered row, made of its time and number. With number 0 it is the least id that `newId` can make at that time
+ * or later.
  *
  * @param number under 2^62
  */

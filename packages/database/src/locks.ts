@@ -1,6 +1,6 @@
 /**
- * Ids of advisory locks, each of them one number for the whole database of a service. A test sees to it that no two are
- * equal and that no other number is used. They never change: replicas of two releases lock each other out.
+ * Ids of advisory locks. A test checks that no two are equal and that no other number is used. They never change, so that
+ * replicas of two releases use the same locks.
  *
  * The lock of a row that may not exist yet uses a hash as its id: `hashtextextended(<id of the row>, 0)`.
  */
@@ -17,6 +17,6 @@ export const locks = {
   paymentDays: 7_162_401,
   /** One notifier at a time makes or drops partitions of events. */
   eventPartitions: 7_162_201,
-  /** One notifier at a time adds tallies to counts. */
-  tallies: 7_162_202,
+  /** One notifier at a time updates the statistics. */
+  statistics: 7_162_202,
 } as const

@@ -22,8 +22,8 @@ interface Migration {
 const watchEveryMs = 500
 
 /**
- * Applies the migrations that the database does not have yet, each in a transaction of its own. Safe to repeat, and when
- * several replicas start at once: one applies a migration, the others wait and find it done.
+ * Applies the migrations that the database does not have yet, each in its own transaction. Several replicas may do this at
+ * once: one applies a migration, and the others wait until it is done.
  *
  * @param step reports progress: each migration at its start, and again while the server works on it
  * @returns the names applied
@@ -64,9 +64,9 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
   const name = `migration ${migration.name}`
   step(name)
   await using watched = watch(sql, () => step(name))
-  // Awaited here: the watch lasts as long as the transaction.
+  // `await`, so that the watch lasts as long as the transaction.
   return await transaction(sql, async (tx) => {
-    // A replica waits here for as long as the one that migrates takes.
+    // A replica waits for another one that migrates, however long that takes.
     await tx`set local statement_timeout = 0`
     await tx`set local lock_timeout = 0`
     await tx`set local transaction_timeout = 0`
@@ -88,8 +88,8 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
 }
 
 /**
- * Tells a migration that takes long from one whose connection has stalled: asks, over another connection, whether the
- * server is at work on it.
+ * Distinguishes a migration that takes long from a broken connection: asks the server over another connection whether it
+ * still works on the migration.
  */
 function watch(
   sql: Database,
@@ -107,7 +107,7 @@ function watch(
       >`select state from pg_stat_activity where pid = ${pid}`
       if (session?.state === 'active') atWork()
     } catch {
-      // No answer is no progress.
+      // Without an answer there is no progress to report.
     } finally {
       asking = false
     }

@@ -1,8 +1,7 @@
 import { isDatabaseOutage } from './problems.ts'
 
 /**
- * What background work that is tried again logs of its failures: an outage of the database once, however often the work
- * fails because of it, and any other failure each time.
+ * Which failures background work logs: of an outage of the database only the first, and every other failure.
  *
  * @example catch (error) { if (outage.isNews(error)) log.warn({ err: error }, 'sweep failed, trying again') }
  */

@@ -15,11 +15,11 @@ const connectionProblems = new Set([
   'ENETUNREACH',
 ])
 
-// Server is starting, stopping or full; class 08 is the connection itself. 25006: a standby, during failover.
+// The server is starting, stopping or full; class 08: errors of the connection; 25006: a standby, during failover.
 const outageStates = /^(08...|57P0[1-5]|53300|25006)$/
 
-// 57014 and 55P03: a statement, or its wait for a lock, took too long. 25P03 and 25P04: this process stood still in a
-// transaction, or its transaction took too long, and the server ended the session.
+// 57014 and 55P03: a statement, or its wait for a lock, took too long. 25P03 and 25P04: the server ended a session that was
+// idle in a transaction, or whose transaction took too long.
 const timeoutStates = new Set(['57014', '55P03', '25P03', '25P04'])
 
 function codeOf(error: unknown): string | undefined {

@@ -10,22 +10,22 @@ export interface SecretTable {
 }
 
 export interface ReEncryption {
-  /** Of the key that they are under now. */
+  /** The current key. */
   keyId: string
   reEncrypted: number
-  /** Under a key that is not there. */
+  /** Secrets whose key is not configured. */
   unreadable: number
-  /** False if the time ran out first. */
+  /** False if the time was not enough. */
   done: boolean
 }
 
 const atOnce = 500
 
 /**
- * Brings all secrets of a service under its current key, while it runs: a secret that is changed meanwhile stays as it
- * was changed, under the key of the replica that changed it.
+ * Encrypts all secrets of a service with its current key, while it serves. A secret that is changed meanwhile keeps its new
+ * value, encrypted with the key of the replica that changed it.
  *
- * @param budgetMs how long to go on, in milliseconds; called again, it does the rest
+ * @param budgetMs longest time in milliseconds; another call does the rest
  */
 export async function reEncryptTables(
   tables: SecretTable[],
@@ -39,7 +39,7 @@ export async function reEncryptTables(
       const rows = await table.list(afterId, atOnce)
       for (const row of rows) {
         if (isUnderCurrentKey(row.secret, keys)) continue
-        const next = underCurrentKey(row, keys)
+        const next = encryptedAgain(row, keys)
         if (!next) result.unreadable += 1
         else if (await table.replace(row.id, row.secret, next)) result.reEncrypted += 1
       }
@@ -52,7 +52,7 @@ export async function reEncryptTables(
   return result
 }
 
-function underCurrentKey(
+function encryptedAgain(
   { id, secret }: { id: string; secret: Uint8Array },
   keys: EncryptionKeys,
 ): Buffer | undefined {

@@ -3,7 +3,7 @@ import { isRetryable } from './problems.ts'
 
 const mostTries = 10
 
-/** Statements sent along with others, by their transaction. */
+/** The statements of `sendAlong`, by their transaction. */
 const sentAlong = new WeakMap<object, Statement[]>()
 
 /**
@@ -25,18 +25,18 @@ export async function transaction<T>(sql: Database, work: (tx: Transaction) => P
         sentAlong.delete(tx)
       }
     })
-    // After one that failed PostgreSQL has answered the commit with a rollback.
+    // If one of them failed, PostgreSQL has rolled back the transaction although it was committed.
     await Promise.all(sent)
     return result as T
   })
 }
 
 /**
- * Sends a statement whose answer nothing waits for: it takes no round trip of its own, but goes with what follows it, the
- * commit at the latest. If it fails, the transaction fails with the same error. In a transaction that is none of
- * `transaction` it is waited for.
+ * Sends a statement whose answer is not needed together with the next one, or with the commit, so that it takes no round
+ * trip of its own. If it fails, the transaction fails with the same error. In a transaction that `transaction` has not begun
+ * the statement runs as usual.
  *
- * @throws the database's error, in the latter case
+ * @throws the database's error, if it runs as usual
  * @example await sendAlong(tx, tx`insert …`)
  */
 export async function sendAlong(tx: Sql, statement: Statement): Promise<void> {
@@ -46,7 +46,7 @@ export async function sendAlong(tx: Sql, statement: Statement): Promise<void> {
 }
 
 /**
- * Runs one statement as a transaction, and repeats it if the database aborted it in favour of another transaction.
+ * Runs one statement as a transaction, and repeats it after a deadlock or a serialization failure.
  *
  * @throws the database's error
  * @example await retrying(() => sql`insert …`)

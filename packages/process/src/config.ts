@@ -10,7 +10,7 @@ export class ConfigError extends Error {
  * Reads a typed configuration from environment variables. An empty variable counts as absent.
  *
  * @param schema one zod object; its keys are the variables' names, each with `.describe()`
- * @throws ConfigError that lists all that is wrong at once
+ * @throws ConfigError that lists every invalid variable
  * @example readConfig(z.object({ PORT: z.coerce.number().default(8080).describe('port to listen on') }))
  */
 export function readConfig<S extends z.ZodObject>(
@@ -84,7 +84,7 @@ export const processConfig = {
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('OTLP/HTTP collector that traces are sent to'),
 }
 
-/** What every service takes beside it. */
+/** Configuration of every service. */
 export const serviceConfig = {
   ...processConfig,
   CALLER_KEYS: peerKeys

@@ -1,4 +1,4 @@
-/** A dependency that must work for the process to be ready: resolves if it does, else rejects with the reason. */
+/** Checks something that must work for the process to be ready: resolves if it does, rejects with the reason if not. */
 export type Probe = () => Promise<void> | void
 
 /**
@@ -24,7 +24,7 @@ export class Health {
     this.#lifeProblem = problem
   }
 
-  /** From now on not ready: load balancers send new requests elsewhere. */
+  /** The process is no longer ready: load balancers send new requests to others. */
   stopping(): void {
     this.#stopping = true
   }
@@ -33,7 +33,7 @@ export class Health {
     return this.#stopping
   }
 
-  /** Outcome by probe: null if it works, else the problem. Each probe has `timeoutMs` milliseconds. */
+  /** The problem that each probe found; null if none. Each probe may take `timeoutMs` milliseconds. */
   async check(timeoutMs = 2000): Promise<{ ready: boolean; probes: Record<string, string | null> }> {
     const outcomes = await Promise.all(
       [...this.#probes].map(async ([name, probe]) => [name, await outcome(probe, timeoutMs)] as const),

@@ -2,9 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 
 export interface LoopOptions {
   /**
-   * One round. It may answer when the next one follows, in milliseconds (0: at once), that it found nothing (`idle`), that
-   * only a wake begins the next one (`asleep`), or that there is no more to do (`done`); the signal aborts when the loop is
-   * stopped.
+   * One round. It may return when the next one follows: in so many milliseconds (0: at once), later than before because it
+   * found nothing (`idle`), only after `wake` (`asleep`), or never (`done`). The signal aborts when the loop is stopped.
    */
   work: (signal: AbortSignal) => Promise<number | 'idle' | 'asleep' | 'done' | void>
   /**
@@ -16,7 +15,7 @@ export interface LoopOptions {
   failed: (error: unknown) => void
   /** Whether an error means that what the work depends on, such as the database, is unavailable. */
   isOutage: (error: unknown) => boolean
-  /** Pause after a failure, doubled with each further one; `everyMs` up to 2,000 ms when absent. */
+  /** Pause after a failure, doubled with each further one; by default `everyMs`, and at most 2,000 ms. */
   retry?: { firstMs: number; longestMs: number }
 }
 
@@ -28,14 +27,14 @@ const longestRetryMs = 2_000
  */
 export const longestIdleMs = 10_000
 
-// Loops with long pauses wake together, a little early: for a process at rest, waking costs more than the look.
+// Loops with long pauses run together, a little early: an idle process then wakes less often.
 const togetherMs = 2_500
-// A timer may fire a little before its time.
+// A timer may run a little before its time.
 const earlyMs = 25
 
 /**
- * Background work in rounds: at intervals, and at once when woken. Never twice at a time. A failure is reported and tried
- * again after a pause that grows; only `stop` or a round that answers `done` ends it.
+ * Background work in rounds, one at a time: at intervals, and at once when woken. After a failure it tries again, with longer
+ * and longer pauses. It ends with `stop` or a round that returns `done`.
  *
  * @example
  * const sweep = startLoop({ work: expire, everyMs: 60_000, failed, isOutage: isDatabaseOutage })
@@ -45,11 +44,11 @@ export class Loop {
   readonly #options: LoopOptions
   readonly #retry: { firstMs: number; longestMs: number }
   readonly #stopped = new AbortController()
-  // A request that wakes it has a deadline and an id of its own, which rounds must not inherit.
+  // Rounds must not inherit the deadline and the id of a request that wakes the loop.
   readonly #inOwnContext = AsyncLocalStorage.snapshot()
   #timer: NodeJS.Timeout | undefined
   #dueAt = 0
-  /** When `wakeIn` was to wake it, asked for during a round. */
+  /** The time of a `wakeIn` during a round. */
   #wakeAt = Number.POSITIVE_INFINITY
   #running: Promise<void> | undefined
   #failures = 0
@@ -87,7 +86,7 @@ export class Loop {
     else if (this.#failures === 0 && at < this.#dueAt) this.#arm(Math.max(0, ms))
   }
 
-  /** Resolves when the round at work has ended; none follows. */
+  /** Resolves when the current round has ended; none follows. */
   async stop(): Promise<void> {
     this.#stopped.abort()
     clearTimeout(this.#timer)
@@ -115,7 +114,7 @@ export class Loop {
     this.#arm(Math.min(next, wakeInMs))
   }
 
-  /** @returns when the next one follows */
+  /** @returns the milliseconds until the next one */
   async #round(): Promise<number | 'done'> {
     try {
       const next = await this.#options.work(this.#stopped.signal)
@@ -140,7 +139,7 @@ export class Loop {
   #report(error: unknown): void {
     const wasOut = this.#isOut
     this.#isOut = this.#options.isOutage(error)
-    // A round that is broken off by `stop` has not failed.
+    // A round that `stop` interrupts has not failed.
     if (this.#stopped.signal.aborted) return
     if (this.#isOut ? !wasOut : Number.isInteger(Math.log2(this.#failures))) this.#options.failed(error)
   }

@@ -6,11 +6,11 @@ const limitMs = 2_000
 const measures = new Set<() => Promise<void>>()
 
 /**
- * Has `measure` set its gauges before each answer of /metrics: a process that nobody asks does not query its database for
- * them. If it fails or takes long, the gauges keep their last values.
+ * Calls `measure` before each answer of /metrics, to set gauges: so the database is queried for them only if somebody reads
+ * them. If `measure` fails or takes long, the gauges keep their last values.
  *
  * @param name for the log
- * @returns how to end it
+ * @returns a function that ends this
  * @example const end = measureWhenScraped(log, 'queue', async () => waiting.set(await countWaiting(sql)))
  */
 export function measureWhenScraped(log: Logger, name: string, measure: () => Promise<void>): () => void {
@@ -25,7 +25,7 @@ export function measureWhenScraped(log: Logger, name: string, measure: () => Pro
   return () => void measures.delete(once)
 }
 
-/** Sets all gauges that are measured when they are asked for. */
+/** Sets the gauges of all `measureWhenScraped`. */
 export async function measureAll(): Promise<void> {
   const limit = Promise.withResolvers<void>()
   const timer = setTimeout(limit.resolve, limitMs)

@@ -28,16 +28,17 @@ interface ProcessSettings {
 export interface Program {
   name: string
   /**
-   * Runs it alone in this process: starts it, "not ready" until that has succeeded, then waits for SIGTERM or SIGINT,
-   * reports "not ready", closes everything in reverse order of its opening and exits 0. A start that fails, or makes no
-   * progress for START_LIMIT_SECONDS, closes what was opened and exits 1; /healthz fails after half of that time. If the
-   * environment is invalid, it prints what is wrong and exits 2.
+   * Runs it alone in this process until SIGTERM or SIGINT. It is ready from the end of its start until it stops. A stop
+   * closes everything in reverse order and exits with 0. If the start fails or makes no progress for START_LIMIT_SECONDS, it
+   * closes what was opened and exits with 1; /healthz fails after half of that time. If the environment is invalid, it prints
+   * what is wrong and exits with 2.
    *
-   * With `STOP_WITH_PARENT=1` the end of standard input stops it too, so that it never outlives its launcher.
+   * With `STOP_WITH_PARENT=1` it also stops at the end of standard input, so that it does not run longer than the process
+   * that started it.
    */
   run(): void
   /**
-   * Starts it in a process that has others.
+   * Starts it in a process that runs other programs, too.
    *
    * @throws ConfigError
    */

@@ -15,17 +15,14 @@ interface StartWatchOptions {
 
 const ticks = 20
 
-/**
- * Watches that a start gets on. It may take as long as it needs while it reports progress; one that waits for something
- * that never comes is noticed.
- */
+/** Watches the progress of a start. It may take as long as it needs while it reports progress. */
 export class StartWatch implements StartProgress {
   readonly #timer: NodeJS.Timeout
   #step = 'start'
   #idleTicks = 0
 
   constructor({ limitMs, slow, stuck }: StartWatchOptions) {
-    // Ticks are counted rather than time compared: a process that was frozen for a while has not been slow.
+    // Counts ticks instead of comparing times, so that a process that was paused for a while does not count as slow.
     this.#timer = setInterval(() => {
       this.#idleTicks += 1
       if (this.#idleTicks === ticks / 2) slow(this.#step)
@@ -49,7 +46,7 @@ export class StartWatch implements StartProgress {
     return this.#idleTicks < ticks / 2 ? null : `start does not get on: ${this.#step}`
   }
 
-  /** The start has ended, or the process stops. A start that was stuck stays reported. */
+  /** The start has ended, or the process stops. The problem of a start that was stuck remains. */
   end(): void {
     clearInterval(this.#timer)
     if (this.#idleTicks < ticks) this.#idleTicks = 0

@@ -9,8 +9,8 @@ let recordsSpans = false
 export const isTracing = (): boolean => recordsSpans
 
 /**
- * Starts tracing. Trace context is always taken over and passed on, so that one request is one trace through REST,
- * gRPC, NATS and webhook; spans are recorded only if a collector is configured.
+ * Starts tracing. The trace context of a caller is always passed on, so that a request is one trace through REST, gRPC, NATS
+ * and webhook. Spans are recorded only if a collector is configured.
  *
  * @param endpoint OTLP/HTTP base URL, such as http://collector:4318
  */
@@ -21,7 +21,7 @@ export async function startTelemetry(
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
   propagation.setGlobalPropagator(new W3CTraceContextPropagator())
   if (!endpoint) return { stop: () => Promise.resolve() }
-  // Loaded only if it is used: its 180 modules took a third of the start time of a service.
+  // Loaded only if it is used: its 180 modules take a third of the start time of a service.
   const { exportSpans } = await import('./span-export.ts')
   recordsSpans = true
   return exportSpans(service, endpoint)
@@ -39,7 +39,7 @@ export function contextFrom(headers: Record<string, string | undefined>): Contex
   return propagation.extract(context.active(), headers)
 }
 
-/** Runs `work` in a span if spans are recorded; a rejection marks the span as failed and goes on to the caller. */
+/** Runs `work`, in a span if spans are recorded. If it rejects, the span is marked as failed. */
 export async function inSpan<T>(
   name: string,
   options: SpanOptions,

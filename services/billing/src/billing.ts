@@ -1,10 +1,8 @@
-import type { Database } from '@licensing/database/connect'
 import type { Nats } from '@licensing/events/connection'
 import { createChange } from '@licensing/changes/change'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { startPurge } from '@licensing/changes/purge'
-import type { Logger } from '@licensing/process/log'
 import { quotaService } from '@licensing/quotas/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
 import { startFeeRefunds } from './fees/fee-refunds.ts'
@@ -15,16 +13,8 @@ import { startStages } from './purchases/stages.ts'
 import type { Stages } from './purchases/stages.ts'
 import { billingService } from './service.ts'
 
-export interface BillingOptions {
-  sql: Database
+export interface BillingOptions extends Omit<BillingDependencies, 'change' | 'wake'> {
   nats: Nats
-  log: Logger
-  catalog: BillingDependencies['catalog']
-  purchases: BillingDependencies['purchases']
-  processor: BillingDependencies['processor']
-  processorClaim: BillingDependencies['processorClaim']
-  failuresBeforeSuspend: number
-  subscriptionGraceMs: number
   /** Pause between two comparisons with the processor's list of events; if absent, there is none. */
   reconcileIntervalMs?: number
   streamReplicas: number
@@ -39,31 +29,18 @@ export interface Billing {
 
 /** Starts all of billing except its connections and its gRPC server. The database is migrated. */
 export function startBilling(options: BillingOptions): Billing {
-  const { sql, nats, log, streamReplicas } = options
-  const relay = startRelay({
-    sql,
-    nats,
-    source: 'billing',
-    streamReplicas,
-    streamBytes: options.streamBytes,
-    log,
-  })
+  const { nats, reconcileIntervalMs, streamReplicas, streamBytes, ...settings } = options
+  const { sql, log } = settings
+  const relay = startRelay({ sql, nats, source: 'billing', streamReplicas, streamBytes, log })
   let stages: Stages | undefined
   const deps: BillingDependencies = {
-    sql,
+    ...settings,
     change: createChange(sql, () => relay.wake()),
-    processor: options.processor,
-    catalog: options.catalog,
-    purchases: options.purchases,
-    processorClaim: options.processorClaim,
-    failuresBeforeSuspend: options.failuresBeforeSuspend,
-    subscriptionGraceMs: options.subscriptionGraceMs,
-    log,
     wake: (stage) => stages?.wake(stage),
   }
   stages = startStages(deps)
   const rounds = [startFeeRefunds(deps), startAddingUp(deps), startPurge(deps)]
-  if (options.reconcileIntervalMs) rounds.push(startReconciliation(deps, options.reconcileIntervalMs))
+  if (reconcileIntervalMs) rounds.push(startReconciliation(deps, reconcileIntervalMs))
   return {
     deps,
     services: [

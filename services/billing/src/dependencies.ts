@@ -1,9 +1,11 @@
 import type { Change } from '@licensing/changes/change'
+import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
 import type { PurchaseService } from '@licensing/proto/purchases'
+import type { BillingService } from '@licensing/proto/billing'
 import type { ProcessorClaim } from './config.ts'
 import type { PaymentProcessor } from './processor/processor.ts'
 
@@ -27,3 +29,10 @@ export interface BillingDependencies {
   /** Runs a stage now: there may be work for it. */
   wake: (stage: Stage) => void
 }
+
+/** The handler of an RPC. */
+export type Handler<Rpc extends keyof (typeof BillingService)['method']> = HandlerOf<
+  typeof BillingService,
+  Rpc,
+  BillingDependencies
+>

@@ -1,14 +1,11 @@
 import { createChange } from '@licensing/changes/change'
-import type { Database } from '@licensing/database/connect'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { oneConnection } from '@licensing/database/connect'
 import type { Nats } from '@licensing/events/connection'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
 import { startPurge } from '@licensing/changes/purge'
-import type { Logger } from '@licensing/process/log'
-import { isDatabaseOutage } from '@licensing/database/problems'
-import { startLoop } from '@licensing/process/loop'
 import { sendConfirmations } from './accounts/alert-email.ts'
 import type { ConfirmationSender } from './accounts/alert-email.ts'
 import { createKeyUse } from './api-keys/key-use.ts'
@@ -17,13 +14,9 @@ import { catalogService } from './service.ts'
 
 const confirmationsEveryMs = 5_000
 
-export interface CatalogOptions {
-  sql: Database
+export interface CatalogOptions extends Pick<CatalogDependencies, 'sql' | 'log' | 'licensing' | 'rootKeys'> {
   nats: Nats
-  log: Logger
-  licensing: CatalogDependencies['licensing']
-  rootKeys: CatalogDependencies['rootKeys']
-  notifier: { calls: ConfirmationSender }
+  notifier: ConfirmationSender
   streamReplicas: number
   streamBytes?: number
 }
@@ -34,7 +27,7 @@ export interface Catalog {
   stop(): Promise<void>
 }
 
-/** Everything of the catalog but its connections and the server of its RPCs. Its database is migrated. */
+/** Starts all of catalog except its connections and its gRPC server. The database is migrated. */
 export function startCatalog({
   sql,
   nats,
@@ -52,12 +45,9 @@ export function startCatalog({
   const queue = createTurns(
     'other changes are being made to this account or application: try again; nothing was changed',
   )
-  const confirmations = startLoop({
-    work: (signal) => sendConfirmations({ sql, log, notifier: notifier.calls }, signal),
-    everyMs: confirmationsEveryMs,
-    failed: (error) => log.warn({ err: error }, 'confirmation mails could not be read, trying again'),
-    isOutage: isDatabaseOutage,
-  })
+  const confirmations = startDatabaseLoop('confirmation mails', log, confirmationsEveryMs, (signal) =>
+    sendConfirmations({ sql, log, notifier }, signal),
+  )
   const deps: CatalogDependencies = {
     sql,
     lookups,

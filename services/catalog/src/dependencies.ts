@@ -1,10 +1,12 @@
 import type { Change } from '@licensing/changes/change'
+import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
 import type { LicensingService } from '@licensing/proto/licensing'
 import type { RootKeyService } from '@licensing/proto/root-keys'
+import type { CatalogService } from '@licensing/proto/catalog'
 import type { KeyUse } from './api-keys/key-use.ts'
 
 /** Dependencies of the RPC handlers. */
@@ -15,18 +17,17 @@ export interface CatalogDependencies {
   change: Change
   /** Runs changes of definitions and plans one at a time per application, and of applications and API keys per account. */
   queue: Turns
-  licensing: Licensing
-  rootKeys: RootKeys
+  licensing: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
+  rootKeys: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
   keyUse: KeyUse
   /** Wakes the sender of confirmation mails. */
   confirmationRequested: () => void
   log: Logger
 }
 
-interface Licensing {
-  calls: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
-}
-
-interface RootKeys {
-  calls: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
-}
+/** The handler of an RPC. */
+export type Handler<Rpc extends keyof (typeof CatalogService)['method']> = HandlerOf<
+  typeof CatalogService,
+  Rpc,
+  CatalogDependencies
+>

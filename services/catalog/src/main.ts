@@ -49,9 +49,9 @@ export const program = defineProgram(
       sql,
       nats,
       log,
-      licensing,
-      rootKeys,
-      notifier,
+      licensing: licensing.calls,
+      rootKeys: rootKeys.calls,
+      notifier: notifier.calls,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
     })

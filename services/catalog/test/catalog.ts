@@ -79,9 +79,9 @@ async function startReplica(
     sql,
     nats: noNats(),
     log,
-    licensing,
-    rootKeys,
-    notifier: { calls: notifier },
+    licensing: licensing.calls,
+    rootKeys: rootKeys.calls,
+    notifier,
     streamReplicas: 1,
   })
   starting.defer(() => catalog.stop())

@@ -712,7 +712,7 @@ create table signed_key_sets (
 -- Purchases.
 
 -- A checkout with all invoices of its subscription, or a sale. What a licence was issued or imported with counts as its
--- first purchase; it gets a row here, with the licence's id as its ref, when another purchase lands on the licence. A
+-- first purchase; it gets a row here, with the licence's id as its ref, when the customer pays for another purchase. A
 -- transaction that changes rows of a licence, here or in `purchase_effects`, holds the lock of the licence's row.
 create table purchases (
   application_id text collate "C" not null,

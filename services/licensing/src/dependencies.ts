@@ -1,9 +1,11 @@
 import type { Change } from '@licensing/changes/change'
+import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
+import type { LicensingService } from '@licensing/proto/licensing'
 import type { ActivatedLicence } from './activations/activation-queries.ts'
 import type { Lookups } from './activations/lookups.ts'
 import type { TokenSettings } from './activations/token.ts'
@@ -26,6 +28,13 @@ export interface LicensingDependencies {
   log: Logger
 }
 
+/** The handler of an RPC. */
+export type Handler<Rpc extends keyof (typeof LicensingService)['method']> = HandlerOf<
+  typeof LicensingService,
+  Rpc,
+  LicensingDependencies
+>
+
 /** Dependencies of the calls that installed products make. */
 export interface ProductDependencies {
   sql: Database
@@ -44,7 +53,7 @@ export interface ProductDependencies {
   /** Gives a lease to an activation of a floating licence that holds none. @returns false if none is free */
   takeLease: (activation: ActivatedLicence) => Promise<boolean>
   /**
-   * If the purchase that a licence rests on has ended and another one still stands, the licence rests on that one.
+   * If the purchase that a licence rests on has ended and another one is valid, the licence rests on that one.
    *
    * @returns whether it changed
    */

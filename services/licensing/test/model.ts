@@ -35,7 +35,7 @@ type Happening = Extract<Call, { call: 'consequence' }>['name']
 export type Outcome = { refused: string } | { licence: ModelLicence; events?: SentEvent[] }
 
 export const hasEnded = ({ endsIn }: ModelPurchase) => endsIn !== undefined && endsIn <= 0
-const stands = (purchase: ModelPurchase) => purchase.terminated === undefined && !hasEnded(purchase)
+const isValid = (purchase: ModelPurchase) => purchase.terminated === undefined && !hasEnded(purchase)
 const planOf = ({ restsOn }: ModelLicence) => restsOn.plan
 const isOver = ({ status }: Position) => status === 'revoked' || status === 'retired'
 
@@ -107,7 +107,7 @@ export class Model {
     const past = this.licences.filter(({ restsOn }) => hasEnded(restsOn))
     return past.flatMap((licence) => {
       if (isOver(licence)) return []
-      const outcome = licence.purchases.some(stands) ? this.#rest(licence) : this.#expire('sweep', licence)
+      const outcome = licence.purchases.some(isValid) ? this.#rest(licence) : this.#expire('sweep', licence)
       return 'events' in outcome && outcome.events ? [{ licence, events: outcome.events }] : []
     })
   }
@@ -123,12 +123,12 @@ export class Model {
     if (!held) return { licence, events: [eventOf('licence.created', licence)] }
     const former = planOf(licence)
     licence.purchases.push(purchase)
-    if (stands(purchase)) {
+    if (isValid(purchase)) {
       licence.restsOn = purchase
       return this.#bring('a payment', licence, former)
     }
     // It ended before it was processed: the licence rested on it for a while.
-    const earlier = licence.purchases.findLast(stands)
+    const earlier = licence.purchases.findLast(isValid)
     licence.restsOn = earlier ?? purchase
     licence.inquired = undefined
     const { status } = licence
@@ -148,11 +148,11 @@ export class Model {
     if (!this.#first(purchase, 'renew', cause) || isOver(licence) || purchase.terminated) return { licence }
     const before = purchase.endsIn
     if (before !== undefined) purchase.endsIn = Math.max(before, endsIn)
-    const latest = licence.purchases.findLast(stands)
+    const latest = licence.purchases.findLast(isValid)
     // A purchase that had ended may stand again.
     if (latest && latest !== licence.restsOn) return this.#rest(licence)
     if (purchase !== licence.restsOn) return { licence }
-    if (!stands(purchase)) {
+    if (!isValid(purchase)) {
       return purchase.endsIn === before
         ? { licence }
         : this.#bring('a renewal of a period that is over', licence)
@@ -168,7 +168,7 @@ export class Model {
     if (name === 'an inquiry') purchase.wasInquired = true
     if (name === 'an inquiry that closes') return this.#closeInquiry(licence, purchase)
     if (purchase !== licence.restsOn) return { licence }
-    const rests = licence.purchases.findLast(stands)
+    const rests = licence.purchases.findLast(isValid)
     if (rests && rests !== purchase) return this.#rest(licence)
     // A purchase is cancelled once.
     if (name === 'a cancelled subscription') return terminated ? { licence } : this.#expire(name, licence)
@@ -187,10 +187,10 @@ export class Model {
     return this.#bring('an inquiry that closes', licence)
   }
 
-  /** Lets the licence rest on its latest standing purchase. */
+  /** Lets the licence rest on its latest valid purchase. */
   #rest(licence: ModelLicence): Outcome {
     const before = planOf(licence)
-    licence.restsOn = licence.purchases.findLast(stands)!
+    licence.restsOn = licence.purchases.findLast(isValid)!
     licence.inquired = undefined
     const { status } = licence
     const became = this.#clear(licence)

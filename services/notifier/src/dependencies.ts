@@ -1,4 +1,5 @@
 import type { Change } from '@licensing/changes/change'
+import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
@@ -6,6 +7,7 @@ import type { SendMail } from './alerts/mailer.ts'
 import type { Clock } from './clock.ts'
 import type { Dispatcher } from './dispatch/dispatcher.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
+import type { NotifierService } from '@licensing/proto/notifier'
 
 /** Dependencies of the RPC handlers. */
 export interface NotifierDependencies {
@@ -24,3 +26,10 @@ export interface NotifierDependencies {
   /** The public address of the gateway. Links in mails begin with it. */
   publicUrl: string | undefined
 }
+
+/** The handler of an RPC. */
+export type Handler<Rpc extends keyof (typeof NotifierService)['method']> = HandlerOf<
+  typeof NotifierService,
+  Rpc,
+  NotifierDependencies
+>

@@ -8,12 +8,10 @@ import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
 import { startPurge } from '@licensing/changes/purge'
-import type { Logger } from '@licensing/process/log'
 import { Loop } from '@licensing/process/loop'
 import { quotaService } from '@licensing/quotas/quota-service'
 import { sendAlerts } from './alerts/send-alerts.ts'
 import type { AlertDependencies } from './alerts/send-alerts.ts'
-import type { Clock } from './clock.ts'
 import { createBackoff } from './deliveries/backoff.ts'
 import type { NotifierDependencies } from './dependencies.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
@@ -22,26 +20,22 @@ import { consumeEvents, findKnownEvents, shareEvents } from './events/consume-ev
 import { startRecordingDeferred } from './events/record-deferred-events.ts'
 import type { Networks } from './http-client/address.ts'
 import { createAddressRefusal } from './http-client/address.ts'
+import type { EndpointRow } from './endpoints/endpoint-queries.ts'
 import { secretsService } from './endpoints/endpoint-secrets.ts'
 import { createConnector } from './http-client/connector.ts'
 import { createResolver, createSystemLookup } from './http-client/resolver.ts'
 import { Sender } from './http-client/sender.ts'
 import { webhookUrlProblem } from './http-client/webhook-url.ts'
-import type { EncryptionKeys } from '@licensing/database/encryption'
 import { notifierService } from './service.ts'
 import { startMaintenance } from './maintenance/maintenance.ts'
 
 const alertsEveryMs = 5_000
 const othersAreRecentMs = 1_000
 
-export interface NotifierOptions {
-  sql: Database
+export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log' | 'clock' | 'keys'> {
   /** A second pool, with `attemptSettings`. */
   attemptSql: Database
   nats: Nats
-  log: Logger
-  clock: Clock
-  keys: EncryptionKeys
   allowedNetworks: Networks
   deniedNetworks?: Networks
   extraCa?: string | undefined
@@ -69,6 +63,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const refusal = createAddressRefusal(options.allowedNetworks, undefined, options.deniedNetworks)
   const resolve = createResolver(createSystemLookup())
   const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
+  const alertQueued = () => alerts.wake()
   const alerts = new Loop({
     work: (signal) =>
       sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }, signal),
@@ -76,12 +71,8 @@ export function startNotifier(options: NotifierOptions): Notifier {
     failed: (error) => log.warn({ err: error }, 'alerts could not be read, trying again'),
     isOutage: isDatabaseOutage,
   })
-  const endpointChanges = watchEndpointChanges({
-    sql,
-    nats,
-    log,
-    changed: (rows) => dispatcher.applyChanges(rows),
-  })
+  const changed = (rows: EndpointRow[]) => dispatcher.applyChanges(rows)
+  const endpointChanges = watchEndpointChanges({ sql, nats, log, changed })
   const dispatcher = new Dispatcher({
     sql,
     attemptSql: options.attemptSql,
@@ -91,7 +82,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
     log,
     slots: options.slots,
     backoff: createBackoff(options.backoffSeconds),
-    alertQueued: () => alerts.wake(),
+    alertQueued,
     attemptsRecorded: () => maintenance.attemptsRecorded(),
     announce: (endpointIds) => endpointChanges.announce(endpointIds),
   })
@@ -104,15 +95,10 @@ export function startNotifier(options: NotifierOptions): Notifier {
 
   alerts.start()
   dispatcher.start()
-  const maintenance = startMaintenance({
-    sql,
-    clock,
-    log,
-    measure: () => dispatcher.measure(),
-    alertQueued: () => alerts.wake(),
-  })
+  const measure = () => dispatcher.measure()
+  const maintenance = startMaintenance({ sql, clock, log, measure, alertQueued })
   const purge = startPurge({ sql, log })
-  const consume = consumeEvents({ dispatcher, clock, alertQueued: () => alerts.wake() })
+  const consume = consumeEvents({ dispatcher, clock, alertQueued })
   const isTransient = (error: unknown) => {
     // A transient error makes the events wait. They do not become dead letters.
     if (isPartitionMissing(error)) maintenance.makePartitions()
@@ -133,8 +119,17 @@ export function startNotifier(options: NotifierOptions): Notifier {
     others: () => (othersAt = performance.now()),
   })
   for (const source of ['licensing', 'billing'] as const) {
-    const consumer = { sql, nats, source, log, service: 'notifier', handle, isTransient }
-    consumers.push(startConsumer({ ...consumer, findKnown: findKnownEvents }))
+    const consumer = {
+      sql,
+      nats,
+      source,
+      log,
+      service: 'notifier',
+      handle,
+      isTransient,
+      findKnown: findKnownEvents,
+    }
+    consumers.push(startConsumer(consumer))
   }
 
   return {

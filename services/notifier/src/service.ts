@@ -13,15 +13,14 @@ import { sendConfirmation } from './alerts/send-confirmation.ts'
 import { getDelivery, listAttempts, listDeliveries } from './deliveries/read-deliveries.ts'
 import { replayDelivery } from './deliveries/replay-delivery.ts'
 import type { NotifierDependencies } from './dependencies.ts'
-import { createEndpoint } from './endpoints/create-endpoint.ts'
-import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
-import { getEndpoint, listEndpoints } from './endpoints/read-endpoints.ts'
+import { createEndpoint, deleteEndpoint, getEndpoint, listEndpoints } from './endpoints/endpoints.ts'
 import { recoverEndpoint } from './endpoints/recover-endpoint.ts'
 import { rotateSecret } from './endpoints/endpoint-secrets.ts'
 import { sendTestEvent } from './endpoints/send-test-event.ts'
 import { getLatestSequence, listEvents } from './events/read-events.ts'
 import { getDeliveryMetrics } from './statistics/get-delivery-metrics.ts'
 
+/** Every RPC of the service. */
 export function notifierService(deps: NotifierDependencies) {
   const repeatable = createRepeatable(deps)
   return implement(NotifierService, {

@@ -1,16 +1,15 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
-import type { CheckoutSession, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
+import type { CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { findConnection } from '../connected-accounts/connection-queries.ts'
-import type { BillingDependencies } from '../dependencies.ts'
-import { isPaused, shareCap } from '../fees/cap-queries.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
+import { isPaused, lockCapForShare } from '../fees/cap-queries.ts'
 import { feeOf, periodOf } from '../fees/fee.ts'
 import type { FeeTerms } from '../fees/fee.ts'
 import { findPrice } from '../prices/price-queries.ts'
@@ -24,15 +23,11 @@ import { sessionMessage } from './sessions.ts'
  * The session is committed before the processor is called, so that events about it find it. Its id is the idempotency
  * key of that call.
  */
-export async function createCheckoutSession(
-  deps: BillingDependencies,
-  request: CreateCheckoutSessionRequest,
-  begun?: CheckoutSession,
-): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
+export const createCheckoutSession: Handler<'createCheckoutSession'> = async (deps, request, begun) => {
   const { sql, processor } = deps
-  const held = begun && (await findSession(sql, { ...request, sessionId: begun.id }))
-  if (held && held.checkout_ref !== null) return sessionMessage(held)
-  const session = held?.status === 'open' ? held : await saveSession(deps, request)
+  const saved = begun && (await findSession(sql, { ...request, sessionId: begun.id }))
+  if (saved && saved.checkout_ref !== null) return sessionMessage(saved)
+  const session = saved?.status === 'open' ? saved : await saveSession(deps, request)
   const terms = { bps: session.fee_bps, fixedMinor: session.fee_fixed_minor }
   try {
     const order = {
@@ -78,7 +73,7 @@ async function saveSession(
   deps: BillingDependencies,
   request: CreateCheckoutSessionRequest,
 ): Promise<NewSession> {
-  const [price, terms] = await Promise.all([soldAt(deps, request), feeTerms(deps, request.accountId)])
+  const [price, terms] = await Promise.all([findSoldPrice(deps, request), feeTerms(deps, request.accountId)])
   const save = async (tx: Transaction) => {
     const capPaused = await checkCap(tx, request.accountId, price, terms)
     if (price.planStatus === 'retired') throw planArchived(request.planId)
@@ -91,7 +86,7 @@ async function saveSession(
   return deps.change(save, { answer })
 }
 
-async function soldAt(
+async function findSoldPrice(
   { sql, catalog }: BillingDependencies,
   request: CreateCheckoutSessionRequest,
 ): Promise<PriceRow & { planStatus: PlanStatus }> {
@@ -115,14 +110,14 @@ async function feeTerms({ catalog }: BillingDependencies, accountId: string): Pr
   return { bps: feeBps, fixedMinor: feeFixedMinor }
 }
 
-/** @returns whether checkouts that cost a fee are paused and this one does */
+/** @returns whether this checkout has a fee, and checkouts with a fee are paused */
 async function checkCap(
   tx: Transaction,
   accountId: string,
   price: PriceRow,
   terms: FeeTerms,
 ): Promise<boolean> {
-  const cap = await shareCap(tx, accountId)
+  const cap = await lockCapForShare(tx, accountId)
   if (cap.cap_minor !== null && cap.currency !== price.currency) {
     throw invalid(
       '/plan_id',

@@ -1,12 +1,10 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
-import type { CheckoutSession, ReplayCheckoutSessionRequest } from '@licensing/proto/billing'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { replay } from '../purchases/send/send-effects.ts'
-import { isGivenBack } from '../refunds/refund-queries.ts'
+import { isRefundedInFull } from '../refunds/refund-queries.ts'
 import { findSession, paymentStates } from './session-queries.ts'
 import type { SessionRow } from './session-queries.ts'
 import { sessionMessage, sessionNotFound } from './sessions.ts'
@@ -15,16 +13,12 @@ import { sessionMessage, sessionNotFound } from './sessions.ts'
  * Provisions a paid session after the vendor removed the cause of its failure. Another failure is only answered: no
  * event reports it.
  */
-export async function replayCheckoutSession(
-  deps: BillingDependencies,
-  request: ReplayCheckoutSessionRequest,
-  begun?: CheckoutSession,
-): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
+export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (deps, request, begun) => {
   const found = await findSession(deps.sql, request)
   if (!found) throw sessionNotFound(request.sessionId)
   // An earlier call with the same idempotency key has provisioned it.
   if (begun && found.status === 'provisioned') return sessionMessage(found)
-  const nothing = nothingToReplay(found, await isGivenBack(deps.sql, found.id))
+  const nothing = nothingToReplay(found, await isRefundedInFull(deps.sql, found.id))
   if (nothing !== undefined) throw refusal(found, nothing)
   const answer = { schema: CheckoutSessionSchema, of: () => sessionMessage(found), isUnfinished: true }
   await deps.change(async () => {}, { answer })
@@ -40,11 +34,11 @@ export async function replayCheckoutSession(
   return sessionMessage((await findSession(deps.sql, request))!)
 }
 
-function nothingToReplay(session: SessionRow, isReturned: boolean): string | undefined {
+function nothingToReplay(session: SessionRow, isRefunded: boolean): string | undefined {
   if (session.payment_state !== paymentStates.paid)
     return 'it has not been paid, so there is nothing to replay'
   if (session.status === 'provisioned') return 'its licence has been issued, so there is nothing to replay'
-  if (isReturned) return 'its payment was refunded in full or charged back, so there is nothing to replay'
+  if (isRefunded) return 'its payment was refunded in full or charged back, so there is nothing to replay'
   return session.status === 'provision_failed'
     ? undefined
     : 'the payment processor has not reported its period yet: it will be provisioned as soon as it does'

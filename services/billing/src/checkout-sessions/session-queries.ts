@@ -5,6 +5,7 @@ import type { CheckoutStatus, PriceMode } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
 import { createdIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
+import { insertRows } from '@licensing/database/row-queries'
 
 /** The processor's state of a checkout. It only increases. */
 export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const
@@ -83,13 +84,7 @@ export type NewSession = Pick<
 >
 
 export async function insertSession(sql: Sql, session: NewSession): Promise<void> {
-  await sql`
-    insert into checkout_sessions (id, account_id, application_id, plan_id, external_ref, price_id, mode,
-      period_months, updates_months, amount, currency, fee_minor, fee_bps, fee_fixed_minor, metadata, merchant)
-    values (${session.id}, ${session.account_id}, ${session.application_id}, ${session.plan_id},
-      ${session.external_ref}, ${session.price_id}, ${session.mode}, ${session.period_months},
-      ${session.updates_months}, ${session.amount}, ${session.currency}, ${session.fee_minor}, ${session.fee_bps},
-      ${session.fee_fixed_minor}, ${JSON.stringify(session.metadata)}::text::jsonb, ${session.merchant})`
+  await insertRows(sql, 'checkout_sessions', [session])
 }
 
 export async function writeOpened(

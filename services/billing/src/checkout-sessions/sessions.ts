@@ -2,31 +2,20 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type {
-  CheckoutSessionSchema,
-  GetCheckoutSessionRequest,
-  ListCheckoutSessionsRequest,
-  ListCheckoutSessionsResponseSchema,
-} from '@licensing/proto/billing'
+import type { CheckoutSessionSchema } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
 import { findSession, listSessionRows } from './session-queries.ts'
 import type { ListedSession } from './session-queries.ts'
 
-export async function getCheckoutSession(
-  { sql }: BillingDependencies,
-  request: GetCheckoutSessionRequest,
-): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
+export const getCheckoutSession: Handler<'getCheckoutSession'> = async ({ sql }, request) => {
   const row = await findSession(sql, request)
   if (!row) throw sessionNotFound(request.sessionId)
   return sessionMessage(row)
 }
 
-export async function listCheckoutSessions(
-  { sql }: BillingDependencies,
-  request: ListCheckoutSessionsRequest,
-): Promise<MessageInitShape<typeof ListCheckoutSessionsResponseSchema>> {
+export const listCheckoutSessions: Handler<'listCheckoutSessions'> = async ({ sql }, request) => {
   if (request.status !== undefined && !isMember('checkoutStatus', request.status)) {
     throw invalid('/status', `must be one of ${closedSets.checkoutStatus.join(', ')}`)
   }

@@ -34,7 +34,7 @@ export async function findAuthorization(
 }
 
 /** @returns false if it was used before or has expired */
-export async function useState(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<boolean> {
+export async function markStateUsed(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<boolean> {
   const used = await sql`
     update processor_authorizations set browser_hash = ${browserHash}
     where state_hash = ${stateHash} and browser_hash is null and expires_at > now()`
@@ -76,7 +76,7 @@ export async function findConsent(
 }
 
 /** @returns false if it was used before */
-export async function takeConsent(tx: Transaction, confirmationHash: Buffer): Promise<boolean> {
+export async function deleteConsent(tx: Transaction, confirmationHash: Buffer): Promise<boolean> {
   const taken = await tx`
     delete from processor_authorizations
     where confirmation_hash = ${confirmationHash} and expires_at > now()`

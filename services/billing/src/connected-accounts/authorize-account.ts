@@ -1,34 +1,26 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Transaction } from '@licensing/database/connect'
 import { ProcessorAuthorizationSchema } from '@licensing/proto/billing'
-import type {
-  BeginProcessorAuthorizationRequest,
-  ReceivedProcessorAuthorizationSchema,
-  ReceiveProcessorAuthorizationRequest,
-  ConfirmedProcessorAuthorizationSchema,
-  ConfirmProcessorAuthorizationRequest,
-} from '@licensing/proto/billing'
 import { hash, randomBytes } from 'node:crypto'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import {
   insertAuthorization,
   findAuthorization,
   releaseState,
-  useState,
+  markStateUsed,
   writeConsent,
   findConsent,
-  takeConsent,
+  deleteConsent,
 } from './authorization-queries.ts'
 import { checkProcessor, connectMerchant } from './connect-account.ts'
 
 const answer = { schema: ProcessorAuthorizationSchema, of: (url: string) => ({ url }) }
 
 /** Returns the address of the processor's consent page, where a vendor proves that an account is its own. */
-export async function beginAuthorization(
-  { change, processor }: BillingDependencies,
-  { accountId, processor: name, returnUrl }: BeginProcessorAuthorizationRequest,
-): Promise<MessageInitShape<typeof ProcessorAuthorizationSchema>> {
+export const beginAuthorization: Handler<'beginProcessorAuthorization'> = async (
+  { change, processor },
+  { accountId, processor: name, returnUrl },
+) => {
   checkProcessor(processor, name)
   const state = newSecret()
   const url = processor.consentUrl(state, returnUrl)
@@ -43,10 +35,10 @@ export async function beginAuthorization(
  * A browser returned from the processor's consent page. Nothing is connected yet. The page first shows for which vendor
  * account it would be, because a link to the consent page can be made by one vendor and opened by another.
  */
-export async function receiveAuthorization(
-  deps: BillingDependencies,
-  { processor: name, state, code, browser }: ReceiveProcessorAuthorizationRequest,
-): Promise<MessageInitShape<typeof ReceivedProcessorAuthorizationSchema>> {
+export const receiveAuthorization: Handler<'receiveProcessorAuthorization'> = async (
+  deps,
+  { processor: name, state, code, browser },
+) => {
   const { sql, processor, catalog } = deps
   checkProcessor(processor, name)
   const [stateHash, browserHash] = [hashOf(state), hashOf(browser)]
@@ -55,7 +47,7 @@ export async function receiveAuthorization(
   const { account_id: accountId } = authorization
   const { name: accountName } = await catalog.getAccount({ accountId })
   // The state is used before the processor is called, so that only one of two requests with it continues.
-  if (!(await useState(sql, stateHash, browserHash))) throw noSuchState()
+  if (!(await markStateUsed(sql, stateHash, browserHash))) throw noSuchState()
   if (code === undefined) {
     throw new ServiceError(
       'bad_request',
@@ -95,10 +87,10 @@ function noSuchState(): ServiceError {
 }
 
 /** Connects the account, for the person who consented in the same browser. */
-export async function confirmAuthorization(
-  deps: BillingDependencies,
-  { processor: name, confirmation, browser }: ConfirmProcessorAuthorizationRequest,
-): Promise<MessageInitShape<typeof ConfirmedProcessorAuthorizationSchema>> {
+export const confirmAuthorization: Handler<'confirmProcessorAuthorization'> = async (
+  deps,
+  { processor: name, confirmation, browser },
+) => {
   const { sql, processor, catalog } = deps
   checkProcessor(processor, name)
   const confirmationHash = hashOf(confirmation)
@@ -112,7 +104,7 @@ export async function confirmAuthorization(
     throw new ServiceError('bad_request', `${connectedAccount} is no longer connected to this platform`)
   }
   await connectMerchant(deps, { accountId, merchant }, async (tx) => {
-    if (!(await takeConsent(tx, confirmationHash))) throw noSuchConsent()
+    if (!(await deleteConsent(tx, confirmationHash))) throw noSuchConsent()
   })
   return { accountId, accountName, connectedAccount }
 }

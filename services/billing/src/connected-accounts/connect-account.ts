@@ -4,8 +4,8 @@ import type { Transaction } from '@licensing/database/connect'
 import { brokenConstraint } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { ConnectProcessorRequest, ProcessorSchema, GetProcessorRequest } from '@licensing/proto/billing'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { ProcessorSchema } from '@licensing/proto/billing'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { insertReconciliation } from '../inbox/reconciliation-queries.ts'
 import type { PaymentProcessor } from '../processor/processor.ts'
 import {
@@ -22,10 +22,10 @@ import type { ConnectionRow } from './connection-queries.ts'
  * Connects a vendor account to an account at the processor that the platform can reach. Earlier sales through it remain
  * with the vendor account that made them: they are found by session and charge.
  */
-export async function connectProcessor(
-  deps: BillingDependencies,
-  { accountId, processor: name, connectedAccount }: ConnectProcessorRequest,
-): Promise<MessageInitShape<typeof ProcessorSchema>> {
+export const connectProcessor: Handler<'connectProcessor'> = async (
+  deps,
+  { accountId, processor: name, connectedAccount },
+) => {
   const { processor, processorClaim } = deps
   checkProcessor(processor, name)
   if (!/^acct_[A-Za-z0-9_]{1,250}$/.test(connectedAccount)) {
@@ -115,10 +115,7 @@ function heldByAnother(merchant: string): ServiceError {
   )
 }
 
-export async function getProcessor(
-  { sql, processor }: BillingDependencies,
-  { accountId }: GetProcessorRequest,
-): Promise<MessageInitShape<typeof ProcessorSchema>> {
+export const getProcessor: Handler<'getProcessor'> = async ({ sql, processor }, { accountId }) => {
   const row = await findConnection(sql, accountId)
   if (!row || row.disconnected_at) {
     throw new ServiceError(

@@ -6,17 +6,9 @@ export interface CapRow {
 }
 
 /**
- * Locks the account's cap. It serializes fee postings and changes of the cap, so that one of them finds the cap
- * reached.
+ * Locks the caps of accounts, in the order of their ids. The lock serializes fee postings and changes of the cap, so that
+ * exactly one of them finds the cap reached.
  */
-export async function lockCap(tx: Transaction, accountId: string): Promise<CapRow> {
-  await tx`insert into spend_caps (account_id) values (${accountId}) on conflict do nothing`
-  const [row] = await tx<CapRow[]>`
-    select cap_minor, currency from spend_caps where account_id = ${accountId} for update`
-  return row!
-}
-
-/** Like `lockCap`, for several accounts, in the order of their ids. */
 export async function lockCaps(tx: Transaction, accountIds: string[]): Promise<Map<string, CapRow>> {
   const ids = [...new Set(accountIds)].sort()
   await tx`
@@ -29,10 +21,8 @@ export async function lockCaps(tx: Transaction, accountIds: string[]): Promise<M
   return new Map(rows.map((row) => [row.account_id, row]))
 }
 
-/**
- * Locks the account's cap shared with other checkouts: until the transaction ends it is neither changed nor reached.
- */
-export async function shareCap(tx: Transaction, accountId: string): Promise<CapRow> {
+/** Locks the account's cap for share: until the transaction ends, the cap is neither changed nor reached. */
+export async function lockCapForShare(tx: Transaction, accountId: string): Promise<CapRow> {
   await tx`insert into spend_caps (account_id) values (${accountId}) on conflict do nothing`
   const [row] = await tx<CapRow[]>`
     select cap_minor, currency from spend_caps where account_id = ${accountId} for share`
@@ -45,7 +35,7 @@ export async function writeCap(tx: Transaction, accountId: string, cap: CapRow):
     where account_id = ${accountId}`
 }
 
-/** Pauses periods. @returns those whose cap was reached for the first time, as `account period` */
+/** Pauses periods. @returns the periods whose cap was reached for the first time, as `account period` */
 export async function pausePeriods(
   tx: Transaction,
   periods: { accountId: string; period: string }[],
@@ -96,15 +86,15 @@ export async function findSpent(
   return row?.spent_minor ?? 0n
 }
 
-export interface CapStanding extends CapRow {
+export interface CapStatus extends CapRow {
   spent_minor: bigint
   reached_at: Date | null
   paused: boolean
 }
 
 /** If no cap sets a currency, the spending in the currency of the last charge is shown. */
-export async function findStanding(sql: Sql, accountId: string, period: string): Promise<CapStanding> {
-  const [row] = await sql<CapStanding[]>`
+export async function findCapStatus(sql: Sql, accountId: string, period: string): Promise<CapStatus> {
+  const [row] = await sql<CapStatus[]>`
     with cap as (
       select cap_minor, currency from spend_caps where account_id = ${accountId}
     ),
@@ -119,7 +109,8 @@ export async function findStanding(sql: Sql, accountId: string, period: string):
       ) as currency
     )
     select (select cap_minor from cap) as cap_minor, shown.currency,
-      coalesce(f.spent_minor, 0::bigint) as spent_minor, c.reached_at, coalesce(c.paused, false) or coalesce((select cap_minor = 0 from cap), false) as paused
+      coalesce(f.spent_minor, 0::bigint) as spent_minor, c.reached_at,
+      coalesce(c.paused, false) or coalesce((select cap_minor = 0 from cap), false) as paused
     from shown
     left join fee_periods f
       on f.account_id = ${accountId} and f.period = ${period} and f.currency = shown.currency

@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import { insertRows } from '../row-queries.ts'
+import { insertRows } from '@licensing/database/row-queries'
 
 export interface NewFeeRefund {
   fee_entry_id: string

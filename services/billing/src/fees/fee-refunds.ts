@@ -5,7 +5,7 @@ import type { BillingDependencies } from '../dependencies.ts'
 import { lockPurchases } from '../purchases/send/effect-queries.ts'
 import { pauseAfter, timing } from '../purchases/timing.ts'
 import type { ChargedFee } from '../processor/processor.ts'
-import { startRounds } from '../start-rounds.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import {
   claimFeeRefund,
   closeFeeRefund,
@@ -25,13 +25,13 @@ const pollMs = 1_000
  * credit: then the fee is not refunded, and an attempt that took effect anyway is recorded.
  */
 export function startFeeRefunds(deps: BillingDependencies): Loop {
-  const giveNext = async () => {
+  const refundNext = async () => {
     const refund = await claimFeeRefund(deps.sql)
     if (!refund) return 'idle'
     await attempt(deps, refund)
     return 0
   }
-  return startRounds('fee refunds', deps.log, pollMs, giveNext)
+  return startDatabaseLoop('fee refunds', deps.log, pollMs, refundNext)
 }
 
 async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise<void> {
@@ -43,10 +43,10 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
       throw new Error('its charge is not known yet')
     }
     const fee = await processor.findFee(chargeRef)
-    if (refund.canceled_ms !== null) return await watch(deps, refund, refund.canceled_ms, fee)
-    // With asynchronous capture the processor adds it up to an hour after the charge.
+    if (refund.canceled_ms !== null) return await watchCanceled(deps, refund, refund.canceled_ms, fee)
+    // With asynchronous capture, the processor adds the fee up to an hour after the charge.
     if (!fee) throw new Error(`charge ${chargeRef} has no application fee yet`)
-    await giveBack(deps, refund, fee)
+    await refundOwedFee(deps, refund, fee)
   } catch (error) {
     if (refund.age_ms > timing.feeRefundGivenUp) {
       log.error({ err: error, fee: entry }, 'fee not refunded: given up')
@@ -61,7 +61,7 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
  * If the answer of an earlier attempt was lost, the fee may be refunded already: then nothing is left, or the refund is
  * listed.
  */
-async function giveBack(
+async function refundOwedFee(
   { sql, processor }: BillingDependencies,
   { fee_entry_id: entry, amount_minor: amount }: DueFeeRefund,
   { feeRef, leftMinor: left, refunds }: ChargedFee,
@@ -74,7 +74,7 @@ async function giveBack(
 }
 
 /** A request that was running when the fee refund was canceled may still take effect. */
-async function watch(
+async function watchCanceled(
   deps: BillingDependencies,
   refund: DueFeeRefund,
   canceledMs: number,
@@ -82,8 +82,8 @@ async function watch(
 ): Promise<void> {
   const { sql } = deps
   const { fee_entry_id: entry, attempts } = refund
-  const given = fee?.refunds.find(({ entryId }) => entryId === entry)
-  if (given) await recordGivenBack(deps, refund, given.at)
+  const refunded = fee?.refunds.find(({ entryId }) => entryId === entry)
+  if (refunded) await recordRefunded(deps, refund, refunded.at)
   else if (canceledMs > timing.canceledFeeRefundWatched) await closeFeeRefund(sql, entry)
   else await postponeFeeRefund(sql, entry, pauseAfter(timing.retryFeeRefund, attempts))
 }
@@ -92,14 +92,14 @@ async function watch(
  * The fee was refunded although the refund that earned the credit failed: another credit is posted. If another refund
  * has earned a credit since, this one replaces it. The purchase is locked, because its decisions depend on the ledger.
  */
-async function recordGivenBack(deps: BillingDependencies, refund: DueFeeRefund, at: Date): Promise<void> {
+async function recordRefunded(deps: BillingDependencies, refund: DueFeeRefund, at: Date): Promise<void> {
   const { fee_entry_id: entry, payment_id: paymentId, amount_minor: amount } = refund
   await deps.change(async (tx) => {
     await lockPurchases(tx, [refund.session_id])
     const charge = await findChargeOfFee(tx, paymentId)
     await closeFeeRefund(tx, entry)
-    if (!charge || charge.standing_minor <= 0n) return
-    const { standing_minor: _, ...owner } = charge
+    if (!charge || charge.balance_minor <= 0n) return
+    const { balance_minor: _, ...owner } = charge
     const credit = { kind: 'credit' as const, cause: feeRefundCause(entry), amount_minor: -amount }
     await postEntries(tx, [{ id: newId('fee'), payment_id: paymentId, ...owner, ...credit, occurred_at: at }])
   }, waitingForLocks)

@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { FeeKind } from '@licensing/proto/closed-sets'
-import { insertRows, rowsOf } from '../row-queries.ts'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 
 export interface NewFeeEntry {
   id: string
@@ -86,13 +86,13 @@ export interface ChargeOfFee extends Pick<
   'account_id' | 'application_id' | 'currency' | 'period'
 > {
   /** The sum of the charge, its credits and its reversals. */
-  standing_minor: bigint
+  balance_minor: bigint
 }
 
 export async function findChargeOfFee(sql: Sql, paymentId: string): Promise<ChargeOfFee | undefined> {
   const [charge] = await sql<ChargeOfFee[]>`
     select account_id, application_id, currency, period,
-      (select sum(amount_minor)::bigint from fee_entries where payment_id = ${paymentId}) as standing_minor
+      (select sum(amount_minor)::bigint from fee_entries where payment_id = ${paymentId}) as balance_minor
     from fee_entries where payment_id = ${paymentId} and kind = 'charge'`
   return charge
 }

@@ -1,15 +1,10 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
-import type { ListFeesRequest, ListFeesResponseSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { listFeeRows } from './ledger-queries.ts'
 
-export async function listFees(
-  { sql }: BillingDependencies,
-  request: ListFeesRequest,
-): Promise<MessageInitShape<typeof ListFeesResponseSchema>> {
+export const listFees: Handler<'listFees'> = async ({ sql }, request) => {
   const rows = await listFeeRows(sql, request.accountId, request, request.onlyApplicationId)
   const { page, hasMore } = pageOf(rows, request.limit)
   return {

@@ -15,8 +15,8 @@ export interface Reached {
 
 /**
  * Adds entries to the ledger and to the sums of their periods, and pauses periods that reach their cap. It locks the
- * caps of the accounts in the order of their ids. It comes last in a transaction, because others of the accounts wait
- * for it.
+ * caps of the accounts in the order of their ids. It comes last in a transaction, because other transactions of the
+ * accounts wait for these locks.
  */
 export async function postEntries(tx: Transaction, entries: NewFeeEntry[]): Promise<void> {
   if (entries.length === 0) return

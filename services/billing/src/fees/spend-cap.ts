@@ -2,34 +2,27 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction, Sql } from '@licensing/database/connect'
 import { invalid } from '@licensing/grpc/errors'
-import type { GetSpendCapRequest, SpendCapSchema, SetSpendCapRequest } from '@licensing/proto/billing'
+import type { SpendCapSchema } from '@licensing/proto/billing'
 import { checkMoney } from '../checks.ts'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import {
   endPause,
   findSpent,
-  isPaused,
-  lockCap,
+  lockCaps,
   writeCap,
   findZeroCapsUnreached,
-  findStanding,
+  findCapStatus,
 } from './cap-queries.ts'
 import type { CapRow } from './cap-queries.ts'
 import { periodOf } from './fee.ts'
 import { latestChargedApplication } from './ledger-queries.ts'
 import { reachCaps } from './post-entries.ts'
 
-export async function getSpendCap(
-  { sql }: BillingDependencies,
-  { accountId }: GetSpendCapRequest,
-): Promise<MessageInitShape<typeof SpendCapSchema>> {
+export const getSpendCap: Handler<'getSpendCap'> = async ({ sql }, { accountId }) => {
   return spendCapMessage(sql, accountId, periodOf(new Date()))
 }
 
-export async function setSpendCap(
-  deps: BillingDependencies,
-  request: SetSpendCapRequest,
-): Promise<MessageInitShape<typeof SpendCapSchema>> {
+export const setSpendCap: Handler<'setSpendCap'> = async (deps, request) => {
   const { accountId } = request
   const wanted = { cap_minor: request.capMinor ?? null, currency: request.currency ?? null }
   if (wanted.cap_minor !== null) {
@@ -37,44 +30,43 @@ export async function setSpendCap(
     checkMoney(0n, wanted.currency ?? '')
   }
   const period = periodOf(new Date())
-  const outcome = await deps.change((tx) => writeWanted(tx, accountId, period, wanted, undefined))
-  if (outcome === 'application_needed') {
-    const oldest = await oldestApplication(deps, accountId)
-    await deps.change((tx) => writeWanted(tx, accountId, period, wanted, oldest))
-  }
+  // Catalog is not called while the transaction holds a lock.
+  const applicationId = wanted.cap_minor === null ? '' : await applicationOfEvent(deps, accountId, period)
+  await deps.change((tx) => changeCap(tx, { accountId, applicationId, period }, wanted))
   return spendCapMessage(deps.sql, accountId, period)
 }
 
-/** A cap above what is spent, or no cap, ends the pause. A cap at or below what is spent starts it. */
-async function writeWanted(
+/** A cap above the spent amount, or no cap, ends the pause. A cap at or below the spent amount starts it. */
+async function changeCap(
   tx: Transaction,
-  accountId: string,
-  period: string,
+  of: { accountId: string; applicationId: string; period: string },
   wanted: CapRow,
-  fallback: string | undefined,
-): Promise<'changed' | 'application_needed'> {
-  const before = await lockCap(tx, accountId)
+): Promise<void> {
+  const { accountId, period } = of
+  const before = (await lockCaps(tx, [accountId])).get(accountId)!
   const { cap_minor: capMinor, currency } = wanted
   if (capMinor === null || currency === null) {
     await writeCap(tx, accountId, { cap_minor: null, currency: currency ?? before.currency })
-    await endPause(tx, accountId)
-    return 'changed'
-  }
-  const spentMinor = await findSpent(tx, accountId, period, currency)
-  if (spentMinor >= capMinor) {
-    const applicationId = (await latestChargedApplication(tx, accountId, period)) ?? fallback
-    if (applicationId === undefined) return 'application_needed'
-    await writeCap(tx, accountId, wanted)
-    await reachCaps(tx, [{ accountId, applicationId, period, capMinor, spentMinor }])
-    return 'changed'
+    return endPause(tx, accountId)
   }
   await writeCap(tx, accountId, wanted)
-  const raised = before.cap_minor === null || before.currency !== currency || capMinor > before.cap_minor
-  if (raised && (await isPaused(tx, accountId, period))) await endPause(tx, accountId)
-  return 'changed'
+  const spentMinor = await findSpent(tx, accountId, period, currency)
+  if (spentMinor >= capMinor) return reachCaps(tx, [{ ...of, capMinor, spentMinor }])
+  const isRaised = before.cap_minor === null || before.currency !== currency || capMinor > before.cap_minor
+  if (isRaised) await endPause(tx, accountId)
 }
 
-/** Pages are listed from the newest to the oldest application. */
+/** The application that `spend_cap.reached` names: that of the latest charge in the period, or else the oldest. */
+async function applicationOfEvent(
+  deps: BillingDependencies,
+  accountId: string,
+  period: string,
+): Promise<string> {
+  const charged = await latestChargedApplication(deps.sql, accountId, period)
+  return charged ?? oldestApplication(deps, accountId)
+}
+
+/** Catalog lists applications from the newest to the oldest. */
 export async function oldestApplication(
   { catalog }: Pick<BillingDependencies, 'catalog'>,
   accountId: string,
@@ -87,26 +79,25 @@ export async function oldestApplication(
   }
 }
 
-const together = 50
+const reportedTogether = 50
 
 /** Reports caps of zero, which are reached at the start of each period. */
 export async function reachZeroCaps(deps: BillingDependencies): Promise<void> {
   const period = periodOf(new Date())
-  for (const accountId of await findZeroCapsUnreached(deps.sql, period, together)) {
-    const charged = await latestChargedApplication(deps.sql, accountId, period)
-    const applicationId = charged ?? (await oldestApplication(deps, accountId))
+  for (const accountId of await findZeroCapsUnreached(deps.sql, period, reportedTogether)) {
+    const applicationId = await applicationOfEvent(deps, accountId, period)
     await deps.change((tx) =>
       reachCaps(tx, [{ accountId, applicationId, period, capMinor: 0n, spentMinor: 0n }]),
     )
   }
 }
 
-export async function spendCapMessage(
+async function spendCapMessage(
   sql: Sql,
   accountId: string,
   period: string,
 ): Promise<MessageInitShape<typeof SpendCapSchema>> {
-  const row = await findStanding(sql, accountId, period)
+  const row = await findCapStatus(sql, accountId, period)
   return {
     period,
     spentMinor: row.spent_minor,

@@ -1,5 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
-import { rowsOf } from '../row-queries.ts'
+import { rowsOf } from '@licensing/database/row-queries'
 
 export interface NewInboxEvent {
   processor: string
@@ -111,4 +111,14 @@ export async function discardEvent(sql: Sql, eventId: string): Promise<boolean> 
       last_error = 'discarded by an operator'
     where event_id = ${eventId} and handled_at is null`
   return discarded.count > 0
+}
+
+/** @returns how many events it deleted */
+export async function purgeHandledEvents(sql: Sql, keptMs: number, most: number): Promise<number> {
+  const purged = await sql`
+    delete from processor_events where position in (
+      select position from processor_events
+      where handled_at < clock_timestamp() - ${keptMs}::float8 * interval '1 millisecond' limit ${most}
+    )`
+  return purged.count
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
 import { listOwners, queues, lockDue } from '../purchases/queue-queries.ts'
 import { timing } from '../purchases/timing.ts'
-import { purgeHandled } from '../purchases/upkeep-queries.ts'
+import { purgeHandledEvents } from './inbox-queries.ts'
 import { eventsAt } from '../../test/charge-story.ts'
 import { startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
@@ -284,8 +284,7 @@ test('handled events and unlinked facts are deleted after a time, and others sta
     update processor_events set handled_at = now() - interval '46 days' where event_id = ${event.id}`
   await harness.sql`
     update processor_events set received_at = now() - interval '46 days' where event_id = ${strange.id}`
-  const kept = { events: timing.handledEventKept, facts: timing.unlinkedFactKept }
-  expect(await purgeHandled(harness.sql, kept, 100)).toBeGreaterThan(0)
+  expect(await purgeHandledEvents(harness.sql, timing.handledEventKept, 100)).toBeGreaterThan(0)
   expect(await stored(event.id)).toEqual([])
   expect(await stored(strange.id)).toMatchObject([{ handled: false }])
   await harness.operations.discardProcessorEvent({ eventId: strange.id })
@@ -302,11 +301,11 @@ test('an event is processed by one worker at a time, and a merchant’s backlog 
   try {
     await harness.sql.begin(async (tx) => {
       await tx`update processor_events set due_at = now() where merchant in (${busy}, ${quiet})`
-      expect(await listOwners(tx, queues.events, '', 10)).toEqual([busy, quiet])
-      const mine = await lockDue(tx, queues.events, [busy, quiet], 3)
+      expect(await listOwners(tx, queues.record, '', 10)).toEqual([busy, quiet])
+      const mine = await lockDue(tx, queues.record, [busy, quiet], 3)
       expect(mine.map((event) => event.merchant)).toEqual([busy, busy, busy, quiet])
       await harness.sql.begin(async (other) => {
-        const theirs = await lockDue(other, queues.events, [busy, quiet], 3)
+        const theirs = await lockDue(other, queues.record, [busy, quiet], 3)
         expect(theirs).toEqual([])
       })
       throw new Error('undone')

@@ -7,7 +7,7 @@ import { accountsOf } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import type { ListedEvent } from '../processor/processor.ts'
 import { timing } from '../purchases/timing.ts'
-import { startRounds } from '../start-rounds.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { insertEvents, findKnownEvents } from './inbox-queries.ts'
 import type { NewInboxEvent } from './inbox-queries.ts'
 import { claimMerchant, recordReconciled } from './reconciliation-queries.ts'
@@ -17,19 +17,24 @@ const kind = 'processor_events_missed'
 
 /**
  * Compares the inbox with the processor's own list of events, at the start and then regularly, merchant by merchant. It
- * adds events that were sent while nobody answered or were lost on the way.
+ * adds events that were sent while the service was unavailable or were lost on the way.
  */
 export function startReconciliation(deps: BillingDependencies, intervalMs: number): Loop {
-  return startRounds('reconciliation', deps.log, Math.min(intervalMs, longestIdleMs), async (signal) => {
-    for (;;) {
-      const due = await claimMerchant(deps.sql, intervalMs)
-      if (!due || signal.aborted) return
-      if (!due.wanted) continue
-      await reconcile(deps, due).catch((error: unknown) =>
-        deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared: trying again later'),
-      )
-    }
-  })
+  return startDatabaseLoop(
+    'reconciliation',
+    deps.log,
+    Math.min(intervalMs, longestIdleMs),
+    async (signal) => {
+      for (;;) {
+        const due = await claimMerchant(deps.sql, intervalMs)
+        if (!due || signal.aborted) return
+        if (!due.wanted) continue
+        await reconcile(deps, due).catch((error: unknown) =>
+          deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared: trying again later'),
+        )
+      }
+    },
+  )
 }
 
 /**
@@ -71,7 +76,7 @@ async function alertGap({ change }: BillingDependencies, merchant: string, from:
 // About 50 MB.
 const mostTogether = 10_000
 // The newest 300 events.
-const pagesOfLook = 3
+const newestPages = 3
 
 /**
  * Lists events that the processor has and that did not arrive, oldest first.
@@ -94,14 +99,14 @@ export async function readMissed(
   return { events: oldestFirst(deps, merchant, missed), isAll }
 }
 
-/** The same among the newest events, which were lost in the last moments. */
+/** Like `readMissed`, among the newest events only: they may have been lost in the last moments. */
 export async function readNewest(deps: BillingDependencies, merchant: string): Promise<NewInboxEvent[]> {
   const missed: ListedEvent[] = []
   let pages = 0
   for await (const page of deps.processor.listEvents(merchant, new Date(Date.now() - timing.listedLate))) {
     missed.push(...(await missedOf(deps, page)))
     pages += 1
-    if (pages === pagesOfLook) break
+    if (pages === newestPages) break
   }
   return oldestFirst(deps, merchant, missed)
 }

@@ -1,17 +1,16 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import type { ReceiveProcessorEventRequest } from '@licensing/proto/billing'
 import { accountsOf } from '../connected-accounts/connection-queries.ts'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { insertEvent } from './inbox-queries.ts'
 
 /**
  * Verifies and stores an event. Everything else happens later, from the inbox. An event of a type that is not used is
  * acknowledged too, because the processor would repeat it for days.
  */
-export async function receiveProcessorEvent(
-  { sql, processor, wake, log }: BillingDependencies,
-  request: ReceiveProcessorEventRequest,
-): Promise<Record<string, never>> {
+export const receiveProcessorEvent: Handler<'receiveProcessorEvent'> = async (
+  { sql, processor, wake, log },
+  request,
+) => {
   if (request.processor !== processor.name) {
     throw new ServiceError('not_found', `there is no processor ${request.processor.slice(0, 64)}`)
   }
@@ -19,7 +18,7 @@ export async function receiveProcessorEvent(
   const { eventId, type, merchant } = event
   const about = { event: eventId, type, merchant }
   if (!processor.understands(type)) {
-    log.debug(about, 'event of a type that means nothing here')
+    log.debug(about, 'event of a type that is not used')
   } else if (event.live !== processor.live) {
     log.warn(about, 'event of the other mode, test or live, ignored')
   } else if (merchant === undefined || (await accountsOf(sql, merchant)).length === 0) {

@@ -1,15 +1,10 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { invalid } from '@licensing/grpc/errors'
 import type { Loop } from '@licensing/process/loop'
-import type { GetPaymentDaysRequest, GetPaymentDaysResponseSchema } from '@licensing/proto/billing'
-import type { BillingDependencies } from '../dependencies.ts'
-import { startRounds } from '../start-rounds.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { listPaymentDays, addUpChanges } from './payment-day-queries.ts'
 
-export async function getPaymentDays(
-  { sql }: BillingDependencies,
-  request: GetPaymentDaysRequest,
-): Promise<MessageInitShape<typeof GetPaymentDaysResponseSchema>> {
+export const getPaymentDays: Handler<'getPaymentDays'> = async ({ sql }, request) => {
   checkDay('/from', request.from)
   checkDay('/to', request.to)
   const rows = await listPaymentDays(sql, request)
@@ -42,5 +37,5 @@ export function startAddingUp({ sql, log }: Pick<BillingDependencies, 'sql' | 'l
     const added = await addUpChanges(sql, mostAtOnce)
     return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
   }
-  return startRounds('adding up days of payments', log, everyMs, addUp)
+  return startDatabaseLoop('adding up days of payments', log, everyMs, addUp)
 }

@@ -1,16 +1,21 @@
 import { newId } from '@licensing/database/ids'
 import { feeOf } from '../fees/fee.ts'
 import type { PaymentRow } from './payment-queries.ts'
-import { ask, differ, hasCome } from '../purchases/decide/decision.ts'
+import { ask, differ, hasPassed } from '../purchases/decide/decision.ts'
 import type { Subject } from '../purchases/decide/decision.ts'
 import { chargeNamed, mergeCharge, ofKind } from '../purchases/decide/merge-facts.ts'
 import type { Charge, Invoice } from '../purchases/decide/merge-facts.ts'
 import { timing } from '../purchases/timing.ts'
 
 /** Columns that change when more becomes known about a payment. */
-const changing = [
-  ...(['amount', 'currency', 'fee_minor', 'payment_ref', 'charge_ref'] as const),
-  ...(['charged_at', 'charge_state'] as const),
+const changingColumns: (keyof PaymentRow)[] = [
+  'amount',
+  'currency',
+  'fee_minor',
+  'payment_ref',
+  'charge_ref',
+  'charged_at',
+  'charge_state',
 ]
 
 export interface ChargedPayment {
@@ -31,11 +36,11 @@ function decidePayment(subject: Subject, invoice: Invoice | null): ChargedPaymen
   const known = history.payments.find((payment) => payment.invoice_ref === (invoice?.invoiceRef ?? null))
   const found = paidBy(subject, invoice, known)
   const charge = found.paymentRef === null ? undefined : mergeCharge(history.facts, found.paymentRef)
-  const payment = described(subject, invoice, known, found.paymentRef, charge)
+  const payment = paymentRow(subject, invoice, known, found.paymentRef, charge)
   payment.charge_state = chargeState(subject, payment, charge, found.invoiceRef, invoice)
   const learned = known?.charge_state === 'absent' && known.payment_ref !== payment.payment_ref
   if (learned && payment.payment_ref !== null && !charge) ask(subject, 'charge', payment.payment_ref, 0)
-  if (!known || differ(known, payment, changing)) decision.payments.push(payment)
+  if (!known || differ(known, payment, changingColumns)) decision.payments.push(payment)
   return { payment, invoice, charge }
 }
 
@@ -53,7 +58,7 @@ function paidBy(
   return { paymentRef: direct ?? paid ?? known?.payment_ref ?? null, invoiceRef }
 }
 
-function described(
+function paymentRow(
   { history, checkout, paidAt }: Subject,
   invoice: Invoice | null,
   known: PaymentRow | undefined,
@@ -113,5 +118,5 @@ function chargeState(
   if (paymentRef !== null) return ask(subject, 'charge', paymentRef, sinceMs).waiting ? 'pending' : 'absent'
   if (invoiceRef !== undefined)
     return ask(subject, 'invoice', invoiceRef, sinceMs).waiting ? 'pending' : 'absent'
-  return hasCome(subject, sinceMs + timing.othersArrive) ? 'absent' : 'pending'
+  return hasPassed(subject, sinceMs + timing.othersArrive) ? 'absent' : 'pending'
 }

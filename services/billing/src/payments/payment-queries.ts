@@ -4,6 +4,7 @@ import type { PageRequest } from '@licensing/database/page'
 import type { SearchMatch } from '@licensing/proto/closed-sets'
 import { happenedIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
+import { insertRows } from '@licensing/database/row-queries'
 
 /** Filters of the lists of payments and refunds. */
 export interface SaleFilter extends Period {
@@ -41,21 +42,29 @@ export const paymentColumns = (sql: Sql) => sql`
   id, account_id, application_id, session_id, sale_id, invoice_ref, plan_id, external_ref, amount, currency,
   fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charged_at, charge_state`
 
-/** @returns false if the payment was recorded before */
-export async function insertPayment(
-  sql: Sql,
-  sourceKey: string,
-  payment: Omit<PaymentRow, 'charge_ref' | 'charged_at'>,
-): Promise<boolean> {
-  const inserted = await sql`
-    insert into payments (id, account_id, application_id, source_key, session_id, sale_id, invoice_ref, plan_id,
-      external_ref, amount, currency, fee_minor, licence_id, paid_at, merchant, payment_ref, charge_state)
-    values (${payment.id}, ${payment.account_id}, ${payment.application_id}, ${sourceKey}, ${payment.session_id},
-      ${payment.sale_id}, ${payment.invoice_ref}, ${payment.plan_id}, ${payment.external_ref}, ${payment.amount},
-      ${payment.currency}, ${payment.fee_minor}, ${payment.licence_id}, ${payment.paid_at}, ${payment.merchant},
-      ${payment.payment_ref}, ${payment.charge_state})
-    on conflict (source_key) do nothing`
-  return inserted.count === 1
+/** Columns that are left out are null. */
+export type NewPayment = Pick<
+  PaymentRow,
+  | 'id'
+  | 'account_id'
+  | 'application_id'
+  | 'plan_id'
+  | 'external_ref'
+  | 'amount'
+  | 'currency'
+  | 'fee_minor'
+  | 'paid_at'
+  | 'charge_state'
+> &
+  Partial<PaymentRow>
+
+export async function insertPayment(sql: Sql, sourceKey: string, payment: NewPayment): Promise<void> {
+  await insertRows(
+    sql,
+    'payments',
+    [{ ...payment, source_key: sourceKey }],
+    sql`on conflict (source_key) do nothing`,
+  )
 }
 
 export async function listPaymentRows(

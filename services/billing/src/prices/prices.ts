@@ -2,23 +2,17 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { brokenConstraint } from '@licensing/database/problems'
 import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type {
-  PriceSchema,
-  SetPriceRequest,
-  GetPriceRequest,
-  DeletePriceRequest,
-  Price,
-} from '@licensing/proto/billing'
+import type { PriceSchema, Price } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import { checkMoney } from '../checks.ts'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { putPrice, findPrice, removePrice } from './price-queries.ts'
 import type { PriceRow } from './price-queries.ts'
 
-export async function setPrice(
-  { sql, catalog }: BillingDependencies,
-  { accountId, applicationId, price }: SetPriceRequest,
-): Promise<MessageInitShape<typeof PriceSchema>> {
+export const setPrice: Handler<'setPrice'> = async (
+  { sql, catalog },
+  { accountId, applicationId, price },
+) => {
   if (!price) throw invalid('/price_id', 'is required')
   const wanted = toPriceRow(price)
   await catalog.getPlanCopy({ accountId, applicationId, planId: price.planId })
@@ -33,19 +27,13 @@ export async function setPrice(
   }
 }
 
-export async function getPrice(
-  { sql }: BillingDependencies,
-  request: GetPriceRequest,
-): Promise<MessageInitShape<typeof PriceSchema>> {
+export const getPrice: Handler<'getPrice'> = async ({ sql }, request) => {
   const row = await findPrice(sql, request)
   if (!row) throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price`)
   return priceMessage(row)
 }
 
-export async function deletePrice(
-  { sql }: BillingDependencies,
-  request: DeletePriceRequest,
-): Promise<Record<string, never>> {
+export const deletePrice: Handler<'deletePrice'> = async ({ sql }, request) => {
   if (!(await removePrice(sql, request))) {
     throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price`)
   }

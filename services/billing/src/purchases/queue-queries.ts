@@ -1,11 +1,12 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
+import type { Stage } from '../dependencies.ts'
 import type { QuestionKind } from './decide/decision.ts'
 import { timing } from './timing.ts'
 
 /** A table whose rows wait for a stage. Each row belongs to an owner, and the owners get equal shares of each round. */
 export interface Queue<Row extends object> {
   table: string
-  owner: string
+  owner: keyof Row & string
   key: string[]
   /** The columns that are read. */
   columns: (keyof Row & string)[]
@@ -76,14 +77,15 @@ const questions: Queue<DueQuestion> = {
   isLeaseCounted: true,
 }
 
+/** The queue of each stage. */
 export const queues = {
-  events,
-  decisions: purchases('decide_at'),
-  effects: purchases('send_at'),
-  questions,
-}
+  record: events,
+  decide: purchases('decide_at'),
+  ask: questions,
+  send: purchases('send_at'),
+} satisfies Record<Stage, unknown>
 
-type AnyQueue = Omit<Queue<object>, 'columns'>
+type AnyQueue = Pick<Queue<object>, 'table' | 'dueAt' | 'order' | 'isWaiting'> & { owner: string }
 
 /**
  * Owners of rows that are due, or will be within `withinMs`, by name. It reads one entry of the index for each owner,
@@ -132,17 +134,12 @@ function owners(
     select owner from waiting w where owner <> all(${without}) and ${isListed} limit ${most}`
 }
 
-/** Which of the queues have a row that is due, or will be within `withinMs`. */
-export async function listBusy<Name extends string>(
-  sql: Sql,
-  named: Record<Name, AnyQueue>,
-  withinMs: number,
-): Promise<Name[]> {
-  const names = Object.keys(named) as Name[]
-  const isBusy = names.map((name) => sql`exists (${owners(sql, named[name], '', 1, { withinMs })})`)
+/** Which of these stages have a row that is due, or will be within `withinMs`. */
+export async function listBusy(sql: Sql, stages: Stage[], withinMs: number): Promise<Stage[]> {
+  const isBusy = stages.map((stage) => sql`exists (${owners(sql, queues[stage], '', 1, { withinMs })})`)
   const [row] = await sql<{ busy: boolean[] }[]>`
     select array[${isBusy.reduce((all, each) => sql`${all}, ${each}`)}] as busy`
-  return names.filter((_, at) => row!.busy[at])
+  return stages.filter((_, at) => row!.busy[at])
 }
 
 /** The first due rows of each owner that no other transaction has locked. */
@@ -152,12 +149,11 @@ function due(
   columns: string[],
   owners: string[],
   each: number,
-  only: Statement = sql``,
 ): Statement {
   return sql`
     select ${sql(columns)} from unnest(${owners}::text[]) as o (owner) cross join lateral (
       select ${sql(columns)} from ${sql(table)}
-      where ${sql(owner)} = o.owner and ${isWaiting(sql)} and ${sql(dueAt)} <= clock_timestamp() ${only}
+      where ${sql(owner)} = o.owner and ${isWaiting(sql)} and ${sql(dueAt)} <= clock_timestamp()
       order by ${sql(order)} limit ${each} for update skip locked
     ) d`
 }
@@ -170,18 +166,6 @@ export async function lockDue<Row extends object>(
   each: number,
 ): Promise<Row[]> {
   return tx<Row[]>`${due(tx, queue, queue.columns, owners, each)}`
-}
-
-/** Locks one row again, if it is still due. */
-export async function lockDueAgain<Row extends object>(
-  tx: Transaction,
-  queue: Queue<Row>,
-  row: Row,
-): Promise<Row[]> {
-  const values = row as Record<string, string | bigint>
-  const key = queue.key[0]!
-  const only = tx`and ${tx(key)} = ${values[key]!}`
-  return tx<Row[]>`${due(tx, queue, queue.columns, [String(values[queue.owner])], 1, only)}`
 }
 
 /** Leases due rows: if the process dies, another one leases them after `timing.lease`. */
@@ -197,4 +181,24 @@ export async function lease<Row extends object>(
     update ${sql(table)} set ${sql(dueAt)} = clock_timestamp() + ${timing.lease}::int * interval '1 millisecond'
       ${isLeaseCounted ? sql`, attempts = attempts + 1` : sql``}
     where (${sql(key)}) in (${due(sql, queue, key, owners, each)}) returning ${sql(columns)}`
+}
+
+/** How many rows wait for each stage. */
+export interface Backlog {
+  waiting: number
+  parked: number
+  due: number
+  effects: number
+  questions: number
+}
+
+export async function countBacklog(sql: Sql): Promise<Backlog> {
+  const [row] = await sql<Backlog[]>`
+    select
+      (select count(*) from processor_events where handled_at is null and not parked)::int as waiting,
+      (select count(*) from processor_events where parked)::int as parked,
+      (select count(*) from purchases where decide_at is not null)::int as due,
+      (select count(*) from purchases where send_at is not null)::int as effects,
+      (select count(*) from processor_questions where next_at is not null)::int as questions`
+  return row!
 }

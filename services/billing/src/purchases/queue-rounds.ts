@@ -2,7 +2,7 @@ import { waitingForLocks } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../dependencies.ts'
-import { listOwners, lockDue, lockDueAgain } from './queue-queries.ts'
+import { listOwners, lockDue } from './queue-queries.ts'
 import type { Queue } from './queue-queries.ts'
 
 /**
@@ -38,10 +38,10 @@ export class Shares {
 }
 
 /**
- * Processes a batch of due rows in one transaction. If that fails, it processes each row in a transaction of its own, so
- * that a row that fails does not stop the others.
+ * Processes a batch of due rows in one transaction. If that fails, it processes as many rows of the same owners, each in a
+ * transaction of its own, so that a row that fails does not stop the others.
  *
- * @param failed called for a row that fails alone
+ * @param failed called for a row that fails alone; it makes the row due later
  * @returns a round, which returns how many rows it took
  */
 export function batchRounds<Row extends object>(
@@ -55,29 +55,27 @@ export function batchRounds<Row extends object>(
   return async () => {
     const { owners, each } = await shares.next((after, most) => listOwners(sql, queue, after, most))
     if (owners.length === 0) return 0
-    let taken: Row[] = []
-    try {
-      await change(async (tx) => {
-        taken = await lockDue(tx, queue, owners, each)
-        if (taken.length > 0) await work(tx, taken)
-      }, waitingForLocks)
-    } catch (error) {
-      if (isDatabaseUnavailable(error) || taken.length === 0) throw error
-      log.warn({ err: error, of: queue.table, rows: taken.length }, 'batch failed: one by one')
-      for (const row of taken) await alone(row)
-    }
-    return taken.length
+    return take(owners, each, async (rows, error) => {
+      log.warn({ err: error, of: queue.table, rows: rows.length }, 'batch failed: one by one')
+      for (const row of rows) await take([String(row[queue.owner])], 1, ([row], error) => failed(row!, error))
+    })
   }
 
-  async function alone(row: Row): Promise<void> {
+  async function take(
+    owners: string[],
+    each: number,
+    failed: (rows: Row[], error: unknown) => Promise<void>,
+  ): Promise<number> {
+    let rows: Row[] = []
     try {
       await change(async (tx) => {
-        const again = await lockDueAgain(tx, queue, row)
-        if (again.length > 0) await work(tx, again)
+        rows = await lockDue(tx, queue, owners, each)
+        if (rows.length > 0) await work(tx, rows)
       }, waitingForLocks)
     } catch (error) {
-      if (isDatabaseUnavailable(error)) throw error
-      await failed(row, error)
+      if (isDatabaseUnavailable(error) || rows.length === 0) throw error
+      await failed(rows, error)
     }
+    return rows.length
   }
 }

@@ -5,29 +5,22 @@ import { Gauge } from 'prom-client'
 import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
 import type { BillingDependencies, Stage } from '../dependencies.ts'
 import { reachZeroCaps } from '../fees/spend-cap.ts'
-import { unparkEvents } from '../inbox/inbox-queries.ts'
-import { startRounds } from '../start-rounds.ts'
+import { purgeHandledEvents, unparkEvents } from '../inbox/inbox-queries.ts'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { ProcessorAsker } from './ask/ask-processor.ts'
 import { decideRounds } from './decide/decide-purchases.ts'
-import { listBusy, queues } from './queue-queries.ts'
+import { countBacklog, listBusy } from './queue-queries.ts'
+import type { Backlog } from './queue-queries.ts'
+import { purgeUnlinkedFacts } from './record/fact-queries.ts'
 import { recordRounds } from './record/record-events.ts'
 import { sendRounds } from './send/send-effects.ts'
 import { timing } from './timing.ts'
-import { countBacklog, purgeHandled } from './upkeep-queries.ts'
-import type { Backlog } from './upkeep-queries.ts'
 
 export interface Stages {
   /** Runs a stage now: there may be work for it. */
   wake(stage: Stage): void
   stop(): Promise<void>
 }
-
-const queueOf = {
-  record: queues.events,
-  decide: queues.decisions,
-  ask: queues.questions,
-  send: queues.effects,
-} satisfies Record<Stage, unknown>
 
 /** Runs the stages on every replica. Row locks and leases keep two replicas from taking the same row. */
 export function startStages(deps: BillingDependencies): Stages {
@@ -39,13 +32,13 @@ export function startStages(deps: BillingDependencies): Stages {
     const work = async () => {
       const taken = await round()
       if (taken === 0) {
-        const busy = await listBusy(deps.sql, { [stage]: queueOf[stage] }, longestIdleMs)
+        const busy = await listBusy(deps.sql, [stage], longestIdleMs)
         return busy.length > 0 ? timing.poll : 'asleep'
       }
       for (const each of next) wake(each)
       return 0
     }
-    loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work) })
+    loops.push({ stage, loop: startDatabaseLoop(name, deps.log, timing.poll, work) })
   }
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
@@ -67,26 +60,26 @@ export function startStages(deps: BillingDependencies): Stages {
 
 /** Wakes the stages for rows of other replicas, and for rows that become due before it looks again. */
 function startWatching({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
-  return startRounds('queues', log, longestIdleMs, async () => {
-    for (const stage of await listBusy(sql, queueOf, longestIdleMs)) wake(stage)
+  return startDatabaseLoop('queues', log, longestIdleMs, async () => {
+    for (const stage of await listBusy(sql, ['record', 'decide', 'ask', 'send'], longestIdleMs)) wake(stage)
   })
 }
 
 const purgedTogether = 1_000
 
-/** Deletes rows that nothing needs any more, and reports spend caps of zero. */
+/** Deletes rows that are no longer needed, and reports spend caps of zero. */
 function startUpkeep(deps: BillingDependencies): Loop {
   const { sql, log, wake } = deps
   let isFirst = true
-  return startRounds('upkeep', log, timing.upkeep, async () => {
+  return startDatabaseLoop('upkeep', log, timing.upkeep, async () => {
     // A new version may understand what an earlier one parked.
     if (isFirst && (await unparkEvents(sql)) > 0) wake('record')
     isFirst = false
     await closeParkedAlerts(sql)
     await reachZeroCaps(deps)
-    const kept = { events: timing.handledEventKept, facts: timing.unlinkedFactKept }
-    const purged = await purgeHandled(sql, kept, purgedTogether)
-    return purged > 0 ? timing.poll : timing.upkeep
+    const events = await purgeHandledEvents(sql, timing.handledEventKept, purgedTogether)
+    const facts = await purgeUnlinkedFacts(sql, timing.unlinkedFactKept, purgedTogether)
+    return events + facts > 0 ? timing.poll : timing.upkeep
   })
 }
 
@@ -99,7 +92,7 @@ const gauges: Record<keyof Backlog, Gauge> = {
     'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
   ),
   due: gauge('purchases_due', 'Purchases about which there is something to decide, now or later'),
-  effects: gauge('purchases_carrying', 'Purchases whose effects licensing has not been sent yet'),
+  effects: gauge('purchases_carrying', 'Purchases with effects that have not been sent to licensing yet'),
   questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
 }
 

@@ -3,9 +3,9 @@ const minute = 60 * second
 const hour = 60 * minute
 const day = 24 * hour
 
-/** All times of the way from an event to its effect, in milliseconds. */
+/** All waits and pauses between an event and its effect, in milliseconds. */
 export const timing = {
-  /** Events that are out of order arrive within moments: a refund, a dispute or an end waits this long for earlier ones. */
+  /** Events may arrive out of order: a refund, a dispute or an end waits this long for events of earlier times. */
   othersArrive: 2 * second,
   /** A revocation waits at most this long for the answer that lists the newest events. */
   lookAtEvents: 3 * second,

@@ -5,12 +5,12 @@ import type { VendorAlert } from '../alerts/alert-vendor.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import type { RefundRow } from './refund-queries.ts'
 import type { ChargedPayment } from '../payments/decide-payments.ts'
-import { ask, differ, hasCome } from '../purchases/decide/decision.ts'
+import { ask, differ, hasPassed } from '../purchases/decide/decision.ts'
 import type { Subject } from '../purchases/decide/decision.ts'
 import { mergeDisputes, mergeRefunds, ofKind, sortedBy } from '../purchases/decide/merge-facts.ts'
 import type { Charge, MergedDispute, MergedRefund } from '../purchases/decide/merge-facts.ts'
-import { partsOf } from './refund-steps.ts'
-import type { CountedRefund, Part } from './refund-steps.ts'
+import { lanesOf } from './refund-steps.ts'
+import type { CountedRefund, TimedLane } from './refund-steps.ts'
 import { timing } from '../purchases/timing.ts'
 
 export interface PaymentWithRefunds extends ChargedPayment {
@@ -18,15 +18,15 @@ export interface PaymentWithRefunds extends ChargedPayment {
   total: number
   /** Refunds that count, in the order in which they succeeded. */
   refunds: CountedRefund[]
-  /** What each refund is, by the id of its row. */
-  parts: Map<string, Part>
+  /** The lane of each refund, by the id of its row. */
+  lanes: Map<string, TimedLane>
   /** Only a chargeback has a row. */
   disputes: (MergedDispute & { id: string | undefined })[]
-  /** Whether no refund or dispute of the payment is still to be reported. Until then none of them has an effect. */
+  /** Whether all refunds and disputes of the payment are known. Until then none of them has an effect. */
   isComplete: boolean
 }
 
-/** Lists the refunds and disputes of a payment as they are now, whether or not they have an effect. */
+/** Decides the rows of a payment's refunds and disputes, whether or not they have an effect. */
 export function decideRefunds(subject: Subject, charged: ChargedPayment): PaymentWithRefunds {
   const { facts, refunds: allRows } = subject.history
   const { payment, charge } = charged
@@ -34,9 +34,9 @@ export function decideRefunds(subject: Subject, charged: ChargedPayment): Paymen
   const rows = allRows.filter((row) => row.payment_id === paymentId)
   const reported = paymentRef === null ? [] : mergeRefunds(facts, paymentRef)
   const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
-  const { isComplete, found, silent } = compareWithRecords(subject, charged, reported, disputes)
+  const { isComplete, found, unanswered } = compareWithRecords(subject, charged, reported, disputes)
   const { known, waits } = charge
-    ? withInferred(subject, charge, reported, rows, { found, silent })
+    ? withInferred(subject, charge, reported, rows, { found, unanswered })
     : { known: reported, waits: false }
   const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
@@ -52,7 +52,7 @@ export function decideRefunds(subject: Subject, charged: ChargedPayment): Paymen
     ...charged,
     total,
     refunds: counted,
-    parts: partsOf(counted, total, new Map(decided)),
+    lanes: lanesOf(counted, total, new Map(decided)),
     disputes: disputes.map((dispute) => ({
       ...dispute,
       id: listChargeback(subject, payment, dispute, rows),
@@ -74,10 +74,10 @@ export function refundEffect(id: string): string {
 }
 
 interface Answer {
-  /** The processor gave its list of refunds. */
+  /** The processor returned its records of the charge. */
   found: boolean
-  /** It was asked for the list often enough, and did not give it. */
-  silent: boolean
+  /** The processor was asked `mostUnanswered` times and did not answer. */
+  unanswered: boolean
 }
 
 /**
@@ -94,21 +94,21 @@ function compareWithRecords(
   const all = [...refunds, ...disputes]
   const refunded = charge?.refunded ?? 0
   const missing = refunded > sumOf(refunds)
-  if (all.length === 0 && !missing) return { isComplete: true, found: false, silent: false }
+  if (all.length === 0 && !missing) return { isComplete: true, found: false, unanswered: false }
   const chargeRef = charge?.chargeRef ?? payment.charge_ref
   const news = all.map((each) => `${each.ref}:${each.status}`).sort()
   const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
   const { waiting, found } = chargeRef
     ? ask(subject, 'records', known, -Infinity)
     : { waiting: false, found: false }
-  const silent = !waiting && !found
-  if (all.length === 0) return { isComplete: true, found, silent }
+  const unanswered = !waiting && !found
+  if (all.length === 0) return { isComplete: true, found, unanswered }
   const completeAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
-  const confirmed = found && !missing && all.every((each) => each.explained)
-  return { isComplete: confirmed || hasCome(subject, completeAt), found, silent }
+  const confirmed = found && !missing && all.every((each) => each.isFullyReported)
+  return { isComplete: confirmed || hasPassed(subject, completeAt), found, unanswered }
 }
 
-/** The reference of an inferred refund is made of the charge's id and its total. */
+/** The reference of an inferred refund is the charge's id, a colon and the refunded total. */
 function isInferred({ ref }: { ref: string }): boolean {
   return ref.includes(':')
 }
@@ -125,13 +125,13 @@ function withInferred(
   charge: Charge,
   reported: MergedRefund[],
   rows: RefundRow[],
-  { found, silent }: Answer,
+  { found, unanswered }: Answer,
 ): { known: MergedRefund[]; waits: boolean } {
   const { currency } = charge
   const own = rowsOf(reported, rows)
   const taken = new Set(own.values())
   const inferredRows = rows.filter((row) => isInferred(row) && !taken.has(row))
-  // What inferred refunds can cover of reported refunds without a row.
+  // The amount of inferred refunds that reported refunds without a row can be part of.
   let coveredLeft = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
   const isCovered = ({ ref, amount }: MergedRefund) => {
     if (own.has(ref) || amount > coveredLeft) return false
@@ -154,9 +154,9 @@ function withInferred(
   const isGap = totals.some((fact) => missingUntil(fact.reportedAt, fact.refunded) > 0)
   if (missing <= 0 && !isGap) return { known, waits: false }
   const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
-  const othersHaveArrived = hasCome(subject, lastRecorded + timing.othersArrive)
+  const othersHaveArrived = hasPassed(subject, lastRecorded + timing.othersArrive)
   if (missing <= 0) return { known, waits: !othersHaveArrived }
-  const isDue = silent ? othersHaveArrived : hasCome(subject, lastRecorded + timing.missingRefund)
+  const isDue = unanswered ? othersHaveArrived : hasPassed(subject, lastRecorded + timing.missingRefund)
   if (!isDue) return { known, waits: !(found && othersHaveArrived) }
   let left = missing
   for (const { refunded: total, reportedAt } of totals) {
@@ -178,7 +178,7 @@ function inferred(ref: string, amount: number, currency: string, at: number): Me
     succeededAt: at,
     failedAt: undefined,
     recordedMs: at,
-    explained: true,
+    isFullyReported: true,
   }
 }
 
@@ -216,7 +216,7 @@ function listRefund(
   const alerted = isOtherCurrency || refund.status === 'failed'
   if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
   const occurred_at = new Date(refund.createdAt)
-  const lane = refunded.parts.get(refund.id)?.lane ?? laneOfUncounted(refunded, refund)
+  const lane = refunded.lanes.get(refund.id)?.lane ?? laneOfUncounted(refunded, refund)
   list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
 }
 
@@ -257,10 +257,7 @@ function list(
   if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) subject.decision.refunds.push(next)
 }
 
-/**
- * The lane of a refund that does not count: as if it had succeeded after all others if it is pending, and at the time when
- * it was created if it failed.
- */
+/** A pending or failed refund does not count. It has the lane that it would have if it succeeded now, or when it was created. */
 function laneOfUncounted({ refunds, total }: PaymentWithRefunds, refund: MergedRefund): RefundLane {
   const at = refund.status === 'pending' ? Infinity : refund.createdAt
   const earlier = refunds.filter(

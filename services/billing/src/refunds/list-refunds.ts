@@ -1,16 +1,11 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
-import type { ListRefundsRequest, ListRefundsResponseSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
 import { listRefundRows } from './refund-queries.ts'
 
-export async function listRefunds(
-  { sql }: BillingDependencies,
-  request: ListRefundsRequest,
-): Promise<MessageInitShape<typeof ListRefundsResponseSchema>> {
+export const listRefunds: Handler<'listRefunds'> = async ({ sql }, request) => {
   const { page, hasMore } = pageOf(
     await listRefundRows(sql, { ...request, ...requestedPeriod(request) }, request),
     request.limit,

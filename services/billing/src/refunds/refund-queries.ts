@@ -31,7 +31,7 @@ export async function findRefundsOfSessions(
 }
 
 /** Whether the payment of a session was refunded in full or charged back. */
-export async function isGivenBack(sql: Sql, sessionId: string): Promise<boolean> {
+export async function isRefundedInFull(sql: Sql, sessionId: string): Promise<boolean> {
   const [row] = await sql<{ returned: boolean }[]>`
     select exists (
       select 1 from payments p join refunds r on r.payment_id = p.id

@@ -9,13 +9,13 @@ interface Step {
   /** 1: it succeeded; -1: it failed after that. */
   by: 1 | -1
   at: number
-  /** What the customer has got back after this step. */
+  /** The total that the customer has got back after this step. */
   refunded: number
 }
 
 /**
- * Successes and failures of a charge's refunds, by the processor's clock, which counts in seconds. Steps of one second are
- * ordered so that never more is refunded than was charged: if a refund can only succeed after another failed, it does.
+ * Successes and failures of a charge's refunds, by the processor's clock, which counts in seconds. If steps have the same
+ * second, they are ordered so that never more is refunded than was charged: a failure comes before a success that needs it.
  */
 export function stepsOf(refunds: CountedRefund[], total: number): Step[] {
   const left: Omit<Step, 'refunded'>[] = refunds
@@ -49,38 +49,38 @@ export function stepsOf(refunds: CountedRefund[], total: number): Step[] {
   return steps
 }
 
-/** What a refund is in the list, in the effect for licensing and in the vendor's event. */
-export interface Part {
+/** The lane of a refund in the list, in the effect for licensing and in the vendor's event. */
+export interface TimedLane {
   lane: RefundLane
   /** When it took effect. */
   at: number
 }
 
 /**
- * The part of each refund, by its id. The refund that completes the amount of the charge is the full refund. If its effect
+ * The lane of each refund, by its id. The refund that completes the amount of the charge is the full refund. If its effect
  * was decided as a partial refund, because an earlier refund was not known then, the earlier refund becomes the full one:
  * a charge that is refunded completely has one full refund, in whatever order its refunds become known.
  *
  * @param decided lanes of refunds whose effects were decided: they do not change
  */
-export function partsOf(
+export function lanesOf(
   refunds: CountedRefund[],
   total: number,
   decided: ReadonlyMap<string, RefundLane>,
-): Map<string, Part> {
-  const parts = new Map<string, Part>()
+): Map<string, TimedLane> {
+  const lanes = new Map<string, TimedLane>()
   const open: CountedRefund[] = []
   for (const { refund, by, at, refunded } of stepsOf(refunds, total)) {
     if (by === -1) continue
     const lane = refunded >= total ? 'full_refund' : 'partial_refund'
     const before = decided.get(refund.id)
-    parts.set(refund.id, { lane: before ?? lane, at })
+    lanes.set(refund.id, { lane: before ?? lane, at })
     if (lane === 'partial_refund') {
       if (before === undefined) open.push(refund)
     } else if (before === 'partial_refund') {
       const other = open.pop()
-      if (other) parts.set(other.id, { lane, at })
+      if (other) lanes.set(other.id, { lane, at })
     }
   }
-  return parts
+  return lanes
 }

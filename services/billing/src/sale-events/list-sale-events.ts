@@ -2,21 +2,14 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
-import type {
-  ListedSaleEventSchema,
-  ListSaleEventsRequest,
-  ListSaleEventsResponseSchema,
-} from '@licensing/proto/billing'
+import type { ListedSaleEventSchema } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
 import { listSaleRows } from './sale-event-queries.ts'
 import type { ListedSale } from './sale-event-queries.ts'
 
-export async function listSaleEvents(
-  { sql }: BillingDependencies,
-  request: ListSaleEventsRequest,
-): Promise<MessageInitShape<typeof ListSaleEventsResponseSchema>> {
+export const listSaleEvents: Handler<'listSaleEvents'> = async ({ sql }, request) => {
   if (request.status !== undefined && !isMember('saleStatus', request.status)) {
     throw invalid('/status', `must be one of ${closedSets.saleStatus.join(', ')}`)
   }

@@ -1,4 +1,3 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
@@ -8,8 +7,9 @@ import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate, updatesPaid } from '../calendar.ts'
 import { checkMoney } from '../checks.ts'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
+import type { NewPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
 import { insertSalePurchase } from '../purchases/send/effect-queries.ts'
@@ -17,17 +17,14 @@ import { isPassing, provisionAgain, provisionNow, replay } from '../purchases/se
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
 
-/** How far ahead a sale's time may be: clocks differ, and shops get time zones wrong. */
+/** How far in the future a sale's time may be: clocks differ, and shops get time zones wrong. */
 const mostAheadMs = 24 * 60 * 60 * 1000
 
 /**
  * A sale made in another shop. It is recorded together with its effect, then provisioned at once. If licensing's answer is
  * lost and the shop does not repeat the sale, it is provisioned in the background.
  */
-export async function recordSaleEvent(
-  deps: BillingDependencies,
-  request: RecordSaleEventRequest,
-): Promise<MessageInitShape<typeof RecordSaleEventResponseSchema>> {
+export const recordSaleEvent: Handler<'recordSaleEvent'> = async (deps, request) => {
   checkReference('/sale_id', request.saleId)
   const recorded = await recordOnce(deps, request)
   const response = { saleEvent: saleMessage(recorded.sale), created: recorded.created }
@@ -153,24 +150,19 @@ function expiryByPrice(price: PriceRow | undefined, occurredAt: Date): Date | nu
   )
 }
 
-function salePayment(sale: NewSale) {
+function salePayment(sale: NewSale): NewPayment {
   return {
     id: newId('pay'),
     account_id: sale.account_id,
     application_id: sale.application_id,
-    session_id: null,
     sale_id: sale.sale_id,
-    invoice_ref: null,
     plan_id: sale.plan_id,
     external_ref: sale.external_ref,
     amount: sale.amount,
     currency: sale.currency,
     fee_minor: 0n,
-    licence_id: null,
     paid_at: sale.occurred_at,
-    merchant: null,
-    payment_ref: null,
-    charge_state: 'none' as const,
+    charge_state: 'none',
   }
 }
 

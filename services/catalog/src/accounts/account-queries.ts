@@ -18,6 +18,8 @@ export interface Fee {
   fixedMinor: bigint
 }
 
+const feeColumns = (sql: Sql) => sql`fee_bps as bps, fee_fixed_minor as "fixedMinor"`
+
 const select = (sql: Sql) => sql`
   select id, name, alert_email, c.address as unconfirmed_alert_email, fee_bps, fee_fixed_minor, created_at
   from accounts left join alert_email_confirmations c on c.account_id = id`
@@ -28,9 +30,8 @@ export async function findAccount(sql: Sql, id: string): Promise<AccountRow | un
 }
 
 /**
- * Takes the lock under which applications and API keys of an account are created, so that concurrent calls count them
- * one after another.
- * It does not block rows that refer to the account.
+ * Takes the lock under which applications and API keys of an account are created, so that concurrent calls count them one
+ * after the other. It does not block the insertion of rows that refer to the account.
  *
  * @returns false if there is no such account
  */
@@ -60,12 +61,12 @@ export async function updateAlertEmail(sql: Sql, id: string, address: string | n
 
 /** Changes the parts that are given. @returns the current fee; undefined if there is no such account */
 export async function updateFee(sql: Sql, id: string, fee: Partial<Fee>): Promise<Fee | undefined> {
-  const [row] = await sql<{ fee_bps: number; fee_fixed_minor: bigint }[]>`
+  const [row] = await sql<Fee[]>`
     update accounts set fee_bps = coalesce(${fee.bps ?? null}, fee_bps),
       fee_fixed_minor = coalesce(${fee.fixedMinor ?? null}, fee_fixed_minor)
     where id = ${id}
-    returning fee_bps, fee_fixed_minor`
-  return row && { bps: row.fee_bps, fixedMinor: row.fee_fixed_minor }
+    returning ${feeColumns(sql)}`
+  return row
 }
 
 export async function listAllAccounts(sql: Sql): Promise<AccountRow[]> {
@@ -86,9 +87,8 @@ export async function recordNewAccountFees(sql: Sql, fee: Fee): Promise<void> {
 }
 
 export async function findNewAccountFees(sql: Sql): Promise<Fee | undefined> {
-  const [row] = await sql<{ fee_bps: number; fee_fixed_minor: bigint }[]>`
-    select fee_bps, fee_fixed_minor from new_account_fees`
-  return row && { bps: row.fee_bps, fixedMinor: row.fee_fixed_minor }
+  const [row] = await sql<Fee[]>`select ${feeColumns(sql)} from new_account_fees`
+  return row
 }
 
 /** Lets one replica bootstrap at a time, until its transaction ends. */

@@ -1,27 +1,21 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { AccountSchema, GetAccountRequest, UpdateAccountRequest } from '@licensing/proto/catalog'
+import type { AccountSchema } from '@licensing/proto/catalog'
 import type { Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { findAccount, lockAccount, updateAlertEmail, updateName } from './account-queries.ts'
 import type { AccountRow } from './account-queries.ts'
 import { deleteConfirmation, requestConfirmation } from './confirmation-queries.ts'
 
-export async function getAccount(
-  { sql }: CatalogDependencies,
-  request: GetAccountRequest,
-): Promise<MessageInitShape<typeof AccountSchema>> {
+export const getAccount: Handler<'getAccount'> = async ({ sql }, request) => {
   const row = await findAccount(sql, request.accountId)
   if (!row) throw notFound('account', request.accountId)
   return toAccount(row)
 }
 
-export async function updateAccount(
-  { sql, confirmationRequested }: CatalogDependencies,
-  request: UpdateAccountRequest,
-): Promise<MessageInitShape<typeof AccountSchema>> {
+export const updateAccount: Handler<'updateAccount'> = async ({ sql, confirmationRequested }, request) => {
   const { accountId, name, alertEmail } = request
   const violations = new Violations()
   if (name !== undefined) violations.checkName('/name', name)

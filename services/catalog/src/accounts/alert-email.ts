@@ -6,11 +6,7 @@ import type { NotifierService } from '@licensing/proto/notifier'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { transaction } from '@licensing/database/transaction'
 import { ServiceError } from '@licensing/grpc/errors'
-import type {
-  AlertEmailConfirmationSchema,
-  ConfirmAlertEmailRequest,
-  FindAlertEmailConfirmationRequest,
-} from '@licensing/proto/catalog'
+import type { AlertEmailConfirmationSchema } from '@licensing/proto/catalog'
 import {
   postponeConfirmation,
   recordConfirmationMailed,
@@ -19,7 +15,7 @@ import {
   useConfirmation,
 } from './confirmation-queries.ts'
 import type { Confirmation } from './confirmation-queries.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { lockAccount, updateAlertEmail } from './account-queries.ts'
 
 export type ConfirmationSender = Pick<ServiceClient<typeof NotifierService>, 'sendConfirmation'>
@@ -54,17 +50,14 @@ export async function sendConfirmations(
   }
 }
 
-export async function findAlertEmailConfirmation(
-  { sql }: CatalogDependencies,
-  { tokenHash }: FindAlertEmailConfirmationRequest,
-): Promise<MessageInitShape<typeof AlertEmailConfirmationSchema>> {
+export const findAlertEmailConfirmation: Handler<'findAlertEmailConfirmation'> = async (
+  { sql },
+  { tokenHash },
+) => {
   return toConfirmation(await findConfirmation(sql, tokenHash))
 }
 
-export async function confirmAlertEmail(
-  { sql }: CatalogDependencies,
-  { tokenHash }: ConfirmAlertEmailRequest,
-): Promise<MessageInitShape<typeof AlertEmailConfirmationSchema>> {
+export const confirmAlertEmail: Handler<'confirmAlertEmail'> = async ({ sql }, { tokenHash }) => {
   const { account_id: accountId } = existing(await findConfirmation(sql, tokenHash))
   return transaction(sql, async (tx) => {
     // Lock order: the account before its confirmation, as in `updateAccount`.

@@ -1,18 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError, invalid } from '@licensing/grpc/errors'
 import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
-import type {
-  AuthenticateKeyRequest,
-  PrincipalSchema,
-  AuthenticateKeysRequest,
-  AuthenticateKeysResponseSchema,
-  CreateApiKeyRequest,
-  ApiKeySchema,
-  GetApiKeyRequest,
-  ListApiKeysRequest,
-  ListApiKeysResponseSchema,
-  RevokeApiKeyRequest,
-} from '@licensing/proto/catalog'
+import type { PrincipalSchema, ApiKeySchema } from '@licensing/proto/catalog'
 import { timingSafeEqual } from 'node:crypto'
 import type { Transaction, Sql } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
@@ -21,8 +10,7 @@ import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import { checkQuota } from '@licensing/quotas/quota'
 import { pageOf } from '@licensing/database/page'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { EmptySchema } from '@bufbuild/protobuf/wkt'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import {
   findKeyByHash,
   findKeysByHash,
@@ -37,10 +25,7 @@ import { lockAccount } from '../accounts/account-queries.ts'
 import { notFound, Violations, checkPage } from '../refusals.ts'
 import { hashOfKey, newKey } from './key-format.ts'
 
-export async function authenticateKey(
-  { sql, keyUse }: CatalogDependencies,
-  { keyHash }: AuthenticateKeyRequest,
-): Promise<MessageInitShape<typeof PrincipalSchema>> {
+export const authenticateKey: Handler<'authenticateKey'> = async ({ sql, keyUse }, { keyHash }) => {
   const row = keyHash.length === 32 ? await findKeyByHash(sql, keyHash) : undefined
   if (!row || !timingSafeEqual(row.key_hash, keyHash) || row.revoked_at) {
     throw new ServiceError('unauthenticated', 'the API key is unknown or revoked')
@@ -52,10 +37,7 @@ export async function authenticateKey(
 const mostTogether = 1_000
 
 /** For keys that a gateway does not know yet, most of them invalid: one statement, on a connection of its own. */
-export async function authenticateKeys(
-  { lookups, keyUse }: CatalogDependencies,
-  { keyHashes }: AuthenticateKeysRequest,
-): Promise<MessageInitShape<typeof AuthenticateKeysResponseSchema>> {
+export const authenticateKeys: Handler<'authenticateKeys'> = async ({ lookups, keyUse }, { keyHashes }) => {
   if (keyHashes.length > mostTogether) throw invalid('/key_hashes', `must be at most ${mostTogether}`)
   const asked = keyHashes.map((keyHash) => Buffer.from(keyHash).toString('hex'))
   const rows = await findKeysByHash(lookups, asked)
@@ -70,10 +52,7 @@ export async function authenticateKeys(
   }
 }
 
-export async function createApiKey(
-  { change, queue }: CatalogDependencies,
-  request: CreateApiKeyRequest,
-): Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>> {
+export const createApiKey: Handler<'createApiKey'> = async ({ change, queue }, request) => {
   const answer = { schema: CreateApiKeyResponseSchema, of: toResponse }
   const generated = await queue.inTurn(request.accountId, () =>
     change((tx) => generateKey(tx, request), { answer }),
@@ -126,19 +105,13 @@ export async function generateKey(
 const noSuchApplication = 'must be the id of an application of this account'
 
 /** Finds revoked keys too, because they stay in the list. */
-export async function getApiKey(
-  { sql }: CatalogDependencies,
-  { accountId, keyId }: GetApiKeyRequest,
-): Promise<MessageInitShape<typeof ApiKeySchema>> {
+export const getApiKey: Handler<'getApiKey'> = async ({ sql }, { accountId, keyId }) => {
   const row = isId('key', keyId) ? await findKey(sql, accountId, keyId) : undefined
   if (!row) throw notFound('API key', keyId)
   return toApiKey(row)
 }
 
-export async function listApiKeys(
-  { sql, keyUse }: CatalogDependencies,
-  request: ListApiKeysRequest,
-): Promise<MessageInitShape<typeof ListApiKeysResponseSchema>> {
+export const listApiKeys: Handler<'listApiKeys'> = async ({ sql, keyUse }, request) => {
   checkPage('key', request)
   // So that `last_used_at` includes every use so far.
   await keyUse.flush()
@@ -148,10 +121,7 @@ export async function listApiKeys(
 }
 
 /** Revoking a key again changes nothing and has the same answer. */
-export async function revokeApiKey(
-  { sql }: CatalogDependencies,
-  { accountId, keyId }: RevokeApiKeyRequest,
-): Promise<MessageInitShape<typeof EmptySchema>> {
+export const revokeApiKey: Handler<'revokeApiKey'> = async ({ sql }, { accountId, keyId }) => {
   const found = await revokeKey(sql, { accountId }, keyId)
   if (!found) throw notFound('API key', keyId)
   return {}

@@ -2,22 +2,13 @@ import type { MessageInitShape, DescMessage } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { ApplicationSchema } from '@licensing/proto/catalog'
-import type {
-  CreateApplicationRequest,
-  GetApplicationRequest,
-  ApplicationOwnerSchema,
-  FindApplicationOwnerRequest,
-  ListApplicationsRequest,
-  ListApplicationsResponseSchema,
-  UpdateApplicationRequest,
-} from '@licensing/proto/catalog'
 import { checkQuota, quotaExceeded } from '@licensing/quotas/quota'
 import { findQuota } from '@licensing/quotas/quota-queries'
 import { pageOf } from '@licensing/database/page'
 import type { ChangeOptions } from '@licensing/changes/change'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { lockAccount } from '../accounts/account-queries.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { CatalogDependencies, Handler } from '../dependencies.ts'
 import { checkLicensingAvailable, raiseAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
 import { notFound, Violations, checkPage } from '../refusals.ts'
 import {
@@ -36,19 +27,17 @@ import type { ApplicationRow } from './application-queries.ts'
  * request can be repeated. Licensing stores root keys permanently, so if the quota is reached, it is not asked for one. The
  * refusal follows in the transaction, because there a repetition of the call that created the last application is answered.
  */
-export async function createApplication(
-  { sql, change, queue, rootKeys }: CatalogDependencies,
-  { accountId, name }: CreateApplicationRequest,
-): Promise<MessageInitShape<typeof ApplicationSchema>> {
+export const createApplication: Handler<'createApplication'> = async (
+  { sql, change, queue, rootKeys },
+  { accountId, name },
+) => {
   const violations = new Violations()
   violations.checkName('/name', name)
   violations.throwIfAny()
   const id = newId('app')
   const most = await findQuota(sql, accountId, 'applications')
   const isFull = (await countApplications(sql, accountId)) >= most
-  const rootKey = isFull
-    ? undefined
-    : (await rootKeys.calls.getRootKeys({ applicationIds: [id] })).rootKeys[0]
+  const rootKey = isFull ? undefined : (await rootKeys.getRootKeys({ applicationIds: [id] })).rootKeys[0]
   const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
@@ -61,28 +50,19 @@ export async function createApplication(
   return toAnswer(await queue.inTurn(accountId, () => change(insert, { answer })))
 }
 
-export async function getApplication(
-  { sql }: CatalogDependencies,
-  { accountId, applicationId }: GetApplicationRequest,
-): Promise<MessageInitShape<typeof ApplicationSchema>> {
+export const getApplication: Handler<'getApplication'> = async ({ sql }, { accountId, applicationId }) => {
   const row = await findApplication(sql, accountId, applicationId)
   if (!row) throw notFound('application', applicationId)
   return toApplication(row)
 }
 
-export async function findApplicationOwner(
-  { sql }: CatalogDependencies,
-  { applicationId }: FindApplicationOwnerRequest,
-): Promise<MessageInitShape<typeof ApplicationOwnerSchema>> {
+export const findApplicationOwner: Handler<'findApplicationOwner'> = async ({ sql }, { applicationId }) => {
   const row = await findApplicationOfAnyAccount(sql, applicationId)
   if (!row) throw notFound('application', applicationId)
   return { accountId: row.account_id }
 }
 
-export async function listApplications(
-  { sql }: CatalogDependencies,
-  request: ListApplicationsRequest,
-): Promise<MessageInitShape<typeof ListApplicationsResponseSchema>> {
+export const listApplications: Handler<'listApplications'> = async ({ sql }, request) => {
   checkPage('app', request)
   const rows = await listApplicationRows(sql, request.accountId, request, request.onlyApplicationId)
   const { page, hasMore } = pageOf(rows, request.limit)
@@ -92,10 +72,7 @@ export async function listApplications(
 const mostNoticeDays = 90
 
 /** Changes an application's own fields. The notice is part of the copies of its plans, which licensing has. */
-export async function updateApplication(
-  deps: CatalogDependencies,
-  request: UpdateApplicationRequest,
-): Promise<MessageInitShape<typeof ApplicationSchema>> {
+export const updateApplication: Handler<'updateApplication'> = async (deps, request) => {
   const { applicationId, name, expiringNoticeDays } = request
   if (expiringNoticeDays !== undefined) await checkLicensingAvailable(deps)
   const row = await changeApplication(deps, request, async (tx, before) => {

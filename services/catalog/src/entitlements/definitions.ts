@@ -1,26 +1,16 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId, isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
 import { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
-import type {
-  CreateEntitlementDefinitionRequest,
-  EntitlementDefinition,
-  GetEntitlementDefinitionRequest,
-  ListEntitlementDefinitionsRequest,
-  ListEntitlementDefinitionsResponseSchema,
-  UpdateEntitlementDefinitionRequest,
-  DeleteEntitlementDefinitionRequest,
-} from '@licensing/proto/catalog'
+import type { CreateEntitlementDefinitionRequest } from '@licensing/proto/catalog'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { entitlementKinds, problemOfValue } from '@licensing/proto/entitlement-kinds'
 import { checkQuota } from '@licensing/quotas/quota'
 import { pageOf } from '@licensing/database/page'
-import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import { changeApplication } from '../applications/applications.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { CatalogDependencies, Handler } from '../dependencies.ts'
 import { checkLicensingAvailable, raiseAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
 import { Violations, notFound, checkPage } from '../refusals.ts'
 import {
@@ -39,11 +29,7 @@ import { checkApplicationId, requireApplication } from '../applications/applicat
 const answer = { schema: EntitlementDefinitionSchema, of: toDefinition, isUnfinished: true }
 
 /** @param begun the recorded answer, if an earlier call with the same idempotency key saved the definition */
-export async function createDefinition(
-  deps: CatalogDependencies,
-  request: CreateEntitlementDefinitionRequest,
-  begun?: EntitlementDefinition,
-): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+export const createDefinition: Handler<'createEntitlementDefinition'> = async (deps, request, begun) => {
   const definition = begun ?? toDefinition(await save(deps, request))
   await syncAllPlans(deps, request.applicationId)
   return definition
@@ -108,10 +94,10 @@ function refusal(
   return undefined
 }
 
-export async function getDefinition(
-  { sql }: CatalogDependencies,
-  { accountId, applicationId, entitlementDefId: id }: GetEntitlementDefinitionRequest,
-): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+export const getDefinition: Handler<'getEntitlementDefinition'> = async (
+  { sql },
+  { accountId, applicationId, entitlementDefId: id },
+) => {
   checkApplicationId(applicationId)
   const row = isId('ent', id) ? await findDefinition(sql, accountId, applicationId, id) : undefined
   if (row) return toDefinition(row)
@@ -119,10 +105,7 @@ export async function getDefinition(
   throw notFound('entitlement definition', id)
 }
 
-export async function listDefinitions(
-  { sql }: CatalogDependencies,
-  request: ListEntitlementDefinitionsRequest,
-): Promise<MessageInitShape<typeof ListEntitlementDefinitionsResponseSchema>> {
+export const listDefinitions: Handler<'listEntitlementDefinitions'> = async ({ sql }, request) => {
   const { accountId, applicationId, limit } = request
   checkPage('ent', request)
   checkApplicationId(applicationId)
@@ -133,10 +116,7 @@ export async function listDefinitions(
 }
 
 /** Key and kind are permanent (interface 9). */
-export async function updateDefinition(
-  deps: CatalogDependencies,
-  request: UpdateEntitlementDefinitionRequest,
-): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (deps, request) => {
   const { accountId, applicationId, entitlementDefId: id, displayName } = request
   if (request.default !== undefined) await checkLicensingAvailable(deps)
   const row = await changeApplication(deps, request, async (tx) => {
@@ -162,10 +142,7 @@ export async function updateDefinition(
 }
 
 /** Interface 4.1: issued licences keep their snapshot, so licensing does not change them. */
-export async function deleteDefinition(
-  deps: CatalogDependencies,
-  request: DeleteEntitlementDefinitionRequest,
-): Promise<MessageInitShape<typeof EmptySchema>> {
+export const deleteDefinition: Handler<'deleteEntitlementDefinition'> = async (deps, request) => {
   const { accountId, applicationId, entitlementDefId: id } = request
   await checkLicensingAvailable(deps)
   await changeApplication(deps, request, async (tx) => {

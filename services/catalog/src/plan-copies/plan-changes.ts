@@ -28,7 +28,7 @@ interface ChangedApplication {
  */
 export async function checkLicensingAvailable({ licensing }: CatalogDependencies): Promise<void> {
   try {
-    await licensing.calls.countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: checkTimeoutMs })
+    await licensing.countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: checkTimeoutMs })
   } catch (cause) {
     const detail = 'the licensing service is temporarily unavailable; nothing was changed'
     throw new ServiceError('unavailable', detail, { cause })
@@ -45,7 +45,7 @@ export async function syncPlans(
   copies: PlanCopy[],
   timeoutMs = syncTimeoutMs,
 ): Promise<void> {
-  await licensing.calls.syncPlans({ plans: copies }, { timeoutMs }).catch((cause: unknown) => {
+  await licensing.syncPlans({ plans: copies }, { timeoutMs }).catch((cause: unknown) => {
     const detail = 'the change is saved, and takes effect as soon as the licensing service is back'
     throw new ServiceError('unavailable', detail, { cause })
   })
@@ -68,8 +68,8 @@ export async function raiseAllVersions(tx: Transaction, of: ChangedApplication):
 }
 
 /**
- * Appends the event of which licensing learns that plans have changed, even if `syncPlans` fails. It names versions only:
- * the entitlements of a plan may be 2,000 values.
+ * Appends the event that tells licensing that plans have changed, even if `syncPlans` fails. It contains only their versions,
+ * because a plan may have 2,000 entitlements.
  */
 export async function appendPlanChanges(
   tx: Transaction,

@@ -1,22 +1,12 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { isId } from '@licensing/database/ids'
-import type {
-  GetPlanCopyRequest,
-  PlanCopySchema,
-  ListPlanCopiesRequest,
-  ListPlanCopiesResponseSchema,
-} from '@licensing/proto/catalog'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { checkApplicationId } from '../applications/application-queries.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { findCopy, listCopiesAfter } from './plan-copy-queries.ts'
 import { toPlanCopy, partsOf } from './plan-copy.ts'
 
-export async function getPlanCopy(
-  { sql }: CatalogDependencies,
-  { accountId, applicationId, planId }: GetPlanCopyRequest,
-): Promise<MessageInitShape<typeof PlanCopySchema>> {
+export const getPlanCopy: Handler<'getPlanCopy'> = async ({ sql }, { accountId, applicationId, planId }) => {
   checkApplicationId(applicationId)
   const row = isId('pln', planId) ? await findCopy(sql, planId, accountId, applicationId) : undefined
   if (!row) throw notFound('plan', planId)
@@ -27,10 +17,7 @@ export async function getPlanCopy(
 const mostAnswerBytes = 4 * 1024 * 1024
 
 /** A page of large copies is shorter than `limit`: only `has_more` says whether there are more. */
-export async function listPlanCopies(
-  { sql }: CatalogDependencies,
-  { afterId, limit }: ListPlanCopiesRequest,
-): Promise<MessageInitShape<typeof ListPlanCopiesResponseSchema>> {
+export const listPlanCopies: Handler<'listPlanCopies'> = async ({ sql }, { afterId, limit }) => {
   const { page, hasMore } = pageOf(await listCopiesAfter(sql, afterId, rowsFor(limit)), limit)
   const [plans = [], ...rest] = partsOf(page.map(toPlanCopy), mostAnswerBytes)
   return { plans, hasMore: hasMore || rest.length > 0 }

@@ -1,4 +1,3 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
@@ -6,7 +5,7 @@ import { PlanSchema } from '@licensing/proto/catalog'
 import type { CreatePlanRequest, PlanCopy } from '@licensing/proto/catalog'
 import { checkQuota } from '@licensing/quotas/quota'
 import { changeApplication } from '../applications/applications.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { appendPlanChanges, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
@@ -19,10 +18,7 @@ import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queri
 // Short: licensing fetches the copy of a plan that it does not know, if a licence is issued on it.
 const newPlanTimeoutMs = 1_000
 
-export async function createPlan(
-  deps: CatalogDependencies,
-  request: CreatePlanRequest,
-): Promise<MessageInitShape<typeof PlanSchema>> {
+export const createPlan: Handler<'createPlan'> = async (deps, request) => {
   const answer = { schema: PlanSchema, of: ({ plan }: { plan: PlanRow }) => toPlan(plan, 0n) }
   const { plan, copy } = await changeApplication(deps, request, (tx) => insert(tx, request), {
     answer,

@@ -1,19 +1,13 @@
-import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
+import type { DescMessage } from '@bufbuild/protobuf'
 import type { ChangeOptions } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import { ArchivePlanResponseSchema, PlanSchema } from '@licensing/proto/catalog'
-import type {
-  ArchivePlanRequest,
-  ArchivePlanResponse,
-  Plan,
-  PlanCopy,
-  RestorePlanRequest,
-} from '@licensing/proto/catalog'
+import type { PlanCopy } from '@licensing/proto/catalog'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
 import { changeApplication } from '../applications/applications.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { CatalogDependencies, Handler } from '../dependencies.ts'
 import { appendPlanChanges, checkLicensingAvailable, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
@@ -31,14 +25,10 @@ import type { PlanRow } from './plan.ts'
 import { countActiveLicences } from './read-plans.ts'
 
 /** Interface 3.2: licensing suspends every active licence of the plan, in one transaction. */
-export async function archivePlan(
-  deps: CatalogDependencies,
-  request: ArchivePlanRequest,
-  begun?: ArchivePlanResponse,
-): Promise<MessageInitShape<typeof ArchivePlanResponseSchema>> {
+export const archivePlan: Handler<'archivePlan'> = async (deps, request, begun) => {
   const change = { verb: 'archive', request, isBegun: begun !== undefined, answer: archiveAnswer } as const
   return changePlanStatus(deps, change, async (copy, plan) => {
-    const { suspendedLicences } = await deps.licensing.calls
+    const { suspendedLicences } = await deps.licensing
       .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
       .catch((cause: unknown) => {
         const detail = `plan ${plan.id} is retired; its licences are suspended as soon as the licensing service is back`
@@ -57,11 +47,11 @@ const archiveAnswer = {
 }
 
 /** Interface 3.2: does not reactivate licences. Each licence needs its own call. */
-export async function restorePlan(
-  deps: CatalogDependencies,
-  { accountId, applicationId, planId }: RestorePlanRequest,
-  begun?: Plan,
-): Promise<MessageInitShape<typeof PlanSchema>> {
+export const restorePlan: Handler<'restorePlan'> = async (
+  deps,
+  { accountId, applicationId, planId },
+  begun,
+) => {
   const request = { accountId, applicationId, planId, actor: '' }
   const change = { verb: 'restore', request, isBegun: begun !== undefined, answer: restoreAnswer } as const
   return changePlanStatus(deps, change, async (copy, plan) => {

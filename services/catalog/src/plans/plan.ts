@@ -128,12 +128,12 @@ export function matchOverrides(
 
 /** Whether a plan has exactly these overrides. */
 export function sameOverrides(
-  held: [definitionId: string, value: string][],
+  current: [definitionId: string, value: string][],
   wanted: { definitionId: string; value: string }[],
 ): boolean {
-  const values = new Map(held)
+  const values = new Map(current)
   return (
-    held.length === wanted.length &&
+    current.length === wanted.length &&
     wanted.every(({ definitionId, value }) => values.get(definitionId) === value)
   )
 }

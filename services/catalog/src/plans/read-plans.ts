@@ -1,26 +1,17 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { isId } from '@licensing/database/ids'
-import type {
-  GetPlanRequest,
-  PlanSchema,
-  ListPlansRequest,
-  ListPlansResponseSchema,
-} from '@licensing/proto/catalog'
+import type { ListPlansRequest } from '@licensing/proto/catalog'
 import type { Sql } from '@licensing/database/connect'
 import { pageOf, pageSize } from '@licensing/database/page'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { CatalogDependencies, Handler } from '../dependencies.ts'
 import { notFound, checkPage } from '../refusals.ts'
 import { findPlan, listPlanRows } from './plan-queries.ts'
 import { toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 
-export async function getPlan(
-  deps: CatalogDependencies,
-  { accountId, applicationId, planId }: GetPlanRequest,
-): Promise<MessageInitShape<typeof PlanSchema>> {
+export const getPlan: Handler<'getPlan'> = async (deps, { accountId, applicationId, planId }) => {
   checkApplicationId(applicationId)
   const row = isId('pln', planId) ? await findPlan(deps.sql, accountId, applicationId, planId) : undefined
   if (!row) {
@@ -35,10 +26,7 @@ export async function getPlan(
 const mostBytes = 1024 * 1024
 const readTogether = 50
 
-export async function listPlans(
-  deps: CatalogDependencies,
-  request: ListPlansRequest,
-): Promise<MessageInitShape<typeof ListPlansResponseSchema>> {
+export const listPlans: Handler<'listPlans'> = async (deps, request) => {
   const { accountId, applicationId, status } = request
   if (status !== undefined && !isMember('planStatus', status)) {
     throw invalid('/status', `must be ${closedSets.planStatus.join(' or ')}`)
@@ -80,7 +68,7 @@ export async function countActiveLicences(
 ): Promise<bigint[]> {
   if (planIds.length === 0) return []
   try {
-    const { counts } = await licensing.calls.countActiveLicences({ planIds })
+    const { counts } = await licensing.countActiveLicences({ planIds })
     return planIds.map((_, at) => counts[at] ?? 0n)
   } catch (cause) {
     throw new ServiceError('unavailable', 'active licences cannot be counted at the moment: try again', {

@@ -1,12 +1,11 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
-import type { PlanCopy, PlanSchema, UpdatePlanRequest } from '@licensing/proto/catalog'
+import type { PlanCopy, UpdatePlanRequest } from '@licensing/proto/catalog'
 import { changedMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
 import { changeApplication } from '../applications/applications.ts'
-import type { CatalogDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { appendPlanChanges, checkLicensingAvailable, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
@@ -27,10 +26,7 @@ import { findPlan, raiseVersion, replaceOverrides, updatePlanRow } from './plan-
 import type { PlanFields } from './plan-queries.ts'
 
 /** Updates a plan, also a retired one. Answers when licensing has the change, so that later licences use it. */
-export async function updatePlan(
-  deps: CatalogDependencies,
-  request: UpdatePlanRequest,
-): Promise<MessageInitShape<typeof PlanSchema>> {
+export const updatePlan: Handler<'updatePlan'> = async (deps, request) => {
   await checkLicensingAvailable(deps)
   const { plan, copy } = await changeApplication(deps, request, (tx) => update(tx, request)).catch(
     (error: unknown) => {
@@ -111,11 +107,11 @@ async function wanted(tx: Transaction, request: UpdatePlanRequest, before: PlanR
 
 function wantedMetadata(
   { metadata: change }: UpdatePlanRequest,
-  { metadata: held }: PlanRow,
+  { metadata: before }: PlanRow,
   violations: Violations,
 ): Metadata {
-  if (!change) return held
-  const { metadata } = changedMetadata(held, change)
+  if (!change) return before
+  const { metadata } = changedMetadata(before, change)
   checkMetadata(violations, change.set, metadata)
   return metadata
 }

@@ -1,23 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Database } from '@licensing/database/connect'
-import { isDatabaseOutage } from '@licensing/database/problems'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { invalid } from '@licensing/grpc/errors'
 import type { Logger } from '@licensing/process/log'
-import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
-import type {
-  ApplicationDaySchema,
-  GetApplicationDaysRequest,
-  GetApplicationDaysResponseSchema,
-} from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { ApplicationDaySchema } from '@licensing/proto/licensing'
+import type { Handler } from '../dependencies.ts'
 import { addUp, listDays } from './day-queries.ts'
 import type { DayRow } from './day-queries.ts'
 
-export async function getApplicationDays(
-  { sql }: LicensingDependencies,
-  request: GetApplicationDaysRequest,
-): Promise<MessageInitShape<typeof GetApplicationDaysResponseSchema>> {
+export const getApplicationDays: Handler<'getApplicationDays'> = async ({ sql }, request) => {
   checkDay('/from', request.from)
   checkDay('/to', request.to)
   const rows = await listDays(sql, request)
@@ -60,14 +52,8 @@ const mostAtOnce = 20_000
 
 /** Adds new changes to the days regularly, so that a reader has few of them to add up. */
 export function startAddingUp({ sql, log }: { sql: Database; log: Logger }): Loop {
-  return startLoop({
-    work: async () => {
-      const added = await addUp(sql, mostAtOnce)
-      return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
-    },
-    everyMs,
-    failed: (error) =>
-      log.warn({ err: error }, 'the changes of the last days could not be added up, trying again'),
-    isOutage: isDatabaseOutage,
+  return startDatabaseLoop('counts by day', log, everyMs, async () => {
+    const added = await addUp(sql, mostAtOnce)
+    return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
   })
 }

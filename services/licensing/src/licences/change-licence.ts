@@ -46,8 +46,8 @@ const mostTogether = 100
 
 /**
  * The handler of a verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a
- * conflict. Calls of an account that arrive together share a transaction. A licence that another transaction has locked is
- * left out of it, and changed in a transaction of its own. So is one whose call has an Idempotency-Key, for its answer.
+ * conflict. Calls of an account that arrive together share a transaction. A licence gets a separate transaction if another
+ * one has locked it, or if its call has an Idempotency-Key.
  */
 export function licenceChanger({ change }: LicensingDependencies, verb: LicenceVerb): ChangeLicence {
   const changeTogether = gather<Call, Outcome>(

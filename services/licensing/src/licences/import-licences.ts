@@ -13,7 +13,7 @@ import type {
 } from '@licensing/proto/licensing'
 import { problemOfMetadata } from '@licensing/proto/metadata'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { LicensingDependencies, Handler } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
 import { findByLegacyKey, mintImports } from './import-queries.ts'
@@ -26,14 +26,10 @@ type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutc
 type PlanState = PlanStatus | 'unknown' | 'unavailable'
 
 /** @param begun the stored answer of an earlier, interrupted call with the same idempotency key */
-export async function importLicences(
-  deps: LicensingDependencies,
-  request: ImportLicencesRequest,
-  begun?: ImportLicencesResponse,
-): Promise<MessageInitShape<typeof ImportLicencesResponseSchema>> {
+export const importLicences: Handler<'importLicences'> = async (deps, request, begun) => {
   const { items } = request
   if (items.length === 0 || items.length > mostItems) throw invalid('/items', `1 to ${mostItems} items`)
-  const results = request.dryRun ? await rehearse(deps, request) : await run(deps, request, begun)
+  const results = request.dryRun ? await dryRun(deps, request) : await run(deps, request, begun)
   const count = (result: Result['result']) => results.filter((item) => item.result === result).length
   return {
     items: results,
@@ -98,7 +94,7 @@ async function importOnce(
   const existing = await findExisting(deps, request, found)
   for (const { place, item } of found) {
     const id = existing.get(item.legacyKey)
-    if (id !== undefined) results.set(place, existingResult(item, id))
+    if (id !== undefined) results.set(place, imported('existing', item, id))
   }
   const rest = refused.filter(({ place }) => !results.has(place))
   const plans = await planStates(deps, request, rest)
@@ -116,31 +112,31 @@ function mint(
   entries: Entry[],
   before: Results,
 ): Promise<Set<string>> {
-  const sound = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
+  const valid = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
   const answerOf = (minted: Set<string>) => {
     const now = createdOf(entries, minted)
     return { items: request.items.map((_, place) => before.get(place) ?? now.get(place) ?? {}) }
   }
   const answer = { schema: ImportLicencesResponseSchema, of: answerOf, isUnfinished: true }
-  return deps.change((tx) => mintImports(tx, request, sound), { answer })
+  return deps.change((tx) => mintImports(tx, request, valid), { answer })
 }
 
 function createdOf(entries: Entry[], minted: Set<string>): Results {
   const created = entries.filter(({ id }) => minted.has(id))
-  return new Map(created.map(({ place, item, id }) => [place, createdResult(item, id)]))
+  return new Map(created.map(({ place, item, id }) => [place, imported('created', item, id)]))
 }
 
-/** A dry run: the same answers, but it writes nothing. */
-async function rehearse(deps: LicensingDependencies, request: ImportLicencesRequest): Promise<Result[]> {
+/** Returns the answers of an import without writing anything. */
+async function dryRun(deps: LicensingDependencies, request: ImportLicencesRequest): Promise<Result[]> {
   const entries = request.items.map((item) => ({ item }))
   const existing: Map<string, string | undefined> = await findExisting(deps, request, entries)
   const plans = await planStates(deps, request, entries)
   return request.items.map((item) => {
-    if (existing.has(item.legacyKey)) return existingResult(item, existing.get(item.legacyKey))
+    if (existing.has(item.legacyKey)) return imported('existing', item, existing.get(item.legacyKey))
     const failed = failure(item, plans.get(item.planId))
     if (failed) return failed
     existing.set(item.legacyKey, undefined)
-    return createdResult(item, undefined)
+    return imported('created', item, undefined)
   })
 }
 
@@ -161,8 +157,8 @@ async function planStates(
   { accountId, applicationId }: ImportLicencesRequest,
   entries: { item: ImportItem }[],
 ): Promise<Map<string, PlanState>> {
-  const sound = entries.filter(({ item }) => !itemProblem(item))
-  const wanted = [...new Set(sound.map(({ item }) => item.planId))]
+  const valid = entries.filter(({ item }) => !itemProblem(item))
+  const wanted = [...new Set(valid.map(({ item }) => item.planId))]
   const states = new Map<string, PlanState>()
   if (wanted.length === 0) return states
   const look = async () => {
@@ -223,12 +219,12 @@ function newImport({ item, id }: Entry): NewImport {
   }
 }
 
-function createdResult({ legacyKey }: ImportItem, licenceId: string | undefined): Result {
-  return { legacyKey, result: 'created', ...(licenceId !== undefined && { licenceId }) }
-}
-
-function existingResult({ legacyKey }: ImportItem, licenceId: string | undefined): Result {
-  return { legacyKey, result: 'existing', ...(licenceId !== undefined && { licenceId }) }
+function imported(
+  result: 'created' | 'existing',
+  { legacyKey }: ImportItem,
+  licenceId: string | undefined,
+): Result {
+  return { legacyKey, result, ...(licenceId !== undefined && { licenceId }) }
 }
 
 function failed({ legacyKey }: ImportItem, code: string, detail: string): Result {

@@ -1,16 +1,11 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { ListLicenceHistoryRequest, ListLicenceHistoryResponseSchema } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { findHistory } from '../lifecycle/history-queries.ts'
 
-export async function listLicenceHistory(
-  { sql }: LicensingDependencies,
-  request: ListLicenceHistoryRequest,
-): Promise<MessageInitShape<typeof ListLicenceHistoryResponseSchema>> {
+export const listLicenceHistory: Handler<'listLicenceHistory'> = async ({ sql }, request) => {
   const rows = await findHistory(sql, request, request.beforePosition, rowsFor(request.limit))
   if (!rows) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
   const { page, hasMore } = pageOf(rows, request.limit)

@@ -1,20 +1,15 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { checkMetadata } from '@licensing/grpc/checks'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
-import type { ListLicencesRequest, ListLicencesResponseSchema } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findLicences } from './list-queries.ts'
 
 const mostMetadata = 3
 
-export async function listLicences(
-  { lists }: LicensingDependencies,
-  request: ListLicencesRequest,
-): Promise<MessageInitShape<typeof ListLicencesResponseSchema>> {
+export const listLicences: Handler<'listLicences'> = async ({ lists }, request) => {
   const { status, seenSince } = request
   if (status !== undefined && !isMember('licenceStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)

@@ -123,7 +123,7 @@ function metadataParts(sql: Sql, applicationId: string, metadata: Metadata): Par
   )
   const bits = entries.reduce((all, entry) => all | (1n << BigInt(entry[0]! % 64)), 0n)
   const mask = sql`${BigInt.asIntN(64, bits)}::bigint`
-  // A licence that has none of the other entries may have their bits. Most licences do not.
+  // A first selection: most licences without the other entries do not have their bits.
   const hasOthers = entries.length > 1 ? sql`bits & ${mask} = ${mask}` : sql`true`
   return entries.map((entry) => ({
     table: 'licence_metadata',
@@ -141,7 +141,7 @@ interface Stretch {
 
 /**
  * The licences that are in all parts, in a stretch of `count` licences of the rarest pair of metadata. It stops reading when
- * the page is full: if the page is soon full, or the pair has few licences, this costs little more than one filter.
+ * the page is full: if that is soon, or if the pair has few licences, this takes little longer than one filter.
  */
 async function readPairs(sql: Sql, filter: LicenceFilter, parts: Part[], count: number): Promise<Stretch> {
   const { accountId, applicationId, beforeId, metadata = {}, limit } = filter

@@ -1,8 +1,7 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { insertHistory } from '../lifecycle/history-queries.ts'
 import { statuses } from '../lifecycle/licence.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
@@ -16,10 +15,7 @@ import { replaceKey } from './update-queries.ts'
  * Gives a licence a new key (additions 14.6). Nothing caches keys, so the former one is unknown from the commit on.
  * Activations and tokens do not contain the key.
  */
-export async function rotateKey(
-  { change }: LicensingDependencies,
-  request: LifecycleRequest,
-): Promise<MessageInitShape<typeof LicenceSchema>> {
+export const rotateKey: Handler<'rotateLicenceKey'> = async ({ change }, request) => {
   const answer = { schema: LicenceSchema, of: licenceMessage }
   return licenceMessage(await change((tx) => rotateIn(tx, request), { answer }))
 }

@@ -1,10 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { isId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import type { SearchLicencesRequest, SearchLicencesResponseSchema } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { readLicenceKey } from '../lifecycle/licence-key.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findAll, findByBeginning, findByHost, findByReference, findExactly } from './search-queries.ts'
@@ -13,10 +11,7 @@ import type { Match } from './search-queries.ts'
 const mostFound = 20
 
 /** Finds licences by any identifier that a customer may know, best match first (decisions 9). */
-export async function searchLicences(
-  { sql, lists }: LicensingDependencies,
-  request: SearchLicencesRequest,
-): Promise<MessageInitShape<typeof SearchLicencesResponseSchema>> {
+export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists }, request) => {
   const text = request.query
   const problem = problemOfText(text, textLimits.search)
   if (problem) throw invalid('/q', problem)

@@ -1,14 +1,12 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
-import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { problemOfValue } from '@licensing/proto/entitlement-kinds'
-import type { DeleteOverrideRequest, OverrideSchema, SetOverrideRequest } from '@licensing/proto/licensing'
+import type { DeleteOverrideRequest, SetOverrideRequest } from '@licensing/proto/licensing'
 import { quotas } from '@licensing/proto/quotas'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { statuses } from '../lifecycle/licence.ts'
 import { lockLicence } from '../lifecycle/licence-queries.ts'
 import type { LicenceScope, LicenceWithSnapshot } from '../lifecycle/licence-queries.ts'
@@ -25,10 +23,7 @@ import { databaseTime } from '../purchases/purchase-queries.ts'
 import { conflictOf, licenceNotFound } from './change-licence.ts'
 
 /** Gives one licence another value than its snapshot has, or changes that value (additions 14.2). */
-export async function setOverride(
-  { change }: LicensingDependencies,
-  request: SetOverrideRequest,
-): Promise<MessageInitShape<typeof OverrideSchema>> {
+export const setOverride: Handler<'setOverride'> = async ({ change }, request) => {
   return overrideMessage(await change((tx) => setIn(tx, request)))
 }
 
@@ -54,10 +49,7 @@ async function setIn(tx: Transaction, request: SetOverrideRequest): Promise<Lice
 }
 
 /** Ends an override, or removes one that has ended from the licence's list. */
-export async function deleteOverride(
-  { change }: LicensingDependencies,
-  request: DeleteOverrideRequest,
-): Promise<MessageInitShape<typeof EmptySchema>> {
+export const deleteOverride: Handler<'deleteOverride'> = async ({ change }, request) => {
   await change((tx) => deleteIn(tx, request))
   return {}
 }
@@ -99,8 +91,8 @@ async function kindOf(
   captured: SnapshotEntitlement[],
   key: string,
 ): Promise<EntitlementKind | undefined> {
-  const held = captured.find((entitlement) => entitlement.key === key)
-  if (held) return held.kind
+  const own = captured.find((entitlement) => entitlement.key === key)
+  if (own) return own.kind
   const { entitlements } = await findPlanEntitlements(tx, licence.plan_id)
   return entitlements.find((entitlement) => entitlement.key === key)?.kind
 }

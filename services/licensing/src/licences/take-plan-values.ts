@@ -1,9 +1,8 @@
 import { LostRace } from '@licensing/changes/change'
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { statuses } from '../lifecycle/licence.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
@@ -24,10 +23,7 @@ import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 import { conflictOf, licenceNotFound } from './change-licence.ts'
 
 /** Replaces the snapshot of a licence by the entitlements that its plan grants now (additions 14.2). */
-export async function takePlanValues(
-  { change }: LicensingDependencies,
-  request: LifecycleRequest,
-): Promise<MessageInitShape<typeof LicenceSchema>> {
+export const takePlanValues: Handler<'takePlanValues'> = async ({ change }, request) => {
   const answer = { schema: LicenceSchema, of: licenceMessage }
   return licenceMessage(await change((tx) => takeIn(tx, request), { answer }))
 }
@@ -63,7 +59,7 @@ async function takeIn(tx: Transaction, request: LifecycleRequest): Promise<Licen
   return licence
 }
 
-/** Also in the purchase that the licence rests on: otherwise the next payment would bring the former snapshot back. */
+/** Replaces it in the purchase that the licence rests on, too: otherwise the next payment would restore the former snapshot. */
 async function replaceSnapshot(
   tx: Transaction,
   changes: Changes,

@@ -1,14 +1,22 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
-import { checkReference } from '@licensing/grpc/checks'
+import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { LicenceSchema, UpdateLicenceRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { UpdateLicenceRequest } from '@licensing/proto/licensing'
+import { changedMetadata } from '@licensing/proto/metadata'
+import type { Metadata } from '@licensing/proto/metadata'
+import type { Handler } from '../dependencies.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
-import { changeLicence, noChanges, savePurchase, writeChanges } from '../purchases/changes.ts'
+import {
+  changeLicence,
+  differencesAmong,
+  noChanges,
+  savePurchase,
+  timesOf,
+  writeChanges,
+} from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
 import { databaseTime, forgetRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
@@ -19,7 +27,6 @@ import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { allowedVerbs, follow, statuses } from '../lifecycle/licence.ts'
-import { byName, checkMetadataChange, metadataAfter } from './metadata.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { writeTerms } from './update-queries.ts'
 
@@ -40,10 +47,7 @@ type Asked = Partial<
 >
 
 /** Changes a licence's own fields (decisions 9). */
-export async function updateLicence(
-  { change }: LicensingDependencies,
-  request: UpdateLicenceRequest,
-): Promise<MessageInitShape<typeof LicenceSchema>> {
+export const updateLicence: Handler<'updateLicence'> = async ({ change }, request) => {
   const asked = readFields(request)
   if (request.metadata) checkMetadataChange(request.metadata)
   return licenceMessage(await change((tx) => update(tx, request, asked)))
@@ -67,6 +71,21 @@ function readFields(request: UpdateLicenceRequest): Asked {
     ...(updatesUntil && { updates_until: timestampDate(updatesUntil) }),
     ...(unlimitedUpdates === true && { updates_until: null }),
   }
+}
+
+type MetadataChange = NonNullable<UpdateLicenceRequest['metadata']>
+
+/** @throws ServiceError `validation_failed` with a pointer to the invalid entry */
+function checkMetadataChange({ set, remove }: MetadataChange): void {
+  checkMetadata({ entries: set })
+  for (const name of remove) checkMetadata({ entries: { [name]: '' } })
+}
+
+/** @throws ServiceError `validation_failed` if it would have too many entries */
+function metadataAfter(before: Metadata, change: MetadataChange): Metadata {
+  const { metadata, problem } = changedMetadata(before, change)
+  if (problem !== undefined) throw invalid('/metadata', problem)
+  return metadata
 }
 
 async function update(tx: Transaction, request: UpdateLicenceRequest, fields: Asked): Promise<LicenceRow> {
@@ -114,7 +133,7 @@ async function changeFields(
   const before = { ...licence }
   const followed = returns ? follow(['extended'], licence, { plan: plan!.status }) : undefined
   if (followed?.steps.length === 0) throw planArchived(licence)
-  const active = followed?.standing.status === 'active'
+  const active = followed?.state.status === 'active'
   Object.assign(licence, asked, { updated_at: changes.now })
   // A trial with a customer's reference is the customer's licence.
   if (differences['external_ref']) licence.trial = false
@@ -122,10 +141,12 @@ async function changeFields(
     licenceId: licence.id,
     type: 'changed',
     from: before.status,
-    to: followed && !active ? followed.standing.status : before.status,
+    to: followed && !active ? followed.state.status : before.status,
     actor,
     at: changes.now,
-    changes: returns ? { ...differences, expires_on: endsOf(before, licence) } : differences,
+    changes: returns
+      ? { ...differences, expires_on: timesOf(before.expires_on, licence.expires_on) }
+      : differences,
   })
   changes.licences.set(licence.id, licence)
   if (followed) {
@@ -157,24 +178,19 @@ async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLi
 /** The changes that a request makes, for the history. */
 function differencesOf(licence: LicenceRow, asked: Asked): FieldChanges {
   const after = { ...licence, ...asked }
-  const fields = {
+  return differencesAmong({
     external_ref: { from: licence.external_ref, to: after.external_ref },
     restrictions: { from: restrictionsOf(licence), to: restrictionsOf(after) },
-    expires_on: endsOf(licence, after),
+    expires_on: timesOf(licence.expires_on, after.expires_on),
     metadata: { from: byName(licence.metadata), to: byName(after.metadata) },
     updates_until: timesOf(licence.updates_until, after.updates_until),
-  }
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, { from, to }]) => JSON.stringify(from) !== JSON.stringify(to)),
-  )
+  })
 }
 
-const endsOf = (before: LicenceRow, after: LicenceRow) => timesOf(before.expires_on, after.expires_on)
-
-const timesOf = (before: Date | null, after: Date | null) => ({
-  from: before?.toISOString() ?? null,
-  to: after?.toISOString() ?? null,
-})
+/** The entries in the order of their names: PostgreSQL has an order of its own. */
+function byName(metadata: Metadata): Metadata {
+  return Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
 
 /** In the form of REST. */
 function restrictionsOf(licence: LicenceRow) {

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
 import { inScope } from './licence-queries.ts'
 import type { LicenceScope } from './licence-queries.ts'
@@ -51,18 +52,11 @@ export interface NewHistory {
 }
 
 export async function insertHistory(sql: Sql, entries: NewHistory[]): Promise<void> {
+  const rows = entries.map(({ licenceId: licence_id, from: from_status, to: to_status, ...entry }) => {
+    return { licence_id, from_status, to_status, ...entry }
+  })
   await sql`
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause, changes)
-    select licence_id, coalesce(at::timestamptz, now()), type, from_status, to_status, actor, cause, changes::jsonb
-    from unnest(
-      ${entries.map((entry) => entry.licenceId)}::text[],
-      ${entries.map((entry) => entry.at?.toISOString() ?? null)}::text[],
-      ${entries.map((entry) => entry.type)}::text[],
-      ${entries.map((entry) => entry.from ?? null)}::text[],
-      ${entries.map((entry) => entry.to)}::text[],
-      ${entries.map((entry) => entry.actor)}::text[],
-      ${entries.map((entry) => entry.cause ?? null)}::text[],
-      ${entries.map((entry) => (entry.changes ? JSON.stringify(entry.changes) : null))}::text[]
-    ) with ordinality as entry (licence_id, at, type, from_status, to_status, actor, cause, changes, place)
-    order by place`
+    select licence_id, coalesce(at, now()), type, from_status, to_status, actor, cause, changes
+    from ${rowsOf(sql, 'licence_history', rows)} with ordinality order by ordinality`
 }

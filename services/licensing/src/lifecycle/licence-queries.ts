@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
-import type { Move, Standing } from './licence.ts'
+import type { Move, LicenceState } from './licence.ts'
 
 const columns: Record<keyof LicenceRow, true> = {
   id: true,
@@ -58,12 +58,11 @@ export const statusIn = (sql: Sql, statuses: readonly LicenceStatus[]) => sql`
   status in (${sql.unsafe(statuses.map((status) => `'${status}'`).join(', '))})`
 
 /** A licence with the columns on which transitions depend. */
-export type StandingRow = LicenceRow & Standing
+export type LicenceStateRow = LicenceRow & LicenceState
 
-export const standingColumns = (sql: Sql) =>
-  sql`${licenceColumns(sql)}, l.expired_from, l.expired_from_reason`
+export const stateColumns = (sql: Sql) => sql`${licenceColumns(sql)}, l.expired_from, l.expired_from_reason`
 
-export type FoundLicence = StandingRow & { plan_status: PlanStatus }
+export type FoundLicence = LicenceStateRow & { plan_status: PlanStatus }
 
 /** A licence with the id of its snapshot. */
 export type LicenceWithSnapshot = LicenceRow & { snapshot_id: string }
@@ -87,7 +86,7 @@ const ofScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
 /** The licences of these scopes, in their order. */
 export async function findLicences(sql: Sql, scopes: LicenceScope[]): Promise<(FoundLicence | undefined)[]> {
   const rows = await sql<(FoundLicence & { place: number })[]>`
-    select ${standingColumns(sql)}, p.status as plan_status, wanted.place::int
+    select ${stateColumns(sql)}, p.status as plan_status, wanted.place::int
     from ${ofScopes(sql, scopes)} join plans p on p.id = l.plan_id`
   const found = new Map(rows.map((row) => [row.place, row]))
   return scopes.map((_, at) => found.get(at + 1))
@@ -173,8 +172,8 @@ const changed = (sql: Sql, selection: Selection, move: Move, cause?: string) => 
     update licences l set
       status = ${move.to},
       status_reason = ${move.reason ?? null},
-      expired_from = ${move.former === 'remembered' ? sql`former.status` : null},
-      expired_from_reason = ${move.former === 'remembered' ? sql`former.status_reason` : null},
+      expired_from = ${move.storesStatus ? sql`former.status` : null},
+      expired_from_reason = ${move.storesStatus ? sql`former.status_reason` : null},
       ${move.ignoresEarlierPaymentProblems ? sql`reactivated_at = ${afterAllKnown(sql)},` : sql``}
       updated_at = clock_timestamp()
     from former where l.id = former.id

@@ -1,8 +1,8 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import { allowedVerbs, expirable, follow, held, lifecycle, statuses } from './licence.ts'
-import type { Cause, Standing, Transition } from './licence.ts'
+import { allowedVerbs, expirable, follow, payable, lifecycle, statuses } from './licence.ts'
+import type { Cause, LicenceState, Transition } from './licence.ts'
 
 const causes = Object.keys(lifecycle) as Cause[]
 const transitions = causes.flatMap((cause) =>
@@ -38,7 +38,7 @@ test('every status can be reached, and each suspension has a reason', () => {
 
 test('the lists of statuses are those that the decisions name', () => {
   expect(new Set(expirable)).toEqual(new Set(['active', 'suspended', 'downgraded']))
-  expect(new Set(held)).toEqual(new Set(['active', 'suspended', 'expired', 'downgraded']))
+  expect(new Set(payable)).toEqual(new Set(['active', 'suspended', 'expired', 'downgraded']))
   const statusesWith = (rule: keyof (typeof statuses)['active'], value: unknown) =>
     closedSets.licenceStatus.filter((status) => statuses[status][rule] === value)
   expect(statusesWith('grants', 'values')).toEqual(['active'])
@@ -50,20 +50,20 @@ test('the lists of statuses are those that the decisions name', () => {
 test('no cause makes a licence active while its plan is retired', () => {
   const reasons = [null, ...closedSets.suspensionReason]
   const formers = [null, ...closedSets.licenceStatus]
-  const standings = closedSets.licenceStatus.flatMap((status) =>
+  const states = closedSets.licenceStatus.flatMap((status) =>
     reasons.flatMap((status_reason) =>
-      formers.map((expired_from): Standing => {
+      formers.map((expired_from): LicenceState => {
         return { status, status_reason, expired_from, expired_from_reason: null }
       }),
     ),
   )
-  const facts = { planDiffers: true, endMoves: true, stands: true, lifts: true }
+  const facts = { planDiffers: true, endMoves: true, valid: true, inquiryOver: true }
   for (const cause of causes) {
-    for (const standing of standings) {
-      for (const clears of [true, false]) {
-        const { standing: after } = follow([cause], standing, { plan: 'retired', clears, ...facts })
-        const comesToActive = after.status === 'active' && standing.status !== 'active'
-        expect({ cause, standing, clears, comesToActive }).toMatchObject({ comesToActive: false })
+    for (const state of states) {
+      for (const allowsActive of [true, false]) {
+        const { state: after } = follow([cause], state, { plan: 'retired', allowsActive, ...facts })
+        const comesToActive = after.status === 'active' && state.status !== 'active'
+        expect({ cause, state, allowsActive, comesToActive }).toMatchObject({ comesToActive: false })
       }
     }
   }

@@ -12,7 +12,7 @@ interface StatusRules {
   grants: 'values' | 'defaults' | 'nothing'
   /** The licence is permanently over: it can only be retired. */
   isOver: boolean
-  /** A payment of the customer lands on the licence instead of making a new one. */
+  /** A payment of the customer changes the licence; otherwise it creates another one. */
   takesPayments: boolean
   /** The licence expires when its end passes or its subscription is cancelled. */
   canExpire: boolean
@@ -31,14 +31,14 @@ export const statuses = {
 
 const all = Object.keys(statuses) as LicenceStatus[]
 
-/** Statuses in which a customer holds a licence: a payment lands on it. */
-export const held = all.filter((status) => statuses[status].takesPayments)
+/** Statuses in which a payment of the customer changes the licence. */
+export const payable = all.filter((status) => statuses[status].takesPayments)
 
 /** Statuses that end when the licence's end passes. */
 export const expirable = all.filter((status) => statuses[status].canExpire)
 
 /** The status of a licence, and what it depends on. */
-export interface Standing {
+export interface LicenceState {
   status: LicenceStatus
   status_reason: SuspensionReason | null
   /** The status before the licence expired. */
@@ -46,7 +46,7 @@ export interface Standing {
   expired_from_reason: SuspensionReason | null
 }
 
-/** Conditions of a transition that are not part of the licence's standing. */
+/** Conditions of a transition beside the licence's state. */
 export interface Circumstances {
   /** The status of the plan that the licence has after the transition. */
   plan?: PlanStatus
@@ -54,21 +54,21 @@ export interface Circumstances {
   planDiffers?: boolean
   /** The transition changes the licence's end. */
   endMoves?: boolean
-  /** The purchase that the licence rests on stands: it has not ended, and was not refunded or cancelled. */
-  stands?: boolean
-  /** The purchases no longer require a status other than active. */
-  clears?: boolean
+  /** The purchase that the licence rests on has not ended, and was not refunded or cancelled. */
+  valid?: boolean
+  /** The purchases no longer prevent the licence from being active. */
+  allowsActive?: boolean
   /** The purchases no longer require a suspension for an inquiry. */
-  lifts?: boolean
-  /** The licence has the status that its purchases required, and a late event changed which status they require. */
-  overtaken?: boolean
+  inquiryOver?: boolean
+  /** The licence has the status that its purchases required until an event became known late. */
+  outdated?: boolean
 }
 
 interface Facts extends Circumstances {
   suspendedFor: SuspensionReason | null
   /** The status before the licence expired. */
-  was: LicenceStatus | null
-  wasFor: SuspensionReason | null
+  expiredFrom: LicenceStatus | null
+  expiredFromReason: SuspensionReason | null
 }
 
 export interface Transition {
@@ -79,8 +79,8 @@ export interface Transition {
   to: LicenceStatus | 'same' | 'former'
   /** The reason, if the transition suspends the licence. */
   reason?: SuspensionReason
-  /** Stores the current status as `expired_from`. Other transitions to a new status clear that column. */
-  former?: 'remembered'
+  /** Stores the current status as `expired_from`. All other transitions to a new status clear that column. */
+  storesStatus?: true
   /** Payment problems of its purchases before this transition no longer count. */
   ignoresEarlierPaymentProblems?: true
   emits?: LicenceEvent
@@ -118,6 +118,7 @@ const reactivated = {
   emits: 'licenceReactivated',
   history: 'reactivated',
 } as const
+const activeByVendor = { ...reactivated, ignoresEarlierPaymentProblems: true } as const
 const revoked = {
   from: all.filter((status) => statuses[status].canBeRevoked),
   to: 'revoked',
@@ -131,7 +132,7 @@ const retired = {
   history: 'retired',
 } as const
 const downgraded = {
-  from: held.filter((status) => status !== 'downgraded'),
+  from: payable.filter((status) => status !== 'downgraded'),
   to: 'downgraded',
   emits: 'licenceDowngraded',
   history: 'downgraded',
@@ -144,12 +145,13 @@ const expired = {
 } as const
 const returned = { from: ['expired'], to: 'former', history: 'renewed' } as const
 const planChanged = { emits: 'licencePlanChanged', history: 'plan_changed' } as const
-// The vendor has already been notified of the suspension.
+const activated = { to: 'active', ...planChanged } as const
+// Of a suspended licence only the reason changes: there is no event.
 const silently = { from: ['suspended'], to: 'suspended', history: 'suspended' } as const
 const silentlyArchived = { ...silently, reason: 'plan_archived' } as const
 
-const clear = { clears: true, plan: 'active' } as const
-const clearOnRetired = { clears: true, plan: 'retired' } as const
+const allowed = { allowsActive: true, plan: 'active' } as const
+const allowedOnRetired = { allowsActive: true, plan: 'retired' } as const
 const otherPlan = { planDiffers: true } as const
 const unpaid = { suspendedFor: 'payment_failed' } as const
 const inquired = { suspendedFor: 'dispute_inquiry' } as const
@@ -162,43 +164,33 @@ const inquired = { suspendedFor: 'dispute_inquiry' } as const
 export const lifecycle = {
   // The vendor's verbs.
   suspend: [{ ...suspended, reason: 'manual' }],
-  reactivate: [{ ...reactivated, where: { plan: 'active' }, ignoresEarlierPaymentProblems: true }],
+  reactivate: [{ ...activeByVendor, where: { plan: 'active' } }],
   // Interface 3.1: there is no un-revoke.
   revoke: [revoked, { from: ['revoked'], to: 'same' }],
   retire: [retired, { from: ['retired'], to: 'same' }],
 
   // The vendor sets a later end of an expired licence: the status before it expired returns.
   extended: [
-    {
-      ...reactivated,
-      from: ['expired'],
-      where: { was: null, plan: 'active' },
-      ignoresEarlierPaymentProblems: true,
-    },
-    {
-      ...reactivated,
-      from: ['expired'],
-      where: { was: 'active', plan: 'active' },
-      ignoresEarlierPaymentProblems: true,
-    },
-    { from: ['expired'], where: { was: 'downgraded' }, to: 'former' },
-    { from: ['expired'], where: { was: 'suspended' }, to: 'former' },
+    { ...activeByVendor, from: ['expired'], where: { expiredFrom: null, plan: 'active' } },
+    { ...activeByVendor, from: ['expired'], where: { expiredFrom: 'active', plan: 'active' } },
+    { from: ['expired'], where: { expiredFrom: 'downgraded' }, to: 'former' },
+    { from: ['expired'], where: { expiredFrom: 'suspended' }, to: 'former' },
   ],
 
   // Causes other than the vendor and payments.
   plan_archived: [{ ...suspended, reason: 'plan_archived' }],
-  expiry_passed: [{ ...expired, former: 'remembered' }],
+  expiry_passed: [{ ...expired, storesStatus: true }],
 
   // Payments that fail, are disputed, refunded or end.
   payment_failed: [
     { ...suspended, reason: 'payment_failed' },
-    { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'payment_failed' },
-    { ...silently, where: { overtaken: true, ...inquired }, reason: 'payment_failed' },
+    { ...suspended, from: ['expired', 'downgraded'], where: { outdated: true }, reason: 'payment_failed' },
+    { ...silently, where: { outdated: true, ...inquired }, reason: 'payment_failed' },
   ],
   inquiry_opened: [
     { ...suspended, reason: 'dispute_inquiry' },
-    { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'dispute_inquiry' },
-    { ...silently, where: { overtaken: true, ...unpaid }, reason: 'dispute_inquiry' },
+    { ...suspended, from: ['expired', 'downgraded'], where: { outdated: true }, reason: 'dispute_inquiry' },
+    { ...silently, where: { outdated: true, ...unpaid }, reason: 'dispute_inquiry' },
   ],
   inquiry_closed: [
     { ...reactivated, where: { ...inquired, plan: 'active' } },
@@ -208,56 +200,56 @@ export const lifecycle = {
   refunded: [revoked],
   charged_back: [revoked],
   partially_refunded: [downgraded],
-  canceled: [{ ...expired, former: 'remembered' }],
+  canceled: [{ ...expired, storesStatus: true }],
 
-  // A purchase of a customer who holds the licence lands; the licence takes its plan where it is the latest.
+  // The customer pays for another purchase. If it is the latest valid one, the licence gets its plan.
   paid: [
-    { from: ['expired'], where: { ...clear, stands: true }, to: 'active', ...planChanged },
-    { from: ['downgraded'], where: clear, to: 'active', ...planChanged },
-    { from: ['suspended'], where: { ...clear, ...unpaid }, to: 'active', ...planChanged },
-    { from: ['suspended'], where: { ...clear, ...inquired, lifts: true }, to: 'active', ...planChanged },
-    { from: held, to: 'same', ...planChanged },
+    { ...activated, from: ['expired'], where: { ...allowed, valid: true } },
+    { ...activated, from: ['downgraded'], where: allowed },
+    { ...activated, from: ['suspended'], where: { ...allowed, ...unpaid } },
+    { ...activated, from: ['suspended'], where: { ...allowed, ...inquired, inquiryOver: true } },
+    { from: payable, to: 'same', ...planChanged },
   ],
-  // The purchase that the licence rested on has fallen, and the latest that stands takes over; or one stands again.
+  // The licence rests on another purchase, because its purchase is no longer valid or a later one is valid again.
   purchase_replaced: [
-    { from: ['expired'], where: { ...clear, ...otherPlan, stands: true }, to: 'active', ...planChanged },
-    { from: ['downgraded'], where: { ...clear, ...otherPlan }, to: 'active', ...planChanged },
-    { from: ['suspended'], where: { ...clear, ...otherPlan, ...unpaid }, to: 'active', ...planChanged },
-    { from: ['suspended'], where: { ...clear, ...otherPlan, ...inquired }, to: 'active', ...planChanged },
-    { from: held, where: otherPlan, to: 'same', ...planChanged },
-    { ...reactivated, from: ['expired'], where: { ...clear, stands: true } },
-    { ...reactivated, from: ['downgraded'], where: clear },
-    { ...reactivated, where: { ...clear, ...unpaid } },
-    { ...reactivated, where: { ...clear, ...inquired } },
-    { from: held, where: { endMoves: true }, to: 'same', history: 'changed' },
+    { ...activated, from: ['expired'], where: { ...allowed, ...otherPlan, valid: true } },
+    { ...activated, from: ['downgraded'], where: { ...allowed, ...otherPlan } },
+    { ...activated, from: ['suspended'], where: { ...allowed, ...otherPlan, ...unpaid } },
+    { ...activated, from: ['suspended'], where: { ...allowed, ...otherPlan, ...inquired } },
+    { from: payable, where: otherPlan, to: 'same', ...planChanged },
+    { ...reactivated, from: ['expired'], where: { ...allowed, valid: true } },
+    { ...reactivated, from: ['downgraded'], where: allowed },
+    { ...reactivated, where: { ...allowed, ...unpaid } },
+    { ...reactivated, where: { ...allowed, ...inquired } },
+    { from: payable, where: { endMoves: true }, to: 'same', history: 'changed' },
   ],
-  // A later invoice of the subscription that the licence rests on is paid. What has expired meanwhile returns, to what
-  // somebody else had suspended it for, too.
+  // A later invoice of the subscription that the licence rests on is paid. If the licence expired meanwhile, it gets the
+  // status before that, also a suspension for another reason.
   renewed: [
-    { ...returned, where: { stands: true, wasFor: 'manual' } },
-    { ...returned, where: { stands: true, wasFor: 'plan_archived' } },
-    { ...returned, where: { stands: true, was: 'suspended', clears: false } },
-    { ...returned, where: { stands: true, was: 'downgraded', plan: 'retired' } },
-    { ...returned, where: { stands: true, clears: false, plan: 'active' } },
-    { from: held, where: { endMoves: true }, to: 'same', history: 'renewed' },
+    { ...returned, where: { valid: true, expiredFromReason: 'manual' } },
+    { ...returned, where: { valid: true, expiredFromReason: 'plan_archived' } },
+    { ...returned, where: { valid: true, expiredFrom: 'suspended', allowsActive: false } },
+    { ...returned, where: { valid: true, expiredFrom: 'downgraded', plan: 'retired' } },
+    { ...returned, where: { valid: true, allowsActive: false, plan: 'active' } },
+    { from: payable, where: { endMoves: true }, to: 'same', history: 'renewed' },
   ],
-  price_changed: [{ from: held, where: otherPlan, to: 'same', ...planChanged }],
-  // What follows a renewal.
+  price_changed: [{ from: payable, where: otherPlan, to: 'same', ...planChanged }],
+  // Follows `renewed`; also the cause if a problem other than an inquiry turns out to be over.
   payment_recovered: [
-    { ...reactivated, from: ['expired'], where: { ...clear, stands: true } },
-    { ...reactivated, from: ['downgraded'], where: clear },
-    { ...reactivated, where: { ...clear, ...unpaid } },
+    { ...reactivated, from: ['expired'], where: { ...allowed, valid: true } },
+    { ...reactivated, from: ['downgraded'], where: allowed },
+    { ...reactivated, where: { ...allowed, ...unpaid } },
   ],
-  // What follows wherever a licence has come to a plan: none is active on a retired one.
+  // Follows every cause that may change the plan: no licence is active on a retired plan.
   moved_to_retired_plan: [
     { ...suspended, where: { plan: 'retired' }, reason: 'plan_archived' },
-    { ...suspended, from: ['expired'], where: { ...clearOnRetired, stands: true }, reason: 'plan_archived' },
-    { ...silentlyArchived, where: { ...clearOnRetired, ...unpaid } },
+    { ...suspended, from: ['expired'], where: { ...allowedOnRetired, valid: true }, reason: 'plan_archived' },
+    { ...silentlyArchived, where: { ...allowedOnRetired, ...unpaid } },
   ],
-  // Another purchase stands in for one that was downgraded or in dispute, and its plan is retired.
+  // Another purchase replaces one that was partially refunded or in dispute, and its plan is retired.
   replaced_on_retired_plan: [
-    { ...suspended, from: ['downgraded'], where: clearOnRetired, reason: 'plan_archived' },
-    { ...silentlyArchived, where: { ...clearOnRetired, ...inquired } },
+    { ...suspended, from: ['downgraded'], where: allowedOnRetired, reason: 'plan_archived' },
+    { ...silentlyArchived, where: { ...allowedOnRetired, ...inquired } },
   ],
 } as const satisfies Record<string, readonly [Transition, ...Transition[]]>
 
@@ -282,14 +274,14 @@ export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVe
 /** The transition that a cause has for a licence; undefined if none matches. */
 export function transitionOf(
   cause: Cause,
-  licence: Standing,
+  licence: LicenceState,
   circumstances: Circumstances,
 ): Transition | undefined {
   const facts: Facts = {
     ...circumstances,
     suspendedFor: licence.status_reason,
-    was: licence.expired_from,
-    wasFor: licence.expired_from_reason,
+    expiredFrom: licence.expired_from,
+    expiredFromReason: licence.expired_from_reason,
   }
   const transitions: readonly Transition[] = lifecycle[cause]
   return transitions.find(({ from, where = {} }) => {
@@ -298,9 +290,8 @@ export function transitionOf(
   })
 }
 
-/** The standing of a licence after a transition. */
-function standingAfter({ to, reason, former }: Transition, licence: Standing): Standing {
-  const forgotten = { expired_from: null, expired_from_reason: null }
+function stateAfter({ to, reason, storesStatus }: Transition, licence: LicenceState): LicenceState {
+  const notExpired = { expired_from: null, expired_from_reason: null }
   switch (to) {
     case 'same':
       return licence
@@ -308,15 +299,15 @@ function standingAfter({ to, reason, former }: Transition, licence: Standing): S
       return {
         status: licence.expired_from ?? licence.status,
         status_reason: licence.expired_from_reason,
-        ...forgotten,
+        ...notExpired,
       }
     default:
       return {
         status: to,
         status_reason: reason ?? null,
-        ...(former === 'remembered'
+        ...(storesStatus
           ? { expired_from: licence.status, expired_from_reason: licence.status_reason }
-          : forgotten),
+          : notExpired),
       }
   }
 }
@@ -328,20 +319,20 @@ export interface Step {
   to: LicenceStatus
 }
 
-/** Applies causes one after the other: the transitions that matched, and the standing after the last. */
+/** Applies causes one after the other: the transitions that matched, and the state after the last. */
 export function follow(
   causes: readonly Cause[],
-  licence: Standing,
+  licence: LicenceState,
   circumstances: Circumstances,
-): { standing: Standing; steps: Step[] } {
-  let standing = licence
+): { state: LicenceState; steps: Step[] } {
+  let state = licence
   const steps: Step[] = []
   for (const cause of causes) {
-    const transition = transitionOf(cause, standing, circumstances)
+    const transition = transitionOf(cause, state, circumstances)
     if (!transition) continue
-    const after = standingAfter(transition, standing)
-    steps.push({ transition, from: standing.status, to: after.status })
-    standing = after
+    const after = stateAfter(transition, state)
+    steps.push({ transition, from: state.status, to: after.status })
+    state = after
   }
-  return { standing, steps }
+  return { state, steps }
 }

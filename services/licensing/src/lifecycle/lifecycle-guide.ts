@@ -89,7 +89,7 @@ function edges(): string[] {
   const labels = new Map<string, Set<string>>()
   for (const [cause, transitions] of Object.entries(lifecycle)) {
     for (const { from, to, where } of transitions as readonly Transition[]) {
-      const target = to === 'former' ? (where?.was ?? 'active') : to
+      const target = to === 'former' ? (where?.expiredFrom ?? 'active') : to
       for (const status of from) {
         if (target === 'same' || target === status) continue
         if (status !== 'active' && target !== 'active' && status !== 'revoked') continue

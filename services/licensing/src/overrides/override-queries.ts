@@ -41,8 +41,8 @@ export async function markEnds(sql: Sql, licenceIds: string[], now: Date): Promi
 }
 
 /**
- * The overrides of the licence `l` that have not ended, as JSON texts: a join or an aggregate would cost licences without
- * overrides more.
+ * The overrides of the licence `l` that have not ended, as JSON texts. A join or an aggregate would be slower for licences
+ * without overrides.
  */
 export const currentOverrides = (sql: Sql) => sql`
   array(

@@ -4,8 +4,7 @@ import type { Received } from '@licensing/events/consumer-options'
 import { invalid } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { SyncPlanRequest, SyncPlansRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
 import { addToCounts } from '../lifecycle/licence-queries.ts'
@@ -30,19 +29,13 @@ const suspendedAtOnce = 100
 const mostPauseMs = 15_000
 
 /** Catalog pushes changed plans before it answers its own caller. */
-export async function syncPlans(
-  { change }: LicensingDependencies,
-  { plans }: SyncPlansRequest,
-): Promise<Record<string, never>> {
+export const syncPlans: Handler<'syncPlans'> = async ({ change }, { plans }) => {
   await change((tx) => applyPlanCopies(tx, plans), waitingForLocks)
   return {}
 }
 
 /** Catalog pushes an archived plan, and needs to know how many licences the archive suspended. */
-export async function archivePlan(
-  { change }: LicensingDependencies,
-  { plan }: SyncPlanRequest,
-): Promise<{ suspendedLicences: bigint }> {
+export const archivePlan: Handler<'archivePlan'> = async ({ change }, { plan }) => {
   if (!plan || plan.archiveVersion === 0n) throw invalid('/plan', 'an archived plan is needed')
   const suspendedLicences = await change(async (tx) => {
     await applyPlanCopies(tx, [plan])
@@ -58,11 +51,12 @@ export async function archivePlan(
 export async function consumePlanEvents(tx: Transaction, events: Pick<Received, 'event'>[]): Promise<void> {
   const latest = new Map<string, PlanVersion>()
   for (const { event } of events) {
-    const { accountId, applicationId, payload } = event
+    const { accountId: account_id, applicationId: application_id, payload } = event
     if (payload.case !== 'planCopyChanged') continue
     for (const { planId, version } of payload.value.changed) {
       const known = latest.get(planId)
-      if (!known || known.version < version) latest.set(planId, { planId, version, accountId, applicationId })
+      if (known && known.version >= version) continue
+      latest.set(planId, { plan_id: planId, account_id, application_id, version })
     }
   }
   if (latest.size > 0) await awaitPlans(tx, [...latest.values()])

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { rowsOf } from '@licensing/database/row-queries'
 
 export interface AwaitedPlan {
   plan_id: string
@@ -6,10 +7,7 @@ export interface AwaitedPlan {
   application_id: string
 }
 
-export interface PlanVersion {
-  accountId: string
-  applicationId: string
-  planId: string
+export interface PlanVersion extends AwaitedPlan {
   version: bigint
 }
 
@@ -18,12 +16,7 @@ export async function awaitPlans(sql: Sql, versions: PlanVersion[]): Promise<voi
   await sql`
     insert into awaited_plans as awaited (plan_id, account_id, application_id, version)
     select changed.plan_id, changed.account_id, changed.application_id, changed.version
-    from unnest(
-      ${versions.map(({ planId }) => planId)}::text[],
-      ${versions.map(({ accountId }) => accountId)}::text[],
-      ${versions.map(({ applicationId }) => applicationId)}::text[],
-      ${versions.map(({ version }) => String(version))}::bigint[]
-    ) as changed (plan_id, account_id, application_id, version)
+    from ${rowsOf(sql, 'awaited_plans', versions)} changed
     where not exists (select from plans p where p.id = changed.plan_id and p.version >= changed.version)
     order by changed.plan_id
     on conflict (plan_id) do update set version = greatest(awaited.version, excluded.version)`

@@ -1,5 +1,5 @@
-import { isDatabaseOutage, isDatabaseUnavailable } from '@licensing/database/problems'
-import { startLoop } from '@licensing/process/loop'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Loop } from '@licensing/process/loop'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { askCatalog } from './ask-catalog.ts'
@@ -32,7 +32,7 @@ export function startAwaitedPlans(deps: LicensingDependencies): Loop {
         await removeAwaitedPlan(sql, planId)
       } catch (error) {
         if (isDatabaseUnavailable(error)) throw error
-        log.error({ err: error, plan_id: planId }, 'the copy of a plan could not be taken over, trying again')
+        log.error({ err: error, plan_id: planId }, 'the copy of a plan could not be stored, trying again')
         await postponeAwaitedPlan(sql, planId)
       }
     }
@@ -40,10 +40,5 @@ export function startAwaitedPlans(deps: LicensingDependencies): Loop {
     await removeArrivedPlans(sql)
     return awaited.length === askedAtOnce ? 0 : lookEveryMs
   }
-  return startLoop({
-    work: look,
-    everyMs: lookEveryMs,
-    failed: (error) => log.warn({ err: error }, 'plans could not be asked of catalog, trying again'),
-    isOutage: isDatabaseOutage,
-  })
+  return startDatabaseLoop('awaited plans', log, lookEveryMs, look)
 }

@@ -1,7 +1,6 @@
 import { waitingForLocks } from '@licensing/changes/change'
-import { isDatabaseOutage } from '@licensing/database/problems'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Consumer } from '@licensing/events/consumer'
-import { startLoop } from '@licensing/process/loop'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
@@ -21,14 +20,9 @@ export interface CatchUp {
  */
 export function startCatchUp(deps: LicensingDependencies & { consumer: Consumer }): CatchUp {
   let done = false
-  const loop = startLoop({
-    work: async () => {
-      done = (await readAllCopies(deps)) || (await deps.consumer.hasCaughtUp())
-      return done ? 'done' : retryMs
-    },
-    everyMs: retryMs,
-    failed: (error) => deps.log.error({ err: error }, 'catching up failed, trying again'),
-    isOutage: isDatabaseOutage,
+  const loop = startDatabaseLoop('update of plan copies', deps.log, retryMs, async () => {
+    done = (await readAllCopies(deps)) || (await deps.consumer.hasCaughtUp())
+    return done ? 'done' : retryMs
   })
   return {
     probe() {

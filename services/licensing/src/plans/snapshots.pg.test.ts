@@ -38,7 +38,7 @@ const ways: ((on: Harness, planId: string) => Promise<{ id: string }>)[] = [
   async (on, planId) => (await issue(on, { planId })).licence!,
   importOn,
   async (on, planId) => (await provision(on, { planId, externalRef: unique('buyer') })).licence,
-  // The purchase lands on a licence that was issued.
+  // The purchase changes a licence that was issued.
   async (on, planId) => {
     const externalRef = unique('buyer')
     await issue(on, { planId, externalRef })

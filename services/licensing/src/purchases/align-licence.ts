@@ -7,7 +7,7 @@ import type { By, Changes } from './changes.ts'
 import type { EffectKind } from './effect.ts'
 import { isLater } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
-import { isHeld } from './purchased-licence.ts'
+import { takesPayments } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
 /** What happened, and what the licence rested on before and after it. */
@@ -35,41 +35,41 @@ export function alignLicence(
     licence.rests_on = current.purchase_ref
     changes.licences.set(licence.id, licence)
   }
-  if (!isHeld(purchased)) return
+  if (!takesPayments(purchased)) return
   const given = {
     plan_id: current.plan_id,
     snapshot_id: current.snapshot_id,
     expires_on: current.ends_at,
   }
-  const isPast = hasPassed(change)
-  const isReplaced = change.restedOn !== current || isPast
+  const wasOver = hadEnded(change)
+  const isReplaced = change.restedOn !== current || wasOver
   const isRenewal = change.kind === 'renewed' && change.purchase === current
   const circumstances: Circumstances = {
     plan: plans.get(current.plan_id)!.status,
     planDiffers: licence.plan_id !== given.plan_id,
     endMoves: licence.expires_on?.getTime() !== given.expires_on?.getTime(),
-    stands: isValid,
-    clears: decisive === 'paid' && (isReplaced || isRenewal || change.before.decisive !== 'paid'),
-    overtaken: isOvertaken(change, licence),
-    lifts: (isPast || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
+    valid: isValid,
+    allowsActive: decisive === 'paid' && (isReplaced || isRenewal || change.before.decisive !== 'paid'),
+    outdated: isStatusOutdated(change, licence),
+    inquiryOver: (wasOver || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
   }
   const causes = causesOf(change, isReplaced)
   if (causes.length > 0) changeLicence(changes, purchased, { causes, circumstances, by, given })
 }
 
-/** Whether the purchase had ended before it became known: for that time the licence rested on it. */
-function hasPassed({ kind, purchase, after: { current } }: BasisChange): boolean {
+/** Whether a purchase became known only after its end: in the meantime the licence should have rested on it. */
+function hadEnded({ kind, purchase, after: { current } }: BasisChange): boolean {
   return kind === 'paid' && purchase !== undefined && isLater(purchase, current)
 }
 
-/** Whether the licence has the status that its purchases required before, and a late effect changed what they require. */
-function isOvertaken({ before, after }: BasisChange, { status, status_reason }: LockedLicence): boolean {
+/** Whether the licence has the status that its purchases required until a late effect changed what they require. */
+function isStatusOutdated({ before, after }: BasisChange, { status, status_reason }: LockedLicence): boolean {
   if (status === 'expired' && !before.isValid && after.isValid) return true
   const isAsBefore = resultOf(before.decisive) === (status === 'suspended' ? status_reason : status)
   return isAsBefore && before.decisive !== after.decisive
 }
 
-/** The status that an effect leads to; of a suspension, its reason. */
+/** The reason of the suspension that an effect leads to, or else the status. */
 function resultOf(decisive: DecisiveEffect): string {
   const { to, reason }: Transition = lifecycle[decisive][0]
   return reason ?? to
@@ -78,7 +78,7 @@ function resultOf(decisive: DecisiveEffect): string {
 const replacing: Cause[] = ['purchase_replaced', 'moved_to_retired_plan', 'replaced_on_retired_plan']
 const renewing: Cause[] = ['renewed', 'price_changed', 'payment_recovered', 'moved_to_retired_plan']
 
-/** The causes that move the licence, in this order. */
+/** The causes that change the licence, in this order. */
 function causesOf(change: BasisChange, isReplaced: boolean): Cause[] {
   const { kind, purchase, before, after } = change
   const isCurrent = purchase === after.current

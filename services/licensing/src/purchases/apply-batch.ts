@@ -10,7 +10,7 @@ import type { Effect } from './effect.ts'
 import {
   databaseTime,
   findEffects,
-  findNewestHeld,
+  findNewestLicences,
   findProvisions,
   findPurchases,
   lockCustomers,
@@ -18,7 +18,7 @@ import {
   lockPlansOf,
 } from './purchase-queries.ts'
 import type { Busy } from './purchase-queries.ts'
-import { isHeld } from './purchased-licence.ts'
+import { takesPayments } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
 export type Result = { licence: LicenceRow; created: boolean } | { refused: ServiceError }
@@ -35,8 +35,8 @@ export type Refusals = Map<string, ServiceError>
 /**
  * Applies effects in their order, in one transaction. Lock order: customers, plans, licences, counters.
  *
- * @returns results of the first effects. The transaction stops before a payment whose customer no longer holds the licence
- *   that was locked, because an effect of this batch revoked it: the caller applies the rest in another transaction
+ * @returns results of the first effects. The transaction stops before a payment for a licence that an effect of this batch
+ *   revoked: the caller applies the rest in another transaction, which looks for another licence of the customer
  */
 export async function applyBatch(
   tx: Transaction,
@@ -89,11 +89,11 @@ async function locate(tx: Transaction, effects: readonly Asked[]): Promise<Locat
   })
   const payments = located.filter(({ isPaid, effect }) => !isPaid && effect.kind === 'paid')
   if (payments.length > 0) {
-    const held = await findNewestHeld(
+    const licenceIds = await findNewestLicences(
       tx,
       payments.flatMap(({ effect }) => customerOf(effect) ?? []),
     )
-    payments.forEach((one, at) => (one.licenceId = held[at]))
+    payments.forEach((one, at) => (one.licenceId = licenceIds[at]))
   }
   return located
 }
@@ -173,7 +173,7 @@ function apply(
   }
   const customer = `${effect.applicationId} ${effect.externalRef}`
   const own = customers.get(customer) ?? licence
-  if (own && (!isHeld(own) || own.licence.external_ref !== effect.externalRef)) return 'locate again'
+  if (own && (!takesPayments(own) || own.licence.external_ref !== effect.externalRef)) return 'locate again'
   if (own) addPurchase(batch, own, effect)
   const done = { purchased: own ?? createLicence(batch, effect), created: own === undefined }
   customers.set(customer, done.purchased)

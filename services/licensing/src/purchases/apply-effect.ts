@@ -9,12 +9,20 @@ import { alignLicence } from './align-licence.ts'
 import { changePaidFields, count, savePurchase } from './changes.ts'
 import type { Changes } from './changes.ts'
 import type { Effect, LaterEffect, PaidEffect } from './effect.ts'
-import { includedUpdates, updatesAfter } from './included-updates.ts'
+import { isLater } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
-import { basisAt, isHeld, issuedTerms, purchaseOf, record, restsOn, termsOf } from './purchased-licence.ts'
+import {
+  basisAt,
+  takesPayments,
+  issuedTerms,
+  purchaseOf,
+  record,
+  restsOn,
+  termsOf,
+} from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
-/** What the effects of a batch are applied with. */
+/** The changes of a batch so far, and the plans that it has locked. */
 export interface Batch {
   changes: Changes
   plans: ReadonlyMap<string, PlanRow>
@@ -72,7 +80,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
   saveProvision(changes, effect, licence, false)
 }
 
-/** Something happened to a purchase that was paid. A repetition changes nothing. */
+/** Applies an effect on a purchase that was paid. A repetition changes nothing. */
 export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effect: LaterEffect): void {
   const { changes, plans } = batch
   const { kind, cause } = effect
@@ -90,7 +98,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   savePurchase(changes, purchase)
   const after = basisAt(purchased, changes.now)
   alignLicence(changes, purchased, plans, byProcessor(effect), { kind, purchase, restedOn, before, after })
-  if (!isHeld(purchased)) return
+  if (!takesPayments(purchased)) return
   const paidUntil = kind === 'renewed' ? effect.updatesUntil : null
   changePaidFields(changes, licence, byProcessor(effect), {
     metadata: licence.metadata,
@@ -116,8 +124,8 @@ function planFor({ plans }: Batch, effect: Effect, planId: string): PlanRow {
 }
 
 function saveProvision(changes: Changes, effect: Effect, licence: LockedLicence, created: boolean): void {
-  const { applicationId, purchaseRef: paymentRef } = effect
-  changes.provisions.push({ applicationId, paymentRef, licenceId: licence.id, created })
+  const { applicationId: application_id, purchaseRef: payment_ref } = effect
+  changes.provisions.push({ application_id, payment_ref, licence_id: licence.id, created })
 }
 
 function newPurchase(effect: PaidEffect, plan: PlanRow, licenceId: string): Purchase {
@@ -162,4 +170,32 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     rests_on: effect.purchaseRef,
     reactivated_at: null,
   }
+}
+
+/**
+ * Until when the payments of a licence include updates; null: without a limit. The licence's first purchase, in the order of
+ * the processor's clock, decides whether there is a limit. So the result does not depend on the order in which
+ * payments became known.
+ */
+function includedUpdates({ purchases, effects }: PurchasedLicence): Date | null {
+  const [first] = purchases.toSorted((a, b) => (isLater(a, b) ? 1 : -1))
+  if (!first?.updates_until) return null
+  const times = [...purchases, ...effects].flatMap(({ updates_until: until }) => until?.getTime() ?? [])
+  return new Date(Math.max(...times))
+}
+
+/**
+ * The licence's new `updates_until`. If the vendor has changed it, a payment moves it from there, never back.
+ *
+ * @param included `includedUpdates` before this payment
+ * @param paidUntil until when this payment includes updates; null if it says nothing about them
+ */
+function updatesAfter(
+  purchased: PurchasedLicence,
+  included: Date | null,
+  paidUntil: Date | null,
+): Date | null {
+  const { updates_until: current } = purchased.licence
+  if (current?.getTime() === included?.getTime()) return includedUpdates(purchased)
+  return current && paidUntil && current < paidUntil ? paidUntil : current
 }

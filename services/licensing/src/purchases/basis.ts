@@ -3,15 +3,15 @@ import { isLater, orderOf } from './purchase.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 
 /**
- * The effect that decides which status the purchases of a licence require, whatever the vendor and the catalog do with
- * it. `paid`: nothing prevents the licence from being active, though its end may have passed. The sweep expires it then.
+ * The effect that decides which status the purchases of a licence require. `paid`: the purchases do not prevent the licence
+ * from being active. It may still have ended; then the sweep expires it.
  */
 export type DecisiveEffect = Exclude<EffectKind, 'renewed' | 'inquiry_closed' | UnrankedEffect>
 
 /** Effects that change no status. */
 type UnrankedEffect = 'renewal_stopped' | 'renewal_resumed' | 'order_corrected'
 
-/** What a licence rests on. */
+/** The purchase that a licence rests on, and what it requires. */
 export interface Basis {
   /** The latest valid purchase. If no purchase is valid, the one that was valid last. */
   current: Purchase
@@ -27,12 +27,12 @@ const rank = {
   inquiry_opened: 3,
   partially_refunded: 4,
   inquiry_closed: 5,
-  // Its own end has passed.
+  // The purchase's end has passed.
   ended: 6,
   canceled: 7,
   refunded: 7,
   charged_back: 7,
-  // By the vendor.
+  // The vendor reactivated the licence.
   reactivated: 8,
 } as const satisfies Record<Exclude<EffectKind, UnrankedEffect> | 'ended' | 'reactivated', number>
 
@@ -62,8 +62,8 @@ const transitions = {
 type TransitionKind = keyof typeof transitions
 
 /**
- * Decisions 7, "What a licence rests on": goes through all that happened to the purchases of a licence in the order of
- * the processor's clock. So the result depends on what is known, and not on the order in which it became known.
+ * Goes through all that happened to the purchases of a licence, in the order of the processor's clock (decisions 7, "What a
+ * licence rests on"). So the result does not depend on the order in which it became known.
  *
  * @param now milliseconds; an end after it has not passed yet
  */
@@ -144,7 +144,7 @@ function momentsOf(
     const ordered = orderOf(purchase)
     moments.push({ purchase, kind: 'paid', at: ordered, cause: '' })
     for (const { kind, at } of endsOf(purchase, effects, now)) {
-      // An order that is known only roughly may be later than what followed it.
+      // The time of an order may be known only approximately: then an effect may seem to be earlier than the order.
       moments.push({ purchase, kind, at: Math.max(at, ordered), cause: '' })
     }
   }

@@ -11,6 +11,7 @@ import { storeSnapshots } from '../plans/snapshot-queries.ts'
 import { insertLicences, updateLicences } from './changes-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import { insertEffects, insertProvisions, upsertPurchases } from './purchase-queries.ts'
+import type { NewProvision } from './purchase-queries.ts'
 import { afterAll } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
@@ -18,12 +19,12 @@ import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 export interface Changes {
   /** By the database's clock. */
   now: Date
-  /** As they were created; `licences` has what happened to them since. */
+  /** New licences, as they were created; `licences` has their later changes. */
   created: LockedLicence[]
   licences: Map<string, LockedLicence>
   purchases: Map<string, Purchase>
   effects: (RecordedEffect & { licence_id: string })[]
-  provisions: { applicationId: string; paymentRef: string; licenceId: string; created: boolean }[]
+  provisions: NewProvision[]
   history: NewHistory[]
   events: NewEvent[]
   /** By how much the number of active licences changes, by plan. */
@@ -62,10 +63,10 @@ interface LicenceChange {
 export function changeLicence(changes: Changes, purchased: PurchasedLicence, change: LicenceChange): void {
   const { licence } = purchased
   const { causes, circumstances, by, given } = change
-  const { standing, steps } = follow(causes, licence, circumstances)
+  const { state, steps } = follow(causes, licence, circumstances)
   const before = { ...licence }
   const written = steps.some(({ transition }) => transition.history)
-  Object.assign(licence, standing, given, written && { updated_at: changes.now })
+  Object.assign(licence, state, given, written && { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   for (const { transition, from, to } of steps) {
     const { history, emits, ignoresEarlierPaymentProblems } = transition
@@ -73,7 +74,9 @@ export function changeLicence(changes: Changes, purchased: PurchasedLicence, cha
     if (history) {
       const entry = { licenceId: licence.id, type: history, from, to, ...by, at: changes.now }
       changes.history.push(
-        history === 'changed' ? { ...entry, changes: { expires_on: endsOf(before, licence) } } : entry,
+        history === 'changed'
+          ? { ...entry, changes: { expires_on: timesOf(before.expires_on, licence.expires_on) } }
+          : entry,
       )
     }
     if (emits) changes.events.push(licenceEvent(emits, { ...licence }, before.plan_id))
@@ -86,28 +89,29 @@ export function count({ counts }: Changes, planId: string, by: number): void {
   counts.set(planId, (counts.get(planId) ?? 0) + by)
 }
 
-const endsOf = (before: LockedLicence, after: LockedLicence) => ({
-  from: before.expires_on?.toISOString() ?? null,
-  to: after.expires_on?.toISOString() ?? null,
+export const timesOf = (before: Date | null, after: Date | null) => ({
+  from: before?.toISOString() ?? null,
+  to: after?.toISOString() ?? null,
 })
 
-/** Gives a licence what a payment brings besides plan and end. */
+/** The fields whose value changes, for the history. */
+export function differencesAmong(fields: FieldChanges): FieldChanges {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, { from, to }]) => JSON.stringify(from) !== JSON.stringify(to)),
+  )
+}
+
+/** Gives a licence the metadata and the updates of a payment. */
 export function changePaidFields(
   changes: Changes,
   licence: LockedLicence,
   by: By,
   after: Pick<LockedLicence, 'metadata' | 'updates_until'>,
 ): void {
-  const fields = {
+  const differences = differencesAmong({
     metadata: { from: licence.metadata, to: after.metadata },
-    updates_until: {
-      from: licence.updates_until?.toISOString() ?? null,
-      to: after.updates_until?.toISOString() ?? null,
-    },
-  }
-  const differences: FieldChanges = Object.fromEntries(
-    Object.entries(fields).filter(([, { from, to }]) => JSON.stringify(from) !== JSON.stringify(to)),
-  )
+    updates_until: timesOf(licence.updates_until, after.updates_until),
+  })
   if (Object.keys(differences).length === 0) return
   Object.assign(licence, after, { updated_at: changes.now })
   changes.licences.set(licence.id, licence)

@@ -9,7 +9,7 @@ import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
 import type { Batch } from './apply-effect.ts'
 import { noChanges } from './changes.ts'
 import type { Effect } from './effect.ts'
-import { basisAt, isHeld, purchaseOf, restsOn } from './purchased-licence.ts'
+import { basisAt, takesPayments, purchaseOf, restsOn } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
 const numRuns = Number(process.env['ORDER_RUNS'] ?? 400)
@@ -67,10 +67,10 @@ function licencesAfter(
   const licences = issuedUntil(issuedOn)
   for (const effect of order) {
     const own = licences.find((licence) => purchaseOf(licence, effect.purchaseRef))
-    const held = licences.findLast(isHeld)
+    const payable = licences.findLast(takesPayments)
     if (effect.kind !== 'paid') applyLaterEffect(batch, own!, effect)
     else if (own) continue
-    else if (held) addPurchase(batch, held, effect)
+    else if (payable) addPurchase(batch, payable, effect)
     else licences.push(createLicence(batch, effect))
     if (swept === 'always') for (const licence of licences) sweep(batch, licence)
   }
@@ -83,14 +83,14 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
   const isPast = licence.expires_on && licence.expires_on <= now
   if (!isPast || !expirable.includes(licence.status)) return
   if (purchased.purchases.length === 0) {
-    Object.assign(licence, follow(['expiry_passed'], licence, {}).standing)
+    Object.assign(licence, follow(['expiry_passed'], licence, {}).state)
     return
   }
   const after = basisAt(purchased, now)
   if (after.isValid) {
     const change = { kind: 'ended' as const, restedOn: restsOn(purchased), before: after, after }
     alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
-  } else Object.assign(licence, follow(['expiry_passed'], licence, {}).standing)
+  } else Object.assign(licence, follow(['expiry_passed'], licence, {}).state)
 }
 
 /** Decisions 7: it may differ where a revocation had gone out before what would have prevented it was known. */

@@ -1,6 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
-import { standingColumns, statusIn } from '../lifecycle/licence-queries.ts'
-import { held } from '../lifecycle/licence.ts'
+import { insertRows } from '@licensing/database/row-queries'
+import { stateColumns, statusIn } from '../lifecycle/licence-queries.ts'
+import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import type { LockedLicence } from './purchased-licence.ts'
@@ -35,7 +36,7 @@ export interface Provision {
   created: boolean
 }
 
-/** What these purchases provisioned, in the order given. */
+/** What these purchases provisioned, in the order of `names`. */
 export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(Provision | undefined)[]> {
   const rows = await sql<(Provision & { place: number })[]>`
     select name.place::int, p.licence_id, p.created
@@ -50,8 +51,8 @@ export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(
   return names.map((_, at) => found.get(at + 1))
 }
 
-/** The newest licence of each customer that a payment can change, in the order given. */
-export async function findNewestHeld(sql: Sql, customers: Customer[]): Promise<(string | undefined)[]> {
+/** The newest licence of each customer that a payment can change, in the order of `customers`. */
+export async function findNewestLicences(sql: Sql, customers: Customer[]): Promise<(string | undefined)[]> {
   const rows = await sql<{ place: number; id: string }[]>`
     select customer.place::int, l.id
     from unnest(
@@ -62,14 +63,14 @@ export async function findNewestHeld(sql: Sql, customers: Customer[]): Promise<(
     cross join lateral (
       select id from licences
       where application_id = customer.application_id and account_id = customer.account_id
-        and external_ref = customer.external_ref and ${statusIn(sql, held)}
+        and external_ref = customer.external_ref and ${statusIn(sql, payable)}
       order by id desc limit 1
     ) l`
   const found = new Map(rows.map((row) => [row.place, row.id]))
   return customers.map((_, at) => found.get(at + 1))
 }
 
-/** What to do with rows that other transactions have locked. */
+/** Whether to wait for rows that other transactions have locked, or to skip them. */
 export type Busy = 'wait' | 'skip'
 
 /** Locks these plans, those of the licences and those of the licences' purchases: shared, in the order of their ids. */
@@ -92,7 +93,7 @@ export async function lockPlansOf(
 
 export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise<LockedLicence[]> {
   return sql<LockedLicence[]>`
-    select ${standingColumns(sql)}, l.snapshot_id, l.rests_on, l.reactivated_at from licences l
+    select ${stateColumns(sql)}, l.snapshot_id, l.rests_on, l.reactivated_at from licences l
     where l.id = any(${ids}::text[]) order by l.id for update ${busy === 'skip' ? sql`skip locked` : sql``}`
 }
 
@@ -113,30 +114,16 @@ export async function findEffects(
 }
 
 export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<void> {
-  if (purchases.length === 0) return
-  const column = <K extends keyof Purchase>(name: K) => purchases.map((purchase) => purchase[name])
-  const times = (name: 'ordered_at' | 'ends_at' | 'bought_ends_at' | 'terminated_at' | 'updates_until') =>
-    purchases.map((purchase) => purchase[name]?.toISOString() ?? null)
-  await sql`
-    insert into purchases (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id,
-      ends_at, bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until)
-    select application_id, purchase_ref, account_id, licence_id, ordered_at::timestamptz, plan_id, snapshot_id,
-      ends_at::timestamptz, bought_plan_id, bought_snapshot_id, bought_ends_at::timestamptz, terminated_at::timestamptz,
-      money_returned::boolean, renews::boolean, updates_until::timestamptz
-    from unnest(
-      ${column('application_id')}::text[], ${column('purchase_ref')}::text[], ${column('account_id')}::text[],
-      ${column('licence_id')}::text[], ${times('ordered_at')}::text[], ${column('plan_id')}::text[],
-      ${column('snapshot_id')}::text[], ${times('ends_at')}::text[], ${column('bought_plan_id')}::text[],
-      ${column('bought_snapshot_id')}::text[], ${times('bought_ends_at')}::text[], ${times('terminated_at')}::text[],
-      ${column('money_returned').map(String)}::text[], ${column('renews').map(String)}::text[],
-      ${times('updates_until')}::text[]
-    ) as purchase (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
-      bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until)
-    on conflict (application_id, purchase_ref) do update set
+  await insertRows(
+    sql,
+    'purchases',
+    purchases,
+    sql`on conflict (application_id, purchase_ref) do update set
       ordered_at = excluded.ordered_at, plan_id = excluded.plan_id, snapshot_id = excluded.snapshot_id,
       ends_at = excluded.ends_at, bought_plan_id = excluded.bought_plan_id,
       bought_snapshot_id = excluded.bought_snapshot_id, bought_ends_at = excluded.bought_ends_at,
-      terminated_at = excluded.terminated_at, money_returned = excluded.money_returned, renews = excluded.renews`
+      terminated_at = excluded.terminated_at, money_returned = excluded.money_returned, renews = excluded.renews`,
+  )
 }
 
 /** The condition that the licence `l` rests on a subscription that the processor will charge again. */
@@ -172,34 +159,17 @@ export async function insertEffects(
   sql: Sql,
   effects: (RecordedEffect & { licence_id: string })[],
 ): Promise<void> {
-  if (effects.length === 0) return
-  await sql`
-    insert into purchase_effects (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id,
-      updates_until)
-    select licence_id, purchase_ref, kind, cause, at::timestamptz, ends_at::timestamptz, plan_id, snapshot_id,
-      updates_until::timestamptz
-    from unnest(
-      ${effects.map((effect) => effect.licence_id)}::text[], ${effects.map((effect) => effect.purchase_ref)}::text[],
-      ${effects.map((effect) => effect.kind)}::text[], ${effects.map((effect) => effect.cause)}::text[],
-      ${effects.map((effect) => effect.at.toISOString())}::text[],
-      ${effects.map((effect) => effect.ends_at?.toISOString() ?? null)}::text[],
-      ${effects.map((effect) => effect.plan_id)}::text[], ${effects.map((effect) => effect.snapshot_id)}::text[],
-      ${effects.map((effect) => effect.updates_until?.toISOString() ?? null)}::text[]
-    ) as effect (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id, updates_until)`
+  await insertRows(sql, 'purchase_effects', effects)
 }
 
-export async function insertProvisions(
-  sql: Sql,
-  provisions: { applicationId: string; paymentRef: string; licenceId: string; created: boolean }[],
-): Promise<void> {
-  if (provisions.length === 0) return
-  await sql`
-    insert into provisions (application_id, payment_ref, licence_id, created)
-    select application_id, payment_ref, licence_id, created::boolean
-    from unnest(
-      ${provisions.map((one) => one.applicationId)}::text[], ${provisions.map((one) => one.paymentRef)}::text[],
-      ${provisions.map((one) => one.licenceId)}::text[], ${provisions.map((one) => String(one.created))}::text[]
-    ) as provision (application_id, payment_ref, licence_id, created)`
+/** A payment that provisioned a licence. */
+export interface NewProvision extends Provision {
+  application_id: string
+  payment_ref: string
+}
+
+export async function insertProvisions(sql: Sql, provisions: NewProvision[]): Promise<void> {
+  await insertRows(sql, 'provisions', provisions)
 }
 
 export async function databaseTime(sql: Sql): Promise<Date> {

@@ -1,5 +1,5 @@
-import type { StandingRow } from '../lifecycle/licence-queries.ts'
-import { held } from '../lifecycle/licence.ts'
+import type { LicenceStateRow } from '../lifecycle/licence-queries.ts'
+import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { basisOf } from './basis.ts'
 import type { Basis } from './basis.ts'
@@ -7,7 +7,7 @@ import type { LaterEffect } from './effect.ts'
 import { orderOf } from './purchase.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 
-export type LockedLicence = StandingRow & {
+export type LockedLicence = LicenceStateRow & {
   snapshot_id: string
   rests_on: string | null
   reactivated_at: Date | null
@@ -21,7 +21,7 @@ export interface PurchasedLicence {
 }
 
 /** Whether a payment of the customer changes this licence; otherwise it creates another one. */
-export const isHeld = ({ licence }: PurchasedLicence): boolean => held.includes(licence.status)
+export const takesPayments = ({ licence }: PurchasedLicence): boolean => payable.includes(licence.status)
 
 export function purchaseOf({ purchases }: PurchasedLicence, ref: string): Purchase | undefined {
   return purchases.find((purchase) => purchase.purchase_ref === ref)

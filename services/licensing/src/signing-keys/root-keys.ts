@@ -1,14 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database, Sql } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type {
-  GetRootKeysRequest,
-  RetireRootKeysRequest,
-  RootKeysSchema,
-  RotateRootKeyRequest,
-} from '@licensing/proto/root-keys'
+import type { RootKeyService } from '@licensing/proto/root-keys'
 import {
   findCurrentRootKeys,
   findNewestRootKeys,
@@ -25,14 +20,17 @@ export interface RootKeyDependencies {
   encryption: EncryptionKeys
 }
 
+type Handler<Rpc extends keyof (typeof RootKeyService)['method']> = HandlerOf<
+  typeof RootKeyService,
+  Rpc,
+  RootKeyDependencies
+>
+
 // More than a page of applications.
 const mostApplications = 1_000
 
 /** The newest root key of each application, in the order of the request. */
-export async function getRootKeys(
-  { sql, encryption }: RootKeyDependencies,
-  { applicationIds }: GetRootKeysRequest,
-): Promise<{ rootKeys: string[] }> {
+export const getRootKeys: Handler<'getRootKeys'> = async ({ sql, encryption }, { applicationIds }) => {
   if (applicationIds.length > mostApplications) {
     throw invalid('/application_ids', `must be at most ${mostApplications}`)
   }
@@ -58,10 +56,7 @@ export async function ensureRootKeys(
 }
 
 /** Adds a root key to an application. The earlier ones continue to sign, so products that pin them keep working. */
-export async function rotateRootKey(
-  { sql, encryption }: RootKeyDependencies,
-  { applicationId }: RotateRootKeyRequest,
-): Promise<MessageInitShape<typeof RootKeysSchema>> {
+export const rotateRootKey: Handler<'rotateRootKey'> = async ({ sql, encryption }, { applicationId }) => {
   checkApplicationId(applicationId)
   await ensureRootKeys(sql, encryption, [applicationId])
   const next = newRootKey(applicationId, encryption)
@@ -78,10 +73,10 @@ export async function rotateRootKey(
 const overlapMs = 180 * 86_400_000
 
 /** Retires all root keys of an application except the newest. Products that pin only retired ones can no longer be licensed. */
-export async function retireRootKeys(
-  { sql, encryption }: RootKeyDependencies,
-  { applicationId, force }: RetireRootKeysRequest,
-): Promise<MessageInitShape<typeof RootKeysSchema>> {
+export const retireRootKeys: Handler<'retireRootKeys'> = async (
+  { sql, encryption },
+  { applicationId, force },
+) => {
   checkApplicationId(applicationId)
   await ensureRootKeys(sql, encryption, [applicationId])
   return transaction(sql, async (tx) => {

@@ -1,10 +1,7 @@
 import { waitingForLocks } from '@licensing/changes/change'
-import type { Change } from '@licensing/changes/change'
-import type { Database, Transaction } from '@licensing/database/connect'
-import { isDatabaseOutage } from '@licensing/database/problems'
+import type { Transaction } from '@licensing/database/connect'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { append } from '@licensing/events/outbox'
-import type { Logger } from '@licensing/process/log'
-import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import {
   deleteNoticeChecks,
@@ -13,33 +10,24 @@ import {
   queueNoticeChecks,
   recordNotices,
 } from './notice-queries.ts'
-
-interface Databases {
-  sql: Database
-  change: Change
-}
-
-interface NoticeOptions extends Databases {
-  intervalMs: number
-  log: Logger
-}
+import type { SweepDependencies, SweepOptions } from './sweep-expiries.ts'
 
 const queuedAtOnce = 1_000
 // A verb on one of these licences may wait for all of them.
 const checkedAtOnce = 200
 
 /** Sends `licence.expiring` in the background, and catches up after a downtime. Replicas share the work. */
-export function startExpiringNotices({ sql, change, intervalMs, log }: NoticeOptions): Loop {
-  return startLoop({
-    work: async (signal) => ((await sendExpiringNotices({ sql, change }, signal)) > 0 ? undefined : 'idle'),
-    everyMs: intervalMs,
-    failed: (error) => log.warn({ err: error }, 'notices of expiring licences failed, trying again'),
-    isOutage: isDatabaseOutage,
-  })
+export function startExpiringNotices({ intervalMs, log, ...deps }: SweepOptions): Loop {
+  return startDatabaseLoop('sweep for expiring licences', log, intervalMs, async (signal) =>
+    (await sendExpiringNotices(deps, signal)) > 0 ? undefined : 'idle',
+  )
 }
 
 /** Sends all notices that are due. @returns how many */
-export async function sendExpiringNotices({ sql, change }: Databases, signal?: AbortSignal): Promise<number> {
+export async function sendExpiringNotices(
+  { sql, change }: SweepDependencies,
+  signal?: AbortSignal,
+): Promise<number> {
   for (const planId of await findPlansToNotify(sql)) {
     while (!signal?.aborted && (await queueNoticeChecks(sql, planId, queuedAtOnce)) === queuedAtOnce) {
       // Until fewer than a full batch are left.

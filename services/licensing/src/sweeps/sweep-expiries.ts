@@ -1,9 +1,8 @@
 import { waitingForLocks } from '@licensing/changes/change'
 import type { Change } from '@licensing/changes/change'
 import type { Database, Transaction } from '@licensing/database/connect'
-import { isDatabaseOutage } from '@licensing/database/problems'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Logger } from '@licensing/process/log'
-import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { Counter } from 'prom-client'
 import { changeMany } from '../lifecycle/change-many.ts'
@@ -13,12 +12,12 @@ import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
 import { dueOrder, findEndedPurchases, isAnyPast, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
 
-interface Databases {
+export interface SweepDependencies {
   sql: Database
   change: Change
 }
 
-interface SweepOptions extends Databases {
+export interface SweepOptions extends SweepDependencies {
   intervalMs: number
   log: Logger
 }
@@ -36,24 +35,27 @@ const expired = new Counter({ name: 'licences_expired_total', help: 'Licences th
  * Expires licences whose end has passed, every `intervalMs` milliseconds and until none is left, so that it catches up
  * after a downtime. Replicas share the work: each skips licences that another one has locked.
  */
-export function startSweep({ sql, change, intervalMs, log }: SweepOptions): Loop {
-  return startLoop({
-    work: async (signal) => void (await sweepExpiries({ sql, change }, signal)),
-    everyMs: intervalMs,
-    failed: (error) => log.warn({ err: error }, 'sweep failed, trying again'),
-    isOutage: isDatabaseOutage,
-  })
+export function startSweep({ intervalMs, log, ...deps }: SweepOptions): Loop {
+  return startDatabaseLoop(
+    'sweep',
+    log,
+    intervalMs,
+    async (signal) => void (await sweepExpiries(deps, signal)),
+  )
 }
 
 /** One sweep. @returns how many licences it expired */
-export async function sweepExpiries({ sql, change }: Databases, signal?: AbortSignal): Promise<number> {
+export async function sweepExpiries(
+  { sql, change }: SweepDependencies,
+  signal?: AbortSignal,
+): Promise<number> {
   if (!(await isAnyPast(sql))) return 0
   const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(change, signal)))
   await replaceInTurn(sql, change, signal)
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
-/** If the purchase of a licence has ended and another one stands, the licence rests on that one. */
+/** Makes licences whose purchase has ended rest on another valid one. */
 async function replaceInTurn(sql: Database, change: Change, signal: AbortSignal | undefined): Promise<void> {
   let last: Due | undefined
   do {

@@ -10,7 +10,7 @@ export interface Due {
 }
 
 /**
- * The next licences after `after` whose end has passed and that have no standing purchase, in the order of their ends.
+ * The next licences after `after` whose end has passed and that have no valid purchase, in the order of their ends.
  * Licences that other transactions have locked are skipped: the next sweep finds them.
  */
 export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): Selection => sql`
@@ -23,7 +23,7 @@ export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): S
   ) s cross join lateral (
     select id, status, status_reason from licences
     where id = s.licence_id and expires_on <= now() and ${statusIn(sql, expirable)}
-      and not exists (${standingPurchase(sql)})
+      and not exists (${validPurchase(sql)})
     for update skip locked
   ) l limit ${limit}`
 
@@ -37,15 +37,15 @@ export async function isAnyPast(sql: Sql): Promise<boolean> {
 /** The order in which a sweep locks licences. */
 export const dueOrder = (sql: Sql): Selection => sql`l.expires_on, l.id`
 
-const standingPurchase = (sql: Sql) => sql`
+const validPurchase = (sql: Sql) => sql`
   select from purchases p
   where p.licence_id = s.licence_id and p.terminated_at is null and (p.ends_at is null or p.ends_at > now())`
 
-/** The next licences whose end has passed but that have another purchase that stands. */
+/** The next licences whose end has passed but that have another, valid purchase. */
 export async function findEndedPurchases(sql: Sql, after: Due | undefined, limit: number): Promise<Due[]> {
   return sql<Due[]>`
     select s.licence_id as id, s.expires_on from licence_statuses s
-    where s.expires_on <= now() and ${statusIn(sql, expirable)} and exists (${standingPurchase(sql)})
+    where s.expires_on <= now() and ${statusIn(sql, expirable)} and exists (${validPurchase(sql)})
       ${after ? sql`and (s.expires_on, s.licence_id) > (${after.expires_on}, ${after.id})` : sql``}
     order by s.expires_on, s.licence_id limit ${limit}`
 }

@@ -1,8 +1,7 @@
 import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
-import { isDatabaseOutage } from '@licensing/database/problems'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Logger } from '@licensing/process/log'
-import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { deleteFreedPlaces } from '../activations/activation-queries.ts'
 import { findIdleLicences, removeIdleActivations } from '../activations/lease-queries.ts'
@@ -21,30 +20,30 @@ interface UpkeepOptions {
 
 const rowsAtOnce = 1_000
 const activationsAtOnce = 500
-const usualIntervalMs = 60_000
 
 /**
  * Deletes signing keys that no longer verify anything, freed places that no longer count, notices of passed ends, and
  * activations of floating licences that have had no lease for long.
  */
-export function startUpkeep({ sql, change, tokenLifeSeconds, log, intervalMs }: UpkeepOptions): Loop {
-  return startLoop({
-    work: async (signal) => {
-      await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
-      for (const deleteOld of [deleteFreedPlaces, deleteOldNotices]) {
-        while (!signal.aborted && (await deleteOld(sql, rowsAtOnce)) >= rowsAtOnce) {
-          // Until fewer than a full batch are left.
-        }
+export function startUpkeep({
+  sql,
+  change,
+  tokenLifeSeconds,
+  log,
+  intervalMs = 60_000,
+}: UpkeepOptions): Loop {
+  return startDatabaseLoop('upkeep', log, intervalMs, async (signal) => {
+    await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
+    for (const deleteOld of [deleteFreedPlaces, deleteOldNotices]) {
+      while (!signal.aborted && (await deleteOld(sql, rowsAtOnce)) >= rowsAtOnce) {
+        // Until fewer than a full batch are left.
       }
-      await removeAllIdle(sql, change, signal)
-    },
-    everyMs: intervalMs ?? usualIntervalMs,
-    failed: (error) => log.warn({ err: error }, 'upkeep failed, trying again'),
-    isOutage: isDatabaseOutage,
+    }
+    await removeAllIdle(sql, change, signal)
   })
 }
 
-/** Removes them until none is left, except those of licences that are locked. */
+/** Removes idle activations until none is left, except those of licences that other transactions have locked. */
 async function removeAllIdle(sql: Database, change: Change, signal: AbortSignal): Promise<void> {
   let removed: number
   do {

@@ -79,7 +79,7 @@ async function startTrial(tx: Transaction, clock: () => Date, asked: Asked): Pro
   const { planId, fingerprint, installation, lifeSeconds } = asked
   const trial = await lockTrial(tx, asked)
   const plan = await findTrialPlan(tx, planId, !trial)
-  // If the vendor ends the trials on a plan, those that are running go on.
+  // If the vendor ends the trials on a plan, running trials continue.
   if (!plan || (plan.trial_days === null && plan.id !== trial?.plan_id)) throw noTrials()
   if (trial && !trial.is_trial) throw refused('trial_used')
   const licenceKey = trial?.key ?? (await createTrial(tx, asked, plan))

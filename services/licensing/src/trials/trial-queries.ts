@@ -31,7 +31,7 @@ export interface Trial {
   licence_id: string
   key: string
   plan_id: string
-  /** Whether it is still nobody's: the licence of a customer has another reference, or has been paid for. */
+  /** False if a customer has the licence: then it has another reference, or was paid for. */
   is_trial: boolean
 }
 

@@ -3,15 +3,15 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { idOf, isId, numberOf } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { AlertSchema, ListAlertsRequest, ListAlertsResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { AlertSchema } from '@licensing/proto/notifier'
+import type { Handler } from '../dependencies.ts'
 import { findAlerts } from './alert-queries.ts'
 import type { Alert } from './alert-queries.ts'
 
-export async function listAlerts(
-  { sql }: NotifierDependencies,
-  { accountId, onlyApplicationId, limit, beforeId }: ListAlertsRequest,
-): Promise<MessageInitShape<typeof ListAlertsResponseSchema>> {
+export const listAlerts: Handler<'listAlerts'> = async (
+  { sql },
+  { accountId, onlyApplicationId, limit, beforeId },
+) => {
   if (beforeId !== '' && !isId('alrt', beforeId)) return { alerts: [], hasMore: false }
   const rows = await findAlerts(sql, {
     accountId,

@@ -26,7 +26,7 @@ class AllowanceExhausted extends Error {
   readonly seconds: number
 
   constructor(seconds: number) {
-    super('no mail is left')
+    super('the allowance is used up')
     this.seconds = seconds
   }
 }
@@ -73,7 +73,7 @@ async function secondsUntilNext(sql: Sql, { key, most, hours }: Allowance): Prom
 }
 
 /** Reverts `takeAllowances`: the mail was not sent. */
-export async function giveBackAllowances(sql: Sql, allowances: Allowance[]): Promise<void> {
+export async function returnAllowances(sql: Sql, allowances: Allowance[]): Promise<void> {
   await sql`
     update mail_allowances set mailed = trim_array(mailed, 1)
     where key = any(${allowances.map(({ key }) => key)}) and cardinality(mailed) > 0`

@@ -13,7 +13,7 @@ import {
   recordMailed,
 } from './alert-queries.ts'
 import type { WaitingAlert, Lease } from './alert-queries.ts'
-import { giveBackAllowances, ofAccount, takeAllowances } from './mail-allowance-queries.ts'
+import { returnAllowances, ofAccount, takeAllowances } from './mail-allowance-queries.ts'
 import { leaseSeconds, wasRefused } from './mailer.ts'
 import type { SendMail } from './mailer.ts'
 
@@ -88,7 +88,7 @@ async function mail(
   try {
     await sendMail({ to, ...alertMail(alerts, lease.unlisted) })
   } catch (error) {
-    if (wasRefused(error)) await giveBackAllowances(sql, allowances)
+    if (wasRefused(error)) await returnAllowances(sql, allowances)
     throw error
   }
   await recordMailed(

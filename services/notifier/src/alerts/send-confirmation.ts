@@ -1,19 +1,17 @@
 import { hash } from 'node:crypto'
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { SendConfirmationRequest, SendConfirmationResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
-import { giveBackAllowances, ofAccount, ofAddress, takeAllowances } from './mail-allowance-queries.ts'
+import type { Handler } from '../dependencies.ts'
+import { returnAllowances, ofAccount, ofAddress, takeAllowances } from './mail-allowance-queries.ts'
 import { wasRefused } from './mailer.ts'
 
 /** The gateway's page: gateway/src/pages/confirm-alert-email.ts. */
 const pagePath = '/confirm-alert-email'
 
 /** Mails the link that confirms an address. The mail contains no text of the vendor: its reader may not know the vendor. */
-export async function sendConfirmation(
-  { sql, sendMail, publicUrl }: NotifierDependencies,
-  { accountId, address, token }: SendConfirmationRequest,
-): Promise<MessageInitShape<typeof SendConfirmationResponseSchema>> {
+export const sendConfirmation: Handler<'sendConfirmation'> = async (
+  { sql, sendMail, publicUrl },
+  { accountId, address, token },
+) => {
   if (!sendMail || publicUrl === undefined) {
     throw new ServiceError('unavailable', 'no mail can be sent: the notifier has no SMTP_URL')
   }
@@ -34,7 +32,7 @@ export async function sendConfirmation(
       reference: `confirm-${hash('sha256', token).slice(0, 32)}`,
     })
   } catch (error) {
-    if (wasRefused(error)) await giveBackAllowances(sql, allowances)
+    if (wasRefused(error)) await returnAllowances(sql, allowances)
     throw new ServiceError('unavailable', 'the mail server did not take the mail', { cause: error })
   }
   return {}

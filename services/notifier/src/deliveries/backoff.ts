@@ -48,10 +48,10 @@ export function waitAfter(backoff: Backoff, failure: Failure, random: number): n
   if (failure.failures >= mostAttempts || seconds === undefined) return null
   // The first wait is exact. Later ones vary, so that deliveries that failed together are not retried together.
   const spread = failure.failures === 1 ? 1 : 1 + jitter * (2 * random - 1)
-  return Math.round(1000 * Math.max(seconds * spread, askedFor(failure)))
+  return Math.round(1000 * Math.max(seconds * spread, secondsAskedFor(failure)))
 }
 
-function askedFor({ responseCode, retryAfterSeconds }: Failure): number {
+function secondsAskedFor({ responseCode, retryAfterSeconds }: Failure): number {
   if (responseCode !== 429 && responseCode !== 503) return 0
   return Math.min(retryAfterSeconds ?? 0, longestRetryAfterSeconds)
 }

@@ -8,17 +8,17 @@ import type { Attempt, Delivery } from './delivery.ts'
 export interface DeliveryFilter {
   accountId: string
   applicationId: string
-  id?: string
-  endpointId?: string
-  eventType?: string
-  status?: DeliveryStatus
-  eventId?: string
-  licenceId?: string
+  id?: string | undefined
+  endpointId?: string | undefined
+  eventType?: string | undefined
+  status?: DeliveryStatus | undefined
+  eventId?: string | undefined
+  licenceId?: string | undefined
   /** Of created_at: inclusive. */
-  since?: Date
+  since?: Date | undefined
   /** Of created_at: exclusive. */
-  until?: Date
-  beforeId?: string
+  until?: Date | undefined
+  beforeId?: string | undefined
   limit: number
 }
 

@@ -1,6 +1,6 @@
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 
-/** What can happen to a delivery. */
+/** An event in the life of a delivery. */
 export type DeliveryOutcome =
   /** An attempt got a 2xx response. */
   | 'acknowledged'

@@ -1,18 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
-import type {
-  ListDeliveriesRequest,
-  ListDeliveriesResponseSchema,
-  DeliveryDetailSchema,
-  DeliveryRequest,
-  ListAttemptsRequest,
-  ListAttemptsResponseSchema,
-} from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
-import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
+import type { Handler } from '../dependencies.ts'
+import { findEndpointRow } from '../endpoints/endpoint-queries.ts'
 import { keptSince } from '../events/event.ts'
 import {
   findDeliveries,
@@ -22,31 +13,22 @@ import {
 } from './delivery-log-queries.ts'
 import { deliveryMessage, attemptMessage, deliveryNotFound } from './delivery.ts'
 
-export async function listDeliveries(
-  { sql }: NotifierDependencies,
-  request: ListDeliveriesRequest,
-): Promise<MessageInitShape<typeof ListDeliveriesResponseSchema>> {
-  const { accountId, applicationId, endpointId, eventType, status, eventId, licenceId } = request
-  const { beforeId, since, until } = request
+export const listDeliveries: Handler<'listDeliveries'> = async ({ sql }, request) => {
+  const { accountId, applicationId, endpointId, status, since, until } = request
   if (status !== undefined && !isMember('deliveryStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.deliveryStatus.join(', ')}`)
   }
   // An endpoint of another account may have any number of deliveries. The query would read all of them in vain.
-  if (endpointId !== undefined && !(await hasEndpoint(sql, { accountId, applicationId, endpointId }))) {
+  if (endpointId !== undefined && !(await findEndpointRow(sql, { accountId, applicationId, endpointId }))) {
     return { deliveries: [], hasMore: false }
   }
   const disabled = status === undefined ? [] : await findEndpointsToCleanUp(sql, applicationId)
   const filter = {
-    accountId,
-    applicationId,
-    ...(endpointId !== undefined && { endpointId }),
-    ...(eventType !== undefined && { eventType }),
-    ...(status !== undefined && { status }),
-    ...(eventId !== undefined && { eventId }),
-    ...(licenceId !== undefined && { licenceId }),
-    ...(since && { since: timestampDate(since) }),
-    ...(until && { until: timestampDate(until) }),
-    ...(beforeId && { beforeId }),
+    ...request,
+    status,
+    since: since && timestampDate(since),
+    until: until && timestampDate(until),
+    beforeId: request.beforeId || undefined,
     limit: rowsFor(request.limit),
   }
   const { page, hasMore } = pageOf(await findDeliveries(sql, filter, disabled), request.limit)
@@ -56,10 +38,10 @@ export async function listDeliveries(
 // There may be any number of replays: `listAttempts` has pages of all attempts.
 const newestAttempts = 100
 
-export async function getDelivery(
-  { sql, clock }: NotifierDependencies,
-  { accountId, applicationId, deliveryId }: DeliveryRequest,
-): Promise<MessageInitShape<typeof DeliveryDetailSchema>> {
+export const getDelivery: Handler<'getDelivery'> = async (
+  { sql, clock },
+  { accountId, applicationId, deliveryId },
+) => {
   const id = deliveryId
   const [delivery] = await findDeliveries(sql, { accountId, applicationId, id, limit: 1 }, [])
   if (!delivery) throw deliveryNotFound(id)
@@ -74,10 +56,10 @@ export async function getDelivery(
   }
 }
 
-export async function listAttempts(
-  { sql }: NotifierDependencies,
-  { accountId, applicationId, deliveryId, limit, beforeAttempt }: ListAttemptsRequest,
-): Promise<MessageInitShape<typeof ListAttemptsResponseSchema>> {
+export const listAttempts: Handler<'listAttempts'> = async (
+  { sql },
+  { accountId, applicationId, deliveryId, limit, beforeAttempt },
+) => {
   const filter = { accountId, applicationId, id: deliveryId, limit: 1 }
   const [delivery] = await findDeliveries(sql, filter, [])
   if (!delivery) throw deliveryNotFound(deliveryId)

@@ -1,10 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { ReplayDeliveryResponseSchema } from '@licensing/proto/notifier'
 import type { ReplayDeliveryRequest } from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { NotifierDependencies, Handler } from '../dependencies.ts'
 import { endpointDisabled } from '../endpoints/endpoint.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { lockEndpoint } from '../endpoints/endpoint-queries.ts'
@@ -14,10 +13,7 @@ import { insertDeliveries, findReplayed, requestReplay } from './delivery-querie
 import type { ReplayedDelivery } from './delivery-queries.ts'
 
 /** Sends a delivery again, now: as one more attempt of the same delivery, or as a new delivery to another endpoint. */
-export async function replayDelivery(
-  deps: NotifierDependencies,
-  request: ReplayDeliveryRequest,
-): Promise<MessageInitShape<typeof ReplayDeliveryResponseSchema>> {
+export const replayDelivery: Handler<'replayDelivery'> = async (deps, request) => {
   const answer = { schema: ReplayDeliveryResponseSchema, of: ({ id }: { id: string }) => ({ id }) }
   const { id, lease } = await deps.change((tx) => replay(deps, tx, request), { answer })
   lease.send()

@@ -8,14 +8,14 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
-import { findOldestDue, restoreHeads } from '../maintenance/maintenance-queries.ts'
+import { findOldestDue, restoreWaitingEndpoints } from '../maintenance/maintenance-queries.ts'
 import {
   claimDue,
   claimOf,
   findDueEndpoints,
   freeExpiredClaims,
   releaseClaims,
-  setHeads,
+  updateLookAt,
 } from './claim-queries.ts'
 import { notifierMigrations } from '../migrations.ts'
 
@@ -95,8 +95,8 @@ test('the cost of a claim does not depend on how many deliveries of a dead endpo
       expect(claimed).toHaveLength(32)
     }
     expect(await rowsReadBy(claimAll)).toBeLessThan(200)
-    expect(await rowsReadBy((tx) => setHeads(tx, ['whe_dead', 'whe_well']))).toBeLessThan(10)
-    expect(await rowsReadBy((tx) => restoreHeads(tx))).toBeLessThan(10)
+    expect(await rowsReadBy((tx) => updateLookAt(tx, ['whe_dead', 'whe_well']))).toBeLessThan(10)
+    expect(await rowsReadBy((tx) => restoreWaitingEndpoints(tx))).toBeLessThan(10)
     expect(await rowsReadBy((tx) => findOldestDue(tx, new Date()))).toBeLessThan(10)
   }
 })
@@ -135,7 +135,7 @@ test('a delivery that starts to wait while its endpoint is looked at is found', 
   await lookAt(sql, ['whe_1'], new Date(0))
   const claiming = await sql.reserve()
   await claiming`begin`
-  await setHeads(claiming as unknown as Transaction, ['whe_1'])
+  await updateLookAt(claiming as unknown as Transaction, ['whe_1'])
   // The claimer has not seen this one, and is about to say that nothing waits.
   const waiting = sql.begin(async (tx) => {
     await tx`
@@ -154,8 +154,8 @@ test('a delivery that starts to wait while its endpoint is looked at is found', 
 test('endpoints that are missing from waiting_endpoints are found again', async () => {
   for (let i = 0; i < 5; i += 1) await givenDue(`whe_${i}`, 3)
   await sql`delete from waiting_endpoints where endpoint_id <> 'whe_3'`
-  expect(await sql.begin((tx) => restoreHeads(tx))).toBe(4)
-  expect(await sql.begin((tx) => restoreHeads(tx))).toBe(0)
+  expect(await sql.begin((tx) => restoreWaitingEndpoints(tx))).toBe(4)
+  expect(await sql.begin((tx) => restoreWaitingEndpoints(tx))).toBe(0)
   expect((await claim()).claimed).toHaveLength(15)
 })
 

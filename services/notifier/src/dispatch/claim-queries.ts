@@ -87,7 +87,7 @@ export async function claimDue(
     wanted.filter(({ quota }) => quota > 0),
     { now, claimId, leaseMs },
   )
-  await transaction(sql, (tx) => setHeads(tx, ids))
+  await transaction(sql, (tx) => updateLookAt(tx, ids))
   return { looked, endpoints, claimed }
 }
 
@@ -133,7 +133,7 @@ export async function claimOf(
  * delivery, is deleted from the table. A transaction that makes a delivery wait lowers look_at afterwards, and waits for
  * this lock to do so. If it has locked the endpoint already, the endpoint is skipped here.
  */
-export async function setHeads(tx: Transaction, endpointIds: string[]): Promise<void> {
+export async function updateLookAt(tx: Transaction, endpointIds: string[]): Promise<void> {
   const locked = await tx<{ id: string }[]>`
     select endpoint_id as id from waiting_endpoints
     where endpoint_id = any(${plainArray(endpointIds)}::text[])

@@ -129,14 +129,14 @@ export class Claimer {
 
   async #look(): Promise<void> {
     const { sql, clock, scheduler, endpoints: cache, startAttempts } = this.#options
-    // Endpoints of which nothing could be claimed. They are left out from then on, so that the loop ends.
-    const fruitless: string[] = []
+    // Endpoints of which nothing could be claimed. They are left out of the next look, so that the loop ends.
+    const withoutClaims: string[] = []
     while (!this.#isStopping) {
       const full = scheduler.full()
       if (full === null) return
       const unreadable = cache.unreadable()
       if (unreadable.length > 0) this.#reporting.wakeIn(reportMs.busy)
-      full.endpoints.push(...unreadable, ...fruitless)
+      full.endpoints.push(...unreadable, ...withoutClaims)
       const claimId = randomUUID()
       const leaseEndsAt = performance.now() + leaseMs
       const capacity = (row: EndpointRow) => {
@@ -154,8 +154,8 @@ export class Claimer {
       })
       if (looked.length === 0) return
       this.#afterAccount = looked.at(-1)!.account_id
-      const fruitful = new Set(claimed.map((delivery) => delivery.endpoint_id))
-      fruitless.push(...looked.flatMap(({ id }) => (fruitful.has(id) ? [] : [id])))
+      const claimedFrom = new Set(claimed.map((delivery) => delivery.endpoint_id))
+      withoutClaims.push(...looked.flatMap(({ id }) => (claimedFrom.has(id) ? [] : [id])))
       const settings = new Map(endpoints.map((row) => [row.id, cache.open(row)]))
       for (const { body, ...delivery } of claimed) {
         const known = settings.get(delivery.endpoint_id)

@@ -176,7 +176,7 @@ export class Dispatcher {
     while (!this.#isStopping && this.#startedInTurn < mostStarted) {
       const now = performance.now()
       const next = this.#scheduler.next(now)
-      if (!next) return this.#startWhenSlowMay(now)
+      if (!next) return this.#startSlowLater(now)
       this.#startedInTurn += 1
       if (this.#startedInTurn === 1) setImmediate(() => this.#nextTurn())
       this.#inFlight += 1
@@ -194,7 +194,7 @@ export class Dispatcher {
     this.#startAttempts()
   }
 
-  #startWhenSlowMay(now: number): void {
+  #startSlowLater(now: number): void {
     const from = this.#scheduler.slowFrom(now)
     if (from === undefined || this.#slowTimer) return
     this.#slowTimer = setTimeout(() => {

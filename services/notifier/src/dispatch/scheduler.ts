@@ -36,8 +36,8 @@ export class Scheduler {
   readonly #endpoints = new Map<string, EndpointQueue>()
   /** Endpoints that may start a queued delivery. */
   readonly #ready: Record<AttemptKind, Record<Responsiveness, RoundRobin>> = {
-    first: noneReady(),
-    later: noneReady(),
+    first: newRoundRobins(),
+    later: newRoundRobins(),
   }
   readonly #busy: Record<AttemptKind | Responsiveness | 'all', number> = {
     first: 0,
@@ -272,7 +272,7 @@ export class Scheduler {
   }
 }
 
-function noneReady(): Record<Responsiveness, RoundRobin> {
+function newRoundRobins(): Record<Responsiveness, RoundRobin> {
   return { proven: new RoundRobin(), unknown: new RoundRobin(), slow: new RoundRobin() }
 }
 

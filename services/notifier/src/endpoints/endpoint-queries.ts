@@ -11,6 +11,9 @@ export interface EndpointPath {
   endpointId: string
 }
 
+const rowColumns = (sql: Sql) =>
+  sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
+
 /** The columns of an endpoint that sending needs, at some generation. */
 export interface EndpointRow {
   id: string
@@ -25,20 +28,12 @@ export interface EndpointRow {
 
 export async function insertEndpoint(
   sql: Sql,
-  endpoint: {
-    id: string
-    accountId: string
-    applicationId: string
-    url: string
-    subscribedEvents: Subscription
-    encryptedSecret: Buffer
-    createdAt: Date
-  },
+  row: Omit<EndpointRow, 'generation' | 'status'> & { created_at: Date },
 ): Promise<void> {
-  const { id, accountId, applicationId, url, subscribedEvents, encryptedSecret, createdAt } = endpoint
   await sql`
     insert into endpoints (id, account_id, application_id, url, subscribed_events, encrypted_secret, created_at)
-    values (${id}, ${accountId}, ${applicationId}, ${url}, ${subscribedEvents}::text[], ${encryptedSecret}, ${createdAt})`
+    values (${row.id}, ${row.account_id}, ${row.application_id}, ${row.url}, ${row.subscribed_events}::text[],
+      ${Buffer.from(row.encrypted_secret)}, ${row.created_at})`
 }
 
 /** Only one transaction at a time registers endpoints of an application. */
@@ -57,18 +52,19 @@ export async function findEndpoints(
   sql: Sql,
   of: { accountId: string; applicationId: string; id?: string; beforeId?: string; limit: number },
 ): Promise<Endpoint[]> {
-  // The number is a literal, not a parameter: only then does the planner use the index deliveries_failing.
+  // `failingFrom` is a literal, not a parameter: only then does the planner use the index deliveries_failing.
   return sql<Endpoint[]>`
     select e.id, e.url, e.subscribed_events, e.status, e.created_at, e.disabled_at, e.disabled_reason,
       failing.scheduled_attempts as failing_attempts, failing.since as failing_since,
       case when e.status = 'enabled' then coalesce(h.pending, 0) else 0 end::bigint as pending,
-      h.last_success_at, h.last_failure_at, h.failing_since as unwell_since
+      h.last_success_at, h.last_failure_at, h.failing_since as health_failing_since
     from endpoints e
     left join endpoint_health h on h.endpoint_id = e.id
     left join lateral (
       select d.scheduled_attempts, (select a.at from attempts a where a.delivery_id = d.id and a.attempt = 1) as since
       from deliveries d
-      where d.endpoint_id = e.id and d.status = 'pending' and d.scheduled_attempts >= ${sql.unsafe(String(failingFrom))} and e.status = 'enabled'
+      where d.endpoint_id = e.id and d.status = 'pending' and e.status = 'enabled'
+        and d.scheduled_attempts >= ${sql.unsafe(String(failingFrom))}
       order by d.scheduled_attempts desc limit 1
     ) failing on true
     where e.account_id = ${of.accountId} and e.application_id = ${of.applicationId}
@@ -117,36 +113,20 @@ export async function markUnreadableReported(
     returning e.id, e.account_id, e.application_id, e.url`
 }
 
-export async function hasEndpoint(
-  sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
-): Promise<boolean> {
-  const rows = await sql`
-    select 1 from endpoints
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
-  return rows.length > 0
-}
+const isAt = (sql: Sql, { accountId, applicationId, endpointId }: EndpointPath) => sql`
+  id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
 
 /** An endpoint, without locking it; null if there is none. */
-export async function findEndpointRow(
-  sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
-): Promise<EndpointRow | null> {
+export async function findEndpointRow(sql: Sql, path: EndpointPath): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
-    select ${rowColumns(sql)} from endpoints
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
+    select ${rowColumns(sql)} from endpoints where ${isAt(sql, path)}`
   return row ?? null
 }
 
 /** An endpoint whose status no other transaction changes until this one ends; null if there is none. */
-export async function lockEndpoint(
-  sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
-): Promise<EndpointRow | null> {
+export async function lockEndpoint(sql: Sql, path: EndpointPath): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
-    select ${rowColumns(sql)} from endpoints
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}
-    for share`
+    select ${rowColumns(sql)} from endpoints where ${isAt(sql, path)} for share`
   return row ?? null
 }
 
@@ -158,14 +138,13 @@ export async function lockEndpoints(sql: Sql, ids: string[]): Promise<void> {
 /** @returns null if the endpoint does not exist or is disabled */
 export async function changeSecret(
   sql: Sql,
-  { accountId, applicationId, endpointId }: EndpointPath,
+  path: EndpointPath,
   encryptedSecret: Buffer,
 ): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
     update endpoints
     set encrypted_secret = ${encryptedSecret}, generation = generation + 1, changed_at = clock_timestamp()
-    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}
-      and status = 'enabled'
+    where ${isAt(sql, path)} and status = 'enabled'
     returning ${rowColumns(sql)}`
   return row ?? null
 }
@@ -215,10 +194,6 @@ export async function listChangedEndpoints(sql: Sql, after: Date): Promise<Endpo
 export async function findDatabaseTime(sql: Sql): Promise<Date> {
   const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
   return row!.now
-}
-
-function rowColumns(sql: Sql) {
-  return sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
 }
 
 export async function listSecrets(

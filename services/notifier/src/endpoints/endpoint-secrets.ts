@@ -1,22 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { encrypt } from '@licensing/database/encryption'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { reEncryptTables } from '@licensing/database/re-encryption'
 import { implement } from '@licensing/grpc/server'
 import { RotateSecretResponseSchema } from '@licensing/proto/notifier'
-import type { EndpointRequest } from '@licensing/proto/notifier'
 import { SecretsService } from '@licensing/proto/secrets'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { changeSecret, lockEndpoint, listSecrets, replaceSecret } from './endpoint-queries.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 
 /** Interface 4.4: signing switches to the new secret immediately. */
-export async function rotateSecret(
-  { change, keys, dispatcher }: NotifierDependencies,
-  request: EndpointRequest,
-): Promise<MessageInitShape<typeof RotateSecretResponseSchema>> {
+export const rotateSecret: Handler<'rotateSecret'> = async ({ change, keys, dispatcher }, request) => {
   const { endpointId } = request
   const secret = newSecret()
   const replace = async (tx: Transaction) => {

@@ -22,7 +22,7 @@ export interface Endpoint {
   last_success_at: Date | null
   last_failure_at: Date | null
   /** The first failure after the last success, of any event. */
-  unwell_since: Date | null
+  health_failing_since: Date | null
 }
 
 export function endpointMessage(endpoint: Endpoint): MessageInitShape<typeof EndpointSchema> {
@@ -46,13 +46,13 @@ function healthMessage(endpoint: Endpoint): MessageInitShape<typeof EndpointHeal
     pending,
     last_success_at: lastSuccessAt,
     last_failure_at: lastFailureAt,
-    unwell_since: unwellSince,
+    health_failing_since: healthFailingSince,
   } = endpoint
   return {
     pending,
     ...(lastSuccessAt && { lastSuccessAt: timestampFromDate(lastSuccessAt) }),
     ...(lastFailureAt && { lastFailureAt: timestampFromDate(lastFailureAt) }),
-    ...(unwellSince && { failingSince: timestampFromDate(unwellSince) }),
+    ...(healthFailingSince && { failingSince: timestampFromDate(healthFailingSince) }),
   }
 }
 

@@ -1,4 +1,3 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
 import { isLockTimeout } from '@licensing/database/problems'
@@ -7,7 +6,7 @@ import { RecoverEndpointResponseSchema } from '@licensing/proto/notifier'
 import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { lookAt } from '../deliveries/delivery-queries.ts'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { NotifierDependencies, Handler } from '../dependencies.ts'
 import { keptSince } from '../events/event.ts'
 import { endpointDisabled, endpointNotFound, isSubscribed } from './endpoint.ts'
 import type { EndpointRow } from './endpoint-queries.ts'
@@ -26,10 +25,7 @@ const mostWaitMs = 25_000
  * Creates deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
  * pending and creates none.
  */
-export async function recoverEndpoint(
-  deps: NotifierDependencies,
-  request: RecoverEndpointRequest,
-): Promise<MessageInitShape<typeof RecoverEndpointResponseSchema>> {
+export const recoverEndpoint: Handler<'recoverEndpoint'> = async (deps, request) => {
   const times = readTimes(request, deps.clock.now())
   const types = readTypes(request.types)
   const toAnswer = (deliveries: number) => ({ deliveries: BigInt(deliveries) })

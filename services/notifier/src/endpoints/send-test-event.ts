@@ -1,4 +1,3 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
@@ -6,17 +5,13 @@ import { newId } from '@licensing/database/ids'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
 import { SendTestEventResponseSchema } from '@licensing/proto/notifier'
-import type { EndpointRequest } from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { recordEvents } from '../events/record-events.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 import { lockEndpoint } from './endpoint-queries.ts'
 
 /** Records a test event that is sent to this endpoint only, whatever types it is subscribed to. */
-export async function sendTestEvent(
-  deps: NotifierDependencies,
-  request: EndpointRequest,
-): Promise<MessageInitShape<typeof SendTestEventResponseSchema>> {
+export const sendTestEvent: Handler<'sendTestEvent'> = async (deps, request) => {
   const { accountId, applicationId, endpointId } = request
   const event = create(EventSchema, {
     id: newId('evt'),

@@ -1,20 +1,13 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageSize } from '@licensing/database/page'
-import type {
-  ListEventsRequest,
-  ListEventsResponseSchema,
-  GetLatestSequenceRequest,
-  GetLatestSequenceResponseSchema,
-} from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { Handler } from '../dependencies.ts'
 import { findEvents, findLatestSequence } from './event-queries.ts'
 import { keptSince } from './event.ts'
 
 /** The events that a consumer reads to catch up after it missed deliveries. */
-export async function listEvents(
-  { sql, clock }: NotifierDependencies,
-  { accountId, onlyApplicationId, after, limit }: ListEventsRequest,
-): Promise<MessageInitShape<typeof ListEventsResponseSchema>> {
+export const listEvents: Handler<'listEvents'> = async (
+  { sql, clock },
+  { accountId, onlyApplicationId, after, limit },
+) => {
   const events = await findEvents(sql, {
     accountId,
     ...(onlyApplicationId !== undefined && { applicationId: onlyApplicationId }),
@@ -29,9 +22,6 @@ export async function listEvents(
  * The account's latest sequence. An event's number and the event commit together, so every event up to it is recorded
  * and every later one has a greater number, whichever application it is of.
  */
-export async function getLatestSequence(
-  { sql }: NotifierDependencies,
-  { accountId }: GetLatestSequenceRequest,
-): Promise<MessageInitShape<typeof GetLatestSequenceResponseSchema>> {
+export const getLatestSequence: Handler<'getLatestSequence'> = async ({ sql }, { accountId }) => {
   return { sequence: await findLatestSequence(sql, accountId) }
 }

@@ -1,36 +1,37 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import type { Database } from '@licensing/database/connect'
-import { isDatabaseOutage } from '@licensing/database/problems'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { transaction } from '@licensing/database/transaction'
 import { BatchTooLarge } from '@licensing/events/consumer-options'
 import type { Received } from '@licensing/events/consumer-options'
 import type { Logger } from '@licensing/process/log'
-import { pause, startLoop } from '@licensing/process/loop'
+import { pause } from '@licensing/process/loop'
 import { EventSchema } from '@licensing/proto/events'
 import { Gauge } from 'prom-client'
 import type { Consume } from './consume-events.ts'
 import { lockDeferred, nextDeferredAccount, takeDeferred } from './deferred-event-queries.ts'
 import type { DeferredEvent } from './deferred-event-queries.ts'
 
-// Events that an account may record before the next account has its turn: a tenth of a second with few endpoints.
-const mostInTurn = 200
-// The same, while accounts without deferred events send some, because these wait for each turn. With 3,500 deferred events
-// a second and 20 in a turn instead of 200, their median delay was 13 ms instead of 54, and 1,340 deferred events a second
-// were recorded instead of 2,700 (measured).
-const mostInTurnBesideOthers = 20
-// While the consumers are behind, this takes at most a fifth of the time, one account at a time: the events that wait in the
-// stream may belong to accounts that have sent little.
-const [mostInTurnBehind, restsBehind] = [50, 4]
-// Otherwise the process may be busy for this share of the time.
+// The most events of an account in one batch, before the next account is processed: a tenth of a second with few endpoints.
+const batch = 200
+// The same while accounts without deferred events send events too, because their events wait for each batch. With 3,500
+// deferred events a second and batches of 20 instead of 200, the median delay of these events was 13 ms instead of 54, and
+// 1,340 deferred events a second were recorded instead of 2,700 (measured).
+const batchBesideOthers = 20
+// While the consumers have a backlog, one account is processed at a time, and each batch is followed by a pause of four times
+// its duration: the events that wait in the stream may belong to accounts that have sent few.
+const batchBehind = 50
+const pausesBehind = 4
+// Otherwise there are pauses so that the process is busy for at most this share of the time.
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
-// After another replica was found to have an account's turn, which ends soon.
+// When another replica is recording events of the account, which ends soon.
 const pauseTakenMs = 50
 const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
-// One account with very many events must not be the only one whose events are recorded.
+// Two loops, so that one account with very many events does not keep all others waiting.
 const atOnce = 2
 
-/** Records deferred events. Accounts take turns. */
+/** Records deferred events, one batch of an account after the other in turn. */
 export function startRecordingDeferred(options: {
   sql: Database
   consume: Consume
@@ -43,66 +44,60 @@ export function startRecordingDeferred(options: {
   /** Pauses between tries of an event that cannot be recorded. Default: a second, doubled up to a minute. */
   retry?: Pauses
 }): { wake(): void; stop(): Promise<void> } {
-  let restsUntil = 0
-  const stuck = new StuckLines(options.retry ?? retryAfter)
-  const atWork = new Set<string>()
-  /** The account is at work until its next try is known, so that the other loop does not try it at once. */
-  const turnOf = async (accountId: string, most: number) => {
-    atWork.add(accountId)
+  let pausedUntil = 0
+  const failing = new FailingAccounts(options.retry ?? retryAfter)
+  const running = new Set<string>()
+  /** The account is in `running` until its next try is known, so that the other loop does not try it at once. */
+  const recordBatch = async (accountId: string, most: number) => {
+    running.add(accountId)
     try {
-      const outcome = await recordTurn(options, accountId, most)
-      if (outcome === 'recorded') stuck.moved(accountId)
-      if (outcome === 'failed') stuck.failed(accountId)
-      if (outcome === 'taken') stuck.postponed(accountId)
+      const outcome = await recordEvents(options, accountId, most)
+      if (outcome === 'recorded') failing.recorded(accountId)
+      if (outcome === 'failed') failing.failed(accountId)
+      if (outcome === 'taken') failing.postponed(accountId)
       return outcome
     } catch (error) {
-      stuck.postponed(accountId)
+      failing.postponed(accountId)
       throw error
     } finally {
-      atWork.delete(accountId)
+      running.delete(accountId)
     }
   }
   const loops = Array.from({ length: atOnce }, (_, at) => {
     let last = ''
     let before = performance.eventLoopUtilization()
-    const takeTurn = async (signal: AbortSignal) => {
+    const work = async (signal: AbortSignal) => {
       const { sql, isBehind, isBesideOthers } = options
       if (at > 0 && isBehind()) return lookEveryMs
-      // Not the loop's own pause: that ends as soon as more events are deferred.
-      const restMs = restsUntil - performance.now()
-      if (restMs > 0) await pause(restMs, signal)
+      // Not the loop's own pause, which ends as soon as more events are deferred.
+      const pauseMs = pausedUntil - performance.now()
+      if (pauseMs > 0) await pause(pauseMs, signal)
       if (signal.aborted) return
       const startedAt = performance.now()
-      const passed = () => [...stuck.accounts, ...atWork]
-      const nextAfter = (after: string) => nextDeferredAccount(sql, after, passed())
-      const due = stuck.firstDue(atWork)
+      const skipped = () => [...failing.accounts, ...running]
+      const nextAfter = (after: string) => nextDeferredAccount(sql, after, skipped())
+      const due = failing.firstDue(running)
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
-      if (!next) return stuck.accounts.length > 0 ? lookEveryMs : at === 0 ? 'idle' : 'asleep'
-      // The others look only when there is something to do.
+      if (!next) return failing.accounts.length > 0 ? lookEveryMs : at === 0 ? 'idle' : 'asleep'
+      // The other loop sleeps until there is something to do.
       if (at === 0) for (const loop of loops.slice(1)) loop.wake()
       // The other loop may have taken this account meanwhile. The lock of the account does not show it: between a batch that
       // failed and the try of its first event alone, no transaction holds the lock.
-      if (due === undefined && passed().includes(next)) return 0
-      const most = isBesideOthers() ? mostInTurnBesideOthers : isBehind() ? mostInTurnBehind : mostInTurn
-      const outcome = await turnOf(next, most)
+      if (due === undefined && skipped().includes(next)) return 0
+      const most = isBesideOthers() ? batchBesideOthers : isBehind() ? batchBehind : batch
+      const outcome = await recordBatch(next, most)
       const { active, idle } = performance.eventLoopUtilization(before)
       before = performance.eventLoopUtilization()
       if (outcome === 'taken') return pauseTakenMs
       const endedAt = performance.now()
       const wantedMs = isBehind()
-        ? restsBehind * (endedAt - startedAt)
+        ? pausesBehind * (endedAt - startedAt)
         : active / mostUtilization - active - idle
-      restsUntil = Math.max(restsUntil, endedAt + Math.min(wantedMs, lookEveryMs))
+      pausedUntil = Math.max(pausedUntil, endedAt + Math.min(wantedMs, lookEveryMs))
       return 0
     }
-    return startLoop({
-      work: takeTurn,
-      everyMs: lookEveryMs,
-      failed: (error) =>
-        options.log.warn({ err: error }, 'deferred events could not be recorded, trying again'),
-      isOutage: isDatabaseOutage,
-    })
+    return startDatabaseLoop('deferred events', options.log, lookEveryMs, work)
   })
   return {
     wake: () => loops.forEach((loop) => loop.wake()),
@@ -113,10 +108,10 @@ export function startRecordingDeferred(options: {
 }
 
 /** Records events of one account. @returns `taken` if another replica is recording events of the account */
-async function recordTurn(
+async function recordEvents(
   { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
   accountId: string,
-  mostInTurn: number,
+  mostEvents: number,
 ): Promise<'recorded' | 'taken' | 'failed'> {
   let first: string | undefined
   const record = (most: number) =>
@@ -126,7 +121,7 @@ async function recordTurn(
       first = events[0]?.event.id
       return consume(tx, events, true)
     })
-  for (let most = mostInTurn; ;) {
+  for (let most = mostEvents; ;) {
     try {
       const recorded = await record(most)
       recorded?.send()
@@ -140,7 +135,7 @@ async function recordTurn(
         most = 1
       } else {
         const about = { err: error, account_id: accountId, event_id: first }
-        log.error(about, 'an event in line cannot be recorded, trying again')
+        log.error(about, 'the first deferred event of an account cannot be recorded, trying again')
         return 'failed'
       }
     }
@@ -151,9 +146,9 @@ function toReceived({ payload, trace_parent: traceParent }: DeferredEvent): Rece
   return { event: fromBinary(EventSchema, payload), payload, traceParent: traceParent ?? undefined }
 }
 
-const stuckLines = new Gauge({
+const accountsFailing = new Gauge({
   name: 'event_lines_stuck',
-  help: 'Accounts whose first event in line cannot be recorded and is tried again: look at the log',
+  help: 'Accounts whose first deferred event cannot be recorded and is tried again: look at the log',
 })
 
 /** The pauses between the tries of one account: the first, doubled up to the longest. */
@@ -163,22 +158,22 @@ interface Pauses {
 }
 
 /** Accounts whose first deferred event could not be recorded, each with the time of its next try. */
-class StuckLines {
+class FailingAccounts {
   readonly #pauses: Pauses
-  readonly #lines = new Map<string, { failures: number; nextAt: number }>()
+  readonly #accounts = new Map<string, { failures: number; nextAt: number }>()
 
   constructor(pauses: Pauses) {
     this.#pauses = pauses
   }
 
   get accounts(): string[] {
-    return [...this.#lines.keys()]
+    return [...this.#accounts.keys()]
   }
 
   /** An account whose next try is due. `running`: accounts whose try has not ended yet. */
   firstDue(running: ReadonlySet<string>): string | undefined {
     const now = performance.now()
-    for (const [accountId, { nextAt }] of this.#lines) {
+    for (const [accountId, { nextAt }] of this.#accounts) {
       if (nextAt <= now && !running.has(accountId)) return accountId
     }
     return undefined
@@ -186,20 +181,20 @@ class StuckLines {
 
   /** Another replica is recording events of this account, or the database is unavailable. */
   postponed(accountId: string): void {
-    const line = this.#lines.get(accountId)
-    if (line) line.nextAt = performance.now() + this.#pauses.firstMs
+    const account = this.#accounts.get(accountId)
+    if (account) account.nextAt = performance.now() + this.#pauses.firstMs
   }
 
   failed(accountId: string): void {
     const { firstMs, longestMs } = this.#pauses
-    const failures = (this.#lines.get(accountId)?.failures ?? 0) + 1
+    const failures = (this.#accounts.get(accountId)?.failures ?? 0) + 1
     const pauseMs = Math.min(firstMs * 2 ** Math.min(failures - 1, 30), longestMs)
-    this.#lines.set(accountId, { failures, nextAt: performance.now() + pauseMs })
-    stuckLines.set(this.#lines.size)
+    this.#accounts.set(accountId, { failures, nextAt: performance.now() + pauseMs })
+    accountsFailing.set(this.#accounts.size)
   }
 
   /** The account's first event was recorded, or it has none any more. */
-  moved(accountId: string): void {
-    if (this.#lines.delete(accountId)) stuckLines.set(this.#lines.size)
+  recorded(accountId: string): void {
+    if (this.#accounts.delete(accountId)) accountsFailing.set(this.#accounts.size)
   }
 }

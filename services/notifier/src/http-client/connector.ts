@@ -36,7 +36,7 @@ const received = Buffer.alloc(65_536)
 const mostAddressesTried = 4
 const tryNextAfterMs = 1000
 // After these failures the next address is tried. After others, such as a wrong certificate, it is not.
-const leavesOthers: ReadonlySet<FailureReason> = new Set(['connect', 'reset'])
+const triesNextAddress: ReadonlySet<FailureReason> = new Set(['connect', 'reset'])
 
 /**
  * The HTTP client calls its look-up hook for names only, so the hook cannot protect against literal addresses. Here literal
@@ -59,7 +59,7 @@ export function createConnector({ resolve, refusal, extraCa }: ConnectorOptions)
       : await resolve(host, signal).catch((error: Error) => throwDnsFailure(host, error, signal))
     if (addresses.length === 0) throw addressFailure('dns', `${host} has no address`)
     for (const address of addresses) refuse(host, address)
-    return inOrderOfTrial(addresses)
+    return inDialOrder(addresses)
   }
 
   const dial = async (address: string, target: Target, signal: AbortSignal) => {
@@ -132,7 +132,7 @@ function firstToConnect(
   const failed = (error: unknown) => {
     dialling -= 1
     const isLast = waiting.length + dialling === 0
-    if (!isLast && error instanceof SendFailure && leavesOthers.has(error.reason)) dialNext()
+    if (!isLast && error instanceof SendFailure && triesNextAddress.has(error.reason)) dialNext()
     else end(() => reject(error))
   }
   const end = (report: () => void) => {
@@ -151,7 +151,7 @@ function throwDnsFailure(host: string, error: Error, signal: AbortSignal): never
 }
 
 /** IPv4 first, since every network has it; then the families in turn, so that a broken one costs one try. */
-function inOrderOfTrial(addresses: string[]): string[] {
+function inDialOrder(addresses: string[]): string[] {
   const four = addresses.filter((address) => isIPv4(address))
   const six = addresses.filter((address) => !isIPv4(address))
   const longer = Math.max(four.length, six.length)

@@ -6,8 +6,8 @@ import { exchangeFailure, type FailureReason, isDropped, SendFailure } from './f
 import { targetOf } from './webhook-url.ts'
 
 /**
- * The end of an attempt. Node keeps timers of one length in one list, so that setting and clearing one costs 0.5 µs
- * (measured); an AbortSignal.timeout costs 10.
+ * The time limit of an attempt. Node keeps timers of one length in one list: to set and clear one takes 0.5 µs (measured), an
+ * AbortSignal.timeout takes 10.
  */
 export class Deadline {
   isPast = false

@@ -5,7 +5,7 @@ export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-const headsWatched = 500
+const mostMeasured = 500
 
 /** When the oldest due delivery was due, by kind of attempt. Only the first due delivery of each endpoint is read. */
 export async function findOldestDue(
@@ -16,7 +16,7 @@ export async function findOldestDue(
     select min(d.due_at) filter (where d.attempt_count = 0) as first,
       min(d.due_at) filter (where d.attempt_count > 0) as later
     from (
-      select endpoint_id from waiting_endpoints where look_at <= ${now} order by look_at limit ${headsWatched}
+      select endpoint_id from waiting_endpoints where look_at <= ${now} order by look_at limit ${mostMeasured}
     ) w
     cross join lateral (
       select due_at, attempt_count from deliveries
@@ -26,7 +26,7 @@ export async function findOldestDue(
 }
 
 /** Corrects `waiting_endpoints` where an endpoint with waiting deliveries is missing or has a late look_at. @returns how many */
-export async function restoreHeads(tx: Sql): Promise<number> {
+export async function restoreWaitingEndpoints(tx: Sql): Promise<number> {
   // Reads one row of each endpoint from the index, however many it has. The 5 seconds are for transactions that have not
   // committed yet.
   const restored = await tx`

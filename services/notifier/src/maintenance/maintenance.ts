@@ -13,7 +13,7 @@ import { oldestDueSeconds } from '../dispatch/metrics.ts'
 import { dropPartitions, makePartitions, listPartitions } from '../events/event-partitions.ts'
 import { payloadDays } from '../events/event.ts'
 import { updateStatistics } from '../statistics/update-statistics.ts'
-import { listEndpointsToCleanUp, findOldestDue, restoreHeads } from './maintenance-queries.ts'
+import { listEndpointsToCleanUp, findOldestDue, restoreWaitingEndpoints } from './maintenance-queries.ts'
 
 const partitionsMadeFor = new Gauge({
   name: 'notifier_event_partitions_ahead_days',
@@ -119,7 +119,7 @@ export async function deleteOld(sql: Database): Promise<void> {
 
 /** Finds waiting deliveries that no process would look at. None are expected. */
 async function restore(sql: Database, log: Logger): Promise<void> {
-  const restored = await transaction(sql, (tx) => restoreHeads(tx))
+  const restored = await transaction(sql, (tx) => restoreWaitingEndpoints(tx))
   if (restored > 0)
     log.error({ endpoints: restored }, 'endpoints with waiting deliveries were missing from the schedule')
 }

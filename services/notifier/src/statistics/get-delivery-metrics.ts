@@ -1,22 +1,18 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { invalid } from '@licensing/grpc/errors'
-import type {
-  DeliveryMetricsPointSchema,
-  GetDeliveryMetricsRequest,
-  GetDeliveryMetricsResponseSchema,
-} from '@licensing/proto/notifier'
-import type { NotifierDependencies } from '../dependencies.ts'
+import type { DeliveryMetricsPointSchema } from '@licensing/proto/notifier'
+import type { Handler } from '../dependencies.ts'
 import { latencyWithin } from './latency-buckets.ts'
 import { listDeliveryCounts } from './statistics-queries.ts'
 import type { DeliveryCounts } from './statistics-queries.ts'
 
 const steps = ['day', 'hour']
 
-export async function getDeliveryMetrics(
-  { sql }: NotifierDependencies,
-  { accountId, applicationId, step, from, to }: GetDeliveryMetricsRequest,
-): Promise<MessageInitShape<typeof GetDeliveryMetricsResponseSchema>> {
+export const getDeliveryMetrics: Handler<'getDeliveryMetrics'> = async (
+  { sql },
+  { accountId, applicationId, step, from, to },
+) => {
   if (!steps.includes(step)) throw invalid('/step', `must be one of ${steps.join(', ')}`)
   if (!from || !to) throw invalid(from ? '/to' : '/from', 'is required')
   const counts = await listDeliveryCounts(sql, {

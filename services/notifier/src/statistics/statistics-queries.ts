@@ -25,7 +25,7 @@ export interface DeliveryCount {
 
 /** Only one transaction at a time updates the statistics. @returns false if another one does */
 export async function tryLockStatistics(tx: Transaction): Promise<boolean> {
-  const [row] = await tx<{ alone: boolean }[]>`select pg_try_advisory_xact_lock(${locks.tallies}) as alone`
+  const [row] = await tx<{ alone: boolean }[]>`select pg_try_advisory_xact_lock(${locks.statistics}) as alone`
   return row!.alone
 }
 

@@ -212,7 +212,9 @@ function itemLines(lines: Shape[]): ItemLine[] {
     ]
   })
   return [...Map.groupBy(read, (line) => line.itemRef).values()].map((own) => {
-    const { itemRef, priceRef, periodEnd } = own.reduce((best, line) => (goesOn(line, best) ? line : best))
+    const { itemRef, priceRef, periodEnd } = own.reduce((best, line) =>
+      supersedes(line, best) ? line : best,
+    )
     return { itemRef, priceRef, periodEnd }
   })
 }
@@ -226,7 +228,7 @@ function isCredit(line: Shape, details: Shape): boolean {
  * Whether an item continues with this line rather than the other: with the later period, with a regular line rather
  * than a proration, with the later start.
  */
-function goesOn(line: ReadLine, other: ReadLine): boolean {
+function supersedes(line: ReadLine, other: ReadLine): boolean {
   if (line.periodEnd !== other.periodEnd) return line.periodEnd > other.periodEnd
   if (line.isProration !== other.isProration) return other.isProration
   return line.begins > other.begins

@@ -1,4 +1,6 @@
 import { waitingForLocks } from '@licensing/changes/change'
+import { gather } from '@licensing/changes/gather'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../../dependencies.ts'
 import { insertEvents } from '../../inbox/inbox-queries.ts'
 import type { NewInboxEvent } from '../../inbox/inbox-queries.ts'
@@ -17,7 +19,7 @@ import { recordFacts } from '../record/record-facts.ts'
 import { mostUnanswered, pauseAfter, timing } from '../timing.ts'
 
 const mostTogether = 32
-// Slow questions of one account must not take all places.
+// Limits one account, so that slow answers for it do not delay others.
 const mostOfAccount = 8
 
 interface Answer {
@@ -31,68 +33,56 @@ interface Answer {
 export class ProcessorAsker {
   readonly #deps: BillingDependencies
   readonly #shares = new Shares(mostTogether, mostTogether)
-  readonly #asking = new Map<string, number>()
-  readonly #running = new Set<Promise<void>>()
-  #answers: Answer[] = []
-  #writing: Promise<void> | undefined
+  /** The running questions, with the account of each. */
+  readonly #running = new Map<Promise<void>, string>()
+  /** Answers that arrive while others are being recorded are recorded together. */
+  readonly #record: (answer: Answer) => Promise<void>
 
   constructor(deps: BillingDependencies) {
     this.#deps = deps
+    this.#record = gather((answers) => this.#recordAll(answers), {
+      mostTogether,
+      isTransient: isDatabaseUnavailable,
+    })
   }
 
   /** @returns how many questions it asked */
   async round(): Promise<number> {
     const free = mostTogether - this.#running.size
     if (free <= 0) return 0
-    const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
+    const byAccount = Map.groupBy(this.#running.values(), (accountId) => accountId)
+    const busy = [...byAccount]
+      .filter(([, own]) => own.length >= mostOfAccount)
+      .map(([accountId]) => accountId)
     const { sql } = this.#deps
-    const list = (after: string, most: number) =>
-      listOwners(sql, queues.questions, after, most, { without: busy })
+    const list = (after: string, most: number) => listOwners(sql, queues.ask, after, most, { without: busy })
     const { owners } = await this.#shares.next(list, free)
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
-    const questions = await lease(sql, queues.questions, owners, each)
+    const questions = await lease(sql, queues.ask, owners, each)
     for (const question of questions) this.#begin(question)
     return questions.length
   }
 
   /** Resolves when all running questions are answered. */
   async stop(): Promise<void> {
-    while (this.#running.size > 0) await Promise.all(this.#running)
+    while (this.#running.size > 0) await Promise.all(this.#running.keys())
   }
 
   #begin(question: DueQuestion): void {
-    const { account_id: accountId } = question
-    this.#asking.set(accountId, (this.#asking.get(accountId) ?? 0) + 1)
     const work = this.#ask(question)
-      .then((answer) => this.#write(answer))
+      .then((answer) => this.#record(answer))
       .catch((error: unknown) =>
         this.#deps.log.warn({ err: error, question }, 'answer not recorded: the question is repeated'),
       )
       .finally(() => {
-        const left = this.#asking.get(accountId)! - 1
-        if (left > 0) this.#asking.set(accountId, left)
-        else this.#asking.delete(accountId)
         this.#running.delete(work)
         this.#deps.wake('ask')
       })
-    this.#running.add(work)
+    this.#running.set(work, question.account_id)
   }
 
-  /** Answers that arrive while others are being written are written together. */
-  #write(answer: Answer): Promise<void> {
-    this.#answers.push(answer)
-    const before = this.#writing
-    const writing = (async () => {
-      await before?.catch(() => undefined)
-      const answers = this.#answers.splice(0)
-      if (answers.length > 0) await this.#record(answers)
-    })()
-    this.#writing = writing
-    return writing
-  }
-
-  async #record(answers: Answer[]): Promise<void> {
+  async #recordAll(answers: Answer[]): Promise<void[]> {
     const { change, wake } = this.#deps
     const facts = answers.flatMap((answer) => answer.facts)
     const answered = answers.map((answer) => answer.answered)
@@ -106,6 +96,7 @@ export class ProcessorAsker {
     }, waitingForLocks)
     if (events.length > 0) wake('record')
     wake('decide')
+    return answers.map(() => undefined)
   }
 
   async #ask({ purchase_ref, kind, ref, merchant, attempts }: DueQuestion): Promise<Answer> {
@@ -153,7 +144,7 @@ function alone(fact: Fact | undefined): Fact[] | undefined {
   return fact && [fact]
 }
 
-/** The same for the same answer, so that a repetition adds no fact. */
+/** The same answer has the same key, so that a repeated answer adds no fact. */
 function sourceKeyOf(fact: Fact): string {
   switch (fact.kind) {
     case 'charge':
@@ -169,6 +160,6 @@ function sourceKeyOf(fact: Fact): string {
     case 'subscription':
       return `records:subscription:${fact.subscriptionRef}:${Math.max(...fact.items.map((item) => item.periodEnd))}:${fact.endsAt ?? ''}`
     default:
-      throw new Error(`${fact.kind} is read from events alone`)
+      throw new Error(`${fact.kind} is only read from events`)
   }
 }

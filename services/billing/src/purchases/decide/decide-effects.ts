@@ -3,7 +3,7 @@ import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { SubscriptionItem } from '../../processor/facts.ts'
 import { refundEffect } from '../../refunds/decide-refunds.ts'
 import type { PaymentWithRefunds } from '../../refunds/decide-refunds.ts'
-import { ask, hasCome } from './decision.ts'
+import { ask, hasPassed } from './decision.ts'
 import type { History, MappedPrice, NewEffect, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './merge-facts.ts'
 import type { Invoice } from './merge-facts.ts'
@@ -74,7 +74,7 @@ function effect(
   }
 }
 
-/** If the time of the first charge turns out to differ from what licensing was last sent, that is corrected. */
+/** Corrects the time of the first charge if it differs from the time that licensing was last sent. */
 function orderCorrected({ orderedAt: before, session }: History, orderedAt: Date): DraftEffect | undefined {
   const at = orderedAt.getTime()
   return before && before.getTime() !== at
@@ -86,7 +86,7 @@ function paid(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect 
   const { history, checkout, paidAt } = subject
   const { id, plan_id, external_ref, metadata, mode, updates_months } = history.session
   const waitsUntil = checkout.recordedMs + timing.chargeBeforePaid
-  if (main.charge_state === 'pending' && !hasCome(subject, waitsUntil)) return undefined
+  if (main.charge_state === 'pending' && !hasPassed(subject, waitsUntil)) return undefined
   const ends_at = endOfFirst(subject)
   if (ends_at === 'unknown') return undefined
   const at = Math.max(paidAt, orderedAt.getTime())
@@ -151,7 +151,7 @@ function renewals(subject: Subject): DraftEffect[] {
 }
 
 /**
- * What a renewal at this price brings. A plan that is no longer sold has no price, and its customers still renew at the
+ * The plan and the months of updates that a renewal at this price is for. A plan that is no longer sold has no price, and its customers still renew at the
  * price that their checkout sold.
  */
 function termsAt(
@@ -162,7 +162,7 @@ function termsAt(
   return mapped ?? (priceRef === session.price_id ? { updates_months: session.updates_months } : {})
 }
 
-/** Whether the subscription will be charged again, if that differs from what licensing was last sent. */
+/** Tells licensing whether the subscription will be charged again, if that changed. */
 function renewalChanged(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
   const renewal = renewalOf(subject)
@@ -190,27 +190,27 @@ function failures(subject: Subject): DraftEffect[] {
 function mayRevoke(subject: Subject, { cause }: DraftEffect): boolean {
   const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
   const { waiting } = ask(subject, 'events', cause, knownMs)
-  const haveArrived = hasCome(subject, knownMs + timing.othersArrive)
-  return haveArrived && (!waiting || hasCome(subject, knownMs + timing.lookAtEvents))
+  const haveArrived = hasPassed(subject, knownMs + timing.othersArrive)
+  return haveArrived && (!waiting || hasPassed(subject, knownMs + timing.lookAtEvents))
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */
 function ofRefunds(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] {
-  const { refunds, parts, disputes } = paidBy
+  const { refunds, lanes, disputes } = paidBy
   const cycle = cyclesWith(subject, paidBy.invoice)
   const inquiries = disputes
-    .filter((dispute) => dispute.inquiry && runsOn(subject, paidBy, dispute.openedAt))
+    .filter((dispute) => dispute.inquiry && paysForCurrentCycle(subject, paidBy, dispute.openedAt))
     .map((each) => effect('inquiry_opened', `inquiry_opened:${each.ref}`, each.ref, each.openedAt + cycle))
   const refunded = refunds.map((refund) => {
     const { id, ref } = refund
-    const { lane, at } = parts.get(id)!
+    const { lane, at } = lanes.get(id)!
     const kind = lane === 'full_refund' ? 'refunded' : 'partially_refunded'
-    const isCurrent = runsOn(subject, paidBy, at)
+    const isCurrent = paysForCurrentCycle(subject, paidBy, at)
     return effect(isCurrent ? kind : null, refundEffect(id), ref, at + cycle, { refund_id: id })
   })
   const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []
-    const kind = runsOn(subject, paidBy, chargebackAt) ? 'charged_back' : null
+    const kind = paysForCurrentCycle(subject, paidBy, chargebackAt) ? 'charged_back' : null
     return [effect(kind, refundEffect(id), ref, chargebackAt + cycle, { refund_id: id })]
   })
   const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
@@ -225,7 +225,7 @@ function ofRefunds(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] 
 }
 
 /** Whether this payment paid for the purchase's current cycle at that time. A proration never does. */
-function runsOn({ invoices }: Subject, { invoice }: PaymentWithRefunds, at: number): boolean {
+function paysForCurrentCycle({ invoices }: Subject, { invoice }: PaymentWithRefunds, at: number): boolean {
   if (invoice?.reason === 'proration') return false
   return !invoices.some(
     (other) =>
@@ -238,7 +238,7 @@ function end(subject: Subject): DraftEffect[] {
   const [ended] = ofKind(history.facts, 'subscription_ended')
   if (!ended || history.effects.has('canceled')) return []
   const { subscriptionRef, endedAt, paymentsFailed, recordedMs } = ended
-  if (paymentsFailed && !hasCome(subject, recordedMs + timing.othersArrive)) return []
+  if (paymentsFailed && !hasPassed(subject, recordedMs + timing.othersArrive)) return []
   const at = endedAt + endOfSecond
   return [effect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at)]
 }

@@ -16,7 +16,7 @@ const perRound = 200
 export function decideRounds(deps: BillingDependencies): () => Promise<number> {
   return batchRounds(
     deps,
-    queues.decisions,
+    queues.decide,
     perRound,
     (tx, due) => decideAll(deps, tx, due),
     async ({ purchase_ref: purchase, attempts }, error) => {

@@ -44,10 +44,10 @@ export interface Question {
   found: boolean | null
 }
 
-/** What follows from a history and was not decided before. */
+/** New decisions that follow from a history. */
 export interface Decision {
   session: Partial<SessionRow>
-  /** New ones and changed ones. */
+  /** New and changed payments. */
   payments: PaymentRow[]
   refunds: RefundRow[]
   entries: LedgerEntry[]
@@ -124,20 +124,20 @@ export interface Subject {
   decision: Decision
 }
 
-/** Whether this time has come. If not, the purchase is decided again at that time. */
-export function hasCome({ decision, now }: Subject, atMs: number): boolean {
+/** Whether this time has passed. If not, the purchase is decided again at that time. */
+export function hasPassed({ decision, now }: Subject, atMs: number): boolean {
   if (now.getTime() >= atMs) return true
   if (decision.next === undefined || atMs < decision.next.getTime()) decision.next = new Date(atMs)
   return false
 }
 
-/** Whether they differ in any of these. */
+/** Whether the rows differ in any of these columns. */
 export function differ<Row extends object>(one: Row, other: Row, names: readonly (keyof Row)[]): boolean {
   return names.some((name) => one[name]?.valueOf() !== other[name]?.valueOf())
 }
 
 /**
- * Asks the processor, unless that was done before. It is asked after `eventBeforeQuestion`, because an event may say it.
+ * Asks the processor, unless the question was asked before. It waits for `eventBeforeQuestion`, because an event may say it.
  *
  * @returns whether the answer is still expected, and whether the processor has such an object
  */

@@ -40,7 +40,7 @@ export interface MergedRefund extends Pick<
   succeededAt: number | undefined
   failedAt: number | undefined
   /** Whether events have reported each status that it had. */
-  explained: boolean
+  isFullyReported: boolean
 }
 
 export interface MergedDispute extends Pick<
@@ -51,7 +51,7 @@ export interface MergedDispute extends Pick<
   inquiry: boolean
   inquiryClosedAt: number | undefined
   chargebackAt: number | undefined
-  explained: boolean
+  isFullyReported: boolean
 }
 
 /** The facts of one kind. */
@@ -146,7 +146,7 @@ export function mergeRefunds(facts: RecordedFact[], paymentRef: string): MergedR
       succeededAt: hasSucceeded ? (reported ?? createdAt) : undefined,
       failedAt,
       recordedMs: firstRecorded(group),
-      explained:
+      isFullyReported:
         (!hasSucceeded || reported !== undefined) &&
         (status !== 'failed' || (hasSucceeded && failedAt !== undefined)),
     }
@@ -176,7 +176,7 @@ export function mergeDisputes(facts: RecordedFact[], paymentRef: string): Merged
       inquiryClosedAt: closed.at,
       chargebackAt: chargeback.at,
       recordedMs: firstRecorded(group),
-      explained: group.some((fact) => fact.opening) && chargeback.isKnown && closed.isKnown,
+      isFullyReported: group.some((fact) => fact.opening) && chargeback.isKnown && closed.isKnown,
     }
   })
   return sortedBy(disputes, 'openedAt', 'ref')

@@ -13,8 +13,8 @@ export class PurchasedItem {
   readonly #isMapped: (priceRef: string | undefined) => boolean
 
   /** @param prices prices that plans of the application are mapped to */
-  constructor(soldAt: string, prices: ReadonlyMap<string, unknown>) {
-    this.#priceRef = soldAt
+  constructor(soldAtPrice: string, prices: ReadonlyMap<string, unknown>) {
+    this.#priceRef = soldAtPrice
     this.#isMapped = (priceRef) => priceRef !== undefined && prices.has(priceRef)
   }
 

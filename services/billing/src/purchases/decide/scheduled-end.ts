@@ -2,12 +2,12 @@ import type { Subject } from './decision.ts'
 import { ofKind, sortedBy } from './merge-facts.ts'
 import type { RecordedFact } from './merge-facts.ts'
 
-// The processor's clock counts in seconds. What is known later counts as later within its second.
+// The processor's clock counts in seconds. The number of known facts orders decisions within a second.
 const lastOfSecond = 998
 
 /**
- * Whether the processor will charge the subscription again when the paid period ends, and since when: not if it is set to
- * end by then. The time increases with all that becomes known.
+ * Whether the processor will charge the subscription again when the paid period ends, and since when. It will not if the
+ * subscription is set to end by then. The time increases with each new fact.
  *
  * @returns undefined if it was never set to end
  */
@@ -19,7 +19,7 @@ export function renewalOf({ history, invoices }: Subject): { renews: boolean; at
   const paidUntil = invoices.flatMap(({ periodEnd }) => periodEnd ?? [])
   const chargedAt = Math.max(0, ...invoices.map(({ paidAt }) => paidAt))
   const isLastPeriod = endsAt !== null && (paidUntil.length === 0 || endsAt <= Math.max(...paidUntil))
-  // If it was charged after that time, its end was put off and the processor's event did not arrive.
+  // If it was charged after that time, its end was postponed and the processor's event did not arrive.
   const ends = isLastPeriod && chargedAt < endsAt
   const at = Math.max(chargedAt, ...changes.map((change) => change.at))
   return { renews: !ends, at: at + Math.min(facts.length, lastOfSecond) }
@@ -31,7 +31,7 @@ interface EndChange {
   endsAtBefore: number | null
 }
 
-/** Changes that events reported; without any, the one that an answer of the processor contains. */
+/** Changes that events reported. If there are none, the change in the processor's records. */
 function endChanges(facts: RecordedFact[]): EndChange[] {
   const reported = ofKind(facts, 'end_scheduled')
   if (reported.length > 0) return sortedBy(reported, 'at', 'endsAt')
@@ -40,7 +40,7 @@ function endChanges(facts: RecordedFact[]): EndChange[] {
   )
 }
 
-/** Of several changes in one second, the last is the one after which no other begins. */
+/** If several changes have the same second, the last is the one whose end no other change replaced. */
 function latestEnd(changes: EndChange[]): number | null {
   let current: number | null = null
   for (const together of Map.groupBy(changes, ({ at }) => at).values()) {

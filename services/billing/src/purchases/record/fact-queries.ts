@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { Fact } from '../../processor/facts.ts'
-import { insertRows, rowsOf } from '../../row-queries.ts'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 
 export interface NewFact {
   merchant: string
@@ -94,4 +94,15 @@ export async function markDue(tx: Transaction, sessionIds: string[]): Promise<vo
     insert into purchases as p (purchase_ref, account_id, decide_at)
     select id, account_id, clock_timestamp() from checkout_sessions where id = any(${sorted}) order by id
     on conflict (purchase_ref) do update set decide_at = least(p.decide_at, excluded.decide_at)`
+}
+
+/** @returns how many facts it deleted */
+export async function purgeUnlinkedFacts(sql: Sql, keptMs: number, most: number): Promise<number> {
+  const purged = await sql`
+    delete from facts where position in (
+      select position from facts
+      where session_id is null and recorded_at < clock_timestamp() - ${keptMs}::float8 * interval '1 millisecond'
+      limit ${most}
+    )`
+  return purged.count
 }

@@ -21,7 +21,7 @@ const parkAfter = 40
 export function recordRounds(deps: BillingDependencies): () => Promise<number> {
   return batchRounds(
     deps,
-    queues.events,
+    queues.record,
     perRound,
     (tx, events) => recordEvents(deps, tx, events),
     (event, error) => recordingFailed(deps, event, error),
@@ -44,7 +44,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
 async function recordEvents(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
   const facts: NewFact[] = []
   const disconnections: { merchant: string; at: Date }[] = []
-  const strange: { event: InboxEvent; reason: string }[] = []
+  const notUnderstood: { event: InboxEvent; reason: string }[] = []
   for (const event of events) {
     const { merchant, event_id: sourceKey } = event
     try {
@@ -56,21 +56,21 @@ async function recordEvents(deps: BillingDependencies, tx: Transaction, events: 
       if (!(error instanceof NotUnderstood)) throw error
       const reason = error.message.slice(0, 500)
       deps.log.error({ event: sourceKey, type: event.type, reason }, 'event not understood')
-      strange.push({ event, reason })
+      notUnderstood.push({ event, reason })
     }
   }
   await recordFacts(tx, facts)
   for (const { merchant, at } of disconnections) await disconnect(tx, merchant, at)
-  await park(tx, strange)
+  await park(tx, notUnderstood)
   const positions = events.map((event) => event.position)
   await finishEvents(tx, positions)
 }
 
-async function park(tx: Transaction, strange: { event: InboxEvent; reason: string }[]): Promise<void> {
-  if (strange.length === 0) return
-  const parked = strange.map(({ event, reason }) => ({ position: event.position, last_error: reason }))
+async function park(tx: Transaction, notUnderstood: { event: InboxEvent; reason: string }[]): Promise<void> {
+  if (notUnderstood.length === 0) return
+  const parked = notUnderstood.map(({ event, reason }) => ({ position: event.position, last_error: reason }))
   await parkEvents(tx, parked)
-  const first = new Map(strange.toReversed().map(({ event }) => [event.merchant, event]))
+  const first = new Map(notUnderstood.toReversed().map(({ event }) => [event.merchant, event]))
   for (const [merchant, { event_id: eventId, type }] of first) {
     await alertOnce(tx, await accountsOf(tx, merchant), {
       kind: 'processor_event_parked',

@@ -28,7 +28,7 @@ export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<vo
     const { sessionId } = each.fact
     return { ...each, sessionId: sessionId !== undefined && sessions.has(sessionId) ? sessionId : undefined }
   })
-  const adopted = await link(tx, new Links(known), own)
+  const adopted = await link(tx, new LinkedRefs(known), own)
   await insertFacts(tx, own)
   await markDue(tx, purchasesOf([...own, ...adopted]))
 }
@@ -41,7 +41,7 @@ export async function linkCheckout(
   sessionId: string,
 ): Promise<void> {
   await lockMerchants(tx, [merchant])
-  const adopted = await link(tx, new Links(), [{ merchant, refs: [checkoutRef], sessionId }])
+  const adopted = await link(tx, new LinkedRefs(), [{ merchant, refs: [checkoutRef], sessionId }])
   await markDue(tx, purchasesOf(adopted))
 }
 
@@ -57,15 +57,15 @@ function purchasesOf(facts: Linkable[]): string[] {
  *
  * @returns facts that had waited
  */
-async function link(tx: Transaction, links: Links, own: Linkable[]): Promise<Linkable[]> {
+async function link(tx: Transaction, links: LinkedRefs, own: Linkable[]): Promise<Linkable[]> {
   const found: (Linkable & { position: bigint })[] = []
   links.spread(own)
   for (let from = 0; from < links.added.length;) {
     const refs = links.added.slice(from).map((each) => each.ref)
     from = links.added.length
     const waiting = await findWaitingFacts(tx, refs)
-    const news = waiting.filter((row) => !found.some((each) => each.position === row.position))
-    found.push(...news.map((row) => ({ ...row, sessionId: undefined })))
+    const fresh = waiting.filter((row) => !found.some((each) => each.position === row.position))
+    found.push(...fresh.map((row) => ({ ...row, sessionId: undefined })))
     links.spread([...own, ...found])
   }
   const adopted = found.filter((row) => row.sessionId !== undefined)
@@ -75,8 +75,8 @@ async function link(tx: Transaction, links: Links, own: Linkable[]): Promise<Lin
   return adopted
 }
 
-/** Knows which session the processor's ids belong to. */
-class Links {
+/** The processor's ids whose session is known. */
+class LinkedRefs {
   readonly added: Link[] = []
   readonly #known = new Map<string, string>()
 
@@ -89,7 +89,7 @@ class Links {
   }
 
   /**
-   * If an id of a fact is known, all its other ids belong to the same session. Repeats until nothing new is learned.
+   * If an id of a fact is known, all its other ids belong to the same session. Repeats until no other id becomes known.
    */
   spread(facts: Linkable[]): void {
     for (let changed = true; changed;) {
@@ -106,10 +106,10 @@ class Links {
   }
 
   #learn({ merchant, refs }: Linkable, sessionId: string): boolean {
-    const news = refs.filter((ref) => !this.#known.has(`${merchant} ${ref}`))
-    const learned = news.map((ref) => ({ merchant, ref, session_id: sessionId }))
+    const fresh = refs.filter((ref) => !this.#known.has(`${merchant} ${ref}`))
+    const learned = fresh.map((ref) => ({ merchant, ref, session_id: sessionId }))
     for (const each of learned) this.#know(each)
     this.added.push(...learned)
-    return news.length > 0
+    return fresh.length > 0
   }
 }

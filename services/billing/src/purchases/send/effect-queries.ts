@@ -2,7 +2,7 @@ import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
 import { characters } from '@licensing/proto/text'
-import { insertRows, rowsOf } from '../../row-queries.ts'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import { paymentStates } from '../../checkout-sessions/session-queries.ts'
 import type { Effect } from '../decide/decision.ts'
 import { mostPostponements, pauseAfter, timing } from '../timing.ts'
@@ -69,7 +69,7 @@ export async function finishEffects(tx: Transaction, positions: bigint[]): Promi
 export type LostRenewal = Pick<EffectRow, 'purchase_ref' | 'account_id' | 'application_id' | 'cause'>
 
 /** Renewals that were applied before it became known that the purchase had been refunded or charged back earlier. */
-export async function findOvertakenRenewals(tx: Transaction, revocation: bigint): Promise<LostRenewal[]> {
+export async function findLostRenewals(tx: Transaction, revocation: bigint): Promise<LostRenewal[]> {
   return tx<LostRenewal[]>`
     select r.purchase_ref, r.account_id, r.application_id, r.cause
     from purchase_effects g join purchase_effects r on r.purchase_ref = g.purchase_ref

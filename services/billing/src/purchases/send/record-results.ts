@@ -6,7 +6,7 @@ import { alertVendors } from '../../alerts/alert-vendor.ts'
 import {
   failSales,
   failSessions,
-  findOvertakenRenewals,
+  findLostRenewals,
   finishEffects,
   isSale,
   lockPurchases,
@@ -23,7 +23,7 @@ import type { DuePurchase } from '../queue-queries.ts'
 /** A purchase whose effects are being sent. */
 export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts'>
 
-/** What became of an effect. */
+/** The outcome of sending an effect to licensing. */
 export type Outcome =
   | { applied: { licenceId: string | undefined; status: string | undefined } }
   | { refused: ServiceError }
@@ -35,16 +35,11 @@ export interface SentEffect {
   outcome: Outcome
 }
 
-/**
- * Records what became of effects, and notifies the vendors, in one transaction. A repetition changes nothing.
- *
- * @param quietly the caller reports a refusal
- */
+/** Records the outcomes of effects, and notifies the vendors, in one transaction. A repetition changes nothing. */
 export async function recordResults(
   tx: Transaction,
   leased: LeasedPurchase[],
   sent: SentEffect[],
-  quietly: boolean,
 ): Promise<void> {
   const refs = leased.map((each) => each.purchase_ref)
   await lockPurchases(tx, refs)
@@ -54,7 +49,7 @@ export async function recordResults(
   const succeeded = await provisioned(tx, applied)
   const failures = await provisionsFailed(tx, sent)
   const refunded = await refundsProcessed(tx, applied)
-  await append(tx, ...succeeded, ...(quietly ? [] : failures), ...refunded)
+  await append(tx, ...succeeded, ...failures, ...refunded)
   await alertLostRenewals(tx, applied)
   const purchasesOf = (outcome: 'failed' | 'postponed') =>
     new Set(sent.filter((each) => outcome in each.outcome).map(({ effect }) => effect.purchase_ref))
@@ -146,5 +141,5 @@ async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promis
 async function lostRenewals(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
   if (effect.kind === 'renewed') return [effect]
   const isRevocation = effect.kind === 'refunded' || effect.kind === 'charged_back'
-  return isRevocation ? findOvertakenRenewals(tx, effect.position) : []
+  return isRevocation ? findLostRenewals(tx, effect.position) : []
 }

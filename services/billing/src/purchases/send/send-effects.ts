@@ -29,25 +29,17 @@ const mostEffects = 200
 export function sendRounds(deps: BillingDependencies): () => Promise<number> {
   const shares = new Shares(perRound, 100)
   return async () => {
-    const list = (after: string, most: number) => listOwners(deps.sql, queues.effects, after, most)
+    const list = (after: string, most: number) => listOwners(deps.sql, queues.send, after, most)
     const { owners, each } = await shares.next(list)
     if (owners.length === 0) return 0
-    const leased = await lease(deps.sql, queues.effects, owners, each)
+    const leased = await lease(deps.sql, queues.send, owners, each)
     if (leased.length > 0) await sendEffects(deps, leased)
     return leased.length
   }
 }
 
-/**
- * Sends the waiting effects of purchases that the caller has leased, with no transaction open, and records the results.
- *
- * @param quietly the caller reports a refusal
- */
-async function sendEffects(
-  deps: BillingDependencies,
-  leased: LeasedPurchase[],
-  quietly = false,
-): Promise<SentEffect[]> {
+/** Sends the waiting effects of purchases that the caller has leased, with no transaction open, and records the results. */
+async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]): Promise<SentEffect[]> {
   const refs = leased.map((each) => each.purchase_ref)
   const waiting = await findWaitingEffects(deps.sql, refs)
   const postponed = await postponedAmong(deps, refs, waiting)
@@ -68,13 +60,13 @@ async function sendEffects(
       sent.push({ effect, outcome })
     }
   }
-  await record(deps, leased, sent, quietly)
+  await record(deps, leased, sent)
   return sent
 }
 
 /**
- * Revocations that must not be sent yet, with the effects that follow them. This is checked right before sending, so that
- * neither an outage nor a restart makes billing forget what it knows.
+ * Revocations that must not be sent yet, with the effects that follow them. They are looked up right before each sending, so
+ * that an outage or a restart does not change the result.
  */
 async function postponedAmong(
   { sql }: BillingDependencies,
@@ -95,16 +87,15 @@ async function record(
   deps: BillingDependencies,
   leased: LeasedPurchase[],
   sent: SentEffect[],
-  quietly: boolean,
 ): Promise<void> {
   try {
-    await deps.change((tx) => recordResults(tx, leased, sent, quietly), waitingForLocks)
+    await deps.change((tx) => recordResults(tx, leased, sent), waitingForLocks)
   } catch (error) {
     if (leased.length === 1) throw error
     deps.log.warn({ err: error, purchases: leased.length }, 'results not recorded together: one by one')
     for (const one of leased) {
       const own = sent.filter(({ effect }) => effect.purchase_ref === one.purchase_ref)
-      await record(deps, [one], own, quietly).catch((alone: unknown) =>
+      await record(deps, [one], own).catch((alone: unknown) =>
         deps.log.error({ err: alone, purchase: one.purchase_ref }, 'results not recorded'),
       )
     }
@@ -122,7 +113,7 @@ export async function replay(deps: BillingDependencies, purchaseRef: string): Pr
     await lockPurchases(tx, [purchaseRef])
     return retryRefused(tx, purchaseRef)
   })
-  if (isRetried) await provisionNow(deps, purchaseRef, true)
+  if (isRetried) await provisionNow(deps, purchaseRef)
   return isRetried
 }
 
@@ -135,15 +126,10 @@ export async function provisionAgain(deps: BillingDependencies, purchaseRef: str
 /**
  * Sends the waiting effects of a purchase that the caller has leased, for a request that waits for the licence.
  *
- * @param quietly the caller reports a refusal
  * @throws ServiceError if no licence was provisioned
  */
-export async function provisionNow(
-  deps: BillingDependencies,
-  purchaseRef: string,
-  quietly = false,
-): Promise<void> {
-  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], quietly)
+export async function provisionNow(deps: BillingDependencies, purchaseRef: string): Promise<void> {
+  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0 }])
   for (const { effect, outcome } of sent) {
     if (effect.kind !== 'paid' || 'applied' in outcome || 'postponed' in outcome) continue
     if ('refused' in outcome) throw outcome.refused

@@ -1,16 +1,14 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
-import type { ListPaymentsRequest, ListPaymentsResponseSchema, PaymentSchema } from '@licensing/proto/billing'
-import type { BillingDependencies } from '../dependencies.ts'
+import type { PaymentSchema } from '@licensing/proto/billing'
+import { isStorable } from '@licensing/proto/text'
+import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
-import { listPaymentRows } from './payment-queries.ts'
+import { findLicencesOf, listPaymentRows } from './payment-queries.ts'
 import type { PaymentRow } from './payment-queries.ts'
 
-export async function listPayments(
-  { sql }: BillingDependencies,
-  request: ListPaymentsRequest,
-): Promise<MessageInitShape<typeof ListPaymentsResponseSchema>> {
+export const listPayments: Handler<'listPayments'> = async ({ sql }, request) => {
   const rows = await listPaymentRows(sql, { ...request, ...requestedPeriod(request) }, request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { payments: page.map(paymentMessage), hasMore }
@@ -30,4 +28,13 @@ function paymentMessage(row: PaymentRow): MessageInitShape<typeof PaymentSchema>
     ...(row.sale_id !== null && { saleId: row.sale_id }),
     ...(row.charge_ref !== null && { chargeRef: row.charge_ref }),
   }
+}
+
+const mostFound = 20
+
+/** Finds licences by references that only billing knows. */
+export const findLicencesOfSale: Handler<'findLicencesOfSale'> = async ({ sql }, request) => {
+  if (!isStorable(request.query)) return { licences: [] }
+  const found = await findLicencesOf(sql, request, mostFound)
+  return { licences: found.map(({ licence_id: licenceId, matched }) => ({ licenceId, matched })) }
 }

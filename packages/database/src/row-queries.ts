@@ -1,4 +1,4 @@
-import type { Sql, Statement } from '@licensing/database/connect'
+import type { Sql, Statement } from './connect.ts'
 
 /** Passes any number of rows as one parameter of a statement. Each value gets the type of the table's column. */
 export function rowsOf(sql: Sql, table: string, rows: readonly object[]): Statement {
