@@ -68,7 +68,7 @@ test.skipIf(!chromium)(
       stored: true,
     })
   },
-  120_000,
+  240_000,
 )
 
 /** One module of a page, with React in it. */
@@ -140,10 +140,10 @@ test.skipIf(!chromium)(
       after: 0,
     })
   },
-  120_000,
+  240_000,
 )
 
-const limitMs = 45_000
+const limitMs = 100_000
 
 interface BrowserPage extends AsyncDisposable {
   /**
