@@ -1,3 +1,4 @@
+import { COMPILE_CACHE } from '@licensing/local-servers/node-process'
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI, TestsNotFoundError } from 'vitest/node'
@@ -27,6 +28,8 @@ if (words.length < process.argv.length - 2) {
 const { filter, options } = parseCLI(['vitest', 'run', ...words])
 if (filter.length === 0) process.env['TEST_BUNDLES'] ??= '1'
 process.env['NODE_ENV'] ??= 'test'
+// Also for programs that tests start with this environment: they are stripped of types and compiled once.
+Object.assign(process.env, COMPILE_CACHE)
 const config = `${root}vitest.config.ts`
 const vitest = await createVitest({ ...options, root, config, watch: false })
 await vitest.start(filter).catch((error: unknown) => {
