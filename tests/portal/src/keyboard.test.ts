@@ -13,10 +13,13 @@ function keyboardOf({ page }: Window) {
     type: (text: string) => page.keyboard.type(text),
     // However long what it looks for takes to appear.
     tabTo: (name: string) =>
-      eventually(async () => {
-        await page.keyboard.press('Tab')
-        expect(await focused()).toBe(name)
-      }),
+      eventually(
+        async () => {
+          await page.keyboard.press('Tab')
+          expect(await focused()).toBe(name)
+        },
+        { intervalMs: 5 },
+      ),
     isAt: (name: string) => eventually(async () => expect(await focused()).toBe(name)),
     isAtField: (name: string) => page.locator(`[name="${name}"]:focus`).waitFor(),
     heard: (text: string) =>
@@ -55,10 +58,13 @@ portalTests('keyboard', (world) => {
     await page.setViewportSize({ width: 700, height: 800 })
     const scroller = `document.querySelector('table[aria-label="Payments"]').parentElement`
     const isFocused = () => page.evaluate<boolean>(`${scroller} === document.activeElement`)
-    await eventually(async () => {
-      await page.keyboard.press('Tab')
-      expect(await isFocused()).toBe(true)
-    })
+    await eventually(
+      async () => {
+        await page.keyboard.press('Tab')
+        expect(await isFocused()).toBe(true)
+      },
+      { intervalMs: 5 },
+    )
     await page.keyboard.press('ArrowRight')
     await eventually(async () =>
       expect(await page.evaluate<number>(`${scroller}.scrollLeft`)).toBeGreaterThan(0),
@@ -98,10 +104,13 @@ portalTests('keyboard', (world) => {
     await isAt('New plan')
     await heard('Create: done')
 
-    await eventually(async () => {
-      await press('Shift+Tab')
-      expect(await page.locator('nav a:focus', { hasText: 'Licences' }).count()).toBe(1)
-    })
+    await eventually(
+      async () => {
+        await press('Shift+Tab')
+        expect(await page.locator('nav a:focus', { hasText: 'Licences' }).count()).toBe(1)
+      },
+      { intervalMs: 5 },
+    )
     await press('Enter')
     await heading('Licences').waitFor()
     await isAt('Licences')

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// A try that asks a stack takes some milliseconds of CPU in several processes: a machine on which four tests wait at a
-// time has better things to do. No wait becomes longer by more than a quarter.
+// A try that asks a stack takes some milliseconds of CPU time in several processes. With pauses that stay at 25 ms, tests
+// of billing took half as much CPU time again.
 const firstPauseMs = 25
 const longestPauseMs = 150
 
