@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// A try that asks a stack takes some milliseconds of CPU time in several processes. With pauses that stay at 25 ms, tests
-// of billing took half as much CPU time again.
+// A try that asks a stack takes some milliseconds of CPU time in several processes, so a long wait makes fewer of them.
 const firstPauseMs = 25
 const longestPauseMs = 150
 
