@@ -1,8 +1,12 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { hashOf, startGateway } from '../testing/gateway.ts'
+
+/** Between two requests of a client that asks for seconds: without it the requests take a whole core. */
+const pauseMs = 20
 
 test('a key is looked up once for many requests, also when they come at once', async () => {
   await using gateway = await startGateway()
@@ -28,8 +32,9 @@ test('while the catalog is down a key that was valid is still accepted, and an u
   gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
   expect((await gateway.api.get('/v1/events')).status).toBe(200)
   await gateway.endCatalog()
-  const until = Date.now() + 5_000
-  while (Date.now() < until) expect((await gateway.api.get('/v1/events')).status).toBe(200)
+  for (const until = performance.now() + 5_000; performance.now() < until; await sleep(pauseMs)) {
+    expect((await gateway.api.get('/v1/events')).status).toBe(200)
+  }
   const unknown = await gateway.api.get('/v1/events', { key: `lsk_${'0'.repeat(50)}` })
   expect(unknown.status).toBe(503)
   expect(unknown.headers.get('retry-after')).toBeTruthy()
@@ -51,7 +56,7 @@ test.each([
     gateway.keys.delete(hashOf(revoked))
     const revokedAt = performance.now()
     const accepted: number[] = []
-    while (performance.now() < revokedAt + 6_000) {
+    for (const until = revokedAt + 6_000; performance.now() < until; await sleep(pauseMs)) {
       const sentAfterMs = performance.now() - revokedAt
       const { status } = await get(revoked)
       if (status === 200) accepted.push(sentAfterMs)
@@ -124,7 +129,7 @@ test('a flood of made-up keys asks the catalog a few questions, and known keys w
   let mostAsking = 0
   answers.catalog.authenticateKeys = async (request) => {
     mostAsking = Math.max(mostAsking, (asking += 1))
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await sleep(100)
     asking -= 1
     return authenticateKeys!(request)
   }
@@ -170,42 +175,4 @@ test('behind an address that sent more wrong keys than it may, wrong ones are 42
   const rounds = Math.ceil((performance.now() - askedMs) / 50) + 1
   const questions = gateway.calls.slice(before).filter((name) => name === 'authenticateKeys')
   expect(questions.length).toBeLessThanOrEqual(rounds)
-})
-
-test('while as many unknown keys wait as one address may have, one more is 429 with Retry-After, and answered once they were looked up', async () => {
-  await using gateway = await startGateway({ perKey: 100_000 })
-  const { answers, api } = gateway
-  answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
-  expect((await api.get('/v1/events')).status).toBe(200)
-  const { authenticateKeys } = answers.catalog
-  const asked = Promise.withResolvers<void>()
-  const gate = Promise.withResolvers<void>()
-  answers.catalog.authenticateKeys = async (request) => {
-    asked.resolve()
-    await gate.promise
-    return authenticateKeys!(request)
-  }
-  const wrong = (at: number) => api.get('/v1/events', { key: `lsk_${String(at).padStart(48, '0')}` })
-  const first = wrong(0)
-  await asked.promise
-  const outcomes = new Map<number, number>()
-  const flood = Array.from({ length: 2_050 }, async (_, at) => {
-    const { status } = await wrong(1 + at)
-    outcomes.set(status, (outcomes.get(status) ?? 0) + 1)
-  })
-  await eventually(() => expect(outcomes.get(429)).toBe(50))
-  const key = gateway.keyWith(['read'])
-  const refused = await api.get('/v1/events', { key })
-  expect(refused.status).toBe(429)
-  expect(refused.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
-  expect(refused.body).toMatchObject({ code: 'rate_limited', detail: expect.stringContaining('try again') })
-  // A key that is known does not wait.
-  expect((await api.get('/v1/events')).status).toBe(200)
-  gate.resolve()
-  await Promise.all([first, ...flood])
-  expect([...outcomes]).toEqual([
-    [429, 50],
-    [401, 2_000],
-  ])
-  expect((await api.get('/v1/events', { key })).status).toBe(200)
 })

@@ -61,7 +61,7 @@ async function givenSender() {
   }
 }
 
-test('replicas share the partitions, and a stopped one’s go to the others at once', async () => {
+test.concurrent('replicas share the partitions, and a stopped one’s go to the others at once', async () => {
   await using given = await givenSender()
   const first = given.consumer()
   await eventually(() => first.held().length === partitionCount)
@@ -77,43 +77,51 @@ test('replicas share the partitions, and a stopped one’s go to the others at o
   await second.stop()
 })
 
-test('consumers killed between effect and acknowledgement take every event in once, in order', async () => {
-  await using given = await givenSender()
-  const each = 150
-  const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
-  const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
-  const workers = [await start(), await start()]
-  for (let round = 0; round < 4; round += 1) {
-    const before = (await effectsOf(given.sql)).length
-    await eventually(async () => {
-      const { length } = await effectsOf(given.sql)
-      return length > before || length === accounts.length * each
-    })
-    await workers[round % 2]!.kill()
-    workers[round % 2] = await start()
-  }
-  await changes
-  await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each)
-  await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
-  const taken = byAccount(await effectsOf(given.sql))
-  for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
-})
+test.concurrent(
+  'consumers killed between effect and acknowledgement take every event in once, in order',
+  async () => {
+    await using given = await givenSender()
+    const each = 150
+    const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
+    const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
+    const workers = [await start(), await start()]
+    for (let round = 0; round < 4; round += 1) {
+      const before = (await effectsOf(given.sql)).length
+      await eventually(async () => {
+        const { length } = await effectsOf(given.sql)
+        return length > before || length === accounts.length * each
+      })
+      await workers[round % 2]!.kill()
+      workers[round % 2] = await start()
+    }
+    await changes
+    await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each)
+    await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
+    const taken = byAccount(await effectsOf(given.sql))
+    for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
+  },
+)
 
-test('an event that cannot be consumed goes to the dead letters, and the events after it are consumed', async () => {
-  await using given = await givenSender()
-  await whenChanged(given.sql, 'acct_a', 1, 5)
-  await given.sql.begin((tx) => append(tx, suspended('acct_a', 6), poison('acct_a'), suspended('acct_a', 7)))
-  await whenChanged(given.sql, 'acct_a', 8, 10)
-  await whenChanged(given.sql, 'acct_b', 1, 3)
-  const consumer = given.consumer()
-  await eventually(async () => (await effectsOf(given.sql)).length === 13)
-  expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: upTo(10), acct_b: upTo(3) })
-  const letters = await given.sql`select source, account_id, error from dead_letters`
-  expect([...letters]).toEqual([{ source: 'licensing', account_id: 'acct_a', error: 'poison' }])
-  await consumer.stop()
-})
+test.concurrent(
+  'an event that cannot be consumed goes to the dead letters, and the events after it are consumed',
+  async () => {
+    await using given = await givenSender()
+    await whenChanged(given.sql, 'acct_a', 1, 5)
+    await given.sql.begin((tx) =>
+      append(tx, suspended('acct_a', 6), poison('acct_a'), suspended('acct_a', 7)),
+    )
+    await whenChanged(given.sql, 'acct_a', 8, 10)
+    await whenChanged(given.sql, 'acct_b', 1, 3)
+    const consumer = given.consumer()
+    await eventually(async () => (await effectsOf(given.sql)).length === 13)
+    expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: upTo(10), acct_b: upTo(3) })
+    const letters = await given.sql`select source, account_id, error from dead_letters`
+    expect([...letters]).toEqual([{ source: 'licensing', account_id: 'acct_a', error: 'poison' }])
+    await consumer.stop()
+  },
+)
 
-test('the log of an event that cannot be consumed names the request that caused it', async () => {
+test.concurrent('the log of an event that cannot be consumed names the request that caused it', async () => {
   await using given = await givenSender()
   await withRequestContext({ requestId: 'req-1' }, () =>
     given.sql.begin((tx) => append(tx, poison('acct_a'))),
@@ -131,7 +139,7 @@ test('the log of an event that cannot be consumed names the request that caused 
   expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
 })
 
-test('a consumer is behind while more waits for it than it is consuming', async () => {
+test.concurrent('a consumer is behind while more waits for it than it is consuming', async () => {
   await using given = await givenSender()
   const [account] = accountsOfOnePartition()
   await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
@@ -152,34 +160,37 @@ test('a consumer is behind while more waits for it than it is consuming', async 
   await consumer.stop()
 })
 
-test('what a consumer returns is called after the commit of its own batch, and not when that was rolled back', async () => {
-  await using given = await givenSender()
-  await whenChanged(given.sql, 'acct_a', 1, 3)
-  const seen: number[] = []
-  let failures = 1
-  const consumer = startConsumer({
-    sql: given.sql,
-    nats: given.receiver,
-    service: 'notifier',
-    source: 'licensing',
-    log,
-    handle: async (tx, events) => {
-      await recordEffects(tx, events)
-      // Seen from outside only when it is committed.
-      const committed = () => void effectsOf(given.sql).then((rows) => seen.push(rows.length))
-      failures -= 1
-      if (failures < 0) return committed
-      await tx`select 1 / 0`
-    },
-    isTransient: () => true,
-  })
-  await eventually(() => expect(Math.max(0, ...seen)).toBe(3))
-  expect(seen.every((rows) => rows > 0)).toBe(true)
-  expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: [1, 2, 3] })
-  await consumer.stop()
-})
+test.concurrent(
+  'what a consumer returns is called after the commit of its own batch, and not when that was rolled back',
+  async () => {
+    await using given = await givenSender()
+    await whenChanged(given.sql, 'acct_a', 1, 3)
+    const seen: number[] = []
+    let failures = 1
+    const consumer = startConsumer({
+      sql: given.sql,
+      nats: given.receiver,
+      service: 'notifier',
+      source: 'licensing',
+      log,
+      handle: async (tx, events) => {
+        await recordEffects(tx, events)
+        // Seen from outside only when it is committed.
+        const committed = () => void effectsOf(given.sql).then((rows) => seen.push(rows.length))
+        failures -= 1
+        if (failures < 0) return committed
+        await tx`select 1 / 0`
+      },
+      isTransient: () => true,
+    })
+    await eventually(() => expect(Math.max(0, ...seen)).toBe(3))
+    expect(seen.every((rows) => rows > 0)).toBe(true)
+    expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: [1, 2, 3] })
+    await consumer.stop()
+  },
+)
 
-test('a consumer has caught up when it has consumed what the log had at its start', async () => {
+test.concurrent('a consumer has caught up when it has consumed what the log had at its start', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 20)
   await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))

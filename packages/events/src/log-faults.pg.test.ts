@@ -102,7 +102,7 @@ const clusterFaults: Record<string, (nodes: NatsNode[], copies: string[]) => Pro
 }
 
 describe('no event is lost, repeated or out of order on a cluster if', () => {
-  test.each(Object.keys(clusterFaults))('%s', async (fault) => {
+  test.concurrent.each(Object.keys(clusterFaults))('%s', async (fault) => {
     const cluster = await startNatsCluster()
     if (!cluster) return
     await using _ = cluster

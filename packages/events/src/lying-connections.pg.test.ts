@@ -100,7 +100,8 @@ async function expectAll(
   )
 }
 
-describe.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => {
+// Side by side: most of the time they wait.
+describe.concurrent.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => {
   test(
     'consumers behind connections that stall, reset, delay and cut consume every event once, in order',
     async ({ skip }) => {

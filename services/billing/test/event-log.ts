@@ -18,7 +18,8 @@ export interface EventLog {
   stop(): Promise<void>
 }
 
-const pollMs = 20
+// Both databases are asked all the while that a file runs.
+const pollMs = 100
 
 /** @param services their databases */
 export function startEventLog(services: Database[]): EventLog {

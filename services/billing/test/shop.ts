@@ -25,6 +25,24 @@ export async function openCheckout(
   })
 }
 
+/** Checkouts of as many customers, ten at a time: on a busy machine more of them at once would wait too long. */
+export async function openCheckouts(
+  harness: Pick<Harness, 'billing'>,
+  vendor: Vendor,
+  count: number,
+): Promise<CheckoutSession[]> {
+  const sessions: CheckoutSession[] = []
+  while (sessions.length < count) {
+    const customers = Array.from(
+      { length: Math.min(10, count - sessions.length) },
+      (_, at) => sessions.length + at,
+    )
+    const opened = customers.map((at) => openCheckout(harness, vendor, { externalRef: `cust-${at}` }))
+    sessions.push(...(await Promise.all(opened)))
+  }
+  return sessions
+}
+
 /** The processor's id of a checkout; it is in the address that the customer is sent to. */
 export function checkoutRefOf(session: CheckoutSession): string {
   return session.url.split('/').at(-1)!

@@ -1,4 +1,5 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { isFull } from '@licensing/test-support/drawn'
 import { assert, asyncProperty } from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { leaseCalls, LeaseModel, leaseMinutes } from './lease-model.ts'
@@ -9,7 +10,7 @@ import { startProducts } from './products.ts'
 import type { ProductsHarness } from './products.ts'
 
 // The number of sequences; each has about forty calls.
-const numRuns = Number(process.env['MODEL_RUNS'] ?? 25)
+const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
 const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 let harness: ProductsHarness

@@ -15,6 +15,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { planCopy, startCatalogStandIn } from './harness.ts'
 import { actor } from './makers.ts'
@@ -174,6 +175,7 @@ test('it recovers when PostgreSQL is available again, and every answered change 
   const stopped = new AbortController()
   const load = Array.from({ length: 8 }, async (_, caller) => {
     for (let at = 0; !stopped.signal.aborted; at += 1) {
+      await sleep(20)
       const key = `${caller}-${at}`
       const answer = await around.issueOn(plan, key).catch((error: { code: string }) => error)
       if ('code' in answer) refusals.add(answer.code)

@@ -7,6 +7,7 @@ import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { EventSchema } from '@licensing/proto/events'
 import type { IssueLicenceResponse, Licence } from '@licensing/proto/licensing'
 import { toWebhook } from '@licensing/proto/webhook-events'
+import { isFull } from '@licensing/test-support/drawn'
 import { createHash } from 'node:crypto'
 import { planCopy } from './harness.ts'
 import type { Harness } from './harness.ts'
@@ -240,4 +241,4 @@ export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
 }
 
 /** How often a race is run. */
-export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? 20)
+export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? (isFull ? 20 : 8))

@@ -1,3 +1,4 @@
+import { isFull } from '@licensing/test-support/drawn'
 import { assert, asyncProperty } from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from './harness.ts'
@@ -6,7 +7,7 @@ import { calls } from './model-calls.ts'
 import { startRun } from './model-run.ts'
 
 // The number of sequences; each has about fifty calls.
-const numRuns = Number(process.env['MODEL_RUNS'] ?? 25)
+const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
 // A busy machine runs fewer sequences. With MODEL_SHRINK it searches for the shortest failing sequence.
 const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 

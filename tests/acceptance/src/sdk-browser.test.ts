@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createRequire, stripTypeScriptTypes } from 'node:module'
@@ -8,15 +7,13 @@ import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { chromium } from '@licensing/test-support/chromium'
 import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenVendor } from './vendor.ts'
-
-/** Debian's Chromium, or the one that CHROMIUM names; undefined if neither exists. */
-const chromium = [process.env['CHROMIUM'], '/usr/bin/chromium'].find((path) => path && existsSync(path))
 
 let stack: Stack
 beforeAll(async () => {
@@ -71,7 +68,7 @@ test.skipIf(!chromium)(
       stored: true,
     })
   },
-  120_000,
+  240_000,
 )
 
 /** One module of a page, with React in it. */
@@ -143,10 +140,10 @@ test.skipIf(!chromium)(
       after: 0,
     })
   },
-  120_000,
+  240_000,
 )
 
-const limitMs = 45_000
+const limitMs = 100_000
 
 interface BrowserPage extends AsyncDisposable {
   /**

@@ -192,8 +192,9 @@ test('after kill -9 of the launcher nothing goes on running, and the next start 
 
 test('a defect of one part ends them all, with a message and a code', async () => {
   const defect = `process.on('SIGUSR2', () => { throw new Error('a defect of this test') })`
+  await stack[Symbol.asyncDispose]()
   await using broken = startLocalStack({
-    dataDir: join(folder.path, 'broken'),
+    dataDir,
     environment: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(defect)}` },
   })
   await broken.ready()
@@ -205,7 +206,7 @@ test('a defect of one part ends them all, with a message and a code', async () =
 
 test('an invalid setting of a service ends the start, which says what is wrong', async () => {
   await using invalid = startLocalStack({
-    dataDir: join(folder.path, 'invalid'),
+    dataDir,
     environment: { WEBHOOK_SLOTS: 'many' },
   })
   expect(await invalid.ended).toBe(1)

@@ -1,3 +1,4 @@
+import { eventually } from '@licensing/test-support/poll'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { expectEveryLook, pageWidth } from './looks.ts'
@@ -29,7 +30,7 @@ portalTests('the guides', (world) => {
     }
     await page.locator('.VPDocAsideOutline').getByRole('link', { name: 'Retry schedule' }).click()
     await page.waitForURL('**/docs/guides/webhooks#retry-schedule')
-    await expect.poll(() => page.evaluate<number>('scrollY')).toBeGreaterThan(1_000)
+    await eventually(async () => expect(await page.evaluate<number>('scrollY')).toBeGreaterThan(1_000))
     await page.locator('.pager-link.next').click()
     await page.waitForURL('**/docs/guides/events')
     expect(await h1(page).textContent()).toContain('Events')
@@ -59,9 +60,11 @@ portalTests('the guides', (world) => {
     const block = page.locator('.file-name', { hasText: 'product.mjs' }).locator('+ div')
     await block.hover()
     await block.getByRole('button', { name: 'Copy' }).click()
-    await expect
-      .poll(() => page.evaluate<string>('navigator.clipboard.readText()'))
-      .toMatch(/^import \{ LicenceClient \} from '@licensing\/sdk'\n/)
+    await eventually(async () =>
+      expect(await page.evaluate<string>('navigator.clipboard.readText()')).toMatch(
+        /^import \{ LicenceClient \} from '@licensing\/sdk'\n/,
+      ),
+    )
     const colours = await page.evaluate<string[]>(
       "[...document.querySelectorAll('.file-name + div code span span')].map((span) => getComputedStyle(span).color)",
     )
@@ -75,14 +78,14 @@ portalTests('the guides', (world) => {
     const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor')
     const light = await background()
     await page.locator('.VPSwitchAppearance').first().click()
-    await expect.poll(background).not.toBe(light)
+    await eventually(async () => expect(await background()).not.toBe(light))
     const dark = await background()
     await page.reload()
-    expect(await background()).toBe(dark)
+    await eventually(async () => expect(await background()).toBe(dark))
     await page.evaluate('localStorage.clear()')
     await page.emulateMedia({ colorScheme: 'dark' })
     await page.reload()
-    expect(await background()).toBe(dark)
+    await eventually(async () => expect(await background()).toBe(dark))
     expect(complaints).toEqual([])
   })
 
@@ -99,7 +102,7 @@ portalTests('the guides', (world) => {
       page.evaluate<string>("getComputedStyle(document.querySelector('.diagram svg text')).fill")
     const light = await colour()
     await page.locator('.VPSwitchAppearance').first().click()
-    await expect.poll(colour).not.toBe(light)
+    await eventually(async () => expect(await colour()).not.toBe(light))
     expect(complaints).toEqual([])
   })
 

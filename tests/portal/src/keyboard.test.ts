@@ -11,13 +11,15 @@ function keyboardOf({ page }: Window) {
   return {
     press: (key: string) => page.keyboard.press(key),
     type: (text: string) => page.keyboard.type(text),
-    tabTo: async (name: string) => {
-      for (let i = 0; i < 40; i += 1) {
-        await page.keyboard.press('Tab')
-        if ((await focused()) === name) return
-      }
-      throw new Error(`${name} is not reached by Tab`)
-    },
+    // However long what it looks for takes to appear.
+    tabTo: (name: string) =>
+      eventually(
+        async () => {
+          await page.keyboard.press('Tab')
+          expect(await focused()).toBe(name)
+        },
+        { intervalMs: 5 },
+      ),
     isAt: (name: string) => eventually(async () => expect(await focused()).toBe(name)),
     isAtField: (name: string) => page.locator(`[name="${name}"]:focus`).waitFor(),
     heard: (text: string) =>
@@ -56,8 +58,13 @@ portalTests('keyboard', (world) => {
     await page.setViewportSize({ width: 700, height: 800 })
     const scroller = `document.querySelector('table[aria-label="Payments"]').parentElement`
     const isFocused = () => page.evaluate<boolean>(`${scroller} === document.activeElement`)
-    for (let i = 0; i < 40 && !(await isFocused()); i += 1) await page.keyboard.press('Tab')
-    expect(await isFocused()).toBe(true)
+    await eventually(
+      async () => {
+        await page.keyboard.press('Tab')
+        expect(await isFocused()).toBe(true)
+      },
+      { intervalMs: 5 },
+    )
     await page.keyboard.press('ArrowRight')
     await eventually(async () =>
       expect(await page.evaluate<number>(`${scroller}.scrollLeft`)).toBeGreaterThan(0),
@@ -97,10 +104,13 @@ portalTests('keyboard', (world) => {
     await isAt('New plan')
     await heard('Create: done')
 
-    await press('Shift+Tab')
-    for (let i = 0; i < 20 && !(await page.locator('nav a:focus').count()); i += 1) await press('Shift+Tab')
-    await page.locator('nav a:focus').waitFor()
-    while (!(await page.locator('nav a:focus', { hasText: 'Licences' }).count())) await press('Shift+Tab')
+    await eventually(
+      async () => {
+        await press('Shift+Tab')
+        expect(await page.locator('nav a:focus', { hasText: 'Licences' }).count()).toBe(1)
+      },
+      { intervalMs: 5 },
+    )
     await press('Enter')
     await heading('Licences').waitFor()
     await isAt('Licences')

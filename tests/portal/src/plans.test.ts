@@ -121,18 +121,21 @@ portalTests('plans', (world) => {
     await button('Reactivate suspended licences').waitFor()
     expect(new Set(await statuses())).toEqual(new Set(['suspended']))
 
-    // It goes on while another page is looked at, and is found again.
+    // It goes on while another page is looked at, and is found again: the second half waits for that.
+    const found = Promise.withResolvers<void>()
+    const calls: string[] = []
     await page.route('**/v1/licences/*/reactivate', async (route) => {
-      await new Promise((resolve) => setTimeout(resolve, 60))
+      calls.push(route.request().url())
+      if (calls.length > 20) await found.promise
       return route.continue()
     })
-    const calls: string[] = []
-    page.on('request', (request) => request.url().endsWith('/reactivate') && calls.push(request.url()))
     await button('Reactivate suspended licences').click()
     await page.getByRole('progressbar', { name: 'Reactivating licences of Pro', exact: true }).waitFor()
     await window.goTo('Licences')
+    await eventually(() => expect(calls.length).toBeGreaterThan(20))
     await page.getByRole('link', { name: 'Reactivating licences of Pro' }).click()
     await window.heading('Pro').waitFor()
+    found.resolve()
     await page.getByText('Done: 40 of 40').waitFor()
     await eventually(async () => {
       expect((await statuses()).filter((status) => status === 'active')).toHaveLength(40)

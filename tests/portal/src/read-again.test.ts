@@ -1,3 +1,4 @@
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import type { Page, Route } from 'playwright-core'
 import { expect, test } from 'vitest'
@@ -19,6 +20,10 @@ const failures: Readonly<Record<string, (route: Route) => Promise<void>>> = {
   'no network': (route) => route.abort('internetdisconnected'),
 }
 
+const cases = Object.keys(failures).flatMap((failure) =>
+  (['with rows', 'without rows'] as const).map((rows) => ({ failure, rows })),
+)
+
 const calls = '**/v1/**'
 
 /** Until the page has read again, as it does when a person comes back to its window. */
@@ -32,39 +37,33 @@ async function untilReadAgain(page: Page, expected: () => Promise<void>): Promis
 const notCurrent = 'This could not be read again.'
 
 portalTests('read again', (world) => {
-  test.each(Object.entries(failures))(
-    'a list that cannot be read again says so, since when its rows are, and is tried again: %s',
-    async (_name, fail) => {
+  test.each(drawn(cases, 4))(
+    `a list that cannot be read again says so, since when its rows are, and is tried again: $failure, $rows (${drawing})`,
+    async ({ failure, rows }) => {
       const { open, vendor } = world()
-      const full = await vendor()
-      const { id: planId } = await full.plan('Pro')
-      await full.issue(planId, 'customer-1')
-      const empty = await vendor()
-      for (const { at, hasRows } of [
-        { at: full.at, hasRows: true },
-        { at: empty.at, hasRows: false },
-      ]) {
-        await using window = await open({ at: at('/licences') })
-        const { page } = window
-        const row = page.getByRole('link', { name: 'customer-1' })
-        const sentence = page.getByText('There are no licences yet.')
-        await (hasRows ? row : sentence).waitFor()
-        await page.route(calls, fail)
-        const alert = page.getByRole('main').getByRole('alert')
-        await untilReadAgain(page, async () => expect(await alert.count()).toBe(1))
-        expect(await alert.textContent()).toContain(notCurrent)
-        const readAt = await alert.locator('time').getAttribute('datetime')
-        expect(Math.abs(Date.now() - Date.parse(readAt!))).toBeLessThan(300_000)
-        expect(await row.count()).toBe(hasRows ? 1 : 0)
-        expect(await sentence.count()).toBe(0)
-        if (!hasRows) await page.getByText('There were no rows then.').waitFor()
+      const { at, plan, issue } = await vendor()
+      if (rows === 'with rows') await issue((await plan('Pro')).id, 'customer-1')
+      await using window = await open({ at: at('/licences') })
+      const { page } = window
+      const row = page.getByRole('link', { name: 'customer-1' })
+      const sentence = page.getByText('There are no licences yet.')
+      const shown = rows === 'with rows' ? row : sentence
+      await shown.waitFor()
+      await page.route(calls, failures[failure]!)
+      const alert = page.getByRole('main').getByRole('alert')
+      await untilReadAgain(page, async () => expect(await alert.count()).toBe(1))
+      expect(await alert.textContent()).toContain(notCurrent)
+      const readAt = await alert.locator('time').getAttribute('datetime')
+      expect(Math.abs(Date.now() - Date.parse(readAt!))).toBeLessThan(300_000)
+      expect(await row.count()).toBe(rows === 'with rows' ? 1 : 0)
+      expect(await sentence.count()).toBe(0)
+      if (rows === 'without rows') await page.getByText('There were no rows then.').waitFor()
 
-        await page.unroute(calls)
-        // At once: the page reads again by itself, too.
-        await alert.getByRole('button', { name: 'Try again' }).dispatchEvent('click')
-        await alert.waitFor({ state: 'detached' })
-        await (hasRows ? row : sentence).waitFor()
-      }
+      await page.unroute(calls)
+      // At once: the page reads again by itself, too.
+      await alert.getByRole('button', { name: 'Try again' }).dispatchEvent('click')
+      await alert.waitFor({ state: 'detached' })
+      await shown.waitFor()
     },
   )
 

@@ -1,5 +1,5 @@
+import { chromium } from '@licensing/test-support/chromium'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { existsSync } from 'node:fs'
 import {
   chromium as engine,
   type Browser,
@@ -8,11 +8,6 @@ import {
   type Page,
 } from 'playwright-core'
 import { expect } from 'vitest'
-
-/** Debian's Chromium, or the one that CHROMIUM names; undefined if neither exists. */
-export const chromium = [process.env['CHROMIUM'], '/usr/bin/chromium'].find(
-  (path) => path && existsSync(path),
-)
 
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic']
 
@@ -61,7 +56,7 @@ export async function startBrowser(): Promise<Windows> {
       return {
         ...window,
         [Symbol.asyncDispose]: async () => {
-          const isClean = await leave(page)
+          const isClean = await leave(page, stack)
           if (isClean && !idle.has(bypassCSP)) idle.set(bypassCSP, page)
           else await page.context().close()
         },
@@ -79,13 +74,14 @@ async function newPage(browser: Browser, bypassCSP: boolean): Promise<Page> {
 }
 
 /** Whether nothing of the test is left in the page. */
-async function leave(page: Page): Promise<boolean> {
+async function leave(page: Page, { gatewayUrl }: Stack): Promise<boolean> {
   try {
     for (const event of ['console', 'pageerror', 'request', 'dialog']) page.removeAllListeners(event)
     await page.unrouteAll({ behavior: 'ignoreErrors' })
     await page.context().clearCookies()
+    // A page of the same address: for about:blank, and again after it, the browser would start another process.
+    await page.goto(`${gatewayUrl}/healthz`)
     await page.evaluate('localStorage.clear(), sessionStorage.clear()')
-    await page.goto('about:blank', { timeout: 10_000 })
     return true
   } catch {
     return false

@@ -1,10 +1,11 @@
 import type { ApiAnswer } from '@licensing/test-support/api-client'
+import { chromium } from '@licensing/test-support/chromium'
 import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { refuseUndeclaredCodes, startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest'
-import { chromium, startBrowser, type Window, type WindowOptions } from './window.ts'
+import { startBrowser, type Window, type WindowOptions } from './window.ts'
 
 /** One stack, one receiver and one browser. They end with the worker. */
 export interface World {

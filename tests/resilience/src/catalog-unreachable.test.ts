@@ -7,7 +7,11 @@ import { startService } from '@licensing/test-support/process'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+
+/** Between two requests of a client that asks for seconds: without it the requests take the whole machine. */
+const pauseMs = 20
 
 interface Key {
   id: string
@@ -66,7 +70,7 @@ test('a revoked key is refused within 2 seconds by a gateway that catalog answer
     const revokedAt = performance.now()
     let lastAcceptedMs = 0
     const seen = new Set<number>()
-    while (performance.now() < revokedAt + 6_000) {
+    for (const until = revokedAt + 6_000; performance.now() < until; await sleep(pauseMs)) {
       const sentAfterMs = performance.now() - revokedAt
       const status = await get()
       if (status === 200) lastAcceptedMs = sentAfterMs
@@ -96,7 +100,10 @@ test('licences are issued through a gateway while catalog is down', async () => 
   const [catalog] = stack.processes.catalog
   await catalog!.kill()
   const endsAt = performance.now() + 10_000
-  for (let at = 0; performance.now() < endsAt; at += 1) expect(await issue(`during-${at}`)).toBe(201)
+  for (let at = 0; performance.now() < endsAt; at += 1) {
+    expect(await issue(`during-${at}`)).toBe(201)
+    await sleep(pauseMs)
+  }
   await catalog!.start()
   await catalog!.untilReady()
   const made = await eventually(() => givenKey(stack))

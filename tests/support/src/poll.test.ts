@@ -26,3 +26,11 @@ test('an attempt that began in time and took too long is followed by one that de
   }
   expect(await eventually(attempt, { timeoutMs: 10, intervalMs: 1 })).toBe(true)
 })
+
+test('the pauses between tries become longer', async () => {
+  let tries = 0
+  const startedAt = performance.now()
+  await eventually(() => ++tries === 12)
+  // Eleven pauses of 25 ms would be 275 ms.
+  expect(performance.now() - startedAt).toBeGreaterThan(900)
+})

@@ -1,24 +1,25 @@
+import { COMPILE_CACHE } from '@licensing/local-servers/node-process'
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI, TestsNotFoundError } from 'vitest/node'
+import { chromium } from './chromium.ts'
 import { count, slowestFiles } from './outcome.ts'
 
 // `npm test`: all projects, or the projects and files that the arguments name (as vitest takes them). It prints the ten
 // slowest files, then `N passed, N failed`, and exits 0 if nothing failed. A run of all tests starts services from
 // bundles, as the images do; a run of named files starts their sources. TEST_BUNDLES=1 and TEST_BUNDLES= override this.
-// `npm run test:full` (`--full`) runs every case of the files that otherwise draw some.
+// `npm run test:full` (`--full`) runs every case of the files that otherwise draw some, and every round of the races.
 // Tests with containers are skipped unless TEST_DOCKER=1: `npm run test:compose` runs them.
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-if (![process.env['CHROMIUM'], '/usr/bin/chromium'].some((path) => path && existsSync(path))) {
+if (!chromium) {
   process.stdout.write('no Chromium is installed (or named by CHROMIUM): tests in a browser are skipped\n')
 }
 
 const words = process.argv.slice(2).filter((word) => word !== '--full')
 if (words.length < process.argv.length - 2) {
   process.env['TEST_FULL'] = process.env['TEST_BUNDLES'] = '1'
-  const drawing = ['grep', '-l', 'test-support/drawn', '--', '*.test.ts']
+  const drawing = ['grep', '-l', '-e', 'test-support/drawn', '-e', "/races.ts'", '--', '*.test.ts']
   words.push(
     ...execFileSync('git', drawing, { cwd: root, encoding: 'utf8' }).trim().split('\n'),
     'tests/portal',
@@ -27,6 +28,8 @@ if (words.length < process.argv.length - 2) {
 const { filter, options } = parseCLI(['vitest', 'run', ...words])
 if (filter.length === 0) process.env['TEST_BUNDLES'] ??= '1'
 process.env['NODE_ENV'] ??= 'test'
+// Also for programs that tests start with this environment: they are stripped of types and compiled once.
+Object.assign(process.env, COMPILE_CACHE)
 const config = `${root}vitest.config.ts`
 const vitest = await createVitest({ ...options, root, config, watch: false })
 await vitest.start(filter).catch((error: unknown) => {

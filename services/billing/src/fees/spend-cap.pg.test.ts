@@ -3,7 +3,7 @@ import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
-import { feesOf, givenSold, handled, openCheckout, pay, statusOf } from '../../test/shop.ts'
+import { feesOf, givenSold, handled, openCheckout, openCheckouts, pay, statusOf } from '../../test/shop.ts'
 import type { Vendor } from '../../test/vendor.ts'
 import { periodOf } from './fee.ts'
 import { reachZeroCaps } from './spend-cap.ts'
@@ -145,15 +145,13 @@ describe('the spend cap', () => {
   })
 
   test('is reached exactly once, however many payments race across it', async () => {
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < 3; round += 1) {
       const vendor = await harness.givenVendor()
-      const sessions = await Promise.all(
-        Array.from({ length: 50 }, (_, at) => openCheckout(harness, vendor, { externalRef: `cust-${at}` })),
-      )
+      const sessions = await openCheckouts(harness, vendor, 20)
       await cap(vendor, 1000n)
       await Promise.all(sessions.map((session) => pay(harness, session)))
       await handled(harness)
-      expect(await standing(vendor)).toMatchObject({ spentMinor: 50n * 245n, paused: true })
+      expect(await standing(vendor)).toMatchObject({ spentMinor: 20n * 245n, paused: true })
       await eventually(() => expect(reached(vendor)).toHaveLength(1))
       expect(reached(vendor)).toMatchObject([{ cap_minor: 1000, spent_minor: 1225 }])
     }

@@ -106,7 +106,7 @@ test.each(['read', 'unavailable'] as const)(
     // A half of the orders with each, and other moments of decision for each order.
     const some = orders.map((order, at) => ({ order, decided: (at * 7) % 32 }))
     const half = some.filter((_, at) => at % 2 === (records === 'read' ? 0 : 1))
-    const chosen = drawn(half, 20)
+    const chosen = drawn(half, 12)
     const inTurn = async (mine: typeof chosen) => {
       for (const { order, decided } of mine) {
         const vendor = await harness.givenVendor()
@@ -114,7 +114,7 @@ test.each(['read', 'unavailable'] as const)(
         await expectRevoked(vendor, { order, decided })
       }
     }
-    const workers = 20
+    const workers = 12
     await Promise.all(
       Array.from({ length: workers }, (_, worker) =>
         inTurn(chosen.filter((_one, at) => at % workers === worker)),
@@ -130,7 +130,7 @@ test(`and so does one whose refunds are decided one by one while licensing is un
     [sale, ...order],
     [...order, sale],
   ])
-  const orders = drawn(every, 16)
+  const orders = drawn(every, 8)
   const vendors = await Promise.all(orders.map(() => harness.givenVendor()))
   await harness.licensingProcess.stop()
   await Promise.all(orders.map((order, at) => report(vendors[at]!, order, 31, 'unavailable', decidedAll)))

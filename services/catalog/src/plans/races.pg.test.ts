@@ -1,4 +1,5 @@
 import type { Plan } from '@licensing/proto/catalog'
+import { isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { lockApplication } from '../applications/application-queries.ts'
@@ -17,7 +18,7 @@ import {
 } from '../../test/catalog.ts'
 import type { TestCatalog } from '../../test/catalog.ts'
 
-const rounds = 12
+const rounds = isFull ? 12 : 5
 
 /** `count` callers at once, spread over both replicas. */
 function atOnce(

@@ -1,4 +1,5 @@
 import { newId } from '@licensing/database/ids'
+import { drawing, isFull } from '@licensing/test-support/drawn'
 import { compactVerify, createLocalJWKSet } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { revocationLists } from './get-revocations.ts'
@@ -53,8 +54,9 @@ const cpuMsOf = async (work: () => Promise<unknown>) => {
   return (user + system) / 1_000
 }
 
-test('lists of 160,000 and one of 1,000,000, polled from everywhere, are each signed once and sent whole', async () => {
-  const lists = [1_000_000, 160_000, 160_000, 160_000, 160_000]
+test(`long lists, polled from everywhere, are each signed once and sent whole (${drawing})`, async () => {
+  const longest = isFull ? 1_000_000 : 300_000
+  const lists = [longest, 160_000, 160_000, 160_000, 160_000].slice(0, isFull ? 5 : 3)
   const applications = await Promise.all(lists.map((size) => givenList(size)))
   const polls = lists.flatMap((size, at) =>
     [undefined, 0, 1, size / 4 + 7, size / 2, size - 20_000, size - 300, size - 1, size].map((since) => ({
@@ -78,12 +80,12 @@ test('lists of 160,000 and one of 1,000,000, polled from everywhere, are each si
   // What signs them again gives them another time.
   harness.clock.aheadMs = 60_000
   for (const [at, each] of polls.entries()) expect((await ask(each)).list!.signature).toBe(signatures[at])
-  for (const since of [undefined, 962_150, 999_999]) {
+  for (const since of [undefined, longest - 37_850, longest - 1]) {
     const { revoked, signature } = await poll(applications[0]!, since)
-    expect(revoked).toHaveLength(1_000_000 - (since ?? 0))
+    expect(revoked).toHaveLength(longest - (since ?? 0))
     const signed = await signedBy(applications[0]!, signature)
     expect(signed.revoked.slice(-revoked.length)).toEqual(revoked)
-    expect([signed.version, signed.revoked[0]]).toEqual([1_000_000, licenceAt((signed.since ?? 0) + 1)])
+    expect([signed.version, signed.revoked[0]]).toEqual([longest, licenceAt((signed.since ?? 0) + 1)])
   }
 }, 900_000)
 

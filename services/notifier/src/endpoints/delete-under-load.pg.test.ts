@@ -1,10 +1,11 @@
+import { isFull } from '@licensing/test-support/drawn'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { startTestNotifier } from '../../test/notifier.ts'
 
-const rounds = 30
+const rounds = isFull ? 30 : 12
 const endpointsAtOnce = 6
 const deleteMs = 30_000
 
