@@ -150,10 +150,13 @@ function messageOf(error: unknown, address: string | undefined): string[] {
   if (code === 'unexpected_answer') {
     return [`the server at ${address} is not the licensing service (${error.message})`]
   }
-  const fields = errors.map(({ pointer, message }) => `  ${pointer === '' ? '/' : pointer}: ${message}`)
+  const fields =
+    errors.length < 2
+      ? []
+      : errors.map(({ pointer, message }) => `  ${pointer === '' ? '/' : pointer}: ${message}`)
   const allowed = Array.isArray(problem['allowed']) ? problem['allowed'].map(String) : []
   return [
-    `${error.message} (${status} ${code})`,
+    `${errors.length < 2 ? error.message : 'these fields are not valid'} (${status} ${code})`,
     ...fields,
     ...(allowed.length === 0 ? [] : [`allowed now: ${allowed.join(', ')}`]),
     ...(requestId === null ? [] : [`request ${requestId}`]),

@@ -38,7 +38,8 @@ export async function getPrice(
   request: GetPriceRequest,
 ): Promise<MessageInitShape<typeof PriceSchema>> {
   const row = await findPrice(sql, request)
-  if (!row) throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price`)
+  if (!row)
+    throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price: set one with PUT`)
   return priceMessage(row)
 }
 
