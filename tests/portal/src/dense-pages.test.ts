@@ -5,7 +5,7 @@ import { portalTests } from './world.ts'
 
 /** How far a table is wider than the place that it has. */
 const overflow = (table: Locator) =>
-  table.evaluate<number>('(table) => table.parentElement.scrollWidth - table.parentElement.clientWidth')
+  table.evaluate(({ parentElement: box }) => box!.scrollWidth - box!.clientWidth)
 const heightOf = async (element: Locator) => (await element.boundingBox())!.height
 
 portalTests('dense pages', (world) => {
