@@ -233,6 +233,34 @@ test('a group alone lists its commands', async () => {
   expect(await use([])).toMatchObject({ code: 2, stdout: '' })
 })
 
+test('a refused key and a service that does not answer are reported with what to check', async () => {
+  await using service = await startHostile(401, { '*': { code: 'unauthenticated', detail: 'no key' } })
+  const refused = await use(['whoami'], service.env)
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    'error: no key (401 unauthenticated)\nrun licensing login, or check LICENSING_API_KEY or --key\n',
+  ])
+  const silent = await use(['whoami'], somewhere)
+  expect(silent.code).toBe(1)
+  expect(silent.stderr).toMatch(/ does not answer \(.*\)\ncheck that it runs, and LICENSING_URL or --url\n$/)
+})
+
+test('several fields that are not valid are listed, and one is not said twice', async () => {
+  const errors = [
+    { pointer: '/name', message: 'is required' },
+    { pointer: '/code', message: 'is required' },
+  ]
+  const problem = { code: 'validation_failed', status: 422, detail: '/name: is required', errors }
+  await using service = await startHostile(422, { '*': problem })
+  expect((await use(['plans', 'create', 'pro'], service.env)).stderr).toBe(
+    'error: these fields are not valid (422 validation_failed)\n  /name: is required\n  /code: is required\n',
+  )
+  await using other = await startHostile(422, { '*': { ...problem, errors: errors.slice(0, 1) } })
+  expect((await use(['plans', 'create', 'pro'], other.env)).stderr).toBe(
+    'error: /name: is required (422 validation_failed)\n',
+  )
+})
+
 test('the help says which options are required', async () => {
   const { stdout } = await use(['licences', 'issue', '--help'])
   expect(stdout).toMatch(/--plan <plan> .*\(required\)\n/)

@@ -121,7 +121,7 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
       const path = await pathOf(backend, await appId(), plan)
       const archived = await backend.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path })
       out.result(archived, [
-        `${archived.id} ${archived.status}, ${archived.suspended_licences} licences suspended`,
+        `${archived.id} ${archived.status}, suspended licences: ${archived.suspended_licences}`,
       ])
     })
 

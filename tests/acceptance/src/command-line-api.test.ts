@@ -291,7 +291,7 @@ test('plans are created, changed, archived, restored and priced by their code', 
   const less = await json<Plan>('plans', 'set', code, '--default', 'seats', '--name', 'T')
   expect(less.entitlements.map(({ value }) => value)).toEqual(['true'])
   const { id } = await json<Licence>('licences', 'issue', '--plan', code, '--external-ref', 'a')
-  expect((await text('plans', 'archive', code)).stdout).toBe(`${created.id} retired, 1 licences suspended\n`)
+  expect((await text('plans', 'archive', code)).stdout).toBe(`${created.id} retired, suspended licences: 1\n`)
   expect((await licenceOf(id)).status).toBe('suspended')
   expect((await text('plans', 'restore', code)).stdout).toBe(`${created.id} active\n`)
   const priceId = `price_${randomUUID()}`
