@@ -1,4 +1,4 @@
-import { Command } from '@commander-js/extra-typings'
+import { Command, Help } from '@commander-js/extra-typings'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { readFileSync } from 'node:fs'
 import { keyCommands } from './account/keys.ts'
@@ -11,6 +11,8 @@ import { oneOf } from './command/parsers.ts'
 import { importCommand } from './import/import.ts'
 import { licenceCommands } from './licences/licences.ts'
 import { listenCommand } from './listen/listen.ts'
+import { metricsCommand } from './metrics/metrics.ts'
+import { paymentCommands } from './payments/payments.ts'
 import { planCommands } from './plans/plans.ts'
 import { applyCommand } from './products/apply.ts'
 import { exportCommand } from './products/catalogue.ts'
@@ -42,16 +44,22 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
       showGlobalOptions: true,
       // A list of choices is a text of its own in the help.
       argumentDescription: ({ description }) => description,
+      optionDescription: (option) => {
+        const text = new Help().optionDescription(option)
+        return option.mandatory && option.defaultValue === undefined ? `${text} (required)` : text
+      },
     })
     .addHelpText('after', '\nExit codes: 0 done, 1 refused or failed, 2 wrong usage.')
   loginCommands(program, context)
   licenceCommands(program, context)
   planCommands(program, context)
   checkoutCommands(program, context)
+  paymentCommands(program, context)
   endpointCommands(program, context)
   deliveryCommands(program, context)
   eventCommands(program, context)
   keyCommands(program, context)
+  metricsCommand(program, context)
   listenCommand(program, context)
   triggerCommand(program, context)
   exportCommand(program, context)

@@ -97,12 +97,20 @@ test('a wrong value of an option is named, before anything is sent', async () =>
       ['licences', 'issue', '--plan', 'pln_1', '--external-ref', 'c', '--metadata', 'x'],
       'It must be NAME=VALUE',
     ],
+    [
+      ['licences', 'issue', '--plan', 'pln_1', '--external-ref', 'c', '--expires-on', '2035-02-29'],
+      "'2035-02-29' is invalid",
+    ],
     [['licences', 'set', 'lic_1'], 'nothing to set'],
     [['licences', 'set', 'lic_1', '--no-restrictions', '--max-seats', '1'], '--no-restrictions'],
     [['plans', 'set', 'pro'], 'nothing to set'],
     [['keys', 'create', 'ci', '--scope', 'write'], 'unknown scope: write'],
     [['keys', 'create', 'ci'], "'--scope <scope>' not specified"],
     [['apply', 'a.yaml', '--timeout', 'x'], "'x' is invalid"],
+    [['metrics', 'licences', '--from', '2026-02-30'], "'2026-02-30' is invalid. It must be a day"],
+    [['metrics', 'licences', '--from', '2026-11-01T00:00:00Z'], 'It must be a day like 2027-01-31'],
+    [['metrics', 'licnces'], 'did you mean licences?'],
+    [['licences', 'set-override', 'lic_1', 'seats'], "missing required argument 'value'"],
   ] as const) {
     const { code, stdout, stderr } = await use([...args], service.env)
     expect([code, stdout], args.join(' ')).toEqual([2, ''])
@@ -201,6 +209,7 @@ test('a group alone lists its commands', async () => {
     'licences',
     'plans',
     'checkout',
+    'payments',
     'endpoints',
     'deliveries',
     'events',
@@ -222,6 +231,40 @@ test('a group alone lists its commands', async () => {
   for (const command of commands)
     if (command.name() !== 'complete') expect(stdout).toContain(`\n  ${command.name()} `)
   expect(await use([])).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('a refused key and a service that does not answer are reported with what to check', async () => {
+  await using service = await startHostile(401, { '*': { code: 'unauthenticated', detail: 'no key' } })
+  const refused = await use(['whoami'], service.env)
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    'error: no key (401 unauthenticated)\nrun licensing login, or check LICENSING_API_KEY or --key\n',
+  ])
+  const silent = await use(['whoami'], somewhere)
+  expect(silent.code).toBe(1)
+  expect(silent.stderr).toMatch(/ does not answer \(.*\)\ncheck that it runs, and LICENSING_URL or --url\n$/)
+})
+
+test('several fields that are not valid are listed, and one is not said twice', async () => {
+  const errors = [
+    { pointer: '/name', message: 'is required' },
+    { pointer: '/code', message: 'is required' },
+  ]
+  const problem = { code: 'validation_failed', status: 422, detail: '/name: is required', errors }
+  await using service = await startHostile(422, { '*': problem })
+  expect((await use(['plans', 'create', 'pro'], service.env)).stderr).toBe(
+    'error: these fields are not valid (422 validation_failed)\n  /name: is required\n  /code: is required\n',
+  )
+  await using other = await startHostile(422, { '*': { ...problem, errors: errors.slice(0, 1) } })
+  expect((await use(['plans', 'create', 'pro'], other.env)).stderr).toBe(
+    'error: /name: is required (422 validation_failed)\n',
+  )
+})
+
+test('the help says which options are required', async () => {
+  const { stdout } = await use(['licences', 'issue', '--help'])
+  expect(stdout).toMatch(/--plan <plan> .*\(required\)\n/)
+  expect(stdout).not.toMatch(/--max-seats .*\(required\)/)
 })
 
 test('--version and -v show the version of the package', async () => {

@@ -61,7 +61,10 @@ test.each(rows)(
     expect(answer.status).toBe(422)
     expect(answer.body.code).toBe('validation_failed')
     for (const pointer of ['/no_such_parameter', '/__proto__', '/a~1b', '/Limit', '/limit[]']) {
-      expect(answer.body.errors).toContainEqual({ pointer, message: 'unknown query parameter' })
+      expect(answer.body.errors).toContainEqual({
+        pointer,
+        message: expect.stringMatching(/^unknown query parameter; known: /) as string,
+      })
     }
     // Nothing was changed: services were only asked whether key, application and resource are there.
     const asked = gateway.calls

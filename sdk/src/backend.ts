@@ -7,19 +7,20 @@ export { LicensingApiError, type FieldProblem } from './backend/errors.ts'
 export { newIdempotencyKey } from './backend/request.ts'
 export type { BackendOptions } from './backend/request.ts'
 
-/** The REST API, typed path by path: see `createLicensingBackend`. */
+/** The REST API with its types: see `createLicensingBackend`. */
 export type LicensingBackend = TypedClient<paths>
 
-/** The named shapes of the API: `Schemas['Licence']`. */
+/** The schemas of the API, such as `Schemas['Licence']`. */
 export type Schemas = components['schemas']
 
 /**
- * A client of the REST API for a vendor's backend: one function a method, whose paths, parameters, bodies and answers
- * are typed by the API's own document. Each resolves to the answer's body. What a rate limit refused is sent again
- * after the time asked for; what failed on the way (503, no connection, no answer in time) is sent again where doing it
- * twice is doing it once: so is every `post`, which carries an `Idempotency-Key` of its own unless it is given one.
+ * A client of the REST API for a vendor's backend: one function per method. Paths, parameters, bodies and answers are
+ * typed by the OpenAPI document. Each call resolves to the body of the answer.
  *
- * @throws LicensingApiError (by rejecting) with the service's `code` where the answer is not the one wanted
+ * A call that a rate limit refused is retried after the time in `Retry-After`. A `get`, `put` or `post` that got 503, no
+ * connection or no answer in time is retried too: every `post` has an `Idempotency-Key`, a new one if you give none.
+ *
+ * @throws LicensingApiError (by rejecting) with the service's `code` if the call is refused or fails
  * @example
  * const licensing = createLicensingBackend({ baseUrl: 'https://licensing.example.com', apiKey })
  * const licence = await licensing.post('/v1/apps/{app_id}/licences', {

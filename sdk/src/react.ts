@@ -5,8 +5,8 @@ import type { LicenceClient } from './product/client.ts'
 import type { LicenceState } from './product/state.ts'
 
 /**
- * The state of a licence in a component, which is rendered again whenever it changes. What is granted is asked of the
- * client itself, as elsewhere. Make the client and activate it outside of components; unmounting one does not stop it.
+ * The state of a licence. The component is rendered again when it changes. Ask the client itself for features and limits.
+ * Create and activate the client outside of components: unmounting a component does not stop it.
  *
  * @example
  * const { usable, reason } = useLicence(licence)
@@ -17,12 +17,12 @@ export function useLicence(licence: LicenceClient): LicenceState {
   return useSyncExternalStore(subscribe, read, read)
 }
 
-/** The client makes a new state at each question; React needs the same one until something changed. */
+/** The client creates a new state object at each read; React needs the same one until something has changed. */
 function watch(licence: LicenceClient) {
   let state = licence.state
   return {
     subscribe(changed: () => void): () => void {
-      // What happened between the first rendering and now.
+      // It may have changed between the first rendering and now.
       state = licence.state
       return licence.onChange((next) => {
         state = next

@@ -67,7 +67,12 @@ async function findApplication(backend: LicensingBackend, asked: string | undefi
   const apps: { id: string; name: string }[] = []
   for await (const { id, name } of backend.rows('/v1/apps')) apps.push({ id, name })
   const [only] = apps
-  if (only === undefined) throw new Refusal('application_required', 'the account has no application yet')
+  if (only === undefined) {
+    throw new Refusal(
+      'application_required',
+      'the account has no application yet: create one in the portal under Settings, or with POST /v1/apps',
+    )
+  }
   if (apps.length === 1) return only.id
   throw new Refusal(
     'application_required',

@@ -146,16 +146,25 @@ function messageOf(error: unknown, address: string | undefined): string[] {
   if (!(error instanceof LicensingApiError))
     return (error instanceof Error ? error.message : String(error)).split('\n')
   const { code, status, requestId, errors, problem } = error
-  if (status === 0) return [`the licensing service at ${address} does not answer (${causeOf(error)})`]
+  if (status === 0) {
+    return [
+      `the licensing service at ${address} does not answer (${causeOf(error)})`,
+      'check that it runs, and LICENSING_URL or --url',
+    ]
+  }
   if (code === 'unexpected_answer') {
     return [`the server at ${address} is not the licensing service (${error.message})`]
   }
-  const fields = errors.map(({ pointer, message }) => `  ${pointer === '' ? '/' : pointer}: ${message}`)
+  const fields =
+    errors.length < 2
+      ? []
+      : errors.map(({ pointer, message }) => `  ${pointer === '' ? '/' : pointer}: ${message}`)
   const allowed = Array.isArray(problem['allowed']) ? problem['allowed'].map(String) : []
   return [
-    `${error.message} (${status} ${code})`,
+    `${errors.length < 2 ? error.message : 'these fields are not valid'} (${status} ${code})`,
     ...fields,
     ...(allowed.length === 0 ? [] : [`allowed now: ${allowed.join(', ')}`]),
+    ...(code === 'unauthenticated' ? ['run licensing login, or check LICENSING_API_KEY or --key'] : []),
     ...(requestId === null ? [] : [`request ${requestId}`]),
   ]
 }

@@ -26,11 +26,23 @@ export const wholeNumber =
 /** A time with its zone; a date alone is its beginning in UTC. */
 export function timestamp(value: string): string {
   const form = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
-  const time = form.test(value) ? new Date(value) : undefined
+  const time = form.test(value) && isDay(value.slice(0, 10)) ? new Date(value) : undefined
   if (time === undefined || Number.isNaN(time.getTime())) {
     throw new InvalidArgumentError('It must be a time like 2027-01-31 or 2027-01-31T12:00:00Z.')
   }
   return time.toISOString()
+}
+
+/** A day in UTC. */
+export function day(value: string): string {
+  if (!isDay(value)) throw new InvalidArgumentError('It must be a day like 2027-01-31.')
+  return value
+}
+
+/** `Date` takes 30 February for 2 March. */
+function isDay(value: string): boolean {
+  const time = new Date(`${value}T00:00:00Z`)
+  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(`${value}T`)
 }
 
 /** A time, or `none`. Commander takes null for a missing value. */
@@ -45,6 +57,12 @@ export function pairs(
   if (at < 1) throw new InvalidArgumentError('It must be NAME=VALUE.')
   return { ...previous, [value.slice(0, at)]: value.slice(at + 1) }
 }
+
+/** Names of an option that may be repeated, as a PATCH removes them. */
+export const nulls = (value: string, previous: Readonly<Record<string, null>> = {}) => ({
+  ...previous,
+  [text(value)]: null,
+})
 
 /** All members of a closed set: a member that the API gains does not compile until it is listed here too. */
 export const members = <Member extends string>(all: Record<Member, true>) => Object.keys(all) as Member[]

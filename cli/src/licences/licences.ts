@@ -1,13 +1,14 @@
-import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import type { Command, CommandUnknownOpts, OptionValues } from '@commander-js/extra-typings'
 import { newIdempotencyKey } from '@licensing/sdk/backend'
 import type { Schemas } from '@licensing/sdk/backend'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { UsageError } from '../command/failures.ts'
 import { listRows, memberOption, limitOption } from '../command/lists.ts'
-import { members, pairs, text, texts, timestamp, timestampOrNone, wholeNumber } from '../command/parsers.ts'
+import { members, nulls, pairs, text, texts, timestampOrNone, wholeNumber } from '../command/parsers.ts'
 import { importCommand } from '../import/import.ts'
 import { findPlanId } from '../plans/find-plan.ts'
+import { valueCommands } from './values.ts'
 
 const ID = 'lic_01k9zj3v8qe5ktw2m4x6r7n8ab'
 
@@ -94,23 +95,13 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
       })
     })
 
-  group
-    .command('issue')
-    .description('Issue a licence; a repetition with the same --idempotency-key returns the same licence')
-    .requiredOption('--plan <plan>', 'id or code of the plan', text)
-    .requiredOption('--external-ref <ref>', 'your reference of the customer', text)
-    .option('--expires-on <time>', 'when it expires; default: never', timestamp)
-    .option('--updates-until <time>', 'until when updates are included; default: no limit', timestamp)
-    .option('--metadata <name=value>', 'an entry of your own; may be repeated', pairs)
-    .option('--domain <host>', 'a host name on which the product may run; may be repeated', texts)
-    .option('--max-activations <number>', 'maximum number of activations', wholeNumber(1))
-    .option('--max-seats <number>', 'maximum number of seats', wholeNumber(1))
-    .option(
-      '--max-concurrent <number>',
-      'maximum number of leases: makes the licence floating',
-      wholeNumber(1),
-    )
-    .option('--lease-minutes <number>', 'duration of a lease', wholeNumber(1, 10_080))
+  withFields(
+    group
+      .command('issue')
+      .description('Issue a licence; a repetition with the same --idempotency-key returns the same licence')
+      .requiredOption('--plan <plan>', 'id or code of the plan', text)
+      .requiredOption('--external-ref <ref>', 'your reference of the customer', text),
+  )
     .option('--idempotency-key <key>', 'for example the id of the order; default: a new one', text)
     .addHelpText(
       'after',
@@ -119,15 +110,14 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
         'licences issue --plan pro --external-ref customer-4711 --expires-on 2035-01-31 --max-activations 3',
       ),
     )
-    .action(async ({ plan, externalRef, expiresOn, updatesUntil, metadata, idempotencyKey, ...limits }) => {
+    .action(async ({ plan, externalRef, metadata, idempotencyKey, ...options }) => {
       const { backend, appId } = await service()
       const app = await appId()
-      const restrictions = restrictionsOf(limits)
+      const restrictions = restrictionsOf(options)
       const body = {
         external_ref: externalRef,
         plan_id: await findPlanId(backend, app, plan),
-        ...(expiresOn !== undefined && { expires_on: expiresOn }),
-        ...(updatesUntil !== undefined && { updates_until: updatesUntil }),
+        ...timesOf(options),
         ...(metadata !== undefined && { metadata }),
         ...(Object.keys(restrictions).length > 0 && { restrictions }),
       }
@@ -142,20 +132,14 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
 
   importCommand(group, context)
 
-  group
-    .command('set')
-    .description('Change fields of a licence; what is not named stays')
-    .argument('<id>', 'id of the licence', text)
-    .option('--external-ref <ref>', 'your reference of the customer', text)
-    .option('--expires-on <time>', 'when it expires; none: never', timestampOrNone)
-    .option('--updates-until <time>', 'until when updates are included; none: no limit', timestampOrNone)
-    .option('--metadata <name=value>', 'an entry of your own; may be repeated', pairs)
-    .option('--remove-metadata <name>', 'removes an entry; may be repeated', texts)
-    .option('--domain <host>', 'the host names on which the product may run; may be repeated', texts)
-    .option('--max-activations <number>', 'maximum number of activations', wholeNumber(1))
-    .option('--max-seats <number>', 'maximum number of seats', wholeNumber(1))
-    .option('--max-concurrent <number>', 'maximum number of leases', wholeNumber(1))
-    .option('--lease-minutes <number>', 'duration of a lease', wholeNumber(1, 10_080))
+  withFields(
+    group
+      .command('set')
+      .description('Change fields of a licence; what is not named stays')
+      .argument('<id>', 'id of the licence', text)
+      .option('--external-ref <ref>', 'your reference of the customer', text),
+  )
+    .option('--remove-metadata <name>', 'removes an entry; may be repeated', nulls)
     .option('--no-restrictions', 'removes all restrictions')
     .addHelpText(
       'after',
@@ -164,22 +148,15 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
         `licences set ${ID} --metadata crm_id=A-1045 --max-seats 5`,
       ),
     )
-    .action(async (id, options) => {
-      const { externalRef, expiresOn, updatesUntil, metadata, removeMetadata, restrictions, ...limits } =
-        options
-      const changed = restrictionsOf(limits)
+    .action(async (id, { externalRef, metadata, removeMetadata, restrictions, ...options }) => {
+      const changed = restrictionsOf(options)
       const isLimited = Object.keys(changed).length > 0
       if (!restrictions && isLimited)
         throw new UsageError('--no-restrictions excludes the other restrictions')
-      const entries = {
-        ...metadata,
-        ...Object.fromEntries((removeMetadata ?? []).map((name) => [name, null])),
-      }
       const body = {
         ...(externalRef !== undefined && { external_ref: externalRef }),
-        ...(expiresOn !== undefined && { expires_on: expiresOn === 'none' ? null : expiresOn }),
-        ...(updatesUntil !== undefined && { updates_until: updatesUntil === 'none' ? null : updatesUntil }),
-        ...(Object.keys(entries).length > 0 && { metadata: entries }),
+        ...timesOf(options),
+        ...((metadata ?? removeMetadata) && { metadata: { ...metadata, ...removeMetadata } }),
         ...(!restrictions && { restrictions: null }),
       }
       if (Object.keys(body).length === 0 && !isLimited) {
@@ -192,6 +169,8 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
       const all = isLimited && { restrictions: { ...kept, ...changed } }
       out.record(await backend.patch('/v1/licences/{licence_id}', { path, body: { ...body, ...all } }))
     })
+
+  valueCommands(group, context)
 
   group
     .command('rotate-key')
@@ -234,6 +213,38 @@ const statuses = members<Schemas['Licence']['status']>({
   expired: true,
   retired: true,
   downgraded: true,
+})
+
+/** The fields of a licence that `issue` and `set` have in common. */
+const withFields = <Arguments extends unknown[], Options extends OptionValues>(
+  command: Command<Arguments, Options>,
+) =>
+  command
+    .option('--expires-on <time>', 'when it expires, or none', timestampOrNone)
+    .option(
+      '--updates-until <time>',
+      'until when updates are included, or none for no limit',
+      timestampOrNone,
+    )
+    .option('--metadata <name=value>', 'an entry of your own; may be repeated', pairs)
+    .option('--domain <host>', 'a host name on which the product may run; may be repeated', texts)
+    .option('--max-activations <number>', 'maximum number of activations', wholeNumber(1))
+    .option('--max-seats <number>', 'maximum number of seats', wholeNumber(1))
+    .option(
+      '--max-concurrent <number>',
+      'maximum number of leases: makes the licence floating',
+      wholeNumber(1),
+    )
+    .option('--lease-minutes <number>', 'duration of a lease', wholeNumber(1, 10_080))
+
+interface Times {
+  readonly expiresOn?: string | undefined
+  readonly updatesUntil?: string | undefined
+}
+
+const timesOf = ({ expiresOn, updatesUntil }: Times) => ({
+  ...(expiresOn !== undefined && { expires_on: expiresOn === 'none' ? null : expiresOn }),
+  ...(updatesUntil !== undefined && { updates_until: updatesUntil === 'none' ? null : updatesUntil }),
 })
 
 interface Limits {

@@ -19,5 +19,5 @@ export async function findPlan(
   for await (const found of backend.rows('/v1/apps/{app_id}/plans', { path })) {
     if (found.code === plan) return found
   }
-  throw new Refusal('not_found', `no plan has the code ${plan}`)
+  throw new Refusal('not_found', `no plan has the code ${plan}: licensing plans list shows all`)
 }

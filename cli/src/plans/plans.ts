@@ -1,10 +1,10 @@
-import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import type { Command, CommandUnknownOpts, OptionValues } from '@commander-js/extra-typings'
 import type { Schemas } from '@licensing/sdk/backend'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { UsageError } from '../command/failures.ts'
 import { limitOption, listRows, memberOption } from '../command/lists.ts'
-import { members, pairs, text, texts, wholeNumber } from '../command/parsers.ts'
+import { members, nulls, pairs, text, texts, wholeNumber } from '../command/parsers.ts'
 import { readCatalogue } from '../products/catalogue.ts'
 import { findPlan, findPlanId } from './find-plan.ts'
 
@@ -43,56 +43,48 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
       out.record(await findPlan(backend, await appId(), plan))
     })
 
-  group
-    .command('create')
-    .description('Create a plan; its entitlements must exist')
-    .argument('<code>', 'code of the plan, unique in the application', text)
-    .option('--name <name>', 'display name; default: the code', text)
-    .option('--value <key=value>', 'the value of an entitlement; may be repeated', pairs)
-    .option('--trial-days <days>', 'products may start trials of so many days', wholeNumber(1, 366))
-    .option('--metadata <name=value>', 'an entry of your own; may be repeated', pairs)
+  withFields(
+    group
+      .command('create')
+      .description('Create a plan; its entitlements must exist')
+      .argument('<code>', 'code of the plan, unique in the application', text),
+  )
     .addHelpText(
       'after',
       examples('plans create pro --name Pro', 'plans create team --value seats=10 --value export_pdf=true'),
     )
-    .action(async (code, { name, value, trialDays, metadata }) => {
+    .action(async (code, { name = code, value, trialDays, metadata }) => {
       const { backend, appId } = await service()
       const body = {
         code,
-        name: name ?? code,
+        name,
         ...(value !== undefined && { entitlements: entitlementsOf(value) }),
-        ...(trialDays !== undefined && { trial_days: trialDays }),
+        ...(trialDays !== undefined && { trial_days: trialDays || null }),
         ...(metadata !== undefined && { metadata }),
       }
       out.record(await backend.post('/v1/apps/{app_id}/plans', { path: { app_id: await appId() }, body }))
     })
 
-  group
-    .command('set')
-    .description('Change fields of a plan; what is not named stays')
-    .argument('<plan>', 'id or code of the plan', text)
-    .option('--name <name>', 'display name', text)
-    .option('--code <code>', 'code of the plan', text)
-    .option('--value <key=value>', 'the value of an entitlement; may be repeated', pairs)
+  withFields(
+    group
+      .command('set')
+      .description('Change fields of a plan; what is not named stays')
+      .argument('<plan>', 'id or code of the plan', text)
+      .option('--code <code>', 'code of the plan', text),
+  )
     .option('--default <key>', 'gives an entitlement its default again; may be repeated', texts)
-    .option('--trial-days <days>', 'duration of a trial; 0: no trials', wholeNumber(0, 366))
-    .option('--metadata <name=value>', 'an entry of your own; may be repeated', pairs)
-    .option('--remove-metadata <name>', 'removes an entry; may be repeated', texts)
+    .option('--remove-metadata <name>', 'removes an entry; may be repeated', nulls)
     .addHelpText(
       'after',
       examples('plans set pro --value seats=20', 'plans set pro --trial-days 14 --metadata sku=A-1'),
     )
     .action(
       async (plan, { name, code, value, default: defaults = [], trialDays, metadata, removeMetadata }) => {
-        const entries = {
-          ...metadata,
-          ...Object.fromEntries((removeMetadata ?? []).map((each) => [each, null])),
-        }
         const body = {
           ...(name !== undefined && { name }),
           ...(code !== undefined && { code }),
           ...(trialDays !== undefined && { trial_days: trialDays || null }),
-          ...(Object.keys(entries).length > 0 && { metadata: entries }),
+          ...((metadata ?? removeMetadata) && { metadata: { ...metadata, ...removeMetadata } }),
         }
         const hasValues = value !== undefined || defaults.length > 0
         if (Object.keys(body).length === 0 && !hasValues) {
@@ -129,7 +121,7 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
       const path = await pathOf(backend, await appId(), plan)
       const archived = await backend.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path })
       out.result(archived, [
-        `${archived.id} ${archived.status}, ${archived.suspended_licences} licences suspended`,
+        `${archived.id} ${archived.status}, suspended licences: ${archived.suspended_licences}`,
       ])
     })
 
@@ -199,6 +191,16 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
       out.result({ plan_id: path.plan_id }, [`${path.plan_id} has no price`])
     })
 }
+
+/** The fields of a plan that `create` and `set` have in common. */
+const withFields = <Arguments extends unknown[], Options extends OptionValues>(
+  command: Command<Arguments, Options>,
+) =>
+  command
+    .option('--name <name>', 'display name; default for a new plan: the code', text)
+    .option('--value <key=value>', 'the value of an entitlement; may be repeated', pairs)
+    .option('--trial-days <days>', 'products may start trials of so many days; 0: none', wholeNumber(0, 366))
+    .option('--metadata <name=value>', 'an entry of your own; may be repeated', pairs)
 
 const pathOf = async (backend: Parameters<typeof findPlanId>[0], appId: string, plan: string) => ({
   app_id: appId,

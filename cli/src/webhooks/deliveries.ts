@@ -6,7 +6,7 @@ import { examples } from '../command/examples.ts'
 import { limitOption, listRows, memberOption } from '../command/lists.ts'
 import { members, text, timestamp } from '../command/parsers.ts'
 
-const ID = 'del_01k9zj3v8qe5ktw2m4x6r7n8ab'
+const ID = 'dlv_01k9zj3v8qe5ktw2m4x6r7n8ab'
 
 const statuses = members<Schemas['WebhookDelivery']['status']>({
   pending: true,

@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { pathIds, isId } from '../fields/id.ts'
+import { isId, noSuch, pathIds } from '../fields/id.ts'
 import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
 import type { Sessions } from '../portal/sessions.ts'
 import type { Services } from '../services.ts'
@@ -39,7 +39,7 @@ export async function admit(
     const expected = pathIds[name]
     // The service checks the token of an activation first; only then may it say whether the activation exists.
     if (expected && audience !== 'activation' && !isId(expected.prefix, id)) {
-      throw new ServiceError('not_found', `there is no such ${expected.what}`)
+      throw new ServiceError('not_found', noSuch(expected))
     }
   }
   const { app_id: applicationId } = call.params
@@ -60,7 +60,10 @@ async function admitVendor(
       route.scopes.length > 1
         ? `one of the scopes ${route.scopes.join(', ')}`
         : `the scope ${route.scopes[0]}`
-    throw new ServiceError('insufficient_scope', `this needs ${needed}`)
+    throw new ServiceError(
+      'insufficient_scope',
+      `this needs ${needed}; the API key has ${principal.scopes.join(', ')}`,
+    )
   }
   if (route.accountWide && principal.applicationId !== undefined) {
     throw new ServiceError(

@@ -125,12 +125,15 @@ function ageOf({ askedMs }: FoundKey): number {
  * @throws ServiceError `unauthenticated` for a text that is no API key
  */
 export function hashOfKey(key: string | undefined): string {
-  if (key === undefined || !/^lsk_[\x21-\x7e]{36,124}$/.test(key)) throw refusal()
+  if (key === undefined) {
+    throw new ServiceError('unauthenticated', 'the API key is missing: send Authorization: Bearer <API key>')
+  }
+  if (!/^lsk_[\x21-\x7e]{36,124}$/.test(key)) throw refusal()
   return hash('sha256', key, 'base64')
 }
 
 function refusal(): ServiceError {
-  return new ServiceError('unauthenticated', 'the API key is missing, malformed, unknown or revoked')
+  return new ServiceError('unauthenticated', 'the API key is malformed, unknown or revoked')
 }
 
 /** The credentials of `Authorization: Bearer …`; undefined for any other header. */

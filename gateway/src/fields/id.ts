@@ -30,11 +30,15 @@ export function isId(prefix: IdPrefix, text: string): boolean {
   return patterns[prefix].test(text)
 }
 
+/** What is said about a text that is no id. */
+export const noSuch = ({ prefix, what }: { prefix: IdPrefix; what: string }) =>
+  `there is no such ${what}: its id is ${prefix}_ and 26 characters`
+
 /** An id in a body. A text that is no id breaks a rule, just as the id of a missing resource does. */
 export function reference(prefix: IdPrefix, what: string) {
   return z
     .string()
-    .refine((text) => isId(prefix, text), `there is no such ${what}`)
+    .refine((text) => isId(prefix, text), noSuch({ prefix, what }))
     .meta({ pattern: patterns[prefix].source })
 }
 

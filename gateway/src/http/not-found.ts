@@ -33,16 +33,24 @@ export class UnknownRoutes {
   answer(request: FastifyRequest, reply: FastifyReply): void {
     const path = pathOf(request.url)
     const known = this.#known.find(({ pattern }) => pattern.test(path))
-    if (!known) throw new ServiceError('not_found', 'there is no such route')
+    if (!known) throw new ServiceError('not_found', noRoute(path))
     const methods = [...known.methods, 'OPTIONS'].join(', ')
     reply.header('allow', methods)
     if (known.forBrowsers) allowAnyOrigin(reply)
     if (request.method !== 'OPTIONS') {
-      throw new ServiceError('method_not_allowed', `this path does not support ${request.method}`)
+      throw new ServiceError(
+        'method_not_allowed',
+        `this path does not support ${request.method}; it supports ${methods}`,
+      )
     }
     if (known.forBrowsers) answerPreflight(reply, methods)
     reply.code(204).send()
   }
+}
+
+function noRoute(path: string): string {
+  const advice = /license/i.test(path) ? 'write licence with c' : '/openapi.json lists all routes'
+  return `there is no such route: ${advice}`
 }
 
 /** The path as the router reads it: percent-decoded, without the scheme and host that a request line may have. */

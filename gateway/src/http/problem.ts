@@ -27,11 +27,19 @@ export function problem(error: ServiceError, requestId: string): Record<string, 
     title,
     status: http,
     code: error.code,
-    detail: error.code === 'internal' ? 'something failed on our side' : error.message,
+    detail: detailOf(error),
     request_id: requestId,
     ...error.members,
     ...(error.code === 'validation_failed' && { errors: error.errors }),
   }
+}
+
+function detailOf({ code, message, errors }: ServiceError): string {
+  if (code === 'internal') return 'something failed on our side'
+  const [first, ...more] = code === 'validation_failed' ? errors : []
+  if (first === undefined) return message
+  const others = more.length === 0 ? '' : ` (and ${more.length} more in \`errors\`)`
+  return `${first.pointer || 'the body'}: ${first.message}${others}`
 }
 
 // Errors of fastify, and the codes of the catalogue that they become.
@@ -40,13 +48,16 @@ const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string 
     code: 'unsupported_media_type',
     detail: sendJson,
   },
-  FST_ERR_CTP_BODY_TOO_LARGE: { code: 'payload_too_large', detail: 'the body is too large' },
+  FST_ERR_CTP_BODY_TOO_LARGE: {
+    code: 'payload_too_large',
+    detail: 'the body is larger than 1 MiB, or 2 MiB for an import: split it',
+  },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     code: 'bad_request',
     detail: 'the length of the body does not match Content-Length',
   },
   FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: 'there is no such resource' },
-  FST_ERR_BAD_URL: { code: 'not_found', detail: 'there is no such route' },
+  FST_ERR_BAD_URL: { code: 'not_found', detail: 'the path is not valid percent-encoding' },
 }
 
 /** Converts a thrown value to a ServiceError. An unknown value becomes `internal`. */

@@ -36,7 +36,8 @@ export function parseJson(bytes: unknown, mayBeEmpty: boolean): unknown {
   try {
     return JSON.parse(bytes.toString('utf8')) as unknown
   } catch (error) {
-    throw new ServiceError('bad_request', 'the body is not JSON', { cause: error })
+    const [place = ''] = / \(line \d+ column \d+\)$/.exec((error as SyntaxError).message) ?? []
+    throw new ServiceError('bad_request', `the body is not JSON${place}`, { cause: error })
   }
 }
 

@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FieldError } from '@licensing/grpc/errors'
-import type { z } from 'zod'
+import { z } from 'zod'
 
 // A body of a megabyte can break a rule a hundred thousand times.
 const mostErrors = 100
@@ -16,18 +16,26 @@ export function validate<S extends z.ZodType>(
 ): z.output<S> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  const errors = result.error.issues.flatMap((issue) => fieldErrors(issue, value, part)).slice(0, mostErrors)
-  const [first] = errors
-  throw new ServiceError('validation_failed', `${first?.pointer || 'the body'}: ${first?.message}`, {
-    errors,
-  })
+  const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+  const errors = result.error.issues
+    .flatMap((issue) => fieldErrors(issue, value, part, names))
+    .slice(0, mostErrors)
+  throw new ServiceError('validation_failed', errors[0]!.message, { errors })
 }
 
-function fieldErrors(issue: z.core.$ZodIssue, value: unknown, part: 'body' | 'query'): FieldError[] {
+/** @param names of all fields of the body or the query */
+function fieldErrors(
+  issue: z.core.$ZodIssue,
+  value: unknown,
+  part: 'body' | 'query',
+  names: readonly string[],
+): FieldError[] {
   if (issue.code === 'unrecognized_keys') {
+    const unknown = part === 'query' ? 'unknown query parameter' : 'unknown field'
+    const known = issue.path.length > 0 ? '' : `; known: ${names.join(', ') || 'none'}`
     return issue.keys.map((key) => ({
       pointer: jsonPointer([...issue.path, key]),
-      message: part === 'query' ? 'unknown query parameter' : 'unknown field',
+      message: unknown + known,
     }))
   }
   // A parameter that is sent twice is read as a list.

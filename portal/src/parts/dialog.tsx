@@ -140,20 +140,24 @@ function useFocusWhenGone(isGone: boolean): void {
 type ConfirmButtonProps = Omit<ConfirmProps, 'open' | 'onClose'> & {
   /** How the button that asks looks. */
   look?: 'plain' | 'quiet'
+  /** The beginning of the action, if the button shows only that. */
+  short?: string
   /** It cannot be asked for now; what was asked stays open with its refusal. */
   hidden?: boolean
 }
 
 /** A button whose action is confirmed first. */
-export function ConfirmButton({ look = 'plain', hidden = false, ...confirm }: ConfirmButtonProps) {
+export function ConfirmButton({ look = 'plain', short, hidden = false, ...confirm }: ConfirmButtonProps) {
   const { action, kind = 'danger' } = confirm
+  const shown = short ?? action
   const [open, setOpen] = useState(false)
   useFocusWhenGone(hidden)
   return (
     <>
       {!hidden && (
         <Button kind={look} isDestructive={kind === 'danger'} onClick={() => setOpen(true)}>
-          {action}
+          {shown}
+          <span className="visually-hidden">{action.slice(shown.length)}</span>
         </Button>
       )}
       <Confirm {...confirm} open={open} onClose={() => setOpen(false)} />

@@ -184,6 +184,11 @@ function atFields(
   return { problems, shown }
 }
 
+/** Two fields beside each other; on a phone one below the other. */
+export function Pair({ children }: { children: ReactNode }) {
+  return <div className={styles.pair}>{children}</div>
+}
+
 /** The result of a form, in place of the form. It takes the focus from the removed button, so that it is read aloud. */
 export function Result({ children }: { children: ReactNode }) {
   const shown = useRef<HTMLParagraphElement>(null)

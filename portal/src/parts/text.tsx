@@ -128,9 +128,9 @@ export function Status({ of }: { of: ShownStatus }) {
 }
 
 /** A long text in a dense table: cut off there, whole on a phone and for those who listen. */
-export function Clipped({ text }: { text: string }) {
+export function Clipped({ text, narrow = false }: { text: string; narrow?: boolean }) {
   return (
-    <span className={styles.clipped} title={text}>
+    <span className={narrow ? `${styles.clipped} ${styles.narrow}` : styles.clipped} title={text}>
       {text}
     </span>
   )

@@ -21,7 +21,7 @@ export interface TypedClient<Paths> {
   readonly put: Call<Paths, 'put'>
   readonly patch: Call<Paths, 'patch'>
   readonly delete: Call<Paths, 'delete'>
-  /** All rows of a list, page by page, as they are asked for. */
+  /** All rows of a list; the next page is read when it is needed. */
   readonly rows: Rows<Paths>
 }
 

@@ -6,7 +6,7 @@ export interface FieldProblem {
 }
 
 /**
- * A call that came to nothing. `code` is the service's (`conflict`, `not_found`, `validation_failed`, …: see
+ * A call that was refused or failed. `code` is the service's (`conflict`, `not_found`, `validation_failed`, …: see
  * `GET /errors/{code}`), or `unreachable`, `timeout` or `unexpected_answer` if there was no valid answer.
  */
 export class LicensingApiError extends Error {
@@ -14,7 +14,7 @@ export class LicensingApiError extends Error {
   readonly code: string
   /** The status of the answer; 0 if there was none. */
   readonly status: number
-  /** Names the request in the service's logs. */
+  /** Id of the request in the service's logs. */
   readonly requestId: string | null
   /** The invalid fields, for `validation_failed`. */
   readonly errors: readonly FieldProblem[]

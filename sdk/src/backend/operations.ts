@@ -16,7 +16,7 @@ export type RequestOf<Operation> = PathPart<ParameterOf<Operation, 'path'>> &
   QueryPart<ParameterOf<Operation, 'query'>> &
   BodyPart<Operation> &
   KeyPart<ParameterOf<Operation, 'header'>> & {
-    /** Ends the call, its retries too. */
+    /** Ends the call and its retries. */
     readonly signal?: AbortSignal | undefined
   }
 
@@ -71,12 +71,12 @@ type KeyPart<Headers> = [Headers] extends [never]
     : NoKey
 
 interface Key {
-  /** Makes a repetition of this call have the same result: store it with the order or job that the call is for. */
+  /** A repetition with the same key has no second effect: store it with the order or job that the call is for. */
   readonly idempotencyKey: string
 }
 
 interface OptionalKey {
-  /** One of your own, so that a repetition by your backend, after a restart too, is the same call; else each call has a new one. */
+  /** Your own key, so that a repetition after a restart of your backend is the same call. Default: a new key per call. */
   readonly idempotencyKey?: string | undefined
 }
 

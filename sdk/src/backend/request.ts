@@ -6,11 +6,11 @@ export interface BackendOptions {
   readonly baseUrl: string
   /** An API key with the scopes that the calls need, `lsk_…`: never in a browser or a product. */
   readonly apiKey: string
-  /** Sends requests: the global `fetch` unless given. */
+  /** Sends requests. Default: the global `fetch`. */
   readonly fetch?: typeof fetch | undefined
-  /** How long one try may take, in milliseconds: 60 000 unless given. */
+  /** Timeout of each try in milliseconds. Default: 60,000. */
   readonly timeoutMs?: number | undefined
-  /** How often a call is tried again that may be: 3 times unless given. */
+  /** Most retries of a call that may be retried. Default: 3. */
   readonly retries?: number | undefined
 }
 
@@ -30,8 +30,8 @@ const FIRST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 60_000
 
 /**
- * Sends a request, and sends it again where that is safe: what a rate limit refused in any case; what may
- * have been done already only where doing it twice is doing it once.
+ * Sends a request, and retries it if that is safe: always after a rate limit, and after a failure only if a repetition
+ * has no second effect.
  */
 export async function send(
   options: BackendOptions,
@@ -40,7 +40,7 @@ export async function send(
   given: PlainRequest,
 ): Promise<unknown> {
   const url = `${options.baseUrl.replace(/\/+$/, '')}${fill(template, given)}`
-  // The same over all tries: what an earlier one has done is answered, and not done again.
+  // The same key for all tries, so that a repetition has no second effect.
   const request =
     method === 'post' ? { ...given, idempotencyKey: given.idempotencyKey ?? newIdempotencyKey() } : given
   for (let tries = 0; ; tries++) {
@@ -52,7 +52,7 @@ export async function send(
   }
 }
 
-/** Deleting is not among what may be repeated: of an endpoint that is gone the service says so with a conflict. */
+/** A DELETE is not repeated: the second one of an endpoint is refused with a conflict. */
 function mayRepeat({ status, code }: LicensingApiError, method: Method, request: PlainRequest): boolean {
   if (status === 429) return true
   const isHarmless = method === 'get' || method === 'put' || request.idempotencyKey !== undefined

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LicenceStore } from '../product/store.ts'
 
-/** A store whose answers always take a while. */
+/** A store with asynchronous functions. */
 export interface FileStore extends LicenceStore {
   read(): Promise<string | null>
   write(text: string): Promise<void>
@@ -12,10 +12,10 @@ export interface FileStore extends LicenceStore {
 }
 
 /**
- * A store in one file, readable by its owner only. It is replaced whole, by renaming, so that a crash leaves the old
- * content or the new and never a half. Its folder is created if it is missing. Several processes may share it.
+ * A store in one file, readable by its owner only. The file is replaced by renaming, so a crash leaves either the old or
+ * the new content. Its folder is created if it is missing. Several processes may share it.
  *
- * If the file cannot be renamed over (a mounted single file, a folder that is read-only), it is written in place.
+ * If the file cannot be replaced by renaming (a single mounted file, a read-only folder), it is written in place.
  *
  * @param path of the file; in a container it should be on a volume
  * @example const store = fileStore('/var/lib/acme/licence.json')
@@ -41,7 +41,7 @@ export async function readText(path: string): Promise<string | null> {
   }
 }
 
-/** The file that a path leads to over symbolic links, also if that file does not exist yet. */
+/** The file that a path leads to through symbolic links, even if that file does not exist yet. */
 export async function target(path: string): Promise<string> {
   try {
     return await realpath(path)
@@ -56,7 +56,7 @@ export async function target(path: string): Promise<string> {
   }
 }
 
-/** Creates a file with this text, unless it exists. It appears whole or not at all. */
+/** Creates a file with this text, unless it exists. No reader sees a part of it. */
 export async function createFile(path: string, text: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
   const draft = `${path}.${randomUUID()}`
@@ -71,9 +71,9 @@ export async function createFile(path: string, text: string): Promise<void> {
 /**
  * Replaces the text `before` of a file by `after`. False if another process has replaced it first.
  *
- * The successor of a text is a file of its own, whose name follows from that text: only one process can create it.
- * It is whole, so that another process can put it into place if the first one is killed: nobody waits for a lock that
- * a crash has left behind.
+ * The new text is first written to a file whose name is derived from the old text, so only one process can create it.
+ * If that process is killed, another one can rename the complete file into place. No process waits for a lock that a
+ * crash left behind.
  */
 async function replace(path: string, before: string | null, after: string): Promise<boolean> {
   const successor = `${path}.after-${before === null ? 'none' : digest(before)}`
@@ -85,7 +85,7 @@ async function replace(path: string, before: string | null, after: string): Prom
     if (!(await isAbandoned(successor))) return false
     isOurs = false
   }
-  // Looked at again only now: from here nothing but this successor can take the place of `before`.
+  // Checked again now: from here only this successor can replace `before`.
   if ((await readText(path)) !== before) {
     if (isOurs) await rm(successor, { force: true })
     return false
@@ -97,16 +97,16 @@ async function replace(path: string, before: string | null, after: string): Prom
       await rm(successor, { force: true })
       return writeInPlace(path, before, after, error)
     }
-    // Another process took this one for killed, and has put the successor into place.
+    // Another process assumed that this one was killed, and has renamed the successor into place.
   }
   return isOurs
 }
 
-/** To write takes a process a few milliseconds. */
+/** A write takes a few milliseconds. */
 const ABANDONED_AFTER_MS = 1000
 const LOOK_EVERY_MS = 5
 
-/** Waits until a successor is in place. True if nobody puts it there: its process was killed. */
+/** Waits until a successor is in place. True if that does not happen, because its process was killed. */
 async function isAbandoned(successor: string): Promise<boolean> {
   const begun = performance.now()
   const first = await inodeOf(successor)
@@ -125,7 +125,7 @@ async function inodeOf(path: string): Promise<bigint | undefined> {
   }
 }
 
-/** What a file system answers that has the file, but cannot link or rename beside it. */
+/** Error codes of a file system that has the file, but cannot link or rename beside it. */
 const NOT_REPLACEABLE = new Set([
   'EACCES',
   'EPERM',

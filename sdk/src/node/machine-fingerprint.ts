@@ -9,18 +9,18 @@ export interface MachineFingerprintOptions {
   /** The application's id: the same machine has another fingerprint in another application. */
   readonly appId: string
   /**
-   * Where to keep a random id, in place of the machine's own. For containers, which have no id of their own or share
-   * their image's: put it on a volume. Several processes that start at once agree on one id.
+   * File of a random id, which is used instead of the machine's own. For containers, which have no id of their own or
+   * share the one of their image: put the file on a volume. Processes that start at the same time use one id.
    */
   readonly file?: string | undefined
 }
 
 /**
- * A fingerprint of this machine: 64 hexadecimal characters, the same at every start. It is a hash, so that the
- * machine's own id does not leave it. An id that many machines share (`uninitialized`, zeros, a vendor's placeholder)
- * is skipped. Without an id of the machine the host name stands in for it.
+ * A fingerprint of this machine: 64 hexadecimal characters, the same at every start. It is a hash, so the machine's own
+ * id is not sent. An id that many machines share (`uninitialized`, zeros, a vendor's placeholder) is skipped. If the
+ * machine has no id, its host name is used.
  *
- * @throws what the file system throws if `file` is given and can be neither read nor written
+ * @throws the file system's error if `file` is given and can be neither read nor written
  * @example const fingerprint = await machineFingerprint({ appId: 'app_01k…' })
  * @example const fingerprint = await machineFingerprint({ appId, file: '/data/installation-id' })
  */

@@ -6,7 +6,7 @@ const LONGEST_SLEEP_MS = 60_000
 /** The shortest time between two checks. */
 const SHORTEST_SLEEP_MS = 1000
 
-/** The one timer of a client: wakes when something is due, and never keeps a process alive. */
+/** The timer of a client: runs what is due, and does not keep the process alive. */
 export class Background {
   readonly #due: () => Duties
   readonly #work: () => Promise<void>
@@ -24,7 +24,7 @@ export class Background {
     const { list, token, lapse, time } = this.#due()
     const next = [list, token, lapse].filter((moment) => moment !== null)
     if (this.#stopped || next.length === 0) return
-    // A timer ends up to a millisecond early where its time is no whole number: nothing would be due then.
+    // A timer with a fraction of a millisecond can end early, when nothing is due yet.
     const untilNext = Math.ceil(Math.min(...next) - time)
     const delay = Math.min(Math.max(untilNext, SHORTEST_SLEEP_MS), LONGEST_SLEEP_MS)
     this.#timer = setTimeout(() => void this.#wake(), delay)
@@ -62,7 +62,7 @@ interface Circumstances {
   readonly installation: Installation
   readonly tokenPace: Pace
   readonly listPace: Pace
-  /** The product asked to be licensed. */
+  /** The product asked for a licence. */
   readonly wanted: boolean
   /** 0 to 1, one for the life of a client: spreads installations that were started together. */
   readonly jitter: number
@@ -81,13 +81,13 @@ export function duties(circumstances: Circumstances): Duties {
   const token = earliest(circumstances.tokenPace, refresh, time)
   if (time >= claims.expiresAt) return { time, list: null, token, lapse: null }
 
-  // Early rather than late: a revocation is to be noticed within the interval.
+  // Rather early than late: a revocation must be noticed within the interval.
   const interval = claims.checkIntervalMs * (1 - jitter / 10)
   const check = installation.checkedAt === null ? time : installation.checkedAt + interval
   return { time, list: earliest(circumstances.listPace, check, time), token, lapse: claims.expiresAt }
 }
 
-/** A first activation that failed is tried again; one that was refused is not, until the product asks. */
+/** A first activation that failed is retried. One that was refused is not, until the product calls again. */
 function activationDue({ installation, tokenPace, wanted }: Circumstances, time: number): number | null {
   return wanted && installation.judgement().status === 'unlicensed' && tokenPace.failures > 0
     ? earliest(tokenPace, time, time)

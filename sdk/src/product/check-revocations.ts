@@ -3,15 +3,15 @@ import type { Answer } from './service.ts'
 import { isObject, isString } from './shape.ts'
 
 /**
- * Looks at the revocation list: what was added after the version held, or all of it. Whatever goes wrong, what is
- * held stays as it is; the token's own end bounds how long that can last.
+ * Reads the revocation list: the additions since the current version, or the whole list. After a failure the current list
+ * stays, at most until the token ends.
  */
 export async function checkRevocations(contact: Contact, signal: AbortSignal): Promise<void> {
   const { installation } = contact
   if (!installation.token || installation.revoked || contact.isClosed('list')) return
   const held = installation.list
   let outcome = await look(contact, held?.version ?? null, signal)
-  // The service does not know the version held, or does not continue it: the whole list repairs that.
+  // The service does not know the current version, or its list does not continue it: read the whole list.
   if (outcome === 'start_over') outcome = await look(contact, null, signal)
   const trouble = outcome === 'start_over' ? LIST_GAP : outcome
   contact.settle('check', 'list', trouble, installation.token.claims.checkIntervalMs)
@@ -26,7 +26,7 @@ async function look(contact: Contact, since: number | null, signal: AbortSignal)
   const query = since === null ? '' : `?since=${since}`
   const path = `/v1/apps/${encodeURIComponent(product.appId)}/revocations${query}`
   const held = installation.list
-  // A 304 is not signed. Past its end a list is not asked to be confirmed: only one that is signed again will do.
+  // A 304 is not signed, so a list that has ended must be read again.
   const isConfirmable = held?.etagSince === since && installation.time() < held.expiresAt
   const ifNoneMatch = isConfirmable ? held.etag : null
   const answer = await contact.ask({ method: 'GET', path, ifNoneMatch }, signal)

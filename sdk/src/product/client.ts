@@ -20,44 +20,44 @@ import { memoryStore, type LicenceStore } from './store.ts'
 import { featureOf, limitOf } from './token.ts'
 
 export interface LicenceClientOptions {
-  /** Where the licensing service is: `https://licensing.example.com`. */
+  /** Address of the licensing service: `https://licensing.example.com`. */
   readonly baseUrl: string
   /** The application's id, `app_…`. */
   readonly appId: string
   /**
-   * The application's root key, `lrk_…`, or several while one is being replaced: compiled into the product, not read
-   * from a file beside it. Keys are believed only where one of these vouches for them, wherever they come from.
-   * `'unpinned'` believes whatever keys come, also those that somebody wrote into the store: see the README.
+   * The application's root key, `lrk_…`, or several while one is being replaced. Compile it into the product; do not read
+   * it from a file. A signing key is trusted only if one of these root keys has signed it. `'unpinned'` trusts every
+   * key, also one that somebody wrote into the store: see the README.
    */
   readonly rootKey: string | readonly string[]
-  /** The customer's licence key. May be left out where the store remembers one, or a legacy key is migrated. */
+  /** The customer's licence key. Not needed if the store has one, or if a legacy key is migrated. */
   readonly licenceKey?: string | undefined
-  /** What tells this machine from others, 1 to 128 characters, the same at every start: see `machineFingerprint`. */
+  /** Identifies this machine, 1 to 128 characters, the same at every start: see `machineFingerprint`. */
   readonly fingerprint: string
-  /** The host name the product runs on or under; a licence may be bound to domains. */
+  /** The host name that the product runs on or under. A licence can be restricted to domains. */
   readonly host: string
   /** The product's version, 1 to 128 characters. */
   readonly productVersion: string
-  /** What survives a restart: memory (nothing does) unless given. */
+  /** Keeps the licence over restarts. Default: memory, which keeps nothing. */
   readonly store?: LicenceStore | undefined
-  /** Sends requests: the global `fetch` unless given. */
+  /** Sends requests. Default: the global `fetch`. */
   readonly fetch?: typeof fetch | undefined
-  /** The local clock, milliseconds since 1970 UTC: `Date.now` unless given. */
+  /** The local clock in milliseconds since 1970 UTC. Default: `Date.now`. */
   readonly clock?: (() => number) | undefined
-  /** Makes the text that ties a token to the request that it answers: random unless given. For tests. */
+  /** For tests: creates the nonce of a request, which its token repeats. Default: random. */
   readonly nonce?: (() => string) | undefined
-  /** How long any one call may wait for the service, in milliseconds: 5000 unless given. */
+  /** Timeout of each call in milliseconds. Default: 5,000. */
   readonly timeoutMs?: number | undefined
-  /** Whether the client checks and refreshes by itself between calls: true unless given. */
+  /** Whether the client checks and refreshes by itself between calls. Default: true. */
   readonly background?: boolean | undefined
 }
 
 /**
  * The licence of one installation of a product.
  *
- * Nothing in it throws or rejects but the constructor, where `rootKey` is missing or malformed; `hasFeature` and `limit` answer at once from the verified token that is held.
- * Constructing it does no work; the first call reads the store and, unless `background` is false, starts a timer that
- * never keeps a process alive.
+ * Only the constructor throws, if `rootKey` is missing or malformed. `hasFeature` and `limit` return at once, from the
+ * verified token. The first call reads the store and, unless `background` is false, starts a timer, which does not keep
+ * the process alive.
  *
  * @example
  * const licence = new LicenceClient({
@@ -77,7 +77,7 @@ export class LicenceClient {
   readonly #installation: Installation
   readonly #contact: Contact
   readonly #session: Session
-  /** How the product asked to be licensed last: the background tries it again. */
+  /** The last call that asked for a licence: the background retries it. */
   #start = () => this.activate()
 
   /** @throws TypeError if `rootKey` is missing or malformed */
@@ -100,7 +100,7 @@ export class LicenceClient {
   }
 
   /**
-   * The state now. Nothing is granted before the store has been read: await `ready` or `activate` first.
+   * The current state. Nothing is granted before the store is read: await `ready` or `activate` first.
    *
    * @example if (licence.state.status === 'grace') warn(`licence ends ${licence.state.expiresAt}`)
    */
@@ -108,13 +108,13 @@ export class LicenceClient {
     return this.#installation.state()
   }
 
-  /** The licence key in use: the one given, or the one remembered or migrated to; null when there is none. */
+  /** The licence key in use: the given one, or the one from the store or a migration; null if there is none. */
   get licenceKey(): string | null {
     return this.#installation.licenceKey
   }
 
   /**
-   * Reads the store and verifies what it held, without the network.
+   * Reads the store and verifies its content, without the network.
    *
    * @example const { usable } = await licence.ready()
    */
@@ -123,11 +123,10 @@ export class LicenceClient {
   }
 
   /**
-   * Makes the product licensed: call it at every start. A good token from the store answers without the network;
-   * else the licence key is activated on this machine. If the service cannot be reached the background goes on
-   * trying.
+   * Activates the product: call it at every start. If the store has a valid token, it returns without the network;
+   * otherwise it activates the licence key on this machine. If the service cannot be reached, the background retries.
    *
-   * @returns the state, within `timeoutMs` or little more; never rejects
+   * @returns the state, after `timeoutMs` or little more; never rejects
    * @example
    * const { usable, reason } = await licence.activate()
    * if (!usable) showLicencePage(reason)
@@ -143,9 +142,9 @@ export class LicenceClient {
   }
 
   /**
-   * Makes the product licensed by a trial: instead of `activate`, at each start of a product that has no licence key. Each
-   * machine has one trial of a product, permanently. The trial has a licence key, which the store keeps: if the client has a
-   * licence key, that is activated.
+   * Starts a trial, or continues it: call it instead of `activate` at each start of a product that has no licence key. Each
+   * machine has one trial of a product, permanently. The store keeps the licence key of the trial. If the client has
+   * a licence key, that key is activated.
    *
    * @param planCode the code of a plan with `trial_days`
    * @returns the state; after the trial `refused` with the reason `expired` or `trial_used`
@@ -163,9 +162,9 @@ export class LicenceClient {
   }
 
   /**
-   * What a machine without a network asks the vendor with: JSON text, the body of `POST …/offline-activations` but for
-   * `days`. The licence key is in it once it is known. After the clock was ahead and the licence has ended by it, the
-   * request carries a nonce, and the file that is made from it counts by the clock as it is now.
+   * A request for a licence file, for a machine without a network: JSON text, the body of `POST …/offline-activations`
+   * without `days`. It contains the licence key if it is known. If the clock was ahead and the licence has therefore
+   * ended, the request has a nonce, and time counts from the current clock once the file is read.
    *
    * @example showForCopying(licence.createOfflineRequest())
    */
@@ -173,7 +172,7 @@ export class LicenceClient {
     const { fingerprint, host, productVersion } = this.#contact.product
     const licenceKey = this.#installation.licenceKey
     const nonce = this.#installation.nonceForFile()
-    // The file may come after a restart: the store has to know the nonce by then.
+    // The file may be read after a restart, so the store must have the nonce.
     if (nonce !== null) void this.ready()
     return JSON.stringify({
       ...(licenceKey !== null && { licence_key: licenceKey }),
@@ -185,10 +184,10 @@ export class LicenceClient {
   }
 
   /**
-   * Makes the product licensed by the file that the vendor sent, without the network. It is kept in the store. A file that
-   * is refused changes nothing, and `state` says why. It needs a `rootKey`.
+   * Reads a licence file from the vendor, without the network, and keeps it in the store. A file that is refused changes
+   * nothing, and `state` says why. It needs a `rootKey`.
    *
-   * @param file the text as it came
+   * @param file its text
    * @example
    * const { usable, reason } = await licence.activateOffline(await readFile(path, 'utf8'))
    */
@@ -197,11 +196,10 @@ export class LicenceClient {
   }
 
   /**
-   * Renews the token now. The background does so by itself at half of the token's life.
+   * Renews the token now. The background does this at half of the token's life. The valid token of a licence file is not
+   * renewed, because a token of the service is shorter.
    *
-   * Not while a good token of an offline file is held: the service's are shorter.
-   *
-   * @returns the state; a refusal (`suspended`, `expired`, …) leaves a good token in force until its end
+   * @returns the state; after a refusal (`suspended`, `expired`, …) a valid token still counts until its end
    * @example const { expiresAt } = await licence.refresh()
    */
   refresh(): Promise<LicenceState> {
@@ -209,9 +207,9 @@ export class LicenceClient {
   }
 
   /**
-   * Looks at the revocation list now. The background does so within the check interval that the token prescribes.
+   * Checks the revocation list now. The background does this within the check interval of the token.
    *
-   * @returns the state: `refused`, `revoked` where the list names this licence
+   * @returns the state: `refused` with the reason `revoked` if the list has this licence
    * @example const { revocations } = await licence.check()
    */
   check(): Promise<LicenceState> {
@@ -219,7 +217,7 @@ export class LicenceClient {
   }
 
   /**
-   * Whether a feature is granted now. Answers at once, also about a key that does not exist (false).
+   * Whether a feature is granted now. Returns at once; false for a key that does not exist.
    *
    * @param key the entitlement key
    * @example if (licence.hasFeature('export_pdf')) enableExport()
@@ -230,7 +228,7 @@ export class LicenceClient {
   }
 
   /**
-   * A limit's value now: an integer, 0 if nothing is granted or the key does not exist.
+   * The current value of a limit: an integer; 0 if nothing is granted or the key does not exist.
    *
    * @param key the entitlement key
    * @example if (projects.length >= licence.limit('max_projects')) offerUpgrade()
@@ -254,8 +252,8 @@ export class LicenceClient {
   }
 
   /**
-   * Exchanges a key of the vendor's former licensing for a licence key, remembers that, and activates with it. May be
-   * called at every start: what has been exchanged is not asked for again.
+   * Exchanges a key of the vendor's former system for a licence key, stores that, and activates it. Can be called at
+   * every start: a key is exchanged once.
    *
    * @param legacyKey the former key, as the vendor imported it
    * @example const { usable } = await licence.migrateAsync('OLD-1234')
@@ -269,8 +267,8 @@ export class LicenceClient {
   }
 
   /**
-   * Frees this machine's place, so that the licence can be used on another. If the service cannot be reached
-   * nothing changes, and `state.problem` says so: try again.
+   * Frees the activation of this machine, so that the licence can be used on another one. If the service cannot be
+   * reached, nothing changes and `state.problem` says so: try again.
    *
    * @example const { reason } = await licence.deactivate() // 'deactivated'
    */
@@ -296,7 +294,7 @@ export class LicenceClient {
   }
 
   /**
-   * Tells the vendor that this installation is in use, with its host and version. Refreshing does so too.
+   * Reports to the vendor that this installation is in use, with its host and version. A refresh reports it too.
    *
    * @example await licence.callHome()
    */
@@ -305,9 +303,9 @@ export class LicenceClient {
   }
 
   /**
-   * Hears of every change of status, reason, token or revocation.
+   * Calls `listener` after each change of status, reason, token or revocation.
    *
-   * @returns a function that ends it
+   * @returns a function that ends this
    * @example const end = licence.onChange(({ status }) => render(status))
    */
   onChange(listener: LicenceListener): () => void {
@@ -315,8 +313,8 @@ export class LicenceClient {
   }
 
   /**
-   * Ends the background work and what is in flight. `hasFeature` and `limit` go on answering from the token held;
-   * other calls resolve to the state without contact.
+   * Ends the background work and calls that are running. `hasFeature` and `limit` still use the current token; other
+   * calls resolve to the state without the network.
    *
    * @example licence.stop()
    */
@@ -334,7 +332,7 @@ export class LicenceClient {
   }
 
   #usableClaims() {
-    // The first question starts what has not been started; it is answered from what is known by then.
+    // The first call starts the client; it is answered from what is known then.
     if (!this.#session.started) void this.ready()
     return this.#usable() ? (this.#installation.token?.claims ?? null) : null
   }
@@ -345,7 +343,7 @@ function randomNonce(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** A clock that throws or tells no time must not stop the product. */
+/** A clock that throws or returns no time must not stop the product. */
 function soundClock(clock: () => number): () => number {
   return () => {
     try {

@@ -4,7 +4,7 @@ import { failure, unexpected, type Answer, type Ask, type Call } from './service
 import { isObject, isString } from './shape.ts'
 import type { Problem, RefusalReason } from './state.ts'
 
-/** Who is asking, as the service wants to know it. */
+/** The installation, as requests describe it. */
 export interface Product {
   readonly appId: string
   readonly fingerprint: string
@@ -16,7 +16,7 @@ type Kind = 'token' | 'list'
 type Operation = Problem['operation']
 type AskingForToken = 'activate' | 'refresh' | 'migrate' | 'start_trial'
 
-/** What a conversation with the service needs, and what every one of them does in the same way. */
+/** What all operations with the service have in common. */
 export class Contact {
   readonly installation: Installation
   readonly product: Product
@@ -39,24 +39,24 @@ export class Contact {
     return this.#ask(call, signal)
   }
 
-  /** The service asked to be left alone for a while. */
+  /** The service answered with a `Retry-After` that has not passed. */
   isClosed(kind: Kind): boolean {
     return isClosed(this.#paces[kind], this.installation.time())
   }
 
-  /** Notes how an operation ended, and lets the next try of its kind wait accordingly. */
+  /** Records how an operation ended, and when the next try of its kind may be. */
   settle(operation: Operation, kind: Kind, trouble: Trouble | null, longestMs?: number): void {
     this.installation.note(operation, trouble && { code: trouble.code, detail: trouble.detail })
     if (trouble) this.#slowDown(kind, trouble.retryAfterMs ?? null, longestMs)
     else this.#paces[kind] = RESTED
   }
 
-  /** Settles a try to get a token: it came (null), was refused, or could not be asked for. */
+  /** Records a try to get a token: success (null), a refusal, or a failure. */
   conclude(operation: AskingForToken, trouble: Answer | null): void {
     const refusal = trouble && refusalIn(operation, trouble)
     if (!trouble) {
       this.installation.note(operation, null)
-      // A token that is due for renewal as it comes: asking again at once would bring no better one.
+      // A new token that is already due for renewal: another call would bring no better one.
       if (this.installation.isTokenDue()) this.#slowDown('token', null)
       else this.#paces.token = RESTED
     } else if (refusal !== null) {
@@ -80,7 +80,7 @@ export class Contact {
     this.#paces[kind] = slower(this.#paces[kind], this.installation.time(), wait)
   }
 
-  /** Fetches the application's public keys, and judges them at `time`; null when that went well. */
+  /** Fetches the application's public keys and checks them at `time`; null on success. */
   async fetchKeys(signal: AbortSignal, time: number): Promise<Answer | null> {
     const path = `/v1/apps/${encodeURIComponent(this.product.appId)}/jwks.json`
     const answer = await this.#ask({ method: 'GET', path }, signal)
@@ -92,7 +92,7 @@ export class Contact {
       : failure(trouble.reason, trouble.detail)
   }
 
-  /** Reads something signed; where it is signed with a key not held, asks for the keys once. */
+  /** Reads a signed text. If it is signed with an unknown key, the keys are fetched once. */
   async readSigned<T>(
     read: () => Promise<T | 'unknown_key' | 'forged' | 'unsupported_runtime'>,
     signal: AbortSignal,
@@ -115,7 +115,7 @@ export class Contact {
     return { value: value as T }
   }
 
-  /** Takes a token out of an answer to activate or refresh, which was asked with `nonce`; null when it was good. */
+  /** Reads the token of an answer to a request with `nonce`; null if it is valid. */
   async receiveToken(answer: Answer, nonce: string, signal: AbortSignal): Promise<Answer | null> {
     if (answer.kind !== 'good') return answer
     const { body } = answer
@@ -137,7 +137,7 @@ export class Contact {
   }
 }
 
-/** What went wrong, in the words of the state's `problem`. */
+/** A failure as the state's `problem`. */
 interface Trouble {
   readonly code: string
   readonly detail: string
@@ -153,7 +153,7 @@ function detailOf(answer: Answer): string {
   return answer.kind === 'good' ? '' : answer.detail
 }
 
-/** What each operation makes of the service's noes; any other is no answer to what was asked. */
+/** The reasons of refusals, by operation. Any other refusal is a failure. */
 const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> = {
   activate: {
     '404 not_found': 'unknown_licence_key',
@@ -162,7 +162,7 @@ const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> 
     '422 validation_failed': 'invalid_request',
   },
   refresh: {
-    // The activation is known, so that only a lease can be missing.
+    // The activation is known, so only a lease can be missing.
     '409 limit_reached': 'no_place',
     '401 unauthenticated': 'token_rejected',
     '404 not_found': 'activation_freed',

@@ -6,14 +6,14 @@ interface HeldList {
   readonly jws: string
   readonly version: number
   readonly issuedAt: number
-  /** From here on it is not current, whatever an unsigned answer says: the service signs a list again long before. */
+  /** After this time the list is outdated, whatever an unsigned answer says: the service signs it again long before. */
   readonly expiresAt: number
   readonly etag: string | null
   /** The `since` of the request that the ETag answers. */
   readonly etagSince: number | null
 }
 
-/** What is known of revocations for one licence: the list last accepted, and the one that named the licence. */
+/** What is known about revocations of one licence: the list that was last accepted, and the list that names the licence. */
 export class HeldRevocations {
   #list: HeldList | null = null
   #namedBy: string | null = null
@@ -33,7 +33,7 @@ export class HeldRevocations {
     return this.#namedBy !== null
   }
 
-  /** Processes an authentic list that came in answer to a request with `since`; `names` where it names the licence. */
+  /** Processes an authentic list that came in answer to a request with `since`; `names` if it names the licence. */
   learn(list: RevocationList, names: boolean, from: Origin): Acceptance {
     const acceptance = judgeList(list, this.#list?.version ?? null, from.time)
     if (names) this.#namedBy = from.jws

@@ -27,7 +27,7 @@ import { parse, serialise, type StoredRecord } from './stored-record.ts'
 import { TokenReader, type HeldToken, type Unreadable } from './token-reader.ts'
 import { TrustedTime } from './trusted-time.ts'
 
-/** All that this installation knows of its licence, and what each piece of news does to it. No network in it. */
+/** What this installation knows about its licence, and how each answer changes it. Without the network. */
 export class Installation {
   readonly #identity: InstallationIdentity
   readonly #reader: TokenReader
@@ -43,11 +43,11 @@ export class Installation {
   #legacyKey: string | null = null
   /** How often the token was replaced, by any process that shares the store. */
   #revision = 0
-  /** The store belongs to another machine or key now, which was licensed after this one. */
+  /** The store now belongs to another machine or key, which was activated later. */
   #displaced = false
   #nonce: string | null = null
   readonly #newNonce: () => string
-  /** The activation that this machine held under another fingerprint: freed when its place is needed. */
+  /** The activation that this machine has under an earlier fingerprint: freed when its place is needed. */
   former: FormerActivation | null = null
   /** The keys that verify what the service signs. */
   readonly keys: HeldKeys
@@ -87,7 +87,7 @@ export class Installation {
     return this.#revocations.checkedAt
   }
 
-  /** An authentic list names the licence held: nothing the service could answer changes that. */
+  /** An authentic list names this licence. No later answer changes that. */
   get revoked(): boolean {
     return this.#revocations.namesLicence
   }
@@ -96,17 +96,17 @@ export class Installation {
     return this.#time.seen.turnedBack
   }
 
-  /** The trusted time in milliseconds, after a look at the local clock. */
+  /** The trusted time in milliseconds, after reading the local clock. */
   time(): number {
     return this.#time.look()
   }
 
-  /** A good token came in a file: only another file renews it, as the service gives shorter ones. */
+  /** A valid token came in a file: only another file renews it, because tokens of the service are shorter. */
   get isOfflineNow(): boolean {
     return this.#token !== null && this.#token.claims.offline && this.time() < this.#token.claims.expiresAt
   }
 
-  /** The token held is past half of its life. */
+  /** The current token is past half of its life. */
   isTokenDue(): boolean {
     return this.#token !== null && this.time() >= this.#token.claims.refreshAfter
   }
@@ -122,8 +122,8 @@ export class Installation {
   }
 
   /**
-   * Takes over what is newer in the store's text (null if it has none): at the start, and before each save, so that
-   * several processes can share a store. Everything in it is verified.
+   * Uses what is newer in the store's text (null if it has none): at the start and before each save, so that several
+   * processes can share a store. All of it is verified.
    */
   async merge(text: string | null): Promise<void> {
     const record = text === null ? null : parse(text)
@@ -147,15 +147,15 @@ export class Installation {
   #isNewer(record: StoredRecord, stored: StoredLicence): boolean {
     const [mine, theirs] = [this.#token?.claims, stored.token?.claims]
     const isLater = mine !== undefined && theirs !== undefined && theirs.issuedAt > mine.issuedAt
-    // Of two tokens of the service the later one counts. A file may be older than what it takes the place of.
+    // Of two tokens of the service the later one counts. A file may be older than the token that it replaces.
     if (mine && theirs && !mine.offline && !theirs.offline && mine.issuedAt !== theirs.issuedAt)
       return isLater
     if (record.revision !== this.#revision) return record.revision > this.#revision
-    // Both processes at once: a place that was freed stays free.
+    // Both processes at the same time: an activation that was freed stays freed.
     return record.token === null ? mine !== undefined : isLater
   }
 
-  /** The record says nothing new of the token. */
+  /** The record has no newer token. */
   #keep(record: StoredRecord): void {
     this.#revision = Math.max(this.#revision, record.revision)
     if (record.token !== (this.#stored?.jws ?? null)) return
@@ -163,7 +163,7 @@ export class Installation {
     this.#nonce = record.nonce ?? this.#nonce
   }
 
-  /** The start: all that the store holds for this machine and key. */
+  /** The start: reads everything in the store for this machine and key. */
   #restore(record: StoredRecord, stored: StoredLicence): void {
     this.#absence = stored.absence ?? this.#absence
     this.#revision = record.revision
@@ -178,7 +178,7 @@ export class Installation {
   #follow(record: StoredRecord, stored: StoredLicence): void {
     this.#displaced = isForeign(stored)
     if (this.#displaced) this.#revision = record.revision
-    // A token that cannot be verified is no news: it is replaced by the one held.
+    // A token that cannot be verified is ignored: the current one replaces it.
     if (this.#displaced || (record.token !== null && !stored.token)) return
     if (stored.token) this.#hold(stored.token)
     else if (this.#token) this.deactivated()
@@ -200,7 +200,7 @@ export class Installation {
   async #mergeLists({ revocations }: StoredRecord, stored: StoredLicence): Promise<void> {
     if (!revocations || !this.#token) return
     for (const jws of [revocations.namedBy, revocations.list]) {
-      // Also by keys past their end: what a list names stays revoked.
+      // Also with keys that have ended: a licence that a list names stays revoked.
       const list = jws === null ? null : await this.#reader.readList(jws)
       if (jws === null || list === null || typeof list === 'string') continue
       this.#time.notBefore(list.issuedAt)
@@ -208,13 +208,13 @@ export class Installation {
       const isOfLicence = stored.token?.claims.licenceId === this.#token.claims.licenceId
       if (jws === revocations.list && isOfLicence) this.#revocations.restoreList(list, jws, revocations)
     }
-    // A store may say that the list was looked at in the future.
+    // The time in the store may be in the future.
     this.#revocations.timeWasSet(this.#time.seen.time)
   }
 
   /** The text for the store, in place of `text`, with which `merge` was called. */
   save(text: string | null): string {
-    // Another product, or another machine, that was licensed later has the store now.
+    // The store now belongs to another product or machine, which was activated later.
     if (this.#displaced && text !== null) return text
     this.#needNonce()
     return serialise({
@@ -235,9 +235,9 @@ export class Installation {
   }
 
   /**
-   * What a request for an offline file carries; null if the file need not set the time back. It is made when nothing is
-   * granted any more and the trusted time is ahead of the local clock, kept in the store, and good for one file. So a
-   * file that was kept from earlier never sets the time back.
+   * The nonce of a request for an offline file; null if the file need not set the time back. It is created when nothing is
+   * granted and the trusted time is ahead of the local clock, is kept in the store, and works for one file. So an
+   * older file never sets the time back.
    */
   nonceForFile(): string | null {
     this.#needNonce()
@@ -258,8 +258,8 @@ export class Installation {
   }
 
   /**
-   * The time by which an answer to a request with `nonce` is judged. A token that carries the nonce was issued after the
-   * request: if the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
+   * The time at which an answer to a request with `nonce` is checked. A token with this nonce was issued after the request:
+   * if the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
    */
   timeFor(jws: string, nonce: string | null): number {
     const claims = unverified(jws)
@@ -277,7 +277,7 @@ export class Installation {
     return this.keys.isExpired(this.time()) ? 'unknown_key' : this.#reader.readList(jws)
   }
 
-  /** The token of an offline file, if a root key vouches for it and it is for this machine; else why it is refused. */
+  /** The token of an offline file, if its keys are signed by a root key and it is for this machine; else why it is refused. */
   readFile(text: unknown): Promise<HeldToken | FileRefusal> {
     const timeFor = (jws: string) => this.timeFor(jws, this.#nonce)
     return this.#reader.readFile(text, timeFor, this.#token?.claims ?? null)
@@ -290,7 +290,7 @@ export class Installation {
     this.#replace(token)
   }
 
-  /** A file was refused: what is held stays. */
+  /** A file was refused: nothing changes. */
   refuseFile(reason: FileRefusal): void {
     if (this.#token) return
     this.#absence = reason
@@ -300,12 +300,12 @@ export class Installation {
 
   /** A token came from the service, in answer to a request with `nonce`. */
   accept(token: HeldToken, nonce: string): void {
-    // By its own time even if the clock is ahead: a clock that is wrong, but steadily so, loses nothing.
+    // Its own time counts even if the clock is ahead, so a clock that is always wrong by the same amount does no harm.
     this.#learnTime(token, token.claims.nonce === nonce ? token.claims.issuedAt : null)
     this.#replace(token)
   }
 
-  /** It is `now` by a token that answers a request; null if the token may be an old one. */
+  /** Sets the time to `now`, from a token that answers a request; null if the token may be an old one. */
   #learnTime({ claims }: HeldToken, now: number | null): void {
     this.time()
     const signed = [claims.issuedAt, this.#token?.claims.issuedAt ?? 0, this.list?.issuedAt ?? 0]
@@ -330,13 +330,13 @@ export class Installation {
     this.#problem.forgetThoseAboutTokens()
   }
 
-  /** The service said no. */
+  /** The service refused. */
   refuse(reason: RefusalReason): void {
     this.#refusal = reason
     this.#failure = null
   }
 
-  /** The service could not be asked. */
+  /** The service could not be reached. */
   fail(reason: FailureReason): void {
     this.#failure = reason
   }
@@ -392,7 +392,7 @@ export class Installation {
     this.#revocations.confirm(this.time())
   }
 
-  /** Notes what went wrong; null when the operation went right. */
+  /** Records what went wrong; null after a success. */
   note(operation: Problem['operation'], problem: { code: string; detail: string } | null): void {
     this.#problem.note(operation, problem, this.time())
   }

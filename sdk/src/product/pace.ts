@@ -1,11 +1,11 @@
 /**
- * When the service may be asked again for one kind of thing. All values are milliseconds of trusted time.
+ * When the service may be called again for one kind of request. All values are milliseconds of trusted time.
  */
 export interface Pace {
   readonly failures: number
   /** When the background tries again after a failure. */
   readonly retryAt: number
-  /** Until when the service asked to be left alone (`Retry-After`): nobody asks before that. */
+  /** No call before this time (`Retry-After`). */
   readonly closedUntil: number
 }
 
@@ -22,7 +22,7 @@ export interface Wait {
 const FIRST_DELAY_MS = 30_000
 const LONGEST_DELAY_MS = 3_600_000
 
-/** After a failure: 30 s, doubling to an hour, of which up to half is taken off by `random` so that a crowd spreads. */
+/** After a failure: 30 s, doubling to an hour, less up to half of it by `random`, so that many products do not retry together. */
 export function slower(pace: Pace, time: number, wait: Wait): Pace {
   const { random, retryAfterMs, longestMs = LONGEST_DELAY_MS } = wait
   const doubled = FIRST_DELAY_MS * 2 ** Math.min(pace.failures, 20)
@@ -34,7 +34,7 @@ export function slower(pace: Pace, time: number, wait: Wait): Pace {
   }
 }
 
-/** Whether the service asked not to be asked yet. */
+/** Whether a `Retry-After` of the service has not passed yet. */
 export function isClosed(pace: Pace, time: number): boolean {
   return isAhead(pace.closedUntil, time)
 }
@@ -44,7 +44,7 @@ export function earliest(pace: Pace, wanted: number, time: number): number {
   return isAhead(pace.retryAt, time) ? Math.max(wanted, pace.retryAt) : wanted
 }
 
-/** A moment further off than any wait can be was noted before the time was set right: it does not count. */
+/** A time that is further ahead than the longest wait was set by a wrong clock: it is ignored. */
 function isAhead(moment: number, time: number): boolean {
   return moment > time && moment - time <= LONGEST_DELAY_MS
 }

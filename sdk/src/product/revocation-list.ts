@@ -23,14 +23,14 @@ export function readRevocationList(
   return { version, since: since || null, revoked, issuedAt: iat * 1000, expiresAt: exp * 1000 }
 }
 
-/** How far the service's and the trusted clock may be apart. */
+/** Largest accepted difference between the service's clock and the trusted time. */
 const TOLERANCE_MS = 300_000
 
 export type Acceptance = 'accepted' | 'list_expired' | 'list_outdated' | 'list_gap'
 
 /**
- * Whether an authentic list may take the place of the one held, which has version `held`. What it names is believed
- * in any case: a revocation is permanent, so an old list that names a licence is as good as a new one.
+ * Whether an authentic list may replace the current one, which has version `held`. A licence that it names is revoked in
+ * any case: a revocation is permanent, so an old list proves it as well as a new one.
  */
 export function judgeList(list: RevocationList, held: number | null, time: number): Acceptance {
   if (list.expiresAt + TOLERANCE_MS <= time) return 'list_expired'

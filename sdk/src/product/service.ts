@@ -1,10 +1,10 @@
 import { isObject } from './shape.ts'
 import type { FailureReason } from './state.ts'
 
-/** What came back from the service: every outcome is a value, nothing is thrown. */
+/** The outcome of a call. Nothing is thrown. */
 export type Answer =
   | { readonly kind: 'good'; readonly status: number; readonly body: unknown; readonly etag: string | null }
-  /** An answer of the service's own, in its error format: it was asked, and said no. */
+  /** The service refused the call, in its error format. */
   | {
       readonly kind: 'no'
       readonly status: number
@@ -12,7 +12,7 @@ export type Answer =
       readonly reason: string | null
       readonly detail: string
     }
-  /** No answer, or none that makes sense. */
+  /** No answer, or not a valid one. */
   | {
       readonly kind: 'failure'
       readonly reason: FailureReason
@@ -32,12 +32,12 @@ export interface Call {
 
 export type Ask = (call: Call, signal: AbortSignal) => Promise<Answer>
 
-/** A server that asks for longer is asked again after this, so that one absurd answer does not lock a product out. */
+/** The longest `Retry-After` that is followed, so that one absurd answer does not lock a product out. */
 const LONGEST_RETRY_AFTER_MS = 3_600_000
 
-/** The one place that talks to the network. */
+/** All network access. */
 export function connect(baseUrl: string, send: typeof fetch): Ask {
-  // Even an address that was never configured must not stop a product's start: it is unreachable.
+  // An invalid address must not stop the start of a product: it counts as unreachable.
   const base = `${baseUrl}/`.replace(/\/+$/, '')
   return async (call, signal) => {
     const headers: Record<string, string> = { accept: 'application/json' }
@@ -47,7 +47,7 @@ export function connect(baseUrl: string, send: typeof fetch): Ask {
     const body = call.body ? JSON.stringify(call.body) : null
     try {
       const exchange = async () => {
-        // A redirect is never the service's: it is a login page of the network that the product finds itself in.
+        // The service never redirects: this is the login page of a network.
         const init = { method: call.method, headers, body, signal, redirect: 'manual' } as const
         const response = await send(`${base}${call.path}`, init)
         return understand(response, await response.text())
@@ -78,7 +78,7 @@ function understand(response: Response, text: string): Answer {
   return failure('unexpected_answer', detailOf(body, status))
 }
 
-/** An answer that could be read, but is not what it should be. */
+/** An answer that could be read, but is not valid. */
 export function unexpected(answer: Answer): Answer & { kind: 'failure' } {
   if (answer.kind === 'failure') return answer
   const said = answer.kind === 'no' ? `${answer.code}: ${answer.detail}` : 'an unexpected body'
@@ -92,7 +92,7 @@ export function failure(reason: FailureReason, detail: string, retryAfterMs: num
 function retryAfter(headers: Headers): number | null {
   const wait = headers.get('retry-after')
   if (wait === null) return null
-  // A date is counted from the server's own, where it gives one: this clock may be wrong.
+  // A date is compared with the server's `Date` if there is one: the local clock may be wrong.
   const from = Date.parse(headers.get('date') ?? '') || Date.now()
   const ms = /^\d+$/.test(wait) ? Number(wait) * 1000 : Date.parse(wait) - from
   return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), LONGEST_RETRY_AFTER_MS)
@@ -115,7 +115,7 @@ function messageOf(error: unknown): string {
   return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
 }
 
-/** A custom fetch may not heed its signal; the call ends all the same. */
+/** Ends the call even if a custom fetch ignores its signal. */
 function rejectWhenAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     const abort = () => reject(new Error('aborted'))

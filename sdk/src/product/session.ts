@@ -4,7 +4,7 @@ import type { Installation } from './installation.ts'
 import type { LicenceState, Problem } from './state.ts'
 import type { LicenceStore } from './store.ts'
 
-/** Called after every change of the state. Errors that it throws are ignored. */
+/** Called after each change of the state. Its errors are ignored. */
 export type LicenceListener = (state: LicenceState) => void
 
 type Operation = (signal: AbortSignal) => Promise<void>
@@ -13,11 +13,11 @@ interface SessionParts {
   readonly contact: Contact
   readonly store: LicenceStore
   readonly timeoutMs: number
-  /** What is done in the background; null for nothing. */
+  /** The background work; null if there is none. */
   readonly chores: Readonly<Record<'check' | 'renew', () => Promise<unknown>>> | null
 }
 
-/** Runs operations on an installation: one at a time, each bounded in time, kept in the store, and never rejecting. */
+/** Runs operations on an installation, one at a time, each with a timeout, and saves the result. Never rejects. */
 export class Session {
   readonly installation: Installation
   readonly #parts: SessionParts
@@ -31,7 +31,7 @@ export class Session {
   #storeWorks = true
   #tail: Promise<unknown> = Promise.resolve()
   #announced = ''
-  /** The product asked to be licensed. */
+  /** The product asked for a licence. */
   wanted = false
 
   constructor(parts: SessionParts) {
@@ -45,12 +45,12 @@ export class Session {
       )
   }
 
-  /** Whether anything was run yet, and so the store been asked for. */
+  /** Whether an operation has run, so that the store was read. */
   get started(): boolean {
     return this.#running.size > 0 || this.#known !== undefined
   }
 
-  /** A second call of an operation that waits or runs shares its outcome. */
+  /** A second call of an operation that waits or runs gets the same result. */
   run(name: string, operation: Operation): Promise<LicenceState> {
     const running = this.#running.get(name)
     if (running) return running
@@ -136,7 +136,7 @@ export class Session {
       try {
         listener(state)
       } catch {
-        // A listener that throws is the product's concern, and does not stop the licence.
+        // An error of a listener does not affect the licence.
       }
     }
   }
@@ -163,8 +163,8 @@ export class Session {
 const MOST_TRIES = 3
 
 /**
- * For a store that has no `update`: reads, changes, writes, and looks whether that is still there. Another process that
- * writes between the last look and the end of this one can undo it.
+ * For a store without `update`: reads, changes, writes, and reads again to check. Another process can still overwrite it
+ * after the last check.
  */
 async function replace(store: LicenceStore, change: (text: string | null) => Promise<string>): Promise<void> {
   let found = await store.read()

@@ -17,7 +17,7 @@ export type Verified =
   /** Signed with a key that is not in the set: perhaps a newer one. */
   | { readonly result: 'unknown_key' }
   | { readonly result: 'forged' }
-  /** Nothing here can verify Ed25519: Web Crypto has not even SHA-512, as on a page without HTTPS. */
+  /** Ed25519 cannot be verified here: Web Crypto does not even have SHA-512, as on a page without HTTPS. */
   | { readonly result: 'unsupported_runtime' }
 
 /** Verifies a compact JWS of the service. Only Ed25519 counts, whatever header and key claim to be. Never throws. */
@@ -35,7 +35,7 @@ export async function verify(jws: string, keySet: KeySet | null): Promise<Verifi
   }
 }
 
-/** @throws where the signature is not the key's */
+/** @throws if the signature is not valid */
 async function payloadOf(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
   try {
     const key = await importJWK({ kty: 'OKP', crv: 'Ed25519', x }, 'EdDSA')
@@ -46,7 +46,7 @@ async function payloadOf(jws: string, x: string): Promise<Uint8Array | 'unsuppor
   return payloadByLibrary(jws, x)
 }
 
-/** The same where Web Crypto has no Ed25519 (Chrome before 137, Firefox before 129): the library is loaded only then. */
+/** For a Web Crypto without Ed25519 (Chrome before 137, Firefox before 129). The library is loaded only then. */
 async function payloadByLibrary(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
   const [header = '', payload = '', signature = '', ...more] = jws.split('.')
   const { alg, crit } = decodeProtectedHeader(jws)
@@ -74,7 +74,7 @@ export function keyIdOf(jws: string): string | undefined {
   }
 }
 
-/** What a token claims, believed by nobody yet. */
+/** The claims of a token, not verified. */
 export function unverified(jws: string): Readonly<Record<string, unknown>> | null {
   try {
     return decodeJwt(jws)

@@ -2,7 +2,7 @@ import type { RootKey } from './root-key.ts'
 import { isObject, isUnixTime } from './shape.ts'
 import { verify, type PublicKey } from './signature.ts'
 
-/** A key set that a root key vouches for, with times in milliseconds since 1970 UTC. */
+/** A key set that a root key has signed, with times in milliseconds since 1970 UTC. */
 export interface SignedKeys {
   readonly jws: string
   readonly keys: readonly PublicKey[]
@@ -10,7 +10,7 @@ export interface SignedKeys {
   readonly expiresAt: number
 }
 
-/** Reads an entry of `signed`. Whether it is in time is for the caller to judge. */
+/** Reads an entry of `signed`. The caller checks its times. */
 export async function readSignedKeys(
   jws: string,
   roots: readonly RootKey[],

@@ -1,11 +1,10 @@
 /**
- * Where an installation keeps what it knows between starts: one text, replaced whole. Its content is described in
- * `vectors/README.md`; a store only keeps it. All functions may throw or reject: the client then goes on in memory, and
- * says so in `state.problem`.
+ * Keeps the state of an installation between starts: one text, which is replaced as a whole (`vectors/README.md` describes
+ * it). All functions may throw or reject: the client then continues in memory, and `state.problem` says so.
  *
- * Before each save the client reads the store and takes over what is newer there: a revocation list, a key set, a token.
- * If several processes can share the store, it needs `update`: without it, a process can replace what another wrote
- * between the client's `read` and `write`.
+ * Before each save the client reads the store and uses what is newer there: a revocation list, a key set, a token. A store
+ * that several processes share needs `update`: without it, a process can overwrite what another one wrote between `read`
+ * and `write`.
  */
 export interface LicenceStore {
   /** The text last written, or null if there is none. */
@@ -13,17 +12,16 @@ export interface LicenceStore {
   /** Replaces the text; should be atomic. */
   write(text: string): void | Promise<void>
   /**
-   * Replaces the text by `change(text)`, and nobody else's write comes in between: under an exclusive lock, or by
-   * comparing and swapping, with `change` called again for the new text after each failure. A lock must end with the
-   * process that holds it.
+   * Replaces the text by `change(text)` atomically: under an exclusive lock, or by compare-and-swap, with another call of
+   * `change` for the new text after each failure. A lock must end with the process that holds it.
    */
   update?(change: (text: string | null) => Promise<string>): Promise<void>
 }
 
 /**
- * A store that forgets with the process: the default.
+ * A store in memory, which ends with the process: the default.
  *
- * @param text what it holds at first
+ * @param text its first content
  * @example const store = memoryStore()
  */
 export function memoryStore(text: string | null = null): LicenceStore {
@@ -36,8 +34,8 @@ export function memoryStore(text: string | null = null): LicenceStore {
 }
 
 /**
- * A store in `localStorage`, or anything of its shape. Tabs that share it take turns by the Web Locks API; where a runtime
- * has none, two tabs that save in the same moment can replace each other's record.
+ * A store in `localStorage`, or an object like it. Tabs take turns through the Web Locks API. In a runtime without that
+ * API, two tabs that save at the same moment can overwrite each other's record.
  *
  * @param storage usually `localStorage`
  * @param name the item's name; give each application its own
@@ -65,7 +63,7 @@ interface SynchronousStore {
   write(text: string): void
 }
 
-/** Nothing of this process comes between a `read` and a `write` that are not awaited. */
+/** No other code of this process runs between a `read` and a `write` that are not awaited. */
 async function compareAndSwap(
   { read, write }: SynchronousStore,
   change: (text: string | null) => Promise<string>,

@@ -13,21 +13,21 @@ export interface FormerActivation {
   readonly fingerprint: string
 }
 
-/** What a stored record is worth: a token, or the reason for none. */
+/** The result of reading a stored record: a token, or why there is none. */
 export interface StoredLicence {
   readonly token: HeldToken | null
   readonly former: FormerActivation | null
   readonly absence: AbsenceReason | null
 }
 
-/** For what is asked at this machine with this key, the record is of no use. */
+/** The record is of another machine or another key. */
 export function isForeign({ absence }: StoredLicence): boolean {
   return absence === 'licence_key_changed' || absence === 'fingerprint_changed'
 }
 
 const NOTHING: StoredLicence = { token: null, former: null, absence: null }
 
-/** Verifies the token of a stored record at `time`, in milliseconds, and sees for whom it was made. */
+/** Verifies the token of a stored record at `time`, in milliseconds, and checks which installation it is for. */
 export async function readStoredLicence(
   record: StoredRecord,
   identity: InstallationIdentity,

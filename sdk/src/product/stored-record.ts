@@ -3,8 +3,8 @@ import { isKeySet, type KeySet } from './signature.ts'
 import type { SeenTime } from './trusted-time.ts'
 
 /**
- * What the store holds, as it is in memory. Nothing in it is believed because it stands there: token and lists are
- * verified again when they are read, and times can only be made later by it than what is signed.
+ * The content of the store. None of it is trusted: token and lists are verified again when they are read, and a stored
+ * time can only move the trusted time ahead.
  */
 export interface StoredRecord {
   readonly appId: string
@@ -15,22 +15,22 @@ export interface StoredRecord {
   /** The activation of the token held a lease of a floating licence. */
   readonly floating: boolean
   readonly refusal: string | null
-  /** The signed key set last believed. */
+  /** The signed key set that was last accepted. */
   readonly signedKeys: string | null
-  /** Keys as they came; of a client without a root key. */
+  /** The keys of a client without a root key. */
   readonly keySet: KeySet | null
   /** The signed key set of the file that the token came in. */
   readonly fileKeys: string | null
   readonly revocations: StoredRevocations | null
   readonly seen: SeenTime
-  /** How often the token, or the key that it is for, was replaced: of two records the one with more is newer. */
+  /** How often the token or its licence key was replaced: the record with the higher number is newer. */
   readonly revision: number
-  /** What a file has to carry to set the time back; null if no file may. */
+  /** The nonce with which a file may set the time back; null if no file may. */
   readonly nonce: string | null
 }
 
 export interface StoredRevocations {
-  /** The signed list last accepted, whole or incremental: the proof of the version held. */
+  /** The signed list that was last accepted, whole or incremental: it proves the current version. */
   readonly list: string | null
   /** The signed list that named the licence. */
   readonly namedBy: string | null

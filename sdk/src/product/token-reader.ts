@@ -27,7 +27,7 @@ export interface TokenIdentity {
   readonly trust: Trust
 }
 
-/** Reads what is signed, from wherever it comes: believed only by keys that are. Times in milliseconds since 1970 UTC. */
+/** Verifies signed texts, with trusted keys only. Times are in milliseconds since 1970 UTC. */
 export class TokenReader {
   readonly #identity: TokenIdentity
   readonly #keys: HeldKeys
@@ -47,7 +47,7 @@ export class TokenReader {
     return isInTime(this.#keys.signed, token.claims, time) ? token : 'unknown_key'
   }
 
-  /** The token that the store held, by the keys of the service or of the file that it came in. */
+  /** The token of the store, verified with the keys of the service or of its file. */
   async readStored(
     record: Pick<StoredRecord, 'fileKeys' | 'fingerprint' | 'floating'>,
     jws: string,
@@ -66,7 +66,7 @@ export class TokenReader {
       : 'forged'
   }
 
-  /** Reads an offline file; `timeFor` says by which time its token is judged. */
+  /** Reads an offline file; `timeFor` gives the time at which its token is checked. */
   async readFile(
     text: unknown,
     timeFor: (jws: string) => number,
@@ -77,7 +77,7 @@ export class TokenReader {
     const file = readOfflineFile(text)
     if (!file) return 'file_malformed'
     const claimed = unverified(file.token)
-    // Only for the right word: what is not of this application does not verify either.
+    // Only for a better reason: a file of another application would not verify either.
     if (claimed !== null && isString(claimed['aud']) && claimed['aud'] !== appId) {
       return 'file_of_another_application'
     }
@@ -120,15 +120,15 @@ export class TokenReader {
   }
 }
 
-/** Keys past their end verify only what has ended too, so that it can be shown and renewed. */
+/** Keys that have ended verify only tokens that have ended, so that these can be shown and renewed. */
 function isInTime(keys: SignedKeys | null, { expiresAt }: TokenClaims, time: number): boolean {
   return keys === null || keys.expiresAt > time || expiresAt <= time
 }
 
-/** What an offline licence file holds. */
+/** The content of an offline licence file. */
 interface OfflineFile {
   readonly token: string
-  /** Key sets, each vouched for by a root key, that verify the token. */
+  /** Key sets that a root key has signed, which verify the token. */
   readonly signed: readonly string[]
 }
 

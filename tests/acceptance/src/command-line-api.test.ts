@@ -1,22 +1,21 @@
 import { randomUUID } from 'node:crypto'
 import { eventually } from '@licensing/test-support/poll'
-import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
-import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
-import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runCommand, settingsOf, useTerminal } from './command-line.ts'
+import { startMarket } from './shop.ts'
+import type { Market } from './shop.ts'
 import { givenVendor } from './vendor.ts'
 import type { Licence, Plan, Vendor } from './vendor.ts'
 
-let receiver: HttpsReceiver
+let market: Market
 let stack: Stack
 let vendor: Vendor
 let environment: Record<string, string>
 
 beforeAll(async () => {
-  receiver = await startHttpsReceiver()
-  stack = await sharedStack()
+  market = await startMarket()
+  stack = market.stack
   vendor = await givenVendor(stack)
   environment = settingsOf({ ...stack, appId: vendor.appId })
   await vendor.define('seats', 'limit')
@@ -24,8 +23,7 @@ beforeAll(async () => {
   await vendor.plan({ code: 'pro' })
 })
 afterAll(async () => {
-  await stack[Symbol.asyncDispose]()
-  await receiver[Symbol.asyncDispose]()
+  await market[Symbol.asyncDispose]()
 })
 
 /** The answer of a command with `--json`. */
@@ -78,7 +76,10 @@ test('licences issue names the plan by its code or id, and repeats nothing with 
   const byId = await json<Licence>('licences', 'issue', '--plan', first.plan_id, '--external-ref', reference)
   expect(byId.id).not.toBe(first.id)
   const unknown = await text('licences', 'issue', '--plan', 'none', '--external-ref', reference)
-  expect(unknown).toMatchObject({ code: 1, stderr: 'error: no plan has the code none\n' })
+  expect(unknown).toMatchObject({
+    code: 1,
+    stderr: 'error: no plan has the code none: licensing plans list shows all\n',
+  })
 })
 
 test('licences set changes what is named and keeps the rest', async () => {
@@ -182,6 +183,67 @@ test('a list has the names of its columns on a terminal', async () => {
   expect(stdout).toMatch(/^ID +CODE +STATUS +ACTIVE_LICENCES +NAME\r\npln_/)
 })
 
+test('an override changes what products get, until it is removed', async () => {
+  const { id } = await json<Licence>('licences', 'issue', '--plan', 'pro', '--external-ref', 'override')
+  const valueOf = async (key: string) =>
+    (await json<{ key: string }[]>('licences', 'entitlements', id)).find((row) => row.key === key)
+  expect(await valueOf('seats')).toEqual({
+    key: 'seats',
+    value: '0',
+    from: 'snapshot',
+    ends_on: null,
+    note: null,
+  })
+  const set = [
+    'licences',
+    'set-override',
+    id,
+    'seats',
+    '25',
+    '--ends-on',
+    '2040-01-31',
+    '--note',
+    'ticket 812',
+  ]
+  expect(await json(...set)).toMatchObject({ key: 'seats', value: '25', note: 'ticket 812' })
+  expect(await valueOf('seats')).toEqual({
+    key: 'seats',
+    value: '25',
+    from: 'override',
+    ends_on: '2040-01-31T00:00:00.000Z',
+    note: 'ticket 812',
+  })
+  expect(await text('licences', 'remove-override', id, 'seats')).toEqual({
+    code: 0,
+    stdout: `${id} has no override of seats\n`,
+    stderr: '',
+  })
+  expect(await valueOf('seats')).toMatchObject({ value: '0', from: 'snapshot' })
+  expect((await text('licences', 'remove-override', id, 'seats')).code).toBe(1)
+})
+
+test('take-plan-values gives a licence what its plan grants now', async () => {
+  await json('plans', 'create', 'growing')
+  const { id } = await json<Licence>('licences', 'issue', '--plan', 'growing', '--external-ref', 'a')
+  await json('plans', 'set', 'growing', '--value', 'seats=9')
+  expect(await json('licences', 'take-plan-values', id)).toMatchObject({ id, status: 'active' })
+  expect((await text('licences', 'entitlements', id)).stdout).toMatch(/^seats +9 +snapshot +- +-$/m)
+})
+
+test('metrics counts by day, for the last 30 days by default', async () => {
+  await json('licences', 'issue', '--plan', 'pro', '--external-ref', 'counted')
+  const { points } = await eventually(async () => {
+    const found = await json<{ points: { at: string; values: { issued: number } }[] }>('metrics', 'licences')
+    expect(found.points.at(-1)!.values.issued).toBeGreaterThan(0)
+    return found
+  })
+  expect(points).toHaveLength(30)
+  const { stdout } = await text('metrics', 'activations', '--from', '2026-01-01', '--to', '2026-01-02')
+  expect(stdout).toBe('2026-01-01T00:00:00.000Z  0  0  0\n2026-01-02T00:00:00.000Z  0  0  0\n')
+  const hours = ['--from', '2026-01-01', '--to', '2026-01-01', '--step', 'hour']
+  expect((await text('metrics', 'deliveries', ...hours)).stdout.trimEnd().split('\n')).toHaveLength(24)
+})
+
 test('licences import is the same as import', async () => {
   const { stderr, code } = await text('licences', 'import', '/none.csv')
   expect([code, stderr]).toEqual([1, 'error: /none.csv cannot be read (ENOENT)\n'])
@@ -229,7 +291,7 @@ test('plans are created, changed, archived, restored and priced by their code', 
   const less = await json<Plan>('plans', 'set', code, '--default', 'seats', '--name', 'T')
   expect(less.entitlements.map(({ value }) => value)).toEqual(['true'])
   const { id } = await json<Licence>('licences', 'issue', '--plan', code, '--external-ref', 'a')
-  expect((await text('plans', 'archive', code)).stdout).toBe(`${created.id} retired, 1 licences suspended\n`)
+  expect((await text('plans', 'archive', code)).stdout).toBe(`${created.id} retired, suspended licences: 1\n`)
   expect((await licenceOf(id)).status).toBe('suspended')
   expect((await text('plans', 'restore', code)).stdout).toBe(`${created.id} active\n`)
   const priceId = `price_${randomUUID()}`
@@ -260,8 +322,6 @@ test('plans are created, changed, archived, restored and priced by their code', 
 })
 
 test('a checkout is opened for a plan with a price, listed, shown and replayed', async () => {
-  const body = { processor: 'stripe', connected_account: `acct_1${randomUUID().replaceAll('-', '')}` }
-  expect(await stack.api.put('/v1/processor', { body })).toMatchObject({ status: 200 })
   await json('plans', 'create', 'sold')
   await json(
     'plans',
@@ -302,11 +362,30 @@ test('a checkout is opened for a plan with a price, listed, shown and replayed',
   expect(JSON.parse(replayed.stdout)).toMatchObject({ code: 'conflict' })
 })
 
+test('a payment, its refund and its fees are listed with amounts as people write them', async () => {
+  const shop = await market.givenShop()
+  const { id } = await shop.sells()
+  const { licence, session } = await shop.buy(id, 'payer')
+  await market.atProcessor('refund', { charge: session.remote })
+  await shop.becomes(licence.id, 'revoked')
+  const inShop = (...args: string[]) =>
+    runCommand(settingsOf({ ...stack, appId: shop.appId }), 'payments', ...args)
+  const paid = await inShop('list', '--licence', licence.id)
+  expect(paid.stdout).toMatch(/^pay_\w+ +49\.00 EUR +\d\.\d\d EUR +payer +lic_\w+ +\S+ +20\S+Z\n$/)
+  const rows = JSON.parse((await inShop('list', '--json')).stdout) as { charge_ref: string }[]
+  expect(rows).toMatchObject([{ amount: 4900, currency: 'eur', licence_id: licence.id }])
+  expect((await inShop('list', '--charge-ref', rows[0]!.charge_ref)).stdout).toBe(paid.stdout)
+  expect((await inShop('list', '--until', '2026-01-01')).stderr).toBe('none found\n')
+  expect((await inShop('refunds')).stdout).toMatch(/^rfd_\w+ +full_refund +succeeded +49\.00 EUR +lic_/)
+  expect((await inShop('fees')).stdout).toMatch(/^fee_\w+ +charge +\d\.\d\d EUR +20\d\d-\d\d +/m)
+  expect((await inShop('spend-cap')).stdout).toMatch(/^period: 20\d\d-\d\d\ncap_minor: null\n/)
+})
+
 test('an endpoint is registered with its secret shown once, tested, rotated and deleted; deliveries are shown and replayed', async () => {
   const made = await json<{ id: string; secret: string }>(
     'endpoints',
     'create',
-    receiver.url(),
+    market.receiver.url(),
     '--events',
     'licence.suspended,webhook.test',
   )
@@ -340,10 +419,10 @@ test('an endpoint is registered with its secret shown once, tested, rotated and 
     id: delivery!.id,
     attempts: [{ response_code: 200 }],
   })
-  const before = receiver.requests.length
+  const before = market.receiver.requests.length
   const replayed = await json<{ id: string }>('deliveries', 'replay', delivery!.id)
   expect(replayed.id).toMatch(/^\w+$/)
-  await eventually(() => expect(receiver.requests.length).toBeGreaterThan(before))
+  await eventually(() => expect(market.receiver.requests.length).toBeGreaterThan(before))
   const rotated = await json<{ secret: string }>('endpoints', 'rotate-secret', made.id)
   expect(rotated.secret).toMatch(/^whsec_/)
   expect(rotated.secret).not.toBe(made.secret)

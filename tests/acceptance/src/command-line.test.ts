@@ -123,7 +123,9 @@ test('a bad key and a service that does not answer are exit 1, and no key is ech
     code: 'unreachable',
     detail: expect.stringContaining(address),
   })
-  expect(gone.stderr).toBe(`error: the licensing service at ${address} does not answer (ECONNREFUSED)\n`)
+  expect(gone.stderr).toBe(
+    `error: the licensing service at ${address} does not answer (ECONNREFUSED)\ncheck that it runs, and LICENSING_URL or --url\n`,
+  )
   const slipped = await cli('licences', 'show', 'lic_1', key)
   const unknown = await cli(key)
   expect([slipped.code, unknown.code]).toEqual([2, 2])

@@ -71,6 +71,7 @@ test.each(scripts)('the commands of %s work as they stand', async (document) => 
     environment['LICENCE_KEY'] = (await vendor.issue((await vendor.plan()).id)).key
   }
   if (document.endsWith('guides/cli.md')) {
+    await vendor.define('seats', 'limit')
     await vendor.plan({ code: 'pro' })
     environment['LICENCE'] = (await vendor.issue((await vendor.plan()).id)).id
   }

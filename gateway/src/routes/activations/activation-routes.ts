@@ -79,8 +79,8 @@ const offlineActivationBody = z.strictObject({
   ...licensedInstallationFields,
   days: z
     .int()
-    .min(1)
-    .max(mostDays)
+    .min(1, 'must be at least 1')
+    .max(mostDays, `must be at most ${mostDays}`)
     .describe('Validity of the file in days. It ends at `expires_on` of the licence if that is earlier.'),
 })
 

@@ -15,9 +15,10 @@ const all = '/v1/apps/{app_id}/entitlement-defs'
 const one = '/v1/apps/{app_id}/entitlement-defs/{ent_id}'
 
 const displayName = text(textLimits.name).meta({ examples: ['Export to PDF'] })
+const anyValue = /^(?:true|false|0|-?[1-9][0-9]{0,14})$/
 const value = z
   .string()
-  .regex(/^(?:true|false|0|-?[1-9][0-9]{0,14})$/, 'must be true or false, or an integer written as a string')
+  .regex(anyValue, 'must be true or false, or an integer written as a string')
   .meta({ examples: ['false'] })
 const kind = z.enum(closedSets.entitlementKind)
 
@@ -57,7 +58,7 @@ const createEntitlementDefBody = z
   })
   .superRefine((definition, context) => {
     const { kind, default: value } = definition
-    if (value === undefined || values[kind].pattern.test(value)) return
+    if (value === undefined || !anyValue.test(value) || values[kind].pattern.test(value)) return
     context.addIssue({ code: 'custom', path: ['default'], message: values[kind].message })
   })
 

@@ -98,9 +98,9 @@ const eventType = z
 export const recoverBody = z.strictObject({
   since: timestamp.describe('Events created at this time or later.'),
   until: optional(timestamp).describe('Events created before this time. Default: now.'),
-  types: optional(z.array(eventType).min(1).max(100)).describe(
-    'Default: all types that the endpoint is subscribed to.',
-  ),
+  types: optional(
+    z.array(eventType).min(1, 'must have at least one type').max(100, 'must have at most 100 types'),
+  ).describe('Default: all types that the endpoint is subscribed to.'),
 })
 
 export function newWebhookEndpointJson(

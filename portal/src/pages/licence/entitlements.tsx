@@ -39,6 +39,7 @@ export function Entitlements({ licence }: { licence: LicenceDetail }) {
 const columns: readonly Column<EntitlementRow>[] = [
   {
     name: 'Key',
+    wrap: true,
     cell: ({ key, kind }) => (
       <span>
         <code>{key}</code> <None>{kind}</None>
@@ -96,6 +97,7 @@ function actionsOf(licence: LicenceDetail): Column<EntitlementRow> {
         {override && (
           <ConfirmButton
             action="Remove override"
+            short="Remove"
             look="quiet"
             run={() =>
               api.delete('/v1/licences/{licence_id}/overrides/{key}', {

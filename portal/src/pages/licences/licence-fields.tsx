@@ -1,6 +1,6 @@
 import type { Licence } from '../../api/licences.ts'
 import { TextAreaField, TextField } from '../../parts/fields.tsx'
-import type { Values } from '../../parts/form.tsx'
+import { Pair, type Values } from '../../parts/form.tsx'
 
 type Restrictions = NonNullable<Licence['restrictions']>
 type Limit = Exclude<keyof Restrictions, 'domains'>
@@ -16,54 +16,60 @@ export function TermFields({ of = nothing }: { of?: typeof nothing }) {
   const { restrictions, expires_on: expiresOn, updates_until: updatesUntil } = of
   return (
     <>
-      <TextField
-        label="Maximum activations"
-        name="restrictions/max_activations"
-        inputMode="numeric"
-        defaultValue={restrictions?.max_activations}
-        hint="Machines. Empty: no maximum."
-      />
-      <TextField
-        label="Places at once"
-        name="restrictions/max_concurrent"
-        inputMode="numeric"
-        defaultValue={restrictions?.max_concurrent}
-        hint="Makes the licence floating: so many machines can use it at the same time. Empty: not floating."
-      />
-      <TextField
-        label="Lease in minutes"
-        name="restrictions/lease_minutes"
-        inputMode="numeric"
-        defaultValue={restrictions?.lease_minutes}
-        hint="How long a machine holds its place after it last called. Empty: 15, if the licence is floating."
-      />
-      <TextField
-        label="Seats"
-        name="restrictions/max_seats"
-        inputMode="numeric"
-        defaultValue={restrictions?.max_seats}
-        hint="Enforced by the product."
-      />
+      <Pair>
+        <TextField
+          label="Expires on"
+          name="expires_on"
+          type="date"
+          defaultValue={expiresOn?.slice(0, 10)}
+          hint="At the end of that day, UTC. Empty: never."
+        />
+        <TextField
+          label="Updates until"
+          name="updates_until"
+          type="date"
+          defaultValue={updatesUntil?.slice(0, 10)}
+          hint="Releases until the end of that day are included. Empty: all releases."
+        />
+      </Pair>
+      <Pair>
+        <TextField
+          label="Maximum activations"
+          name="restrictions/max_activations"
+          inputMode="numeric"
+          defaultValue={restrictions?.max_activations}
+          hint="Machines. Empty: no maximum."
+        />
+        <TextField
+          label="Seats"
+          name="restrictions/max_seats"
+          inputMode="numeric"
+          defaultValue={restrictions?.max_seats}
+          hint="Enforced by the product."
+        />
+      </Pair>
       <TextAreaField
         label="Domains"
         name="restrictions/domains"
         defaultValue={restrictions?.domains?.join('\n')}
         hint="Host names on which the product may run, separated by spaces or lines. *.example.com allows all subdomains. Empty: any host."
       />
-      <TextField
-        label="Expires on"
-        name="expires_on"
-        type="date"
-        defaultValue={expiresOn?.slice(0, 10)}
-        hint="At the end of that day, UTC. Empty: never."
-      />
-      <TextField
-        label="Updates until"
-        name="updates_until"
-        type="date"
-        defaultValue={updatesUntil?.slice(0, 10)}
-        hint="Releases until the end of that day are included. Empty: all releases."
-      />
+      <Pair>
+        <TextField
+          label="Places at once"
+          name="restrictions/max_concurrent"
+          inputMode="numeric"
+          defaultValue={restrictions?.max_concurrent}
+          hint="Makes the licence floating: so many machines can use it at the same time. Empty: not floating."
+        />
+        <TextField
+          label="Lease in minutes"
+          name="restrictions/lease_minutes"
+          inputMode="numeric"
+          defaultValue={restrictions?.lease_minutes}
+          hint="How long a machine holds its place after it last called. Empty: 15, if the licence is floating."
+        />
+      </Pair>
     </>
   )
 }

@@ -8,7 +8,7 @@ import { useAddress } from '../../parts/address.ts'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable, ReadTable } from '../../parts/table.tsx'
 import type { Column } from '../../parts/table.tsx'
-import { words, Status, Time } from '../../parts/text.tsx'
+import { Clipped, words, Status, Time } from '../../parts/text.tsx'
 import { matches, useLicenceFilters } from './licence-filters.tsx'
 import type { Searched } from './search-box.tsx'
 import styles from './licences.module.css'
@@ -100,10 +100,9 @@ function licenceColumns(planName: (planId: string) => string): Column<Licence>[]
   return [
     {
       name: 'Customer reference',
-      wrap: true,
       cell: ({ id, external_ref }) => (
         <Link to="/licences/$licenceId" params={{ licenceId: id }}>
-          {external_ref}
+          <Clipped text={external_ref} narrow />
         </Link>
       ),
     },
@@ -115,9 +114,9 @@ function licenceColumns(planName: (planId: string) => string): Column<Licence>[]
         </span>
       ),
     },
-    { name: 'Plan', cell: ({ plan_id }) => planName(plan_id) },
+    { name: 'Plan', cell: ({ plan_id }) => <Clipped text={planName(plan_id)} narrow /> },
     { name: 'Key', cell: ({ key }) => <code className={styles.key}>{key}</code> },
     { name: 'Expires on', cell: ({ expires_on }) => <Time at={expires_on} to="day" none="never" /> },
-    { name: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+    { name: 'Created', cell: ({ created_at }) => <Time at={created_at} to="day" /> },
   ]
 }

@@ -17,7 +17,7 @@ import { useSession } from '../../api/session.ts'
 import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable, type Column } from '../../parts/table.tsx'
-import { money, None, Status, Time, words } from '../../parts/text.tsx'
+import { Clipped, money, None, Status, Time, words } from '../../parts/text.tsx'
 import { Charge } from './charge.tsx'
 import { SpendCapSection } from './spend-cap.tsx'
 import { oneOf } from '../../api/paged-list.ts'
@@ -96,7 +96,7 @@ function Payments() {
               <Customer licence={licence} reference={reference} />
             ),
           },
-          { name: 'Plan', cell: ({ plan_id: plan }) => planName(plan) },
+          { name: 'Plan', cell: ({ plan_id: plan }) => <Clipped text={planName(plan)} narrow /> },
           {
             name: 'Charge',
             cell: ({ charge_ref: ref, sale_id: sale, id, occurred_at: at }) =>
@@ -196,7 +196,7 @@ export function Checkouts() {
               <Customer licence={licence} reference={reference} />
             ),
           },
-          { name: 'Plan', cell: ({ plan_id: plan }) => planName(plan) },
+          { name: 'Plan', cell: ({ plan_id: plan }) => <Clipped text={planName(plan)} narrow /> },
           { name: 'Status', cell: ({ status }) => <Status of={status} /> },
           { name: 'Reason', cell: ({ reason }) => (reason === null ? <None /> : words(reason)) },
           { name: 'Amount', align: 'end', cell: ({ amount, currency }) => money(amount, currency) },
@@ -250,10 +250,10 @@ interface CustomerProps {
 
 /** A customer's reference, and the way to the licence. */
 export function Customer({ licence, reference }: CustomerProps) {
-  if (licence === null) return reference
+  if (licence === null) return <Clipped text={reference} narrow />
   return (
     <Link to="/licences/$licenceId" params={{ licenceId: licence }}>
-      {reference}
+      <Clipped text={reference} narrow />
     </Link>
   )
 }

@@ -7,7 +7,8 @@ import { Facts } from '../../parts/facts.tsx'
 import { MetadataSection } from '../../parts/metadata-section.tsx'
 import { Page } from '../../parts/page.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
-import { count, None, Status, Time } from '../../parts/text.tsx'
+import { None, Status, Time } from '../../parts/text.tsx'
+import { ActiveLicences } from './active-licences.tsx'
 import { EditPlan, PlanActions, Reactivation } from './plan-actions.tsx'
 import { PlanPrice } from './plan-price.tsx'
 import { PlanValues } from './plan-values.tsx'
@@ -52,7 +53,7 @@ function Summary({ plan }: { plan: Plan }) {
         Status: <Status of={plan.status} />,
         Code: <code>{plan.code}</code>,
         Trials: plan.trial_days === null ? <None>none</None> : trial(plan.trial_days),
-        'Active licences': count(plan.active_licences),
+        'Active licences': <ActiveLicences of={plan} />,
         Created: <Time at={plan.created_at} />,
         Id: <code>{plan.id}</code>,
       }}

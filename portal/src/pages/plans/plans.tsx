@@ -9,9 +9,10 @@ import { Button } from '../../parts/button.tsx'
 import { ConfirmButton, Dialog } from '../../parts/dialog.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { ReadTable, type Column } from '../../parts/table.tsx'
-import { count, None, Status } from '../../parts/text.tsx'
+import { None, Status } from '../../parts/text.tsx'
 import { NewEntitlement } from './new-entitlement.tsx'
 import { TextField } from '../../parts/fields.tsx'
+import { ActiveLicences } from '../plan/active-licences.tsx'
 import { Form } from '../../parts/form.tsx'
 
 export function Route() {
@@ -59,7 +60,7 @@ function Plans() {
           align: 'end',
           cell: ({ entitlements }) => (entitlements.length === 0 ? <None>none</None> : entitlements.length),
         },
-        { name: 'Active licences', align: 'end', cell: (plan) => count(plan.active_licences) },
+        { name: 'Active licences', align: 'end', cell: (plan) => <ActiveLicences of={plan} /> },
       ]}
       rows={plans.data}
       idOf={({ id }) => id}

@@ -17,6 +17,7 @@ import { SecretOnce } from '../../parts/copy.tsx'
 import styles from './settings.module.css'
 
 export function ApiKeys() {
+  const { own } = useSession()
   const { applications } = useApplication()
   const [, setAddress] = useAddress()
   const page = usePages('keys', apiKeyList)
@@ -36,11 +37,18 @@ export function ApiKeys() {
       <PagedTable
         label="API keys"
         columns={[
-          { name: 'Name', cell: ({ name }) => name },
+          {
+            name: 'Name',
+            cell: ({ id, name }) => (
+              <span>
+                {name} {id === own.id && <None>· your key</None>}
+              </span>
+            ),
+          },
           { name: 'Ends with', cell: ({ last_four: end }) => <code>…{end}</code> },
           { name: 'Scopes', cell: ({ scopes }) => scopes.join(', ') },
           { name: 'Access to', cell: ({ app_id: id }) => (id === null ? 'all applications' : nameOf(id)) },
-          { name: 'Created', cell: ({ created_at: at }) => <Time at={at} /> },
+          { name: 'Created', cell: ({ created_at: at }) => <Time at={at} to="day" /> },
           { name: 'Last used', cell: ({ last_used_at: at }) => <Time at={at} none="never" /> },
           {
             name: 'Actions',

@@ -125,7 +125,7 @@ function Deliveries({ endpoints }: { endpoints: readonly WebhookEndpoint[] }) {
         empty={
           isFiltered
             ? 'No delivery matches these filters.'
-            : 'There are no deliveries yet. Add an endpoint, then send a test event.'
+            : `There are no deliveries yet. ${endpoints.length > 0 ? 'Send' : 'Add an endpoint, then send'} a test event.`
         }
       />
     </Section>

@@ -114,7 +114,8 @@ export function matchOverrides(
   inputs.forEach(({ key, value }, at) => {
     const definition = byKey.get(key)
     if (seen.has(key)) violations.add(`/entitlements/${at}/key`, 'is in the list twice')
-    else if (!definition) violations.add(`/entitlements/${at}/key`, 'has no entitlement definition')
+    else if (!definition)
+      violations.add(`/entitlements/${at}/key`, 'has no entitlement definition: create the definition first')
     seen.add(key)
     if (!definition) return
     const invalid = problemOfValue(definition.kind, value)

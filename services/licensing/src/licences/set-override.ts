@@ -31,7 +31,10 @@ async function setIn(tx: Transaction, request: SetOverrideRequest): Promise<Lice
   const found = await findOverridden(tx, request)
   const { licence, captured, now, former } = found
   const kind = await kindOf(tx, licence, captured, request.key)
-  if (!kind) throw noOverride(request, 'its application has no such entitlement')
+  if (!kind) {
+    const missing = `the application has no entitlement ${request.key}: create its definition first`
+    throw new ServiceError('not_found', missing)
+  }
   const settings = checkSettings(request, kind, now)
   requireChangeable(licence)
   if (!former) checkNumber(found.overrides.length)
@@ -57,7 +60,9 @@ export const deleteOverride: Handler<'deleteOverride'> = async ({ change }, requ
 async function deleteIn(tx: Transaction, request: DeleteOverrideRequest): Promise<void> {
   const found = await findOverridden(tx, request)
   const { licence, former } = found
-  if (!former) throw noOverride(request, 'it has none')
+  if (!former) {
+    throw new ServiceError('not_found', `licence ${licence.id} has no override of ${request.key}`)
+  }
   requireChangeable(licence)
   await deleteOverrideRow(tx, licence.id, request.key)
   await recordOverride(tx, found, undefined, request.actor)
@@ -140,10 +145,6 @@ async function recordOverride(
     actor,
   }
   await recordChanges(tx, [change], now)
-}
-
-function noOverride({ licenceId, key }: { licenceId: string; key: string }, why: string): ServiceError {
-  return new ServiceError('not_found', `licence ${licenceId} has no override of ${key}: ${why}`)
 }
 
 const sameText = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)

@@ -1,0 +1,107 @@
+import { eventually } from '@licensing/test-support/poll'
+import type { Locator } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { portalTests } from './world.ts'
+
+/** How far a table is wider than the place that it has. */
+const overflow = (table: Locator) =>
+  table.evaluate(({ parentElement: box }) => box!.scrollWidth - box!.clientWidth)
+const heightOf = async (element: Locator) => (await element.boundingBox())!.height
+
+portalTests('dense pages', (world) => {
+  test('a long reference or plan name is cut off on one line, and whole in its title and on a phone', async () => {
+    const { open, vendor } = world()
+    const one = await vendor()
+    const planName = 'Enterprise annual commitment with legacy terms and premium support'
+    const reference = `customer ${'x'.repeat(200)}`
+    await one.issue((await one.plan(planName)).id, reference)
+    await using window = await open({ at: one.at('/licences') })
+    const { page, table } = window
+    const row = table('Licences').getByRole('row').nth(1)
+    await row.getByTitle(planName, { exact: true }).waitFor()
+    expect(await row.getByTitle(reference, { exact: true }).count()).toBe(1)
+    expect(await heightOf(row)).toBeLessThan(50)
+    expect(await overflow(table('Licences'))).toBe(0)
+    await page.setViewportSize({ width: 360, height: 800 })
+    expect(await heightOf(row.getByTitle(reference, { exact: true }))).toBeGreaterThan(100)
+  })
+
+  test('the buttons of an override are in view, whatever the key is', async () => {
+    const { stack, open, vendor } = world()
+    const one = await vendor()
+    for (const key of ['seats', 'single_sign_on_for_every_team_of_the_organisation']) {
+      const made = await stack.api.post(`${one.app}/entitlement-defs`, { body: { key, kind: 'limit' } })
+      expect(made.status).toBe(201)
+    }
+    const { id } = await one.issue((await one.plan('Pro')).id, 'customer-1')
+    const body = { value: '25', ends_on: '2031-05-03T00:00:00Z', note: 'promised in ticket 812' }
+    expect((await stack.api.put(`/v1/licences/${id}/overrides/seats`, { body })).status).toBe(200)
+    await using window = await open({ at: one.at(`/licences/${id}`) })
+    await window.button('Remove override').waitFor()
+    expect(await overflow(window.table('Entitlements'))).toBe(0)
+  })
+
+  test('the button of a long form is in view while the form scrolls', async () => {
+    const { open, vendor } = world()
+    const one = await vendor()
+    await one.plan('Pro')
+    await using window = await open({ at: one.at('/licences') })
+    const { page, button, dialog } = window
+    await page.setViewportSize({ width: 360, height: 600 })
+    await button('Issue licence').click()
+    const issue = button('Issue', dialog('Issue licence'))
+    await issue.waitFor()
+    const bottomOf = async () => {
+      const { y, height } = (await issue.boundingBox())!
+      return y + height
+    }
+    expect(await bottomOf()).toBeLessThan(600)
+    // A field that gets the focus is not behind it.
+    const last = window.field('Lease in minutes', dialog('Issue licence'))
+    await last.focus()
+    const field = (await last.boundingBox())!
+    expect(field.y + field.height).toBeLessThan((await issue.boundingBox())!.y)
+    expect(await bottomOf()).toBeLessThan(600)
+  })
+
+  test('the number of active licences of a plan leads to their list', async () => {
+    const { open, vendor } = world()
+    const one = await vendor()
+    const { id } = await one.plan('Pro')
+    await one.issue(id, 'customer-1')
+    await one.issue((await one.plan('Team')).id, 'customer-2')
+    await using window = await open({ at: one.at('/plans') })
+    const { page, table } = window
+    await table('Plans')
+      .getByRole('row', { name: /^Pro/ })
+      .getByRole('link', { name: '1', exact: true })
+      .click()
+    await window.heading('Licences').waitFor()
+    await eventually(async () =>
+      expect(await table('Licences').getByRole('link').allTextContents()).toEqual(['customer-1']),
+    )
+    expect(new URL(page.url()).searchParams.get('status')).toBe('active')
+  })
+
+  test('a key that may not read licences sees the number alone', async () => {
+    const { open, vendor, key } = world()
+    const one = await vendor()
+    await one.issue((await one.plan('Pro')).id, 'customer-1')
+    const { key: admin } = await key(['admin'])
+    await using window = await open({ at: one.at('/plans'), key: admin })
+    const row = window.table('Plans').getByRole('row', { name: /^Pro/ })
+    await row.getByRole('cell', { name: '1', exact: true }).waitFor()
+    expect(await row.getByRole('link').allTextContents()).toEqual(['Pro'])
+  })
+
+  test('the key of the session is marked in the list of keys', async () => {
+    const { open, key } = world()
+    const own = await key(['admin'])
+    await using window = await open({ at: '/settings', key: own.key })
+    const rows = window.table('API keys').getByRole('row')
+    const marked = rows.filter({ hasText: 'your key' })
+    await marked.waitFor()
+    expect(await marked.textContent()).toContain(`…${own.key.slice(-4)}`)
+    expect(await rows.count()).toBeGreaterThan(2)
+  })
+})
