@@ -1,18 +1,21 @@
 // Installs the dependencies when they are not those of the lock file. Runs before anything is installed, on
 // whatever Node there is, so it is plain JavaScript and uses nothing but Node.
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 const lockFolder = `${checkout}node_modules/.installing`
 const sayEveryMs = 10_000
+// Of the installation itself: some of its steps print nothing for many seconds.
+const longestSilenceMs = 900
 
 if (!isInstalled()) {
   takeTurn()
   try {
     // Somebody else may have done it meanwhile.
-    if (!isInstalled()) install()
+    if (!isInstalled()) await install()
   } finally {
     rmSync(lockFolder, { recursive: true, force: true })
   }
@@ -28,17 +31,11 @@ function isInstalled() {
   )
 }
 
-function install() {
+async function install() {
   process.stderr.write('installing the dependencies with pnpm (the first time takes a minute)\n')
   const args = [`${checkout}tools/pnpm/pnpm.mjs`, 'install', '--frozen-lockfile', '--reporter=append-only']
-  const result = spawnSync(process.execPath, args, {
-    cwd: checkout,
-    // Its progress is no output of ours: scripts read standard output.
-    stdio: ['ignore', process.stderr, process.stderr],
-    env: { ...process.env, CI: 'true' },
-  })
-  if (result.status === 0) return
-  const why = result.error ? result.error.message : `it ended with ${result.status ?? result.signal}`
+  const why = await run(args)
+  if (why === undefined) return
   process.stderr.write(
     `\nThe dependencies could not be installed (${why}).\n` +
       'The reason is printed above. The most frequent cause is that the npm registry cannot be reached: check `npm ping` (behind a\n' +
@@ -47,6 +44,35 @@ function install() {
   )
   rmSync(lockFolder, { recursive: true, force: true })
   process.exit(1)
+}
+
+/** Runs a program, and prints a line whenever it has printed nothing for a while. @returns why it failed */
+async function run(args) {
+  const child = spawn(process.execPath, args, {
+    cwd: checkout,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, CI: 'true' },
+  })
+  const startedAt = Date.now()
+  let saidAt = startedAt
+  const say = (text) => {
+    saidAt = Date.now()
+    // Its progress is no output of ours: scripts read standard output.
+    process.stderr.write(text)
+  }
+  for (const output of [child.stdout, child.stderr]) output.on('data', say)
+  const watch = setInterval(() => {
+    if (Date.now() - saidAt < longestSilenceMs) return
+    say(`still installing, ${Math.round((Date.now() - startedAt) / 1000)} s\n`)
+  }, 50)
+  try {
+    const [code, signal] = await once(child, 'close')
+    return code === 0 ? undefined : `it ended with ${code ?? signal}`
+  } catch (error) {
+    return error.message
+  } finally {
+    clearInterval(watch)
+  }
 }
 
 /** One at a time in this checkout; a folder is made by one alone. */

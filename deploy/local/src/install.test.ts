@@ -46,6 +46,23 @@ test('a fresh checkout is installed by the pinned pnpm, exactly as locked, and s
   expect(await calls(folder)).toEqual(['install --frozen-lockfile --reporter=append-only'])
 })
 
+test('an installation that prints nothing for seconds prints a line at least every second', async () => {
+  const folder = await givenCheckout(`sleep 4\n${INSTALLS}`)
+  const { code, stdout, stderr } = await install(folder)
+  expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
+  const lines = stderr.match(/^still installing, \d+ s$/gm) ?? []
+  expect(lines.length).toBeGreaterThanOrEqual(4)
+})
+
+test('what the installation prints is passed on, and its failure is reported with its code', async () => {
+  const folder = await givenCheckout('echo out; echo err >&2; exit 3')
+  const { code, stdout, stderr } = await install(folder)
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/^out$/m)
+  expect(stderr).toMatch(/^err$/m)
+  expect(stderr).toContain('it ended with 3')
+})
+
 test('nothing is done again until the lock file changes', async () => {
   const folder = await givenCheckout(INSTALLS)
   await install(folder)

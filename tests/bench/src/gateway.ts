@@ -1,12 +1,12 @@
-import { randomBytes } from 'node:crypto'
 import { scaledSeconds } from './bench-scale.ts'
+import { usualCalls } from './calls.ts'
+import type { Calls } from './calls.ts'
 import { load } from './load.ts'
-import type { LoadRequest } from './load.ts'
 import { startProfiling } from './profile.ts'
 import { atLeast, median } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
-import { givenDefinitions, givenInstallations, givenLicences, givenPlan, withKey } from './vendor.ts'
+import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from './vendor.ts'
 
 const rounds = 5
 const seconds = scaledSeconds(1.5)
@@ -23,31 +23,8 @@ export async function gateway(): Promise<Section> {
   const printProfile = await startProfiling(stack, ['gateway', 'licensing'])
   const list = `/v1/apps/${stack.appId}/revocations`
   const etag = (await fetch(`${stack.gatewayUrl}${list}`)).headers.get('etag')!
-  const headers = withKey(stack)
-  const requests: Record<string, [status: number, next: (n: number) => LoadRequest]> = {
-    issue: [
-      201,
-      () => ({
-        method: 'POST',
-        path: `/v1/apps/${stack.appId}/licences`,
-        headers: { ...headers, 'idempotency-key': randomBytes(12).toString('hex') },
-        body: JSON.stringify({ external_ref: 'customer-1', plan_id: planId }),
-      }),
-    ],
-    detail: [200, () => ({ method: 'GET', path: `/v1/licences/${licenceId}`, headers })],
-    refresh: [
-      200,
-      (n) => {
-        const { id, token, body } = installations[n % installations.length]!
-        const { host, product_version } = body
-        return {
-          method: 'POST',
-          path: `/v1/activations/${id}/refresh`,
-          headers: { ...headers, authorization: `Bearer ${token}` },
-          body: JSON.stringify({ host, product_version }),
-        }
-      },
-    ],
+  const requests: Record<string, Calls> = {
+    ...usualCalls(stack, { planId, licenceId: licenceId!, installations }),
     poll: [304, () => ({ method: 'GET', path: list, headers: { 'if-none-match': etag } })],
   }
   const rates = new Map<string, number[]>()

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { median, quantile } from './report.ts'
 
@@ -98,4 +99,20 @@ export async function loop(work: () => Promise<unknown>, lanes: number, seconds:
   }
   await Promise.all(Array.from({ length: lanes }, lane))
   return (done / (performance.now() - startedMs)) * 1000
+}
+
+/** Starts `work` so many times a second, whether or not earlier calls have ended, and waits for all of them. */
+export async function atPace(
+  perSecond: number,
+  count: number,
+  work: (n: number) => Promise<void>,
+): Promise<void> {
+  const startedMs = performance.now()
+  const running: Promise<void>[] = []
+  for (let n = 0; n < count; n += 1) {
+    const dueInMs = startedMs + (n * 1000) / perSecond - performance.now()
+    if (dueInMs > 1) await pause(dueInMs)
+    running.push(work(n))
+  }
+  await Promise.all(running)
 }

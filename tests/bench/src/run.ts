@@ -9,6 +9,7 @@ import { keepBaseline, printSection, readBaseline, worseThan, writeReport } from
 import type { Section } from './report.ts'
 import { scale } from './scale.ts'
 import { support } from './support.ts'
+import { tails } from './tails.ts'
 import { unknownKeys } from './unknown-keys.ts'
 import { webhooksIsolation } from './webhooks-isolation.ts'
 import { webhooksNeighbours } from './webhooks-neighbours.ts'
@@ -21,6 +22,7 @@ const sections: Record<string, () => Promise<Section>> = {
   issue: issueAndDetail,
   gateway,
   'change-to-delivery': changeToDelivery,
+  tails,
   scale,
   billing,
   support,

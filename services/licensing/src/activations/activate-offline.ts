@@ -38,7 +38,7 @@ export async function activateOffline(
     nonce,
   }
   const keys = await deps.keys.latest(applicationId)
-  const grant = await grantToken(subject, keys, settings, place.now)
+  const grant = grantToken(subject, keys, settings, place.now)
   // Before the file is returned: the key must verify as long as the file is valid.
   if (!(await keepSigningKeyUntil(deps.sql, keys.kid, grant.expiresAt))) {
     throw new ServiceError('unavailable', 'the application’s keys are being changed: try again')

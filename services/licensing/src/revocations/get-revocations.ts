@@ -8,7 +8,7 @@ import type {
 } from '@licensing/proto/products'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { LRUCache } from 'lru-cache'
-import { KeyObject } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { gather } from '@licensing/changes/gather'
 import type { ProductDependencies } from '../dependencies.ts'
 import { revocationEntries, segmentEntries } from './revocation-entries.ts'
@@ -65,7 +65,7 @@ export function revocationLists(deps: ProductDependencies, mostEntries = usualMo
     if (known) return Promise.resolve(known)
     const sign = async () => {
       const unsigned = { ...list, issuedAt: Math.floor(deps.now().getTime() / 1000) }
-      const made = { ...unsigned, signature: await signOne(unsigned, KeyObject.from(signingKey)) }
+      const made = { ...unsigned, signature: await signOne(unsigned, signingKey) }
       signed.set(name, made)
       return made
     }

@@ -3,8 +3,9 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import { isId } from '@licensing/database/ids'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { CryptoKey, JWK } from 'jose'
+import type { JWK } from 'jose'
 import { LRUCache } from 'lru-cache'
+import type { KeyObject } from 'node:crypto'
 import { gather } from '@licensing/changes/gather'
 import { importSigningKey, newSigningKey } from './new-signing-key.ts'
 import type { ImportedKey } from './new-signing-key.ts'
@@ -14,9 +15,9 @@ import type { SigningKeyRow } from './signing-key-queries.ts'
 /** An application's keys: one signs, all verify. */
 export interface KeySet {
   kid: string
-  signingKey: CryptoKey
+  signingKey: KeyObject
   publicJwks: JWK[]
-  verifyingKeys: ReadonlyMap<string, CryptoKey>
+  verifyingKeys: ReadonlyMap<string, KeyObject>
 }
 
 export interface SigningKeys {
@@ -25,7 +26,7 @@ export interface SigningKeys {
   /** The same, read from the database instead of the cache. */
   latest(applicationId: string): Promise<KeySet>
   /** The key with this id, if the application has it. */
-  verifyingKey(applicationId: string, kid: string): Promise<CryptoKey | undefined>
+  verifyingKey(applicationId: string, kid: string): Promise<KeyObject | undefined>
 }
 
 /** How long a signed revocation list is valid. */
@@ -55,14 +56,13 @@ export function createSigningKeys(
   const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: mostApplications, ttl: cachedMs })
   /** Applications that are known to have keys: their tokens may be genuine. */
   const withKeys = new LRUCache<string, true>({ max: mostApplications })
-  const imported = new LRUCache<string, Promise<ImportedKey>>({ max: mostApplications })
+  const imported = new LRUCache<string, ImportedKey>({ max: mostApplications })
 
-  const importOnce = (row: SigningKeyRow): Promise<ImportedKey> => {
+  const importOnce = (row: SigningKeyRow): ImportedKey => {
     const known = imported.get(row.kid)
     if (known) return known
     const key = importSigningKey(row, encryption)
     imported.set(row.kid, key)
-    key.catch(() => imported.delete(row.kid))
     return key
   }
 
@@ -72,12 +72,11 @@ export function createSigningKeys(
     const inUse = rows.find((row) => row.signs) ?? rows.at(-1)
     if (!inUse) return undefined
     withKeys.set(applicationId, true)
-    const keys = await Promise.all(rows.map(async (row) => [row.kid, await importOnce(row)] as const))
     return {
       kid: inUse.kid,
-      signingKey: (await importOnce(inUse)).signingKey,
+      signingKey: importOnce(inUse).signingKey,
       publicJwks: rows.map((row) => row.public_jwk),
-      verifyingKeys: new Map(keys.map(([kid, { verifyingKey }]) => [kid, verifyingKey])),
+      verifyingKeys: new Map(rows.map((row) => [row.kid, importOnce(row).verifyingKey])),
     }
   }
 

@@ -2,10 +2,10 @@ import { connect } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { scaled, scaledSeconds } from '../bench-scale.ts'
-import { load } from '../load.ts'
+import { suspensions } from '../calls.ts'
+import { atPace, load } from '../load.ts'
 import { quantile } from '../report.ts'
 import type { Figure } from '../report.ts'
 import { startSetting } from '../setting.ts'
@@ -47,23 +47,9 @@ export async function latency(): Promise<Figure[]> {
 }
 
 async function mostPerSecond(stack: Stack, planId: string, seconds: number): Promise<number> {
-  // Suspends and reactivates in turn, each licence in a loop of its own.
-  const ids = await givenLicences(stack, planId, 32, 'most')
-  const next = new Map(ids.map((id) => [id, 'suspend']))
-  const headers = withKey(stack)
-  const free = [...ids]
-  const { perSecond } = await load(
-    stack.gatewayUrl,
-    200,
-    () => {
-      const id = free.shift()!
-      free.push(id)
-      const verb = next.get(id)!
-      next.set(id, verb === 'suspend' ? 'reactivate' : 'suspend')
-      return { method: 'POST', path: `/v1/licences/${id}/${verb}`, headers }
-    },
-    { connections: 32, seconds },
-  )
+  const ids = await givenLicences(stack, planId, 2_000, 'most')
+  const [status, next] = suspensions(stack, ids)
+  const { perSecond } = await load(stack.gatewayUrl, status, next, { connections: 32, seconds })
   return perSecond
 }
 
@@ -83,14 +69,7 @@ async function waits(
     if (answer.statusCode !== 200) throw new Error(`suspend was answered ${answer.statusCode}`)
     answeredAt.set(id, machineMs())
   }
-  const startedAt = Date.now()
-  const sent: Promise<void>[] = []
-  for (const [n, id] of licenceIds.entries()) {
-    const dueInMs = startedAt + (n * 1000) / perSecond - Date.now()
-    if (dueInMs > 1) await pause(dueInMs)
-    sent.push(suspend(id))
-  }
-  await Promise.all(sent)
+  await atPace(perSecond, licenceIds.length, (n) => suspend(licenceIds[n]!))
   await pool.close()
   const sql = connect(stack.databaseUrls.notifier, { name: 'bench', max: 1 })
   const found = await eventually(
