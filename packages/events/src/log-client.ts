@@ -53,11 +53,4 @@ export class LogClient {
     this.view = { numbers, epochs }
     return { batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)), numbers }
   }
-
-  /** Whether the log has this batch: its epoch is known, and no later epoch has given its number to another. */
-  has({ epoch, partition, number }: EventBatch): boolean {
-    const epochs = this.view?.epochs ?? []
-    const at = epochs.findIndex((known) => known.epoch === epoch)
-    return at >= 0 && epochs.slice(at + 1).every(({ firstNumbers }) => number < firstNumbers[partition]!)
-  }
 }
