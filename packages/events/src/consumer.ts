@@ -48,7 +48,6 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     },
   }
   let numbersAtStart: bigint[] | undefined
-  let reported = ''
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
@@ -80,17 +79,16 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       if (performance.now() < startedAt + startMs) return
       throw error
     }
-    const { numbers, epochs } = producer.view!
+    const { numbers } = producer.view!
     numbersAtStart ??= numbers
     for (const [partition, reader] of readers) reader.announce(numbers[partition]!)
+    const left = positions.map(({ partition, number }) => Number(numbers[partition]! - number))
     behind.set(
       { stream },
-      positions.reduce((sum, { partition, number }) => sum + Number(numbers[partition]! - number), 0),
+      left.reduce((sum, each) => sum + each, 0),
     )
-    const report = [...positions.map(({ number }) => number), ...numbers, epochs.length].join(' ')
-    const isIdle = report === reported
-    reported = report
-    return isIdle ? 'idle' : undefined
+    // A commit ends the longer pauses.
+    return left.every((each) => each === 0) ? 'idle' : undefined
   }
   const polling = startLoop({
     work: poll,

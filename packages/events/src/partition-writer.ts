@@ -149,19 +149,18 @@ export class PartitionWriter {
 
   /** Keeps an event that cannot be consumed. What comes after it is consumed. */
   async #park(entry: Entry, error: unknown): Promise<void> {
-    const { log, sql } = this.#options
+    const { log, sql, source } = this.#options
     const { logged, after, received } = entry
     await transaction(sql, async (tx) => {
       await this.#move(tx, after)
-      const { source, partition } = this.#place
       await insertDeadLetter(tx, {
         source,
-        partition,
+        partition: this.#place.partition,
         number: after.number,
         payload: logged.event,
-        eventId: received?.event.id ?? '',
-        accountId: received?.event.accountId ?? '',
-        traceParent: logged.traceParent || null,
+        event_id: received?.event.id ?? '',
+        account_id: received?.event.accountId ?? '',
+        trace_parent: logged.traceParent || null,
         error: error instanceof Error ? error.message : String(error),
       })
     })
