@@ -8,8 +8,8 @@ export interface Position {
   done: number
   /** The producer's epochs that it takes into account. */
   epochs: string[]
-  /** The first epoch that has set it back. */
-  set_back_by: string | null
+  /** Whether the producer's log was set back at some time: events may have had another number before. */
+  is_set_back: boolean
 }
 
 /** A position and the partition that it is of. */
@@ -47,7 +47,7 @@ export async function leasePartitions(
       delete from consumer_members
       where source = ${source} and member <> ${member} and seen_at < clock_timestamp() - ${lease}
     )
-    select partition, number, done, epochs, set_back_by,
+    select partition, number, done, epochs, is_set_back,
       coalesce(holder = ${member}, false) as is_mine,
       (holder is null or held_until < clock_timestamp()) as is_free,
       1 + (
@@ -95,7 +95,7 @@ export async function listPositions(
   source: string,
 ): Promise<(PartitionPosition & { moved_at: Date; holder: string | null })[]> {
   return sql<(PartitionPosition & { moved_at: Date; holder: string | null })[]>`
-    select partition, number, done, epochs, set_back_by, moved_at,
+    select partition, number, done, epochs, is_set_back, moved_at,
       case when held_until > clock_timestamp() then holder end as holder
     from consumer_positions where source = ${source} order by partition`
 }
@@ -113,9 +113,9 @@ export async function movePosition(
   const moved = await sql`
     update consumer_positions
     set number = ${to.number}, done = ${to.done}, epochs = ${plainArray(to.epochs)}::text[],
-      set_back_by = ${to.set_back_by}, moved_at = clock_timestamp(),
+      is_set_back = ${to.is_set_back}, moved_at = clock_timestamp(),
       held_until = clock_timestamp() + ${ms(sql, leaseMs)}
     where source = ${source} and partition = ${partition} and holder = ${member}
-      and number = ${from.number} and done = ${from.done} and epochs = ${plainArray(from.epochs)}::text[]`
+      and number = ${from.number} and done = ${from.done}`
   return moved.count === 1
 }

@@ -11,7 +11,14 @@ import type { Msg } from 'nats'
 import { randomUUID } from 'node:crypto'
 import { Counter, Gauge } from 'prom-client'
 import type { Nats } from './connection.ts'
-import { findLogFor, listBatches, listPastSlots, measureLog, pruneEpochs, truncateSlot } from './log-queries.ts'
+import {
+  findLogFor,
+  listBatches,
+  listPastSlots,
+  measureLog,
+  pruneEpochs,
+  truncateSlot,
+} from './log-queries.ts'
 import { beginEpoch, oldestAge } from './outbox-queries.ts'
 
 // A NATS message has at most 1 MiB.
@@ -91,7 +98,11 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
   }
 }
 
-async function answer({ sql, source, log }: LogServiceOptions, consumer: string, message: Msg): Promise<void> {
+async function answer(
+  { sql, source, log }: LogServiceOptions,
+  consumer: string,
+  message: Msg,
+): Promise<void> {
   const { positions, batches: range } = fromBinary(ReadLogRequestSchema, message.data)
   let known = await findLogFor(sql, consumer, positions)
   // Only a consumer that has adopted the newest epoch proves a loss.

@@ -5,7 +5,15 @@ import { EventSchema } from '@licensing/proto/events'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { append } from './outbox.ts'
-import { begin, beginEpoch, commit, insertBatches, lockState, rollback, takeShares } from './outbox-queries.ts'
+import {
+  begin,
+  beginEpoch,
+  commit,
+  insertBatches,
+  lockState,
+  rollback,
+  takeShares,
+} from './outbox-queries.ts'
 import type { OutboxRow } from './outbox-queries.ts'
 import { givenDatabase, suspended, upTo } from './testing/given.ts'
 

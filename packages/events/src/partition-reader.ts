@@ -236,7 +236,7 @@ export class PartitionReader {
     const { partition } = this.#place
     const unknown = this.#unknownEpochs()
     if (unknown.length === 0) return false
-    const { number, done, set_back_by: setBackBy } = this.position
+    const { number, done, is_set_back: wasSetBack } = this.position
     const first = unknown
       .map(({ firstNumbers }) => firstNumbers[partition]!)
       .reduce((a, b) => (a < b ? a : b))
@@ -249,7 +249,7 @@ export class PartitionReader {
       number: isSetBack ? first - 1n : number,
       done: first <= number + 1n ? 0 : done,
       epochs: this.#log.view!.epochs.map(({ epoch }) => epoch),
-      set_back_by: setBackBy ?? (isSetBack ? unknown[0]!.epoch : null),
+      is_set_back: wasSetBack || isSetBack,
     })
     return true
   }

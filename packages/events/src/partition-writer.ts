@@ -80,7 +80,7 @@ export class PartitionWriter {
     const entries = entriesOf(batches, this.#position)
     let most = mostTogether
     let tries = 0
-    for (let at = 0; at < entries.length && !signal.aborted; ) {
+    for (let at = 0; at < entries.length && !signal.aborted;) {
       const part = entries.slice(at, at + most)
       const [first] = part as [Entry]
       try {
@@ -176,11 +176,11 @@ export class PartitionWriter {
 /** The events of consecutive batches that follow a position, without those that are done. */
 function entriesOf(batches: EventBatch[], from: Position): Entry[] {
   return batches
-    .flatMap(({ epoch, number, events }) =>
+    .flatMap(({ number, events }) =>
       events.map((logged, at) => ({
         logged,
         received: received(logged),
-        mayBeKnown: logged.precedesEpoch && isSetBackAt(epoch, from),
+        mayBeKnown: logged.precedesEpoch && from.is_set_back,
         after: {
           ...from,
           ...(at === events.length - 1 ? { number, done: 0 } : { number: number - 1n, done: at + 1 }),
@@ -188,11 +188,6 @@ function entriesOf(batches: EventBatch[], from: Position): Entry[] {
       })),
     )
     .slice(from.done)
-}
-
-/** Whether the log was set back at this epoch or before. */
-function isSetBackAt(epoch: string, { epochs, set_back_by: first }: Position): boolean {
-  return first !== null && epochs.indexOf(epoch) >= epochs.indexOf(first)
 }
 
 function received({ event: payload, traceParent }: LoggedEvent): Received | undefined {

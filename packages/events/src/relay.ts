@@ -11,7 +11,15 @@ import { randomUUID } from 'node:crypto'
 import { Counter } from 'prom-client'
 import type { Nats } from './connection.ts'
 import { startLogService } from './log-service.ts'
-import { begin, beginEpoch, commit, insertBatches, lockState, rollback, takeShares } from './outbox-queries.ts'
+import {
+  begin,
+  beginEpoch,
+  commit,
+  insertBatches,
+  lockState,
+  rollback,
+  takeShares,
+} from './outbox-queries.ts'
 import type { LogState, NewBatch, OutboxRow } from './outbox-queries.ts'
 import { ensureStream } from './streams.ts'
 
@@ -64,8 +72,9 @@ export function startRelay(options: RelayOptions): Relay {
   const look = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
-    const { rows, batches, isEpochNew } = await numberEvents(sql, after)
-    if (isEpochNew) return 0
+    const numbered = await numberEvents(sql, after)
+    if (!numbered) return 0
+    const { rows, batches } = numbered
     published.inc(rows.length)
     if (batches.length > 0 && !(await publish(options, batches, isStreamUp))) {
       isStreamUp = false
@@ -108,15 +117,15 @@ export function startRelay(options: RelayOptions): Relay {
   }
 }
 
-interface Numbered {
-  rows: OutboxRow[]
-  batches: NewBatch[]
-  /** Nothing was numbered, because an epoch had to begin first. */
-  isEpochNew?: true
-}
-
-/** Moves events from the outbox to the log. One transaction in two round trips, because others wait for its lock. */
-async function numberEvents(sql: Database, after: string): Promise<Numbered> {
+/**
+ * Moves events from the outbox to the log. One transaction in two round trips, because others wait for its lock.
+ *
+ * @returns undefined if an epoch had to begin first
+ */
+async function numberEvents(
+  sql: Database,
+  after: string,
+): Promise<{ rows: OutboxRow[]; batches: NewBatch[] } | undefined> {
   const connection = await sql.reserve()
   try {
     const [, [state], rows] = await sendTogether(
@@ -127,7 +136,7 @@ async function numberEvents(sql: Database, after: string): Promise<Numbered> {
     if (state!.is_suspect) {
       await rollback(connection)
       await beginEpoch(connection, randomUUID())
-      return { rows: [], batches: [], isEpochNew: true }
+      return undefined
     }
     const { batches, numbers } = batchesOf(rows, state!)
     if (batches.length === 0) await commit(connection)
