@@ -63,6 +63,14 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     if (isUp && !closed.signal.aborted) log.warn('nats is unavailable')
     isUp = false
   }
+  const watch = async (connection: NatsConnection) => {
+    for await (const { type } of connection.status()) {
+      if (type === Events.Disconnect) down()
+      else if (type === Events.Reconnect) up(false)
+      // The client would flush before it disconnects, and wait forever if the socket takes nothing.
+      else if (type === DebugEvents.StaleConnection) void connection.close()
+    }
+  }
   /** One connection, until it is closed. The client reconnects it while the servers are unavailable. */
   const useConnection = async () => {
     const connection = await connect(options)
@@ -71,12 +79,8 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     current = connection
     for (const subscribe of subscriptions) subscribe(connection)
     up(isFirst)
-    for await (const { type } of connection.status()) {
-      if (type === Events.Disconnect) down()
-      else if (type === Events.Reconnect) up(false)
-      // The client would flush before it disconnects, and wait forever if the socket takes nothing.
-      else if (type === DebugEvents.StaleConnection) void connection.close()
-    }
+    void watch(connection)
+    await connection.closed()
   }
   const keep = async () => {
     while (!closed.signal.aborted) {

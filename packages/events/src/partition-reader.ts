@@ -129,6 +129,7 @@ export class PartitionReader {
       await this.#readLog('tail', signal)
       throw error
     })
+    if (signal.aborted) return feed.close()
     const close = () => feed.close()
     signal.addEventListener('abort', close, { once: true })
     this.#feed = feed
