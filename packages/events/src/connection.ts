@@ -3,6 +3,7 @@ import type { ConnectionOptions, Msg, NatsConnection } from 'nats'
 import type { Logger } from '@licensing/process/log'
 import { pause } from '@licensing/process/loop'
 import { EventEmitter, once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** A NATS connection that is kept until it is closed: it waits for the first server and reconnects by itself. */
 export interface Nats {
@@ -23,6 +24,7 @@ const firstWaitMs = 2_000
 // A server that accepts a connection and says nothing is tried again.
 const handshakeMs = 3_000
 const retryMs = 250
+const flushMs = 1_000
 
 /**
  * Connects to NATS. Resolves after two seconds at most, also when no server answers yet: events then wait in the outbox.
@@ -126,6 +128,9 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     },
     async close() {
       closed.abort()
+      // What was published last may not have left yet.
+      if (isUp)
+        await Promise.race([current?.flush(), sleep(flushMs, undefined, { ref: false })]).catch(() => {})
       isUp = false
       await current?.close()
     },
