@@ -2,28 +2,21 @@ import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql } from '@licensing/database/connect'
 import { slotOf } from './outbox-queries.ts'
 
-export interface Epoch {
+interface Epoch {
   epoch: string
   /** The first number of each partition in this epoch. */
   first_numbers: bigint[]
 }
 
-export interface KnownLog {
-  /** The newest number of each partition. */
-  numbers: bigint[]
-  /** The oldest first. */
-  epochs: Epoch[]
-}
-
 /**
- * Reads what the log is, and records how far a consumer has come if that changed or was not recorded for a minute. In one
- * statement, so that numbers and epochs agree.
+ * Reads the newest number of each partition and the epochs, the oldest first, and records how far a consumer has come if that
+ * changed or was not recorded for a minute. In one statement, so that numbers and epochs agree.
  */
 export async function findLogFor(
   sql: Sql,
   consumer: string,
   positions: { partition: number; number: bigint }[],
-): Promise<KnownLog> {
+): Promise<{ numbers: bigint[]; epochs: Epoch[] }> {
   const rows = await sql<({ numbers: bigint[] } & (Epoch | { epoch: null }))[]>`
     with recorded as (
       insert into event_log_readers as known (consumer, partition, number)

@@ -78,44 +78,41 @@ export class PartitionWriter {
    */
   async consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
     const entries = entriesOf(batches, this.#position)
+    let at = 0
     let most = mostTogether
     let tries = 0
-    for (let at = 0; at < entries.length && !signal.aborted;) {
+    while (at < entries.length && !signal.aborted) {
       const part = entries.slice(at, at + most)
-      const [first] = part as [Entry]
+      let afterCommit: void | (() => void) = undefined
       try {
-        await this.#commit(part)
-        at += part.length
-        tries = 0
+        afterCommit = await this.#commit(part)
       } catch (error) {
         if (error instanceof PartitionLost) throw error
         const isTransient = this.#options.isTransient(error)
-        tries += 1
-        if (error instanceof BatchTooLarge && error.mostTogether < part.length) {
-          most = error.mostTogether
+        const isTooMany = error instanceof BatchTooLarge && error.mostTogether < part.length
+        if (!isTransient && part.length > 1) {
+          most = isTooMany ? error.mostTogether : 1
           tries = 0
-        } else if (part.length > 1 && !isTransient) {
-          most = 1
-          tries = 0
-        } else if (!isTransient && (tries >= poisonTries || !first.received)) {
-          await this.#park(first, error)
-          at += 1
-          most = mostTogether
-          tries = 0
-        } else {
-          if (this.#outage.isNews(error)) {
-            this.#options.log.warn(
-              { err: error, stream: this.#stream, tries, number: first.after.number, ...logFieldsOf(part) },
-              'event could not be consumed, trying again',
-            )
-          }
-          await pause(Math.min(50 * 2 ** tries, 2_000), signal)
+          continue
         }
+        tries += 1
+        if (isTransient || (tries < poisonTries && part[0]!.received)) {
+          this.#report(error, part, tries)
+          await pause(Math.min(50 * 2 ** tries, 2_000), signal)
+          continue
+        }
+        await this.#park(part[0]!, error)
+        most = mostTogether
       }
+      at += part.length
+      tries = 0
+      afterCommit?.()
+      this.#options.committed?.()
     }
   }
 
-  async #commit(entries: Entry[]): Promise<void> {
+  /** Effects and position in one transaction. @returns what to do after it */
+  async #commit(entries: Entry[]): Promise<void | (() => void)> {
     const { after } = entries.at(-1)!
     const afterCommit = await transaction(this.#options.sql, async (tx) => {
       // What the handler begins with is sent with the move, so that an event takes one round trip less.
@@ -125,8 +122,17 @@ export class PartitionWriter {
     this.#position = after
     this.#outage.over()
     consumed.inc({ stream: this.#stream }, entries.length)
-    afterCommit?.()
-    this.#options.committed?.()
+    return afterCommit
+  }
+
+  #report(error: unknown, part: Entry[], tries: number): void {
+    if (!this.#outage.isNews(error)) return
+    const [first] = part as [Entry]
+    const which = part.length === 1 ? logFieldsOf(first) : {}
+    this.#options.log.warn(
+      { err: error, stream: this.#stream, tries, number: first.after.number, ...which },
+      'event could not be consumed, trying again',
+    )
   }
 
   async #handle(tx: Parameters<ConsumerOptions['handle']>[0], entries: Entry[]) {
@@ -166,10 +172,7 @@ export class PartitionWriter {
     })
     this.#position = after
     parked.inc({ stream: this.#stream })
-    log.error(
-      { err: error, stream: this.#stream, ...logFieldsOf([entry]) },
-      'event moved to the dead letters',
-    )
+    log.error({ err: error, stream: this.#stream, ...logFieldsOf(entry) }, 'event moved to the dead letters')
   }
 }
 
@@ -198,10 +201,10 @@ function received({ event: payload, traceParent }: LoggedEvent): Received | unde
   }
 }
 
-/** Identifies an event in the log, if it is one: its id, its account, and the request that caused it. */
-function logFieldsOf([entry, ...others]: Entry[]): Record<string, string> {
-  if (!entry?.received || others.length > 0) return {}
-  const { id, accountId, requestId } = entry.received.event
+/** Identifies an event in the log: its id, its account, and the request that caused it. */
+function logFieldsOf({ received: known }: Entry): Record<string, string> {
+  if (!known) return {}
+  const { id, accountId, requestId } = known.event
   return { event_id: id, account_id: accountId, ...(requestId && { request_id: requestId }) }
 }
 
