@@ -7,8 +7,6 @@
 export const locks = {
   /** One replica at a time applies a migration. */
   migration: 7_162_001,
-  /** One relay at a time numbers the events of an outbox. */
-  relay: 7_162_002,
   /** One catalog at a time makes the demo account. */
   bootstrap: 7_162_101,
   /** One licensing at a time adds up what happened on a day. */

@@ -17,10 +17,12 @@ test('without a user there is only the address', () => {
   expect(serversOf('nats://[::1]:4222,b:4222')).toEqual({ servers: ['[::1]:4222', 'b:4222'] })
 })
 
-test('a connection that takes no bytes any more is given up, and another is made', async () => {
+test('a connection that takes no bytes any more is given up, and another is made, with its subscriptions', async () => {
   await using server = await startOwnNats()
   await using proxy = await startFaultyProxy(new URL(server.url).host)
   const nats = await connectNats(`nats://${proxy.address}`, 'test', createLogger('test', 'silent'))
+  const received: string[] = []
+  const unsubscribe = nats.subscribe('greetings', (message) => received.push(message.string()))
   proxy.hold('to-server')
   // More than all buffers on the way hold: the client could not even flush what it has.
   const megabyte = Buffer.alloc(1_000_000)
@@ -29,6 +31,11 @@ test('a connection that takes no bytes any more is given up, and another is made
   proxy.flow()
   await nats.whenConnected(AbortSignal.timeout(60_000))
   expect(nats.connected()).toBe(true)
+  nats.connection.publish('greetings', 'first')
+  await eventually(() => expect(received).toEqual(['first']))
+  unsubscribe()
+  nats.connection.publish('greetings', 'second')
   await nats.connection.flush()
+  expect(received).toEqual(['first'])
   await nats.close()
 })

@@ -1,34 +1,37 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, DebugEvents, Events } from 'nats'
-import type { ConnectionOptions, NatsConnection } from 'nats'
+import type { ConnectionOptions, Msg, NatsConnection } from 'nats'
 import type { Logger } from '@licensing/process/log'
 import { pause } from '@licensing/process/loop'
+import { EventEmitter, once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** A NATS connection that is kept until it is closed: it waits for the first server and reconnects by itself. */
 export interface Nats {
   /** @throws Error before the first connection */
-  connection: NatsConnection
+  readonly connection: NatsConnection
   /** Whether it is connected now. */
   connected(): boolean
-  /** Has `listener` called at each further connection: what the server kept for the one before may be lost. @returns how to end that */
-  onReconnect(listener: () => void): () => void
-  /** Resolves when connected. */
+  /** Resolves when connected, or when the signal aborts. */
   whenConnected(signal: AbortSignal): Promise<void>
+  /** Calls `listener` at each further connection: what the server kept for the one before may be lost. @returns how to end that */
+  onReconnect(listener: () => void): () => void
+  /** Calls `handle` with each message of a subject, on this connection and those after it. @returns how to end that */
+  subscribe(subject: string, handle: (message: Msg) => void, queue?: string): () => void
   close(): Promise<void>
 }
 
 const firstWaitMs = 2_000
 // A server that accepts a connection and says nothing is tried again.
 const handshakeMs = 3_000
-const staleMs = 2_000
 const retryMs = 250
+const flushMs = 1_000
 
 /**
- * Connects to NATS. Resolves at once, also when no server answers yet: events then wait in the outbox.
+ * Connects to NATS. Resolves after two seconds at most, also when no server answers yet: events then wait in the outbox.
  *
  * @param urls one or several, separated by commas: nats://host:4222; user and password of the first count for all
  * @param name of the service
- * @param password of the user of that name, where the addresses have no user
+ * @param password of the user of that name, if the addresses have no user
  */
 export async function connectNats(urls: string, name: string, log: Logger, password?: string): Promise<Nats> {
   const options: ConnectionOptions = {
@@ -46,80 +49,54 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     ignoreClusterUpdates: false,
   }
   const closed = new AbortController()
-  const waiting = new Set<() => void>()
-  const listeners = new Set<() => void>()
+  const events = new EventEmitter<{ up: []; again: [] }>().setMaxListeners(0)
+  const subscriptions = new Set<(connection: NatsConnection) => void>()
   let current: NatsConnection | undefined
   let isUp = false
 
-  const up = (connection: NatsConnection) => {
-    const isFirst = !current
-    current = connection
+  const up = (isFirst: boolean) => {
     isUp = true
-    for (const done of waiting) done()
-    if (!isFirst) for (const listener of listeners) listener()
+    events.emit('up')
+    if (isFirst) return
+    log.info('nats is available again')
+    events.emit('again')
   }
   const down = () => {
     if (isUp && !closed.signal.aborted) log.warn('nats is unavailable')
     isUp = false
   }
-
-  /** Follows a connection until it is closed permanently, which its status does not say. */
-  const follow = (connection: NatsConnection) =>
-    new Promise<void>((resolve, reject) => {
-      const giveUp = () => {
-        void connection.close()
-        resolve()
-      }
-      const report = async () => {
-        let stale: NodeJS.Timeout | undefined
-        for await (const status of connection.status()) {
-          clearTimeout(stale)
-          if (status.type === Events.Disconnect) {
-            down()
-          } else if (status.type === Events.Reconnect) {
-            up(connection)
-            log.info('nats is available again')
-          } else if (status.type === DebugEvents.StaleConnection) {
-            // The client flushes before it disconnects, and waits forever where the socket takes nothing.
-            stale = setTimeout(giveUp, staleMs)
-          }
-        }
-      }
-      void connection.closed().then(() => resolve())
-      report().catch(reject)
-    })
-
+  const watch = async (connection: NatsConnection) => {
+    for await (const { type } of connection.status()) {
+      if (type === Events.Disconnect) down()
+      else if (type === Events.Reconnect) up(false)
+      // The client would flush before it disconnects, and wait forever if the socket takes nothing.
+      else if (type === DebugEvents.StaleConnection) void connection.close()
+    }
+  }
+  /** One connection, until it is closed. The client reconnects it while the servers are unavailable. */
+  const useConnection = async () => {
+    const connection = await connect(options)
+    if (closed.signal.aborted) return connection.close()
+    const isFirst = !current
+    current = connection
+    for (const subscribe of subscriptions) subscribe(connection)
+    up(isFirst)
+    void watch(connection)
+    await connection.closed()
+  }
   const keep = async () => {
     while (!closed.signal.aborted) {
-      try {
-        const connection = await connect(options)
-        if (closed.signal.aborted) {
-          await connection.close()
-          return
-        }
-        if (current) log.info('nats is available again')
-        up(connection)
-        await follow(connection)
-      } catch (error) {
-        log.warn({ err: error }, 'cannot connect to nats, trying again')
-      }
+      await useConnection().catch((error: unknown) =>
+        log.warn({ err: error }, 'cannot connect to nats, trying again'),
+      )
       down()
       await pause(retryMs, closed.signal)
     }
   }
+  const whenConnected = async (signal: AbortSignal) => {
+    if (!isUp && !signal.aborted) await once(events, 'up', { signal }).catch(() => {})
+  }
   void keep()
-
-  const whenConnected = (signal: AbortSignal) =>
-    new Promise<void>((resolve) => {
-      if (isUp || signal.aborted) return resolve()
-      const done = () => {
-        waiting.delete(done)
-        signal.removeEventListener('abort', done)
-        resolve()
-      }
-      waiting.add(done)
-      signal.addEventListener('abort', done)
-    })
   await whenConnected(AbortSignal.any([closed.signal, AbortSignal.timeout(firstWaitMs)]))
   if (!isUp) log.warn('nats does not answer yet; events wait until it does')
   return {
@@ -128,15 +105,34 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
       return current
     },
     connected: () => isUp,
-    onReconnect(listener) {
-      listeners.add(listener)
-      return () => void listeners.delete(listener)
-    },
     whenConnected,
+    onReconnect(listener) {
+      events.on('again', listener)
+      return () => void events.off('again', listener)
+    },
+    subscribe(subject, handle, queue = '') {
+      let unsubscribe = () => {}
+      const subscribe = (connection: NatsConnection) => {
+        const callback = (error: Error | null, message: Msg) => {
+          if (!error) handle(message)
+        }
+        const subscription = connection.subscribe(subject, { queue, callback })
+        unsubscribe = () => subscription.unsubscribe()
+      }
+      subscriptions.add(subscribe)
+      if (current && !current.isClosed()) subscribe(current)
+      return () => {
+        subscriptions.delete(subscribe)
+        unsubscribe()
+      }
+    },
     async close() {
       closed.abort()
+      // What was published last may not have left yet.
+      if (isUp)
+        await Promise.race([current?.flush(), sleep(flushMs, undefined, { ref: false })]).catch(() => {})
       isUp = false
-      await Promise.race([current?.close(), sleep(staleMs, undefined, { ref: false })])
+      await current?.close()
     },
   }
 }

@@ -6,6 +6,7 @@ import type { TestDatabase } from '@licensing/test-support/database'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { leasePartitions, movePosition } from './consumer-queries.ts'
 import { consumerMigrations } from './migrations.ts'
+import { partitionCount } from './partitions.ts'
 
 let database: TestDatabase
 let sql: Database
@@ -20,29 +21,42 @@ afterEach(async () => {
 })
 
 const source = 'licensing'
-const lease = async (member: string, leaseMs = 60_000) => {
-  const held = await leasePartitions(sql, { source, member, leaseMs, partitionCount: 4 })
+const lease = async (member: string) => {
+  const held = await leasePartitions(sql, source, member)
   return held.map(({ partition }) => partition)
 }
-const at = (number: bigint) => ({ number, done: 0, epochs: [], set_back_by: null })
-const move = (sql: Sql, member: string, from: bigint, partition = 1) =>
-  movePosition(sql, { source, partition, member }, at(from), at(from + 1n), 60_000)
+const at = (number: bigint) => ({ number, done: 0, epochs: [], is_set_back: false })
+const move = (tx: Sql, member: string, from: bigint, partition = 1) =>
+  movePosition(tx, { source, partition, member }, at(from), at(from + 1n))
+const expire = () => sql`update consumer_positions set held_until = clock_timestamp() - interval '1 second'`
+const all = [0, 1, 2, 3, 4, 5, 6, 7]
 
 test('leases are renewed while a batch is processed, and neither waits for the other', async () => {
-  expect(await lease('a')).toEqual([0, 1, 2, 3])
+  expect(await lease('a')).toEqual(all)
   await sql.begin(async (batch) => {
     expect(await move(batch, 'a', 0n)).toBe(true)
-    expect(await lease('a')).toEqual([0, 1, 2, 3])
+    expect(await lease('a')).toEqual(all)
   })
   expect(await move(sql, 'a', 1n)).toBe(true)
 })
 
 test('a batch renews the lease of its partition', async () => {
-  await lease('a', 1)
+  await lease('a')
+  await expire()
+  await sql`delete from consumer_members`
   expect(await move(sql, 'a', 0n)).toBe(true)
   // The others have run out.
-  expect(await lease('b')).not.toContain(1)
+  expect(await lease('b')).toEqual(all.filter((partition) => partition !== 1))
   expect(await move(sql, 'a', 1n)).toBe(true)
+})
+
+test('partitions whose lease has ended go to another replica, and the one before cannot move their positions', async () => {
+  await lease('a')
+  await expire()
+  await sql`update consumer_members set seen_at = clock_timestamp() - interval '1 hour'`
+  expect(await lease('b')).toEqual(all)
+  expect(await move(sql, 'a', 0n)).toBe(false)
+  expect(await move(sql, 'b', 0n)).toBe(true)
 })
 
 test('a partition is given up when its batch has ended, however busy it is', async () => {
@@ -50,12 +64,12 @@ test('a partition is given up when its batch has ended, however busy it is', asy
   await sql`insert into consumer_members (source, member, seen_at) values (${source}, 'b', now())`
   let giving: Promise<number[]> = Promise.resolve([])
   await sql.begin(async (batch) => {
-    await move(batch, 'a', 0n, 3)
+    await move(batch, 'a', 0n, 7)
     giving = lease('a')
   })
-  expect(await giving).toEqual([0, 1])
-  expect(await lease('b')).toEqual([2, 3])
-  expect(await move(sql, 'a', 1n, 3)).toBe(false)
+  expect(await giving).toEqual([0, 1, 2, 3])
+  expect(await lease('b')).toEqual([4, 5, 6, 7])
+  expect(await move(sql, 'a', 1n, 7)).toBe(false)
 })
 
 test('a sole replica renews leases that have less than half left, but for a partition whose batch is in hand', async () => {
@@ -63,9 +77,10 @@ test('a sole replica renews leases that have less than half left, but for a part
   await sql`update consumer_positions set held_until = clock_timestamp() + interval '1 second'`
   await sql.begin(async (batch) => {
     await move(batch, 'a', 0n, 2)
-    expect(await lease('a')).toEqual([0, 1, 2, 3])
+    expect(await lease('a')).toEqual(all)
   })
   const rows = await sql<{ seconds: number }[]>`
     select extract(epoch from held_until - clock_timestamp())::float8 as seconds from consumer_positions`
-  for (const { seconds } of rows) expect(seconds).toBeGreaterThan(30)
+  expect(rows).toHaveLength(partitionCount)
+  for (const { seconds } of rows) expect(seconds).toBeGreaterThan(3)
 })

@@ -211,6 +211,20 @@ test.concurrent('a consumer has caught up when it has consumed what the log had 
   await consumer.stop()
 })
 
+test('a consumer stops, whatever its readers have just begun', async () => {
+  await using given = await givenSender()
+  await whenChanged(given.sql, 'acct_a', 1, 10)
+  for (const round of upTo(20)) {
+    const consumer = given.consumer()
+    await eventually(() => consumer.held().length === partitionCount, { intervalMs: 1 })
+    for (let statements = 0; statements < round; statements += 1) await given.sql`select`
+    await consumer.stop()
+  }
+  const consumer = given.consumer()
+  await eventually(async () => expect(await effectsOf(given.sql)).toHaveLength(10))
+  await consumer.stop()
+})
+
 test('the waits of a consumer for its events leave no timers', async () => {
   await using given = await givenSender()
   const consumer = given.consumer()

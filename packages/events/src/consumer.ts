@@ -5,10 +5,9 @@ import { randomUUID } from 'node:crypto'
 import { Gauge } from 'prom-client'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { leasePartitions, listPositions, releasePartitions } from './consumer-queries.ts'
-import type { PartitionPosition } from './consumer-queries.ts'
 import { LogClient } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { leaseMs, partitionCount, pollMs, renewMs, startMs } from './partitions.ts'
+import { partitionCount, pollMs, renewMs, startMs } from './partitions.ts'
 
 export interface Consumer {
   /** Partitions held by this replica. */
@@ -48,19 +47,16 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       polling.wakeIn(pollMs)
     },
   }
-  let held: PartitionPosition[] = []
   let numbersAtStart: bigint[] | undefined
-  let reported = ''
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
-    const passed = new Map([...readers].map(([partition, reader]) => [partition, reader.number]))
-    held = await leasePartitions(sql, { source, member, leaseMs, partitionCount })
-    const numbers = new Map(held.map(({ partition, number }) => [partition, number]))
+    const passed = new Map([...readers].map(([partition, { position }]) => [partition, position.number]))
+    const held = await leasePartitions(sql, source, member)
     for (const [partition, reader] of readers) {
       // A number below one that was passed: this service's database was set back, and its effects with it.
-      const number = numbers.get(partition)
+      const number = held.find((position) => position.partition === partition)?.number
       if (number !== undefined && number >= (passed.get(partition) ?? 0n)) continue
       readers.delete(partition)
       await reader.stop()
@@ -69,34 +65,30 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       const { partition } = position
       if (readers.has(partition)) continue
       readers.set(partition, new PartitionReader(reading, producer, { source, partition, member }, position))
+      polling.wakeIn(pollMs)
     }
   }
-  /** Reports the positions, learns the newest numbers and epochs, and has readers look that are behind them. */
+  /** Reports the positions, and has the readers read from the log what JetStream has not sent. */
   const poll = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
-    const positions = held
+    const positions = [...readers].map(([partition, { position }]) => ({ ...position, partition }))
     try {
       await producer.read(positions)
     } catch (error) {
       if (performance.now() < startedAt + startMs) return
       throw error
     }
-    const { numbers, epochs } = producer.view!
+    const { numbers } = producer.view!
     numbersAtStart ??= numbers
-    for (const reader of readers.values()) reader.look()
-    const known = JSON.stringify([
-      positions.map(({ number }) => String(number)),
-      numbers.map(String),
-      epochs.length,
-    ])
-    const isIdle = known === reported
-    reported = known
+    for (const [partition, reader] of readers) reader.announce(numbers[partition]!)
+    const left = positions.map(({ partition, number }) => Number(numbers[partition]! - number))
     behind.set(
       { stream },
-      positions.reduce((sum, { partition, number }) => sum + Number(numbers[partition]! - number), 0),
+      left.reduce((sum, each) => sum + each, 0),
     )
-    if (isIdle) return 'idle'
+    // A commit ends the longer pauses.
+    return left.every((each) => each === 0) ? 'idle' : undefined
   }
   const polling = startLoop({
     work: poll,

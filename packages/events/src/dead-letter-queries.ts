@@ -1,33 +1,28 @@
 import type { Sql } from '@licensing/database/connect'
 
-export interface DeadLetter {
-  id: bigint
+export interface NewDeadLetter {
   source: string
+  partition: number
+  /** Of its batch in the producer's log. */
+  number: bigint
   event_id: string
   account_id: string
-  payload: Buffer
+  payload: Uint8Array
   trace_parent: string | null
   error: string
+}
+
+export interface DeadLetter extends Omit<NewDeadLetter, 'partition' | 'number'> {
+  id: bigint
   failed_at: Date
 }
 
-export async function insertDeadLetter(
-  tx: Sql,
-  letter: {
-    source: string
-    partition: number
-    number: bigint
-    eventId: string
-    accountId: string
-    payload: Uint8Array
-    traceParent: string | null
-    error: string
-  },
-): Promise<void> {
-  const { source, partition, number, eventId, accountId, payload, traceParent, error } = letter
+export async function insertDeadLetter(tx: Sql, letter: NewDeadLetter): Promise<void> {
+  const { source, partition, number, event_id: eventId, account_id: accountId } = letter
   await tx`
     insert into dead_letters (source, partition, number, event_id, account_id, payload, trace_parent, error)
-    values (${source}, ${partition}, ${number}, ${eventId}, ${accountId}, ${payload}, ${traceParent}, ${error})`
+    values (${source}, ${partition}, ${number}, ${eventId}, ${accountId}, ${letter.payload}, ${letter.trace_parent},
+      ${letter.error})`
 }
 
 /** In the order in which they failed. */

@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { EventBatchSchema, ReadLogRequestSchema, ReadLogResponseSchema } from '@licensing/proto/event-log'
-import type { EventBatch } from '@licensing/proto/event-log'
+import type { EventBatch, ReadLogResponse } from '@licensing/proto/event-log'
 import { logSubjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import type { PartitionPosition } from './consumer-queries.ts'
@@ -8,18 +8,10 @@ import type { Nats } from './connection.ts'
 
 const timeoutMs = 3_000
 
-/** What the producer last said of its log. */
-export interface LogView {
-  /** The newest number of each partition. */
-  numbers: bigint[]
-  /** The oldest first, each with the first number of each partition. */
-  epochs: { epoch: string; firstNumbers: bigint[] }[]
-}
-
 /** Asks a producer for its log. */
 export class LogClient {
-  /** Undefined until the producer has answered once. */
-  view: LogView | undefined
+  /** What the producer answered last; undefined until it has answered once. */
+  view: Pick<ReadLogResponse, 'numbers' | 'epochs'> | undefined
   readonly #nats: Nats
   readonly #subject: string
 
@@ -52,12 +44,5 @@ export class LogClient {
     const { numbers, epochs, batches } = fromBinary(ReadLogResponseSchema, data)
     this.view = { numbers, epochs }
     return { batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)), numbers }
-  }
-
-  /** Whether the log has this batch: its epoch is known, and no later epoch has given its number to another. */
-  has({ epoch, partition, number }: EventBatch): boolean {
-    const epochs = this.view?.epochs ?? []
-    const at = epochs.findIndex((known) => known.epoch === epoch)
-    return at >= 0 && epochs.slice(at + 1).every(({ firstNumbers }) => number < firstNumbers[partition]!)
   }
 }

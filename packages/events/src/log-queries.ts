@@ -1,30 +1,22 @@
 import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql } from '@licensing/database/connect'
-import { locks } from '@licensing/database/locks'
-import { beginEpoch, slotOf } from './outbox-queries.ts'
+import { slotOf } from './outbox-queries.ts'
 
-export interface Epoch {
+interface Epoch {
   epoch: string
   /** The first number of each partition in this epoch. */
   first_numbers: bigint[]
 }
 
-export interface KnownLog {
-  /** The newest number of each partition. */
-  numbers: bigint[]
-  /** The oldest first. */
-  epochs: Epoch[]
-}
-
 /**
- * Reads what the log is, and records how far a consumer has come if that changed or was not recorded for a minute. In one
- * statement, so that numbers and epochs agree.
+ * Reads the newest number of each partition and the epochs, the oldest first, and records how far a consumer has come if that
+ * changed or was not recorded for a minute. In one statement, so that numbers and epochs agree.
  */
 export async function findLogFor(
   sql: Sql,
   consumer: string,
   positions: { partition: number; number: bigint }[],
-): Promise<KnownLog> {
+): Promise<{ numbers: bigint[]; epochs: Epoch[] }> {
   const rows = await sql<({ numbers: bigint[] } & (Epoch | { epoch: null }))[]>`
     with recorded as (
       insert into event_log_readers as known (consumer, partition, number)
@@ -54,27 +46,6 @@ export async function listBatches(
       ) next
     ) counted where total <= ${bytes} or at = 1 order by number`
   return rows.map(({ batch }) => batch)
-}
-
-/**
- * Begins an epoch if a consumer of the newest one has come further than the log: the log has lost numbers without a sign
- * of it in the database.
- *
- * @returns whether one has begun
- */
-export async function beginEpochAfterLoss(
-  sql: Database,
-  epoch: string,
-  reader: { partition: number; number: bigint; epoch: string },
-): Promise<boolean> {
-  return sql.begin(async (tx) => {
-    await tx`select pg_advisory_xact_lock(${locks.relay}), set_config('relay.locked', 'true', true)`
-    const [behind] = await tx`
-      select from event_log_state
-      where epoch = ${reader.epoch} and numbers[${reader.partition + 1}::int] < ${reader.number}`
-    if (behind) await beginEpoch(tx, epoch)
-    return behind !== undefined
-  })
 }
 
 /** A day's table of the log that is not written today. */
@@ -108,10 +79,22 @@ export async function truncateSlot(sql: Database, slot: number): Promise<void> {
   })
 }
 
-/** Age in seconds of the oldest batch that a consumer has not confirmed; 0 if all is confirmed. */
-export async function unconfirmedAge(sql: Sql, consumers: readonly string[]): Promise<number> {
-  const [row] = await sql<{ age_seconds: number }[]>`
-    select coalesce(max(extract(epoch from now() - next.created_at)), 0)::float8 as age_seconds
+/** Forgets epochs of which no batch is left, but the newest. */
+export async function pruneEpochs(sql: Sql): Promise<void> {
+  await sql`
+    delete from event_log_epochs
+    where began_at < now() - interval '30 days' and place < (select max(place) from event_log_epochs)`
+}
+
+/** Age of the oldest batch that a consumer has not confirmed (0 if all is confirmed), and the size of the log. */
+export async function measureLog(
+  sql: Sql,
+  consumers: readonly string[],
+): Promise<{ unconfirmed_seconds: number; bytes: number }> {
+  const [row] = await sql<{ unconfirmed_seconds: number; bytes: number }[]>`
+    select coalesce(max(extract(epoch from now() - next.created_at)), 0)::float8 as unconfirmed_seconds, (
+      select sum(pg_total_relation_size(inhrelid))::float8 from pg_inherits where inhparent = 'event_log'::regclass
+    ) as bytes
     from unnest(${[...consumers]}::text[]) as expected (name)
     cross join generate_series(0, 7) as each (partition)
     left join event_log_readers reader on reader.consumer = expected.name and reader.partition = each.partition
@@ -120,18 +103,5 @@ export async function unconfirmedAge(sql: Sql, consumers: readonly string[]): Pr
       where event_log.partition = each.partition and event_log.number > coalesce(reader.number, 0)
       order by event_log.number limit 1
     ) next`
-  return row!.age_seconds
-}
-
-export async function logBytes(sql: Sql): Promise<number> {
-  const [row] = await sql<{ bytes: number }[]>`
-    select sum(pg_total_relation_size(inhrelid))::float8 as bytes from pg_inherits where inhparent = 'event_log'::regclass`
-  return row!.bytes
-}
-
-/** Forgets epochs of which no batch is left, but the newest. */
-export async function pruneEpochs(sql: Sql): Promise<void> {
-  await sql`
-    delete from event_log_epochs
-    where began_at < now() - interval '30 days' and place < (select max(place) from event_log_epochs)`
+  return row!
 }

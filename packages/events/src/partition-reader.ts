@@ -1,37 +1,25 @@
-import { fromBinary } from '@bufbuild/protobuf'
-import type { Sql } from '@licensing/database/connect'
-import { Outage } from '@licensing/database/outage'
 import { isDatabaseOutage } from '@licensing/database/problems'
-import { transaction } from '@licensing/database/transaction'
+import { Outage } from '@licensing/database/outage'
 import { pause, startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
-import type { EventBatch, LoggedEvent } from '@licensing/proto/event-log'
+import type { EventBatch } from '@licensing/proto/event-log'
 import { streamOf } from '@licensing/proto/event-streams'
-import { EventSchema } from '@licensing/proto/events'
 import { Counter } from 'prom-client'
-import { BatchTooLarge } from './consumer-options.ts'
-import type { ConsumerOptions, Received } from './consumer-options.ts'
-import { listPositions, movePosition } from './consumer-queries.ts'
+import type { ConsumerOptions } from './consumer-options.ts'
 import type { Place, Position } from './consumer-queries.ts'
-import { insertDeadLetter } from './dead-letter-queries.ts'
 import { openFeed } from './feed.ts'
 import type { Feed } from './feed.ts'
 import type { LogClient } from './log-client.ts'
-import { leaseMs, pollMs, startMs } from './partitions.ts'
+import { startMs } from './partitions.ts'
+import { mostTogether, PartitionWriter } from './partition-writer.ts'
 import { isNotFound } from './streams.ts'
 
-const mostTogether = 500
 // Reading is behind when more than a few moments' events wait.
 const behindFrom = 250
-const poisonTries = 5
 const retryMs = 500
-// The longest timer: a reader that has all events waits for the next one, or for `look`.
-const foreverMs = 2 ** 31 - 1
 // Clocks of NATS and PostgreSQL may differ. What is read twice is known by its number.
 const overlapMs = 60_000
 
-const labelNames = ['stream']
-const consumed = new Counter({ name: 'events_consumed_total', help: 'Events consumed', labelNames })
 const filled = new Counter({
   name: 'events_filled_total',
   help: 'Batches read from the log of their producer, by cause: a gap in what JetStream sent, or its end missing',
@@ -40,49 +28,39 @@ const filled = new Counter({
 const lost = new Counter({
   name: 'event_batches_lost_total',
   help: 'Batches that the log of their producer no longer had: this service was stopped or set back for too long',
-  labelNames,
-})
-const parked = new Counter({
-  name: 'events_dead_lettered_total',
-  help: 'Events that could not be consumed: run licensing-admin dead-letters',
-  labelNames,
+  labelNames: ['stream'],
 })
 
-class PartitionLost extends Error {}
-
-/** An event, and the position once it is consumed. */
-interface Entry {
-  logged: LoggedEvent
-  /** Undefined if its bytes are no event. */
-  received: Received | undefined
-  /** It may have been consumed before the log was set back. */
-  mayBeKnown: boolean
-  after: Position
-}
-
-/** Reads one partition from its position, for as long as this replica holds it. */
+/**
+ * Reads one partition from its position, for as long as this replica holds it: batch after batch from JetStream, and from the
+ * producer's log if JetStream does not send the next number.
+ */
 export class PartitionReader {
   readonly #options: ConsumerOptions
   readonly #log: LogClient
   readonly #place: Place
   readonly #stream: string
+  readonly #writer: PartitionWriter
   readonly #loop: Loop
   readonly #outage = new Outage()
   readonly #startedAt = performance.now()
-  #position: Position
+  #feed: Feed | undefined
+  /** Whether all that has arrived is consumed. */
+  #isWaiting = false
+  /** The newest number of the log, two seconds ago. */
+  #announced = 0n
+  /** Whether the log has something that JetStream has not sent. */
+  #isLogAhead = false
   #behind = 0
   #isDrained = false
-  #feed: Feed | undefined
-  /** Whether the log has more, which JetStream may be about to send. */
-  #isBehindLog = false
 
   /** @param position as it was when the partition was leased */
   constructor(options: ConsumerOptions, log: LogClient, place: Place, position: Position) {
     this.#options = options
     this.#log = log
     this.#place = place
-    this.#position = position
     this.#stream = streamOf(options.source)
+    this.#writer = new PartitionWriter(options, place, position)
     this.#loop = startLoop({
       work: (signal) => this.#read(signal),
       everyMs: retryMs,
@@ -91,9 +69,8 @@ export class PartitionReader {
     })
   }
 
-  /** How far it has come: all batches up to this number are consumed. */
-  get number(): bigint {
-    return this.#position.number
+  get position(): Position {
+    return this.#writer.position
   }
 
   /** Whether more events wait than those being consumed. */
@@ -106,23 +83,25 @@ export class PartitionReader {
     return this.#isDrained
   }
 
-  /** The producer’s log may have more than JetStream has sent, or an epoch that is not adopted. */
-  look(): void {
-    if (!this.#isBehindLog) this.#feed?.wake()
+  /** Called every two seconds, when the producer has answered. What its log had the last time should have arrived. */
+  announce(newest: bigint): void {
+    const isMissing = this.position.number < this.#announced || this.#unknownEpochs().length > 0
+    this.#announced = newest
+    if (!isMissing || !this.#isWaiting) return
+    this.#isLogAhead = true
+    this.reopen()
   }
 
   /** JetStream may have forgotten what it was to send. */
   reopen(): void {
-    const feed = this.#feed
-    this.#feed = undefined
-    feed?.wake()
+    this.#feed?.close()
   }
 
   stop(): Promise<void> {
     return this.#loop.stop()
   }
 
-  /** Reads from the position until JetStream fails to send what the log has. @returns milliseconds until the next try */
+  /** Reads until the feed is closed. @returns milliseconds until the next try */
   async #read(signal: AbortSignal): Promise<number> {
     const { log, nats } = this.#options
     try {
@@ -140,69 +119,112 @@ export class PartitionReader {
   }
 
   async #readFromPosition(signal: AbortSignal): Promise<void> {
-    const { nats, service, source, sql } = this.#options
+    const { nats, service, source } = this.#options
     const { partition } = this.#place
-    const found = (await listPositions(sql, source)).find((row) => row.partition === partition)
-    if (!found) throw new PartitionLost('the position is missing')
-    this.#position = found
-    const since = new Date(Math.min(found.moved_at.getTime(), Date.now()) - overlapMs)
+    const movedAt = await this.#writer.reload()
+    this.#outage.over()
+    const since = new Date(Math.min(movedAt.getTime(), Date.now()) - overlapMs)
     const feed = await openFeed(nats, { source, partition, service, since }).catch(async (error: unknown) => {
       if (isNotFound(error)) this.#isDrained = true
-      await this.#fill(undefined, 'tail', signal)
+      await this.#readLog('tail', signal)
       throw error
     })
+    if (signal.aborted) return feed.close()
+    const close = () => feed.close()
+    signal.addEventListener('abort', close, { once: true })
     this.#feed = feed
     try {
-      while (!signal.aborted && this.#feed === feed) {
-        await this.#adoptEpochs()
-        const announced = this.#log.view?.numbers[partition] ?? 0n
-        this.#isBehindLog = announced > this.#position.number
-        this.#isDrained ||= feed.isDrained
-        const batches = await feed.next(mostTogether, this.#isBehindLog ? pollMs : foreverMs, signal)
-        this.#behind = feed.behind
+      if (this.#isLogAhead) await this.#readLog('tail', signal)
+      if (feed.waiting === 0) this.#isDrained = true
+      this.#isWaiting = true
+      for await (const { batches, waiting } of feed.arrivals) {
+        this.#isWaiting = false
+        const events = batches.reduce((sum, batch) => sum + batch.events.length, 0)
+        this.#behind = waiting + Math.max(0, events - mostTogether)
         await this.#consume(batches, signal)
-        // The newest batch may have been on its way. If it has not arrived after this wait, JetStream does not send it.
-        if (this.#isBehindLog && batches.length === 0) return await this.#fill(announced, 'tail', signal)
+        if (waiting === 0) this.#isDrained = true
+        this.#behind = waiting
+        this.#isWaiting = true
+        if (signal.aborted) return
       }
     } finally {
+      this.#isWaiting = false
+      this.#feed = undefined
+      signal.removeEventListener('abort', close)
       feed.close()
     }
   }
 
-  /** Consumes what JetStream sent: repetitions are left out, and gaps filled from the log. */
+  /** Consumes what JetStream sent. Repetitions are left out. If anything else than the next number follows, the log is read. */
   async #consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
     let run: EventBatch[] = []
-    const next = () => this.#position.number + BigInt(run.length) + 1n
-    const flush = async () => {
-      await this.#take(entriesOf(run, this.#position), signal)
-      run = []
-    }
     for (const batch of batches) {
       if (batch.partition !== this.#place.partition) continue
-      if (!this.#position.epochs.includes(batch.epoch)) {
-        await flush()
-        await this.#learnEpoch(batch)
+      const next = this.position.number + BigInt(run.length) + 1n
+      const isKnown = this.position.epochs.includes(batch.epoch)
+      if (isKnown && (batch.number < next || this.#isSuperseded(batch))) continue
+      if (isKnown && batch.number === next) {
+        run.push(batch)
+      } else {
+        await this.#writer.consume(run, signal)
+        run = []
+        await this.#readLog('gap', signal)
       }
-      if (this.#log.view ? !this.#log.has(batch) : !this.#position.epochs.includes(batch.epoch)) continue
-      if (batch.number > next()) {
-        await flush()
-        await this.#fill(batch.number - 1n, 'gap', signal)
-      }
-      if (batch.number === next()) run.push(batch)
     }
-    await flush()
+    await this.#writer.consume(run, signal)
   }
 
-  /** Asks the producer for an epoch that the position does not have. The producer does not have that of a lost log. */
-  async #learnEpoch({ epoch, number }: EventBatch): Promise<void> {
-    try {
-      await this.#readLog()
-    } catch (error) {
-      // At a first start the stream alone has to do. If it is wrong, the producer's first answer sets the position back.
-      if (this.#log.view || this.#position.epochs.length > 0 || number !== 1n) throw error
-      return this.#moveTo({ ...this.#position, epochs: [epoch] })
+  /** Consumes the producer's log after the position, to its end. */
+  async #readLog(cause: 'gap' | 'tail', signal: AbortSignal): Promise<void> {
+    this.#isLogAhead = false
+    const { partition } = this.#place
+    while (!signal.aborted) {
+      const { number } = this.position
+      const { batches, numbers } = await this.#log.read([{ ...this.position, partition }], {
+        partition,
+        after: number,
+      })
+      if (await this.#adoptEpochs()) continue
+      const newest = numbers[partition]!
+      const oldest = batches[0]?.number ?? newest + 1n
+      const run = batches.filter(
+        (batch, at) =>
+          batch.number === number + BigInt(at) + 1n && this.position.epochs.includes(batch.epoch),
+      )
+      if (oldest > number + 1n) {
+        await this.#skipTo(oldest - 1n)
+      } else if (run.length > 0) {
+        filled.inc({ stream: this.#stream, cause }, run.length)
+        await this.#writer.consume(run, signal)
+      } else if (batches.length > 0) {
+        // An epoch began between the producer's two readings.
+        await pause(retryMs, signal)
+      }
+      if (this.position.number >= newest) return
     }
-    await this.#adoptEpochs()
+  }
+
+  /** The log no longer has the next batches. */
+  async #skipTo(number: bigint): Promise<void> {
+    const { log } = this.#options
+    const after = this.position.number
+    lost.inc({ stream: this.#stream }, Number(number - after))
+    log.error(
+      { ...this.#place, after, up_to: number },
+      'events are lost: the log of their producer no longer has them',
+    )
+    await this.#writer.moveTo({ ...this.position, number, done: 0 })
+  }
+
+  #unknownEpochs() {
+    return (this.#log.view?.epochs ?? []).filter(({ epoch }) => !this.position.epochs.includes(epoch))
+  }
+
+  /** Whether a later epoch has given the number of a batch again. */
+  #isSuperseded({ epoch, number }: EventBatch): boolean {
+    const epochs = this.#log.view?.epochs ?? []
+    const at = epochs.findIndex((known) => known.epoch === epoch)
+    return epochs.slice(at + 1).some(({ firstNumbers }) => number >= firstNumbers[this.#place.partition]!)
   }
 
   /**
@@ -213,209 +235,23 @@ export class PartitionReader {
    */
   async #adoptEpochs(): Promise<boolean> {
     const { partition } = this.#place
-    const position = this.#position
-    const epochs = this.#log.view?.epochs ?? []
-    const unknown = epochs.filter(({ epoch }) => !position.epochs.includes(epoch))
+    const unknown = this.#unknownEpochs()
     if (unknown.length === 0) return false
+    const { number, done, is_set_back: wasSetBack } = this.position
     const first = unknown
       .map(({ firstNumbers }) => firstNumbers[partition]!)
       .reduce((a, b) => (a < b ? a : b))
-    const isSetBack = first <= position.number
+    const isSetBack = first <= number
     if (isSetBack) {
       const { log } = this.#options
-      log.warn(
-        { stream: this.#stream, partition, from: position.number, first },
-        'the event log was set back',
-      )
+      log.warn({ stream: this.#stream, partition, from: number, first }, 'the event log was set back')
     }
-    await this.#moveTo({
-      number: isSetBack ? first - 1n : position.number,
-      done: first <= position.number + 1n ? 0 : position.done,
-      epochs: epochs.map(({ epoch }) => epoch),
-      set_back_by: position.set_back_by ?? (isSetBack ? unknown[0]!.epoch : null),
+    await this.#writer.moveTo({
+      number: isSetBack ? first - 1n : number,
+      done: first <= number + 1n ? 0 : done,
+      epochs: this.#log.view!.epochs.map(({ epoch }) => epoch),
+      is_set_back: wasSetBack || isSetBack,
     })
     return true
   }
-
-  /** Consumes the producer's log after the position, up to a number or, without one, to its end. */
-  async #fill(upTo: bigint | undefined, cause: 'gap' | 'tail', signal: AbortSignal): Promise<void> {
-    while ((upTo === undefined || this.#position.number < upTo) && !signal.aborted) {
-      const { number } = this.#position
-      const { batches, numbers } = await this.#readLog(number)
-      if (await this.#adoptEpochs()) continue
-      const run: EventBatch[] = []
-      for (const batch of batches) {
-        if (this.#log.has(batch) && batch.number === number + BigInt(run.length) + 1n) run.push(batch)
-      }
-      if (run.length > 0) {
-        filled.inc({ stream: this.#stream, cause }, run.length)
-        await this.#take(entriesOf(run, this.#position), signal)
-        continue
-      }
-      const newest = numbers[this.#place.partition]!
-      const next = batches[0]?.number ?? newest + 1n
-      if (next > number + 1n) await this.#skipTo(next - 1n)
-      else if (newest <= number) return
-      else await pause(retryMs, signal)
-    }
-  }
-
-  /** The log no longer has the next batches. */
-  async #skipTo(number: bigint): Promise<void> {
-    const { log } = this.#options
-    const after = this.#position.number
-    lost.inc({ stream: this.#stream }, Number(number - after))
-    log.error(
-      { ...this.#place, after, up_to: number },
-      'events are lost: the log of their producer no longer has them',
-    )
-    await this.#moveTo({ ...this.#position, number, done: 0 })
-  }
-
-  #readLog(after?: bigint): ReturnType<LogClient['read']> {
-    const { partition } = this.#place
-    return this.#log.read(
-      [{ ...this.#position, partition }],
-      after === undefined ? undefined : { partition, after },
-    )
-  }
-
-  /** Effects and position in one transaction. */
-  async #take(entries: Entry[], signal: AbortSignal): Promise<void> {
-    if (entries.length > mostTogether) return this.#takeInParts(entries, mostTogether, signal)
-    const last = entries.at(-1)
-    if (!last) return
-    for (let tries = 1; !signal.aborted; tries += 1) {
-      try {
-        await this.#commit(entries, last.after)
-        this.#outage.over()
-        consumed.inc({ stream: this.#stream }, entries.length)
-        this.#options.committed?.()
-        return
-      } catch (error) {
-        if (error instanceof PartitionLost) throw error
-        if (error instanceof BatchTooLarge && entries.length > error.mostTogether) {
-          return this.#takeInParts(entries, error.mostTogether, signal)
-        }
-        const isTransient = this.#options.isTransient(error)
-        if (!isTransient && entries.length > 1) return this.#takeInParts(entries, 1, signal)
-        if (this.#outage.isNews(error)) {
-          const which = entries.length === 1 ? logFieldsOf(last) : {}
-          this.#options.log.warn(
-            { err: error, stream: this.#stream, tries, number: last.after.number, ...which },
-            'event could not be consumed, trying again',
-          )
-        }
-        if (!isTransient && (tries >= poisonTries || !last.received)) return this.#park(last, error)
-        await pause(Math.min(50 * 2 ** tries, 2_000), signal)
-      }
-    }
-  }
-
-  async #takeInParts(entries: Entry[], size: number, signal: AbortSignal): Promise<void> {
-    for (let at = 0; at < entries.length && !signal.aborted; at += size) {
-      await this.#take(entries.slice(at, at + size), signal)
-    }
-  }
-
-  async #commit(entries: Entry[], to: Position): Promise<void> {
-    const { handle, findKnown, sql } = this.#options
-    const events = entries.map(({ received }) => {
-      if (!received) throw new Error('this is no event')
-      return received
-    })
-    const doubtful = events.filter((_, at) => entries[at]!.mayBeKnown)
-    const afterCommit = await transaction(sql, async (tx) => {
-      if (doubtful.length > 0 && findKnown) {
-        await this.#move(tx, to)
-        const known = await findKnown(tx, doubtful)
-        const unknown = events.filter(({ event }) => !known.has(event.id))
-        return unknown.length > 0 ? handle(tx, unknown) : undefined
-      }
-      // What the handler begins with is sent with the move, so that an event takes one round trip less.
-      const [, outcome] = await allDone([this.#move(tx, to), handle(tx, events)])
-      return outcome
-    })
-    this.#position = to
-    afterCommit?.()
-  }
-
-  async #moveTo(to: Position): Promise<void> {
-    await this.#move(this.#options.sql, to)
-    this.#position = to
-  }
-
-  async #move(sql: Sql, to: Position): Promise<void> {
-    if (!(await movePosition(sql, this.#place, this.#position, to, leaseMs)))
-      throw new PartitionLost('another replica holds this partition')
-  }
-
-  /** Keeps an event that cannot be consumed, for an operator. What comes after it is consumed. */
-  async #park(entry: Entry, error: unknown): Promise<void> {
-    const { log, sql } = this.#options
-    const { logged, after, received: known } = entry
-    await transaction(sql, async (tx) => {
-      await this.#move(tx, after)
-      const { source, partition } = this.#place
-      await insertDeadLetter(tx, {
-        source,
-        partition,
-        number: after.number,
-        payload: logged.event,
-        eventId: known?.event.id ?? '',
-        accountId: known?.event.accountId ?? '',
-        traceParent: logged.traceParent || null,
-        error: error instanceof Error ? error.message : String(error),
-      })
-    })
-    this.#position = after
-    parked.inc({ stream: this.#stream })
-    log.error({ err: error, stream: this.#stream, ...logFieldsOf(entry) }, 'event moved to the dead letters')
-  }
-}
-
-/** The events of consecutive batches that follow a position, without those that are done. */
-function entriesOf(batches: EventBatch[], from: Position): Entry[] {
-  return batches
-    .flatMap(({ epoch, number, events }) =>
-      events.map((logged, at) => ({
-        logged,
-        received: received(logged),
-        mayBeKnown: logged.precedesEpoch && isSetBackAt(epoch, from),
-        after: {
-          ...from,
-          ...(at === events.length - 1 ? { number, done: 0 } : { number: number - 1n, done: at + 1 }),
-        },
-      })),
-    )
-    .slice(from.done)
-}
-
-/** Whether the log was set back at this epoch or before. */
-function isSetBackAt(epoch: string, { epochs, set_back_by: first }: Position): boolean {
-  return first !== null && epochs.indexOf(epoch) >= epochs.indexOf(first)
-}
-
-function received({ event: payload, traceParent }: LoggedEvent): Received | undefined {
-  try {
-    return { event: fromBinary(EventSchema, payload), payload, traceParent: traceParent || undefined }
-  } catch {
-    return undefined
-  }
-}
-
-/** Identifies an event in the log: its id, its account, and the request that caused it. */
-function logFieldsOf({ received: known }: Entry): Record<string, string> {
-  if (!known) return {}
-  const { id, accountId, requestId } = known.event
-  return { event_id: id, account_id: accountId, ...(requestId && { request_id: requestId }) }
-}
-
-/**
- * Like `Promise.all`, but waits until all have ended, and throws the first reason in their order: nothing works on in a
- * transaction that is rolled back.
- */
-async function allDone<T extends readonly unknown[] | []>(promises: T) {
-  await Promise.allSettled(promises)
-  return Promise.all(promises)
 }

@@ -8,8 +8,8 @@ create table consumer_positions (
   done int not null default 0,
   -- The producer's epochs that this position takes into account.
   epochs text[] not null default '{}',
-  -- The first epoch that has set this position back.
-  set_back_by text,
+  -- Whether the producer's log was set back at some time, so that events may have had another number before.
+  is_set_back boolean not null default false,
   moved_at timestamptz not null default now(),
   holder text,
   held_until timestamptz,

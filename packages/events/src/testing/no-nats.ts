@@ -8,6 +8,7 @@ export function noNats(): Nats {
     },
     connected: () => false,
     onReconnect: () => () => {},
+    subscribe: () => () => {},
     whenConnected: (signal) =>
       new Promise((resolve) => {
         if (signal.aborted) resolve()

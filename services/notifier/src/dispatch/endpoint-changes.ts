@@ -11,7 +11,6 @@ const subject = 'notifier.endpoints-changed'
 const lookEveryMs = { connected: 10_000, disconnected: 1_000 }
 // Longer than a transaction may take from the statement that sets changed_at to its commit.
 const overlapMs = 60_000
-const subscribeAgainMs = 500
 
 /**
  * Announces changes of endpoints to the other replicas over NATS, and calls `changed` for theirs. NATS may lose messages, so
@@ -32,25 +31,17 @@ export function watchEndpointChanges(options: {
     lookedAt = now
     return nats.connected() ? lookEveryMs.connected : lookEveryMs.disconnected
   }
-  // The loop of messages ends when the connection is replaced by another.
-  const listen = async (signal: AbortSignal) => {
-    await nats.whenConnected(signal)
-    if (signal.aborted) return
-    const subscription = nats.connection.subscribe(subject)
-    const unsubscribe = () => subscription.unsubscribe()
-    signal.addEventListener('abort', unsubscribe, { once: true })
-    try {
-      for await (const message of subscription) {
-        await findEndpointRows(sql, message.json<string[]>()).then(changed, failed)
-      }
-    } finally {
-      signal.removeEventListener('abort', unsubscribe)
-    }
-  }
-  const loops = [
-    startLoop({ work: look, everyMs: lookEveryMs.disconnected, failed, isOutage: isDatabaseOutage }),
-    startLoop({ work: listen, everyMs: subscribeAgainMs, failed, isOutage: isDatabaseOutage }),
-  ]
+  const loop = startLoop({
+    work: look,
+    everyMs: lookEveryMs.disconnected,
+    failed,
+    isOutage: isDatabaseOutage,
+  })
+  // One message after another: an older state of an endpoint must not replace a newer one.
+  let reading = Promise.resolve()
+  const unsubscribe = nats.subscribe(subject, (message) => {
+    reading = reading.then(() => findEndpointRows(sql, message.json<string[]>())).then(changed, failed)
+  })
 
   return {
     announce(endpointIds) {
@@ -62,7 +53,8 @@ export function watchEndpointChanges(options: {
       }
     },
     async stop() {
-      await Promise.all(loops.map((loop) => loop.stop()))
+      unsubscribe()
+      await Promise.all([loop.stop(), reading])
     },
   }
 }

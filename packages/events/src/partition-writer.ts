@@ -1,0 +1,218 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import type { Sql } from '@licensing/database/connect'
+import { Outage } from '@licensing/database/outage'
+import { transaction } from '@licensing/database/transaction'
+import { pause } from '@licensing/process/loop'
+import type { EventBatch, LoggedEvent } from '@licensing/proto/event-log'
+import { streamOf } from '@licensing/proto/event-streams'
+import { EventSchema } from '@licensing/proto/events'
+import { Counter } from 'prom-client'
+import { BatchTooLarge } from './consumer-options.ts'
+import type { ConsumerOptions, Received } from './consumer-options.ts'
+import { listPositions, movePosition } from './consumer-queries.ts'
+import type { Place, Position } from './consumer-queries.ts'
+import { insertDeadLetter } from './dead-letter-queries.ts'
+
+/** Most events in a transaction. */
+export const mostTogether = 500
+const poisonTries = 5
+
+const labelNames = ['stream']
+const consumed = new Counter({ name: 'events_consumed_total', help: 'Events consumed', labelNames })
+const parked = new Counter({
+  name: 'events_dead_lettered_total',
+  help: 'Events that could not be consumed: run licensing-admin dead-letters',
+  labelNames,
+})
+
+class PartitionLost extends Error {}
+
+/** An event, and the position once it is consumed. */
+interface Entry {
+  logged: LoggedEvent
+  /** Undefined if its bytes are no event. */
+  received: Received | undefined
+  /** It may have been consumed before the log was set back. */
+  mayBeKnown: boolean
+  after: Position
+}
+
+/** Has the events of a partition handled, and stores the position in the transaction of their effects. */
+export class PartitionWriter {
+  readonly #options: ConsumerOptions
+  readonly #place: Place
+  readonly #stream: string
+  readonly #outage = new Outage()
+  #position: Position
+
+  constructor(options: ConsumerOptions, place: Place, position: Position) {
+    this.#options = options
+    this.#place = place
+    this.#position = position
+    this.#stream = streamOf(options.source)
+  }
+
+  get position(): Position {
+    return this.#position
+  }
+
+  /** Reads the position again. @returns when it last moved */
+  async reload(): Promise<Date> {
+    const { sql, source } = this.#options
+    const found = (await listPositions(sql, source)).find((row) => row.partition === this.#place.partition)
+    if (!found) throw new PartitionLost('the position is missing')
+    this.#position = found
+    return found.moved_at
+  }
+
+  /** Moves the position without events. */
+  async moveTo(to: Position): Promise<void> {
+    await this.#move(this.#options.sql, to)
+    this.#position = to
+  }
+
+  /**
+   * Consumes the batches that follow the position, as many events in a transaction as possible. If some cannot be consumed
+   * together, each is tried alone. An event that fails alone for a reason that does not pass by itself is tried five times and
+   * then kept for an operator.
+   */
+  async consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
+    const entries = entriesOf(batches, this.#position)
+    let at = 0
+    let most = mostTogether
+    let tries = 0
+    while (at < entries.length && !signal.aborted) {
+      const part = entries.slice(at, at + most)
+      let afterCommit: void | (() => void) = undefined
+      try {
+        afterCommit = await this.#commit(part)
+      } catch (error) {
+        if (error instanceof PartitionLost) throw error
+        const isTransient = this.#options.isTransient(error)
+        const isTooMany = error instanceof BatchTooLarge && error.mostTogether < part.length
+        if (!isTransient && part.length > 1) {
+          most = isTooMany ? error.mostTogether : 1
+          tries = 0
+          continue
+        }
+        tries += 1
+        if (isTransient || (tries < poisonTries && part[0]!.received)) {
+          this.#report(error, part, tries)
+          await pause(Math.min(50 * 2 ** tries, 2_000), signal)
+          continue
+        }
+        await this.#park(part[0]!, error)
+        most = mostTogether
+      }
+      at += part.length
+      tries = 0
+      afterCommit?.()
+      this.#options.committed?.()
+    }
+  }
+
+  /** Effects and position in one transaction. @returns what to do after it */
+  async #commit(entries: Entry[]): Promise<void | (() => void)> {
+    const { after } = entries.at(-1)!
+    const afterCommit = await transaction(this.#options.sql, async (tx) => {
+      // What the handler begins with is sent with the move, so that an event takes one round trip less.
+      const [, outcome] = await allDone([this.#move(tx, after), this.#handle(tx, entries)])
+      return outcome
+    })
+    this.#position = after
+    this.#outage.over()
+    consumed.inc({ stream: this.#stream }, entries.length)
+    return afterCommit
+  }
+
+  #report(error: unknown, part: Entry[], tries: number): void {
+    if (!this.#outage.isNews(error)) return
+    const [first] = part as [Entry]
+    const which = part.length === 1 ? logFieldsOf(first) : {}
+    this.#options.log.warn(
+      { err: error, stream: this.#stream, tries, number: first.after.number, ...which },
+      'event could not be consumed, trying again',
+    )
+  }
+
+  async #handle(tx: Parameters<ConsumerOptions['handle']>[0], entries: Entry[]) {
+    const { handle, findKnown } = this.#options
+    const events = entries.map(({ received }) => {
+      if (!received) throw new Error('this is no event')
+      return received
+    })
+    const doubtful = events.filter((_, at) => entries[at]!.mayBeKnown)
+    if (doubtful.length === 0 || !findKnown) return handle(tx, events)
+    const known = await findKnown(tx, doubtful)
+    const unknown = events.filter(({ event }) => !known.has(event.id))
+    return unknown.length > 0 ? handle(tx, unknown) : undefined
+  }
+
+  async #move(sql: Sql, to: Position): Promise<void> {
+    if (!(await movePosition(sql, this.#place, this.#position, to)))
+      throw new PartitionLost('another replica holds this partition')
+  }
+
+  /** Keeps an event that cannot be consumed. What comes after it is consumed. */
+  async #park(entry: Entry, error: unknown): Promise<void> {
+    const { log, sql, source } = this.#options
+    const { logged, after, received } = entry
+    await transaction(sql, async (tx) => {
+      await this.#move(tx, after)
+      await insertDeadLetter(tx, {
+        source,
+        partition: this.#place.partition,
+        number: after.number,
+        payload: logged.event,
+        event_id: received?.event.id ?? '',
+        account_id: received?.event.accountId ?? '',
+        trace_parent: logged.traceParent || null,
+        error: error instanceof Error ? error.message : String(error),
+      })
+    })
+    this.#position = after
+    parked.inc({ stream: this.#stream })
+    log.error({ err: error, stream: this.#stream, ...logFieldsOf(entry) }, 'event moved to the dead letters')
+  }
+}
+
+/** The events of consecutive batches that follow a position, without those that are done. */
+function entriesOf(batches: EventBatch[], from: Position): Entry[] {
+  return batches
+    .flatMap(({ number, events }) =>
+      events.map((logged, at) => ({
+        logged,
+        received: received(logged),
+        mayBeKnown: logged.precedesEpoch && from.is_set_back,
+        after: {
+          ...from,
+          ...(at === events.length - 1 ? { number, done: 0 } : { number: number - 1n, done: at + 1 }),
+        },
+      })),
+    )
+    .slice(from.done)
+}
+
+function received({ event: payload, traceParent }: LoggedEvent): Received | undefined {
+  try {
+    return { event: fromBinary(EventSchema, payload), payload, traceParent: traceParent || undefined }
+  } catch {
+    return undefined
+  }
+}
+
+/** Identifies an event in the log: its id, its account, and the request that caused it. */
+function logFieldsOf({ received: known }: Entry): Record<string, string> {
+  if (!known) return {}
+  const { id, accountId, requestId } = known.event
+  return { event_id: id, account_id: accountId, ...(requestId && { request_id: requestId }) }
+}
+
+/**
+ * Like `Promise.all`, but waits until all have ended, and throws the first reason in their order: nothing works on in a
+ * transaction that is rolled back.
+ */
+async function allDone<T extends readonly unknown[] | []>(promises: T) {
+  await Promise.allSettled(promises)
+  return Promise.all(promises)
+}
