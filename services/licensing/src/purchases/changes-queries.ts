@@ -1,9 +1,15 @@
 import type { Sql } from '@licensing/database/connect'
-import { insertRows, rowsOf } from '@licensing/database/row-queries'
+import { rowsOf } from '@licensing/database/row-queries'
 import type { LockedLicence } from './purchased-licence.ts'
 
 export async function insertLicences(sql: Sql, licences: LockedLicence[]): Promise<void> {
-  await insertRows(sql, 'licences', licences)
+  if (licences.length === 0) return
+  await sql`
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id,
+      rests_on, created_at, updated_at, metadata, updates_until)
+    select id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id,
+      rests_on, created_at, updated_at, metadata, updates_until
+    from ${rowsOf(sql, 'licences', licences)}`
 }
 
 /** The transaction has locked these licences. */
