@@ -20,7 +20,7 @@ const emptied = async (sql: Awaited<ReturnType<typeof givenServers>>['sql']) => 
   return rows.length === 0
 }
 
-test.concurrent('an event goes out when its transaction commits and never when it rolls back', async () => {
+test('an event goes out when its transaction commits and never when it rolls back', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
@@ -38,59 +38,53 @@ test.concurrent('an event goes out when its transaction commits and never when i
   await nats.close()
 })
 
-test.concurrent(
-  'two relays killed again and again number every event once, in the order of the commits',
-  async () => {
-    await using given = await givenServers()
-    const accounts = ['acct_a', 'acct_b', 'acct_c']
-    const each = 400
-    const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
-    const start = () => startWorker('relay', given.databaseUrl, given.server.url)
-    const relays = [await start(), await start()]
-    for (let round = 0; round < 6; round += 1) {
-      const [before] = await given.sql<
+test('two relays killed again and again number every event once, in the order of the commits', async () => {
+  await using given = await givenServers()
+  const accounts = ['acct_a', 'acct_b', 'acct_c']
+  const each = 400
+  const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
+  const start = () => startWorker('relay', given.databaseUrl, given.server.url)
+  const relays = [await start(), await start()]
+  for (let round = 0; round < 6; round += 1) {
+    const [before] = await given.sql<
+      { position: bigint }[]
+    >`select coalesce(max(position), 0) as position from outbox`
+    await eventually(async () => {
+      const [now] = await given.sql<
         { position: bigint }[]
-      >`select coalesce(max(position), 0) as position from outbox`
-      await eventually(async () => {
-        const [now] = await given.sql<
-          { position: bigint }[]
-        >`select coalesce(max(position), 1000000) as position from outbox`
-        return now!.position > before!.position
-      })
-      await relays[round % 2]!.kill()
-      relays[round % 2] = await start()
-    }
-    await changes
-    await eventually(() => emptied(given.sql))
-    await Promise.all(relays.map((relay) => relay[Symbol.asyncDispose]()))
-    const contents = byAccount(await logContents(given.sql))
-    for (const account of accounts) expect(contents[account]).toEqual(upTo(each))
-  },
-)
+      >`select coalesce(max(position), 1000000) as position from outbox`
+      return now!.position > before!.position
+    })
+    await relays[round % 2]!.kill()
+    relays[round % 2] = await start()
+  }
+  await changes
+  await eventually(() => emptied(given.sql))
+  await Promise.all(relays.map((relay) => relay[Symbol.asyncDispose]()))
+  const contents = byAccount(await logContents(given.sql))
+  for (const account of accounts) expect(contents[account]).toEqual(upTo(each))
+})
 
-test.concurrent(
-  'while NATS is unavailable changes go on, and all of them arrive once it is back',
-  async () => {
-    await using given = await givenServers()
-    const nats = await connectNats(given.server.url, 'test', log)
-    const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-    await whenChanged(given.sql, 'acct_a', 1, 50)
-    await eventually(() => emptied(given.sql))
-    await given.server.kill()
-    const startedMs = performance.now()
-    await whenChanged(given.sql, 'acct_a', 51, 150)
-    // One that waited for NATS would take seconds itself.
-    expect(performance.now() - startedMs).toBeLessThan(60_000)
-    expect(await emptied(given.sql)).toBe(false)
-    await given.server.start()
-    await eventually(() => emptied(given.sql))
-    expect(byAccount(await logContents(given.sql))).toEqual({ acct_a: upTo(150) })
-    await relay.stop()
-    await nats.close()
-  },
-)
+test('while NATS is unavailable changes go on, and all of them arrive once it is back', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  await whenChanged(given.sql, 'acct_a', 1, 50)
+  await eventually(() => emptied(given.sql))
+  await given.server.kill()
+  const startedMs = performance.now()
+  await whenChanged(given.sql, 'acct_a', 51, 150)
+  // One that waited for NATS would take seconds itself.
+  expect(performance.now() - startedMs).toBeLessThan(60_000)
+  expect(await emptied(given.sql)).toBe(false)
+  await given.server.start()
+  await eventually(() => emptied(given.sql))
+  expect(byAccount(await logContents(given.sql))).toEqual({ acct_a: upTo(150) })
+  await relay.stop()
+  await nats.close()
+})
 
-test.concurrent('a process starts while NATS is unavailable, and publishes when it comes', async () => {
+test('a process starts while NATS is unavailable, and publishes when it comes', async () => {
   await using given = await givenServers()
   await given.server.stop()
   const nats = await connectNats(given.server.url, 'test', log)
@@ -103,31 +97,27 @@ test.concurrent('a process starts while NATS is unavailable, and publishes when 
   await nats.close()
 })
 
-test.concurrent(
-  'an account with very many events delays no other, and each has its own in order',
-  async () => {
-    await using given = await givenServers()
-    const nats = await connectNats(given.server.url, 'test', log)
-    const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-    const many = upTo(5_000).map((number) => suspended('acct_loud', number))
-    // At once, as the archive of a plan writes them, and between others by name.
-    await transaction(given.sql, (tx) => append(tx, ...many))
-    for (const account of ['acct_a', 'acct_z']) {
-      for (const number of upTo(3))
-        await transaction(given.sql, (tx) => append(tx, suspended(account, number)))
-    }
-    relay.wake()
-    await eventually(() => emptied(given.sql))
-    const contents = await logContents(given.sql)
-    expect(byAccount(contents)).toEqual({ acct_loud: upTo(5_000), acct_a: upTo(3), acct_z: upTo(3) })
-    const isQuiet = ({ accountId }: { accountId: string }) => accountId !== 'acct_loud'
-    const lastQuiet = Math.max(...contents.filter(isQuiet).map(({ at }) => at))
-    const before = contents.filter((event) => !isQuiet(event) && event.at < lastQuiet)
-    expect(before.length).toBeLessThan(2_500)
-    await relay.stop()
-    await nats.close()
-  },
-)
+test('an account with very many events delays no other, and each has its own in order', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  const many = upTo(5_000).map((number) => suspended('acct_loud', number))
+  // At once, as the archive of a plan writes them, and between others by name.
+  await transaction(given.sql, (tx) => append(tx, ...many))
+  for (const account of ['acct_a', 'acct_z']) {
+    for (const number of upTo(3)) await transaction(given.sql, (tx) => append(tx, suspended(account, number)))
+  }
+  relay.wake()
+  await eventually(() => emptied(given.sql))
+  const contents = await logContents(given.sql)
+  expect(byAccount(contents)).toEqual({ acct_loud: upTo(5_000), acct_a: upTo(3), acct_z: upTo(3) })
+  const isQuiet = ({ accountId }: { accountId: string }) => accountId !== 'acct_loud'
+  const lastQuiet = Math.max(...contents.filter(isQuiet).map(({ at }) => at))
+  const before = contents.filter((event) => !isQuiet(event) && event.at < lastQuiet)
+  expect(before.length).toBeLessThan(2_500)
+  await relay.stop()
+  await nats.close()
+})
 
 test('an outbox that has grown is read as a small one is: by its indexes', async () => {
   await using given = await givenServers()

@@ -113,7 +113,7 @@ test('a call ends at its deadline, and the handler is notified', async () => {
   ).rejects.toMatchObject({
     code: 'unavailable',
   })
-  expect(performance.now() - startedMs).toBeLessThan(2_000)
+  expect(performance.now() - startedMs).toBeLessThan(10_000)
   await aborted.promise
 })
 

@@ -34,7 +34,7 @@ const mostRows = { licensing: 8, notifier: 11 }
 
 // One after the other: requests of one moment share statements. What background work does meanwhile is less than one
 // statement for each request.
-const requests = 40
+const requests = 60
 
 const unlimited = { RATE_LIMIT_PER_MINUTE: '1000000', PRODUCT_RATE_PER_MINUTE: '1000000' }
 
@@ -89,7 +89,7 @@ test('an event with one delivery writes no more rows than listed', async () => {
 })
 
 // What the services write at their start and end is less than a row for each.
-const events = 60
+const events = 100
 
 type Writer = keyof typeof mostRows
 

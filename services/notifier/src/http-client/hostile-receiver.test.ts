@@ -27,7 +27,7 @@ const timedOut = {
   idleConnections: 0,
 }
 
-test.concurrent('an attempt at a receiver that never answers ends after five seconds', async () => {
+test('an attempt at a receiver that never answers ends after five seconds', async () => {
   await using receiver = await startReceiver(() => {})
   await using sender = givenSender()
   const result = await sender.send(attemptTo(receiver.url))
@@ -36,7 +36,7 @@ test.concurrent('an attempt at a receiver that never answers ends after five sec
   expect(result.durationMs).toBeLessThan(5000 + lateMs)
 })
 
-test.concurrent('when an attempt times out, its connection is closed', async () => {
+test('when an attempt times out, its connection is closed', async () => {
   const closed = Promise.withResolvers<void>()
   await using receiver = await startReceiver((request) =>
     request.socket.once('close', () => closed.resolve()),
@@ -45,7 +45,7 @@ test.concurrent('when an attempt times out, its connection is closed', async () 
   await closed.promise
 })
 
-test.concurrent('a stalled handshake counts against the deadline of the attempt', async () => {
+test('a stalled handshake counts against the deadline of the attempt', async () => {
   await using receiver = await startTcpReceiver(() => {})
   expect(await attempt(receiver.url)).toMatchObject({
     ...timedOut,
@@ -53,14 +53,14 @@ test.concurrent('a stalled handshake counts against the deadline of the attempt'
   })
 })
 
-test.concurrent('a slow name resolution counts against the deadline of the attempt', async () => {
+test('a slow name resolution counts against the deadline of the attempt', async () => {
   const result = await attempt('https://receiver.test/', {
     resolve: createResolver(() => new Promise(() => {})),
   })
   expect(result).toMatchObject({ ...timedOut, detail: 'no connection within 1.5 seconds' })
 })
 
-test.concurrent('a response whose head arrives slowly counts against the deadline of the attempt', async () => {
+test('a response whose head arrives slowly counts against the deadline of the attempt', async () => {
   await using receiver = await startTlsReceiver((socket) => {
     const letters = 'HTTP/1.1 200 OK\r\nX-Long: '.split('')
     const timer = setInterval(() => socket.write(letters.shift() ?? 'a'), 20)
@@ -69,7 +69,7 @@ test.concurrent('a response whose head arrives slowly counts against the deadlin
   expect(await attempt(receiver.url)).toMatchObject(timedOut)
 })
 
-test.concurrent('an endless sequence of informational responses is cut', async () => {
+test('an endless sequence of informational responses is cut', async () => {
   await using receiver = await startTlsReceiver((socket) => {
     socket.once('data', () => {
       const timer = setInterval(() => socket.write('HTTP/1.1 102 Processing\r\n\r\n'), 1)
@@ -82,7 +82,7 @@ test.concurrent('an endless sequence of informational responses is cut', async (
   })
 })
 
-test.concurrent.each([
+test.each([
   [200, 'delivered', null],
   [500, 'failed', 'status'],
 ])('an endless body does not change the result of a %i', async (status, outcome, error) => {
@@ -96,7 +96,7 @@ test.concurrent.each([
   expect(result.responseExcerpt).toMatch(/^a{1,35}$/)
 })
 
-test.concurrent('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
+test('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
   let sent = 0
   const closed = Promise.withResolvers<void>()
   await using receiver = await startReceiver((_, response) => {
@@ -121,7 +121,7 @@ test.concurrent('an endless body is read to 64 KiB, and 1 KiB of it is kept', as
   expect(sent).toBeLessThan(16 * 1024 * 1024)
 })
 
-test.concurrent('a compressed body is not decompressed', async () => {
+test('a compressed body is not decompressed', async () => {
   const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
   await using receiver = await startReceiver((_, response) => {
     response.writeHead(500, { 'Content-Encoding': 'gzip' }).end(bomb)
@@ -132,20 +132,20 @@ test.concurrent('a compressed body is not decompressed', async () => {
   expect(result.responseExcerpt).toSatisfy((text: string) => text.startsWith('\u001f\ufffd'))
 })
 
-test.concurrent('an attempt whose connection is cut before the response fails, and is not repeated', async () => {
+test('an attempt whose connection is cut before the response fails, and is not repeated', async () => {
   await using receiver = await startTlsReceiver((socket) => void socket.once('data', () => socket.destroy()))
   expect(await attempt(receiver.url)).toMatchObject({ outcome: 'failed', responseCode: null, error: 'reset' })
   expect(receiver.connections()).toBe(1)
 })
 
-test.concurrent('a connection reset during the handshake fails', async () => {
+test('a connection reset during the handshake fails', async () => {
   await using receiver = await startTcpReceiver(
     (socket) => void socket.once('data', () => socket.resetAndDestroy()),
   )
   expect(await attempt(receiver.url)).toMatchObject({ outcome: 'failed', responseCode: null, error: 'reset' })
 })
 
-test.concurrent('a 2xx response acknowledges, also if its body is cut', async () => {
+test('a 2xx response acknowledges, also if its body is cut', async () => {
   await using receiver = await startTlsReceiver((socket) => {
     socket.once('data', () => socket.end('HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\npart'))
   })
@@ -158,7 +158,7 @@ test.concurrent('a 2xx response acknowledges, also if its body is cut', async ()
   })
 })
 
-test.concurrent('a closed port fails at once', async () => {
+test('a closed port fails at once', async () => {
   const receiver = await startReceiver(() => {})
   await receiver[Symbol.asyncDispose]()
   expect(await attempt(receiver.url)).toMatchObject({
@@ -168,14 +168,14 @@ test.concurrent('a closed port fails at once', async () => {
   })
 })
 
-test.concurrent('a server that does not speak TLS fails', async () => {
+test('a server that does not speak TLS fails', async () => {
   await using receiver = await startTcpReceiver(
     (socket) => void socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'),
   )
   expect(await attempt(receiver.url)).toMatchObject({ outcome: 'failed', error: 'tls' })
 })
 
-test.concurrent('a redirect is a failure and is not followed', async () => {
+test('a redirect is a failure and is not followed', async () => {
   await using inner = await startReceiver((_, response) => void response.end())
   await using receiver = await startReceiver((_, response) => {
     response.writeHead(307, { Location: inner.url }).end()
@@ -189,7 +189,7 @@ test.concurrent('a redirect is a failure and is not followed', async () => {
   expect(inner.connections()).toBe(0)
 })
 
-test.concurrent('many attempts at a receiver that resets every connection leave no connection open', async () => {
+test('many attempts at a receiver that resets every connection leave no connection open', async () => {
   await using receiver = await startTcpReceiver((socket) => socket.resetAndDestroy())
   await using sender = givenSender({ timeoutMs })
   const results = await Promise.all(Array.from({ length: 50 }, () => sender.send(attemptTo(receiver.url))))
@@ -197,7 +197,7 @@ test.concurrent('many attempts at a receiver that resets every connection leave 
   expect(sender.stats).toMatchObject({ inFlight: 0, idleConnections: 0, resends: 0 })
 })
 
-test.concurrent('many receivers that never answer do not slow one that does', async () => {
+test('many receivers that never answer do not slow one that does', async () => {
   await using silent = await startReceiver(() => {})
   await using healthy = await startReceiver((_, response) => void response.end())
   await using sender = givenSender({ timeoutMs: 10_000 })
