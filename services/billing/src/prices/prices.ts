@@ -39,7 +39,10 @@ export async function getPrice(
 ): Promise<MessageInitShape<typeof PriceSchema>> {
   const row = await findPrice(sql, request)
   if (!row)
-    throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price: set one with PUT`)
+    throw new ServiceError(
+      'not_found',
+      `plan ${request.planId.slice(0, 64)} has no price: set one with PUT …/price`,
+    )
   return priceMessage(row)
 }
 
