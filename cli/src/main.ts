@@ -23,5 +23,5 @@ const exitCode = await run({
   stderr: process.stderr,
   signal: stopping.signal,
 })
-// Explicitly, since a call that was given up may still have its connection. What was printed is written before.
+// Explicitly, because an aborted call may still have its connection. All output is written before.
 process.stdout.write('', () => process.exit(exitCode))

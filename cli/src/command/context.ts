@@ -41,7 +41,7 @@ export interface Service {
   appId(): Promise<string>
 }
 
-/** A call that hangs fails within two minutes: what is sent again carries an `Idempotency-Key`. */
+/** A call that hangs fails within two minutes. Retries are safe: each POST has an `Idempotency-Key`. */
 export function serviceOf(settings: Settings): Service {
   const connection = { baseUrl: settings.url, apiKey: settings.apiKey }
   const backend = createLicensingBackend({ ...connection, timeoutMs: 30_000, retries: 2 })
@@ -59,7 +59,7 @@ export async function confirmOn(
   throw new Refusal('not_confirmed', 'not confirmed: nothing was changed')
 }
 
-/** The application asked for, else the key's, else the account's only one. */
+/** The application of --app, else the one of the key, else the account's only one. */
 async function findApplication(backend: LicensingBackend, asked: string | undefined): Promise<string> {
   if (asked !== undefined) return asked
   const { app_id: bound } = await backend.get('/v1/api-keys/self')

@@ -73,3 +73,29 @@ test('a list is in columns, with their names on a terminal only, and whole as JS
   expect(JSON.parse(json.printed.stdout)).toEqual(rows)
   expect(json.printed.stdout).not.toContain('\u001b')
 })
+
+test('a record has a line for each field, and for each object of a list', () => {
+  const licence = {
+    id: 'lic_1',
+    overrides: [],
+    restrictions: { domains: ['a.example.com'] },
+    entitlements: [
+      { key: 'projects', value: '100' },
+      { key: 'note', value: 'a\nb' },
+    ],
+  }
+  const { out, printed } = givenOutput()
+  out.record(licence)
+  expect(printed.stdout.split('\n')).toEqual([
+    'id: lic_1',
+    'overrides: []',
+    'restrictions: {"domains":["a.example.com"]}',
+    'entitlements:',
+    '  key: projects, value: 100',
+    '  key: note, value: a\\u000ab',
+    '',
+  ])
+  const json = givenOutput({ json: true })
+  json.out.record(licence)
+  expect(JSON.parse(json.printed.stdout)).toEqual(licence)
+})

@@ -28,7 +28,7 @@ export interface Output {
   readonly json: boolean
   /** A result: the value as JSON with `--json`, else the lines. */
   result(value: unknown, lines: readonly Line[]): void
-  /** One thing with all its fields. */
+  /** One thing with all its fields; a list of objects has a line for each. */
   record(value: object): void
   /** Rows in columns, below their names on a terminal. */
   list<Row>(rows: readonly Row[], columns: Columns<Row>): void
@@ -73,7 +73,9 @@ export function createOutput(
     record: (value) =>
       result(
         value,
-        Object.entries(value).map(([name, field]) => `${name}: ${textOf(field)}`),
+        Object.entries(value).flatMap(([name, field]: [string, unknown]) =>
+          isTable(field) ? [`${name}:`, ...field.map(rowOf)] : [`${name}: ${textOf(field)}`],
+        ),
       ),
     list: (rows, columns) => result(rows, table(rows, columns, stdout.isTTY === true)),
     line: (value, line) => print(json ? asJson(value) : [line]),
@@ -93,6 +95,15 @@ export function createOutput(
     },
   }
 }
+
+const isTable = (value: unknown): value is object[] =>
+  Array.isArray(value) && typeof value[0] === 'object' && value[0] !== null
+
+/** An object in a list of a record, on one line. */
+const rowOf = (row: object) =>
+  `  ${Object.entries(row)
+    .map(([name, field]) => `${name}: ${textOf(field)}`)
+    .join(', ')}`
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
 

@@ -5,7 +5,7 @@ const variables = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy'] as 
 
 /**
  * From now on this process sends its requests with `fetch` through the proxy that the environment names, except to the
- * hosts of NO_PROXY. `warn` hears if this version of Node cannot do that.
+ * hosts of NO_PROXY. `warn` is called if this version of Node cannot do that.
  *
  * @throws UsageError if the address of the proxy is malformed
  */

@@ -79,7 +79,7 @@ export function checkedKey(key: string): string {
   throw new UsageError('the API key contains invalid characters: check LICENSING_API_KEY or --key')
 }
 
-/** Somebody who chose a profile may not think of the variables, which win. */
+/** Variables override a chosen profile, which may be unexpected. */
 function warnOfVariables(
   flags: Flags,
   env: NodeJS.ProcessEnv,

@@ -88,7 +88,7 @@ async function importBatch(
   { appId, plans, isDry }: Target,
   rows: readonly KeyRow[],
 ) {
-  // An unknown plan is left to the service to refuse: a licence that was imported before is `existing` all the same.
+  // The service refuses an unknown plan, because a licence that was imported before is `existing` with any plan.
   const items = rows.map(({ legacyKey, externalRef, planCode }) => ({
     legacy_key: bounded(legacyKey),
     external_ref: bounded(externalRef),

@@ -94,7 +94,7 @@ async function makeAll(
   }
 }
 
-/** The file is refused whole: nothing has been written yet. */
+/** Refuses the whole file, before anything is written. */
 function refuse(file: string, flaws: readonly Flaw[]): void {
   if (flaws.length === 0) return
   const list = flaws.map(

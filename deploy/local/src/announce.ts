@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { RunningStack } from './stack.ts'
 
-/** What is printed when all is up: where things are, and calls that work when they are pasted. */
+/** Printed when everything is ready: addresses, and calls to paste. */
 export function announcement(stack: RunningStack, logs: string, portal: boolean): string {
   const { gateway, appId, apiKey } = stack
   const places = [

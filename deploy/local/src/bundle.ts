@@ -77,7 +77,7 @@ async function build(): Promise<Bundle> {
   })
   await esbuild.stop()
   const inputs = Object.keys(metafile.inputs).filter((path) => !path.includes('node_modules/'))
-  // Of what was bundled: a file may have been edited meanwhile.
+  // The hash of the bundled sources: a file may have been edited meanwhile.
   const bundle = { folder, inputs, hash: hashOf(inputs, (path) => sources.get(path) ?? readText(path)) }
   await writeFile(`${latestFile}.${process.pid}`, JSON.stringify(bundle))
   await rename(`${latestFile}.${process.pid}`, latestFile)

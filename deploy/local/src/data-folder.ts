@@ -28,7 +28,7 @@ export interface StackFile {
   simulatorUrl?: string | undefined
 }
 
-/** The folder in which a stack keeps its data, held by one launcher at a time. */
+/** The data folder of a stack, used by one `npm start` at a time. */
 export interface DataFolder extends AsyncDisposable {
   readonly path: string
   readonly logs: string

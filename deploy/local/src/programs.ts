@@ -4,7 +4,7 @@ import { keepRunning } from './keep-running.ts'
 import type { Waits } from './waits.ts'
 import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
 
-/** Longer than the services give themselves to finish what is in hand. */
+/** Longer than the services need to finish running requests. */
 const STOP_GRACE_MS = 30_000
 
 /** One of our programs. */
@@ -106,7 +106,7 @@ function keepProgram(
   return keepRunning(child, say)
 }
 
-/** Calls `work` again, three times at most, while what it started found its port taken by somebody else. */
+/** Calls `work` again, at most three times, if a port that it chose was taken by another program. */
 export async function retryTakenPorts<Result>(work: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {

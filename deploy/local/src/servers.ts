@@ -12,7 +12,7 @@ export interface ServerUrls {
   natsUrl: string
 }
 
-/** The operator's servers, else embedded ones that are kept running until `started` is disposed of. */
+/** The configured servers, or embedded ones that run until `started` is disposed of. */
 export async function startServers(
   settings: StartSettings,
   folder: DataFolder,

@@ -21,7 +21,7 @@ export type RunningStack = Omit<StackFile, 'pid'>
 
 /**
  * Brings up everything in a data folder: servers, databases, the simulator, the services and, last, the gateway.
- * What it starts is stopped, in reverse order, when `started` is disposed of, also when this throws.
+ * When `started` is disposed of, everything is stopped in reverse order, also if this function throws.
  */
 export async function bringUp(
   settings: StartSettings,
@@ -90,7 +90,7 @@ export async function bringUp(
         readyUrl: `http://${simulator}/healthz`,
       })
     }
-    // The gateway stops first: what is under way is answered while the services still run.
+    // The gateway stops first, so that running requests are answered while the services still run.
     const groups = [programs, [serviceProgram('gateway', stack, bundled)]]
     const start = settings.processes === 'one' ? launchPrograms : startPrograms
     await start(groups, folder, started, context)

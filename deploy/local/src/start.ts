@@ -64,7 +64,7 @@ async function run(): Promise<void> {
   await folder.publish({ ...stack, pid: process.pid })
   process.stdout.write(announcement(stack, folder.logs, await hasPortal(gateway)))
   process.stdout.write(readyLine(stack))
-  // Nothing else may be left that keeps the process: the reader of our output may be gone.
+  // Keeps the process alive: if nobody reads its output, nothing else does.
   const alive = setInterval(() => undefined, 60_000)
   await stopped.promise
   clearInterval(alive)
@@ -101,7 +101,7 @@ function say(line: string): void {
   process.stderr.write(`[${seconds.padStart(5)} s] ${line}\n`)
 }
 
-/** What was meant for people says it all in its message; anything else needs its place in the code. */
+/** An error for people needs only its message; any other is printed with its stack. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const known = ['Error', 'DatabaseSetupError', 'NotReadyError'].includes(error.name)

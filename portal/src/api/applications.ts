@@ -12,7 +12,7 @@ export const applicationsQuery = queryOptions({
   staleTime: 60_000,
 })
 
-/** The application that the page is about: the address's, else the key's own, else the oldest. */
+/** The application of the page: the one in the address, else the one of the key, else the oldest. */
 export function useApplication(): {
   appId: string
   applications: readonly Schemas['Application'][]

@@ -109,7 +109,7 @@ interface Sending {
 
 async function sendRows({ appId, dryRun, plans }: Sending, rows: readonly KeyRow[], signal: AbortSignal) {
   if (rows.length === 0) return []
-  // An unknown plan is left to the service to refuse: a licence that was imported before is `existing` all the same.
+  // The service refuses an unknown plan, because a licence that was imported before is `existing` with any plan.
   const items = rows.map(({ legacyKey, externalRef, planCode }) => ({
     legacy_key: bounded(legacyKey),
     external_ref: bounded(externalRef),

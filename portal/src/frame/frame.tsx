@@ -113,7 +113,7 @@ function cleared(search: string): Record<string, undefined> {
   return Object.fromEntries([...new URLSearchParams(search).keys()].map((name) => [name, undefined]))
 }
 
-/** A link leads to the heading of its page, for the keyboard and for those who listen. */
+/** A link leads to the heading of its page, for keyboards and screen readers. */
 function useFocusOnNewPage() {
   const main = useRef<HTMLElement>(null)
   const path = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname })

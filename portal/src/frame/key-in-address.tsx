@@ -16,7 +16,7 @@ export function takeKeyFromAddress(): void {
   found = key.trim()
 }
 
-/** Shown until somebody is signed in otherwise. */
+/** Shown while nobody is signed in. */
 interface Failure {
   error: unknown
   session: string | null

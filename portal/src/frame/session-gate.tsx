@@ -22,7 +22,7 @@ export function SessionGate({ children }: { children: ReactNode }) {
   )
 }
 
-/** Stands in the place of the page that was asked for: the address stays, and that page comes after it. */
+/** Shown instead of the requested page. The address stays, so the page follows after the sign-in. */
 function SignIn() {
   useTitle('Sign in')
   return (

@@ -127,7 +127,7 @@ export function ReadNow<Data, Key extends QueryKey>({ query, children }: ReadNow
   )
 }
 
-/** A button that has done what it was for goes, and the focus with it: the heading takes it. */
+/** When a button disappears after its action, the heading gets the focus. */
 function useFocusWhenGone(isGone: boolean): void {
   const was = useRef(isGone)
   useEffect(() => {
@@ -142,7 +142,7 @@ type ConfirmButtonProps = Omit<ConfirmProps, 'open' | 'onClose'> & {
   look?: 'plain' | 'quiet'
   /** The beginning of the action, if the button shows only that. */
   short?: string
-  /** It cannot be asked for now; what was asked stays open with its refusal. */
+  /** Hides the button. An open dialog stays open with its refusal. */
   hidden?: boolean
 }
 

@@ -5,7 +5,7 @@ const RESTORES_MS = 10_000
 
 type Entries = readonly (readonly [name: string, value: string])[]
 
-/** What was typed when the session had ended, by form: only here, and only until it is back in its fields. */
+/** Input that was typed when the session ended, by form. It is kept only until it is back in its fields. */
 const drafts = new Map<string, Map<string, string[]>>()
 
 export function keepDraft(form: string, entries: Entries): void {
@@ -14,7 +14,7 @@ export function keepDraft(form: string, entries: Entries): void {
   drafts.set(idOf(form), values)
 }
 
-/** After the next sign-in the form holds again what was typed. A select waits for its options. */
+/** Fills the form with the typed input after the next sign-in. A select waits for its options. */
 export function useDraft(form: RefObject<HTMLFormElement | null>, name: string): void {
   const until = useRef(0)
   useEffect(() => {

@@ -69,7 +69,7 @@ interface FieldProps extends FieldText {
   children: (aria: FieldAria) => ReactNode
 }
 
-/** A label, a control, its hint and what is wrong with it. */
+/** A label, a control, its hint and its error. */
 function Field({ label, name, hint, children }: FieldProps) {
   const id = useId()
   const problem = useFieldProblem(name)

@@ -60,7 +60,7 @@ export function DayFilter({ label, name, list }: FilterProps) {
   )
 }
 
-/** A text that has to be entered whole: it counts when Enter is pressed or the field is left. */
+/** A text that is used when Enter is pressed or the field loses the focus. */
 export function TextFilter({ label, name, list, placeholder }: FilterProps & { placeholder: string }) {
   const [text, choose] = useFilter({ name, list })
   const [{ of, typed }, setTyped] = useState({ of: text, typed: text })

@@ -19,7 +19,7 @@ interface FormProps {
   submit: string
   /** Sends the values. A repetition with the same values has the same idempotency key. */
   run: (values: Values, idempotencyKey: string) => Promise<unknown>
-  /** The field that a refusal is about, where its name is not the request's. */
+  /** The field of a refusal, if its name differs from the one in the request. */
   fieldOf?: (pointer: string) => string | undefined
   /** Beside the button that sends it. */
   actions?: ReactNode
@@ -163,7 +163,7 @@ interface FieldRefusals {
 
 const noRefusals: FieldRefusals = { problems: new Map(), shown: new Set() }
 
-/** A pointer belongs to the field that it names, or to the one that holds what it names. */
+/** A pointer belongs to the field with its name, or to the field of one of its parents. */
 function atFields(
   error: unknown,
   form: HTMLFormElement | null,

@@ -45,7 +45,7 @@ interface EditFormProps {
 }
 
 function EditForm({ entries, save, onDone }: EditFormProps) {
-  // As they were when the dialog opened: other entries are not sent, because somebody else may change them meanwhile.
+  // As they were when the dialog opened. Unchanged entries are not sent, because somebody else may change them meanwhile.
   const [before] = useState(entries)
   return (
     <Form

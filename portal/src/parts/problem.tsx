@@ -11,7 +11,7 @@ interface ProblemProps {
   retry?: (() => void) | undefined
   /** Problems that stand at their fields already. */
   shown?: ReadonlySet<string>
-  /** When what is shown was read, if it could not be read again; in milliseconds. */
+  /** When the shown data was read, in milliseconds, if a later read failed. */
   readAt?: number
 }
 

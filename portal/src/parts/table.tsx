@@ -11,7 +11,7 @@ export interface Column<Row> {
   align?: 'end'
   /** Long texts, as an address: they are broken where they do not fit. */
   wrap?: boolean
-  /** Its heading is for those who listen: a column of buttons. */
+  /** A column of buttons: only screen readers get its heading. */
   quiet?: boolean
 }
 

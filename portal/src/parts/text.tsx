@@ -127,7 +127,7 @@ export function Status({ of }: { of: ShownStatus }) {
   return <span className={`${styles.status} ${styles[tones[of]]}`}>{words(of)}</span>
 }
 
-/** A long text in a dense table: cut off there, whole on a phone and for those who listen. */
+/** A long text in a dense table: cut off on one line, complete on a phone and for screen readers. */
 export function Clipped({ text, narrow = false }: { text: string; narrow?: boolean }) {
   return (
     <span className={narrow ? `${styles.clipped} ${styles.narrow}` : styles.clipped} title={text}>

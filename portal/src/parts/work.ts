@@ -6,7 +6,7 @@ export interface Work {
   id: string
   /** A title: "Reactivating licences of Pro". */
   title: string
-  /** The page where it was started: an address below /portal. */
+  /** The address, below /portal, of the page that started it. */
   address: string
   done: number
   /** Null if it is known only at the end. */

@@ -45,7 +45,7 @@ export type Simulator = AsyncDisposable & {
   sendWebhooksTo: (url: string) => void
   /** Does a control action over HTTP, as `POST /_sim/<name>`. */
   control: <Result = Record<string, unknown>>(name: string, body?: object) => Promise<Result>
-  /** Resolves when no event is on its way any more; what is held stays held. */
+  /** Resolves when no delivery is pending. Held deliveries stay held. */
   settled: () => Promise<void>
   stop: () => Promise<void>
 }

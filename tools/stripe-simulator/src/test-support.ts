@@ -37,7 +37,7 @@ export function idOf(reference: string | { id: string } | null | undefined): str
   throw new Error('there is no reference')
 }
 
-/** A webhook endpoint that keeps what it gets. */
+/** A webhook endpoint that records its requests. */
 export async function startReceiver(): Promise<Receiver> {
   const received: Delivered[] = []
   const answers: number[] = []

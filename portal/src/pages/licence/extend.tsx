@@ -11,7 +11,7 @@ import styles from './licence.module.css'
 
 /** Moves the end of a licence with one click. */
 export function Extend({ licence }: { licence: LicenceDetail }) {
-  // What was chosen, until it is done: a repetition after a lost answer extends once.
+  // The chosen period, until it is saved: a repetition after a lost answer extends only once.
   const chosen = useRef<string>(undefined)
   const extending = useMutation({
     mutationFn: async (months: number) => {

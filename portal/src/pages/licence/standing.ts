@@ -7,7 +7,7 @@ interface Facts {
   licence: Standing
   /** The entry that gave it its status; null if that is not known. */
   entry: HistoryEntry | null
-  /** Who did that, as it stands in a sentence. */
+  /** Who did that, as part of a sentence. */
   who: string
 }
 

@@ -11,7 +11,7 @@ const nothing: Pick<Licence, 'restrictions' | 'expires_on' | 'updates_until'> = 
   updates_until: null,
 }
 
-/** What issuing and editing a licence have in common. */
+/** The fields of both the dialog that issues a licence and the one that edits it. */
 export function TermFields({ of = nothing }: { of?: typeof nothing }) {
   const { restrictions, expires_on: expiresOn, updates_until: updatesUntil } = of
   return (
@@ -95,7 +95,7 @@ export function readRestrictions(values: Values): Restrictions | null {
   return Object.keys(restrictions).length === 0 ? null : restrictions
 }
 
-/** The time that a field for a day stands for. A day that was left as it is leaves its time of day too. */
+/** The end of a day. If the day was not changed, its time of day stays too. */
 export function endOfDay(day: string, before: string | null = null): string | null {
   if (day === '') return null
   return before?.slice(0, 10) === day ? before : `${day}T23:59:59.999Z`

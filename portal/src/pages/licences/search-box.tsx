@@ -12,10 +12,10 @@ export function looksLikeLicenceKey(text: string): boolean {
 }
 
 export interface Searched {
-  /** What is searched for: in the address, or held here where it must not stand there. */
+  /** The searched text: from the address, or kept here if it must not be in the address. */
   text: string
   search: (text: string) => void
-  /** What was searched for turned out to be a key. */
+  /** Called when the searched text is a licence key. */
   hide: () => void
 }
 
@@ -42,7 +42,7 @@ export function SearchBox({ searched: { text, search } }: { searched: Searched }
   const [typed, setTyped] = useState(text)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   const sent = useRef(text)
-  // Back and forward change what is searched for too.
+  // Back and forward change the searched text too.
   useEffect(() => {
     if (text !== sent.current) setTyped(text)
     sent.current = text

@@ -47,7 +47,7 @@ export function GettingStarted({ steps }: Pick<Steps, 'steps'>) {
 const AWAITED_MS = 1000
 
 interface Steps {
-  /** Null if it is not known what was done. */
+  /** Null if it is not known whether the step is done. */
   steps: ReturnType<typeof stepsOf> | null
   /** Whether they will not come later, or are no longer awaited. */
   isKnown: boolean

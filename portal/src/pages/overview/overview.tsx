@@ -41,7 +41,7 @@ function Overview({ period }: { period: Period }) {
   const payments = useQuery(metricQuery(appId, 'payments', period))
   const deliveries = useQuery(metricQuery(appId, 'deliveries', period))
   const { steps, isKnown } = useSteps(appId)
-  // The steps stand above the figures: those that come later would push them down.
+  // The steps are above the figures. If they were loaded later, they would push the figures down.
   if (!isKnown) return null
   return (
     <>
@@ -135,7 +135,7 @@ function Deliveries({ of: reading, period }: MetricProps<'deliveries'>) {
   )
 }
 
-/** What somebody has to look at, of all applications that the key reaches. */
+/** The alerts of all applications of the key. */
 export function Alerts() {
   const alerts = useQuery(alertsQuery)
   const { data, error } = alerts

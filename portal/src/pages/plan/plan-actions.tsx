@@ -68,7 +68,7 @@ export function EditPlan({ plan }: { plan: Plan }) {
 
 function EditForm({ plan, onDone }: { plan: Plan; onDone: () => void }) {
   const { appId } = useApplication()
-  // As it was when the dialog opened: what is left as it was is not sent, because somebody else may change it meanwhile.
+  // As it was when the dialog opened. Unchanged fields are not sent, because somebody else may change them meanwhile.
   const [before] = useState(plan)
   return (
     <Form

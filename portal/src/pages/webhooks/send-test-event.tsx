@@ -10,7 +10,7 @@ import { Form } from '../../parts/form.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { endpointName } from './endpoint-name.ts'
 
-/** To the endpoint, where there is one; else to one of them. */
+/** Sends to the only endpoint, or asks for one of several. */
 export function SendTestEvent({ endpoints }: { endpoints: readonly WebhookEndpoint[] }) {
   const { appId } = useApplication()
   const [isOpen, setOpen] = useState(false)

@@ -30,7 +30,10 @@ export const setPrice: Handler<'setPrice'> = async (
 export const getPrice: Handler<'getPrice'> = async ({ sql }, request) => {
   const row = await findPrice(sql, request)
   if (!row)
-    throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price: set one with PUT`)
+    throw new ServiceError(
+      'not_found',
+      `plan ${request.planId.slice(0, 64)} has no price: set one with PUT …/price`,
+    )
   return priceMessage(row)
 }
 

@@ -9,7 +9,7 @@ import { noParameters } from './parameters.ts'
 
 type Headers = Record<string, string | string[] | undefined>
 
-/** Who asks, and for which account. Nobody who holds a live key may take this for Stripe. */
+/** The caller and its account. Live keys are refused, so that nobody mistakes this for Stripe. */
 export function authenticate(world: World, headers: Headers): Owner {
   const key = secretKey(String(headers['authorization'] ?? ''))
   if (key === undefined) throw unauthorized('You did not provide an API key. (This is a simulator.)')

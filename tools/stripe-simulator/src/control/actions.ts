@@ -60,7 +60,7 @@ export function runAction(world: World, name: string, values: unknown): object {
   return clock.of(customer, () => clock.during(at, run))
 }
 
-/** Done in the vendor's dashboard, and so through Stripe's API; everything else just happens. */
+/** Actions that a vendor does in Stripe's dashboard, and therefore through its API. */
 function isDashboardAction(name: string, { reason }: Record<string, unknown>): boolean {
   return name === 'refund' || (name === 'cancel' && reason !== 'payment_failed')
 }

@@ -14,14 +14,14 @@ export class Params {
     this.#path = path
   }
 
-  /** Of the control side: what is not named here is refused, never ignored. */
+  /** For the control API: an unknown parameter is refused. */
   only(...names: string[]): this {
     const unknown = Object.keys(this.#values).find((name) => !names.includes(name))
     if (unknown !== undefined) throw this.#unknown(unknown)
     return this
   }
 
-  /** Of the API: what Stripe does not know is refused as there; what is only not modelled is refused as well. */
+  /** For the API: a parameter that Stripe does not know is refused as at Stripe. One that is not simulated is refused too. */
   accept(known: Record<string, boolean>): this {
     for (const name of Object.keys(this.#values)) {
       if (!Object.hasOwn(known, name)) throw this.#unknown(name)

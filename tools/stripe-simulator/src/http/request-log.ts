@@ -14,7 +14,7 @@ export type LoggedRequest = {
 
 const kept = 1000
 
-/** The latest API calls, so that a test can tell what its subject has asked for. */
+/** The latest API calls, for tests. */
 export class RequestLog {
   #requests: LoggedRequest[] = []
 

@@ -12,7 +12,7 @@ const metadata = { licensing_session_id: 'chk_1', plan_id: 'plan_1' }
 const withFee = { payment_intent_data: { application_fee_amount: 245, metadata }, metadata }
 const subscribing = { subscription_data: { application_fee_percent: 5, metadata }, metadata }
 
-/** Everything that can happen here, at least once. */
+/** Runs every feature of the simulator at least once. */
 export async function tellWholeStory(world: World): Promise<void> {
   await world.simulator.control('clock', { now: 1_793_700_000 })
   await tellPayments(world)

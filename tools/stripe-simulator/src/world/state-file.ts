@@ -19,7 +19,7 @@ export class StateFile {
     this.#timer ??= setTimeout(() => void this.flush().catch(reportAndGoOn), this.#pauseMs)
   }
 
-  /** Writes what was not written yet. */
+  /** Writes pending changes. */
   async flush(): Promise<void> {
     if (this.#timer === undefined) return this.#writing
     clearTimeout(this.#timer)

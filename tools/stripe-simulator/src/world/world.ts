@@ -82,7 +82,7 @@ const collections = [
   'events',
 ] as const
 
-/** The whole world as plain JSON. */
+/** All state as plain JSON. */
 export function dumpWorld(world: World) {
   return {
     clock: world.clock.setting(),
