@@ -2,7 +2,7 @@ import { decrypt, encrypt } from '@licensing/database/encryption'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { calculateJwkThumbprint } from 'jose'
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
-import type { JsonWebKeyInput, KeyObject } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import type { NewSigningKey, SigningKeyRow } from './signing-key-queries.ts'
 
 export const algorithm = 'EdDSA'
@@ -35,6 +35,6 @@ export function importSigningKey(
 ): ImportedKey {
   return {
     signingKey: createPrivateKey(decrypt(row.private_key, row.kid, encryption)),
-    verifyingKey: createPublicKey({ key: row.public_jwk, format: 'jwk' } as JsonWebKeyInput),
+    verifyingKey: createPublicKey({ key: row.public_jwk, format: 'jwk' }),
   }
 }
