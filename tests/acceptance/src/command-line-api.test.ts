@@ -17,7 +17,7 @@ beforeAll(async () => {
   market = await startMarket()
   stack = market.stack
   vendor = await givenVendor(stack)
-  environment = settingsOf({ ...stack, appId: vendor.appId })
+  environment = settingsOf(stack, vendor.appId)
   await vendor.define('seats', 'limit')
   await vendor.define('export_pdf', 'feature')
   await vendor.plan({ code: 'pro' })
@@ -368,8 +368,7 @@ test('a payment, its refund and its fees are listed with amounts as people write
   const { licence, session } = await shop.buy(id, 'payer')
   await market.atProcessor('refund', { charge: session.remote })
   await shop.becomes(licence.id, 'revoked')
-  const inShop = (...args: string[]) =>
-    runCommand(settingsOf({ ...stack, appId: shop.appId }), 'payments', ...args)
+  const inShop = (...args: string[]) => runCommand(settingsOf(stack, shop.appId), 'payments', ...args)
   const paid = await inShop('list', '--licence', licence.id)
   expect(paid.stdout).toMatch(/^pay_\w+ +49\.00 EUR +\d\.\d\d EUR +payer +lic_\w+ +\S+ +20\S+Z\n$/)
   const rows = JSON.parse((await inShop('list', '--json')).stdout) as { charge_ref: string }[]

@@ -29,7 +29,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]()
 })
 
-const cli = ({ appId }: Vendor, ...args: string[]) => runCommand(settingsOf({ ...stack, appId }), ...args)
+const cli = ({ appId }: Vendor, ...args: string[]) => runCommand(settingsOf(stack, appId), ...args)
 const apply = async (vendor: Vendor, text: string, ...more: string[]) => {
   const file = `${folder.path}/${randomUUID()}-licensing.yaml`
   await writeFile(file, text)
@@ -290,7 +290,7 @@ test('apply --dry-run ends, whatever the service, the file or a pipe does', asyn
   const path = `${folder.path}/${randomUUID()}`
   await writeFile(`${path}.yaml`, file)
   execFileSync('mkfifo', [`${path}.fifo`])
-  const settings = settingsOf({ ...stack, appId: vendor.appId })
+  const settings = settingsOf(stack, vendor.appId)
   const dryRun = async (environment: Record<string, string>, name: string) => {
     const start = performance.now()
     await using command = startCommand(environment, 'apply', name, '--dry-run', '--timeout', '1', '--json')
@@ -322,7 +322,7 @@ test('a file is read from the pipe of a shell', async () => {
   const vendor = await givenVendor(stack)
   const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
   const script = `'${process.execPath}' '${program}' apply <(sleep 0.5; echo 'plans: [{ code: piped }]') --dry-run`
-  const env = { ...commandEnvironment(), ...settingsOf({ ...stack, appId: vendor.appId }) }
+  const env = { ...commandEnvironment(), ...settingsOf(stack, vendor.appId) }
   const { stdout } = await promisify(execFile)('bash', ['-c', script], { env })
   expect(stdout).toBe('+ plan piped\n')
 })
@@ -346,7 +346,7 @@ test('a long import shows its progress on a terminal, and --json lists the refus
   const rows = Array.from({ length: 600 }, (_, at) => `long-${at},c,${at === 7 ? 'none' : 'pro'}`)
   const path = `${folder.path}/${randomUUID()}.csv`
   await writeFile(path, ['legacy_key,external_ref,plan_code', ...rows].join('\n'))
-  await using command = useTerminal(settingsOf({ ...stack, appId: vendor.appId }), 'import', path)
+  await using command = useTerminal(settingsOf(stack, vendor.appId), 'import', path)
   const { code, stdout } = await command.finished
   expect(code).toBe(1)
   expect(stdout).toContain(

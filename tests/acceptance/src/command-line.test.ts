@@ -18,7 +18,7 @@ beforeAll(async () => {
   stack = await sharedStack()
   vendor = await givenVendor(stack)
   planId = (await vendor.plan()).id
-  environment = settingsOf({ ...stack, appId: vendor.appId })
+  environment = settingsOf(stack, vendor.appId)
 })
 afterAll(() => stack[Symbol.asyncDispose]())
 

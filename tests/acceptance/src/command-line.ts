@@ -24,8 +24,8 @@ interface RunningCommand extends AsyncDisposable {
   stop(): Promise<Finished>
 }
 
-export function settingsOf({ gatewayUrl, apiKey, appId }: Pick<Stack, 'gatewayUrl' | 'apiKey' | 'appId'>) {
-  return { LICENSING_URL: gatewayUrl, LICENSING_API_KEY: apiKey, LICENSING_APP: appId }
+export function settingsOf(stack: Pick<Stack, 'gatewayUrl' | 'apiKey' | 'appId'>, appId = stack.appId) {
+  return { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: stack.apiKey, LICENSING_APP: appId }
 }
 
 /** With these variables and none of the caller's. Standard input is empty. */

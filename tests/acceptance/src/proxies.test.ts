@@ -159,7 +159,7 @@ test('a backend reaches the service through the proxy of HTTPS_PROXY', async () 
 
 test('the command line uses HTTP_PROXY, HTTPS_PROXY and NO_PROXY by itself', async () => {
   await using proxy = await startProxy()
-  const settings = settingsOf({ ...stack, appId: vendor.appId })
+  const settings = settingsOf(stack, vendor.appId)
   const show = (environment: Record<string, string>) =>
     startCommand({ ...settings, ...environment }, 'licences', 'show', licence.id, '--json').finished
   for (const name of ['HTTP_PROXY', 'http_proxy']) {
@@ -197,7 +197,7 @@ test('listen follows events through the proxy, and forwards them without it', as
   local.listen(0, '127.0.0.1')
   await once(local, 'listening')
   const { port } = local.address() as AddressInfo
-  const settings = settingsOf({ ...stack, appId: vendor.appId })
+  const settings = settingsOf(stack, vendor.appId)
   const environment = { ...settings, HTTP_PROXY: proxy.url }
   const parameters = ['listen', '--forward-to', `http://127.0.0.1:${port}/`, '--after', '0']
   const suspended = await vendor.issue((await vendor.plan()).id)

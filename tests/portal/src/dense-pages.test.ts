@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { portalTests } from './world.ts'
 
 /** How far a table is wider than the place that it has. */
-const overflow = (table: Locator) =>
-  table.evaluate(({ parentElement: box }) => box!.scrollWidth - box!.clientWidth)
+const overflow = (table: Locator): Promise<number> =>
+  table.locator('..').evaluate('(box) => box.scrollWidth - box.clientWidth')
 const heightOf = async (element: Locator) => (await element.boundingBox())!.height
 
 portalTests('dense pages', (world) => {
