@@ -3,9 +3,16 @@ import type { Locator } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { portalTests } from './world.ts'
 
-/** How far a table is wider than the place that it has. */
-const overflow = (table: Locator): Promise<number> =>
-  table.locator('..').evaluate('(box) => box.scrollWidth - box.clientWidth')
+interface Box {
+  parentElement: { scrollWidth: number; clientWidth: number }
+}
+
+/** By how many pixels a table is wider than the box that it scrolls in. */
+const overflow = (table: Locator) =>
+  table.evaluate((element) => {
+    const { parentElement: box } = element as unknown as Box
+    return box.scrollWidth - box.clientWidth
+  })
 const heightOf = async (element: Locator) => (await element.boundingBox())!.height
 
 portalTests('dense pages', (world) => {
