@@ -172,7 +172,7 @@ const kinds: Kind[] = [
   })),
 ]
 
-for (const count of [64, 6_400]) {
+for (const count of [64, 640, 6_400]) {
   test.each(kinds)(
     `${count} endpoints $name do not delay the retry of a healthy endpoint`,
     async ({ accountOf, isUnreadable, block }) => {
