@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createConnection, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import { connect } from './connect.ts'
+import { connect, oneConnection } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
 
 test('every session of a pool has its limits and settings', async () => {
@@ -15,11 +15,15 @@ test('every session of a pool has its limits and settings', async () => {
     lockTimeoutMs: 567,
     settings: { plan_cache_mode: 'force_custom_plan' },
   })
-  const [row] = await sql`
+  const other = oneConnection(sql, { plan_cache_mode: 'force_generic_plan' })
+  const settings = (of: typeof sql) => of`
     select current_setting('application_name') as name, current_setting('statement_timeout') as statement,
       current_setting('lock_timeout') as lock, current_setting('plan_cache_mode') as plans`
-  expect(row).toEqual({ name: 'settings', statement: '1234ms', lock: '567ms', plans: 'force_custom_plan' })
+  const expected = { name: 'settings', statement: '1234ms', lock: '567ms', plans: 'force_custom_plan' }
+  expect(await settings(sql)).toEqual([expected])
+  expect(await settings(other)).toEqual([{ ...expected, plans: 'force_generic_plan' }])
   await sql.end()
+  await other.end()
 })
 
 test('a session that was ended since nothing happened in its transaction counts as unavailable', async () => {

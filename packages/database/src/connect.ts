@@ -49,9 +49,17 @@ export function connect(url: string, options: ConnectOptions): Database {
   })
 }
 
-/** A pool of one connection with the settings of another pool: for what must not wait for a connection of that one. */
-export function oneConnection({ options }: Database): Database {
-  return postgres({ ...options, max: 1 } as unknown as postgres.Options<{
+/**
+ * A pool of one connection with the settings of another pool: for what must not wait for a connection of that one.
+ *
+ * @param settings further settings of PostgreSQL for its session
+ */
+export function oneConnection({ options }: Database, settings: Record<string, string> = {}): Database {
+  return postgres({
+    ...options,
+    max: 1,
+    connection: { ...options.connection, ...settings },
+  } as unknown as postgres.Options<{
     bigint: postgres.PostgresType<bigint>
   }>)
 }

@@ -1,4 +1,3 @@
-import { oneConnection } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
@@ -27,6 +26,7 @@ import { publishedKeys } from './signing-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './signing-keys/signing-keys.ts'
 import { startUpkeep } from './sweeps/upkeep.ts'
 import { purchaseService } from './purchases/apply-purchase-effects.ts'
+import { connectForKeys } from './pools.ts'
 import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
 import { startExpiringNotices } from './sweeps/send-expiring-notices.ts'
@@ -75,15 +75,15 @@ export function startLicensing(options: LicensingOptions): Licensing {
   const deps: LicensingDependencies = { sql, lists, snapshots, change, catalog, isCatalogDown, log }
   const { encryptionKeys: encryption } = options
   const kept = keptSeconds(tokens.lifeSeconds)
-  const lookupConnection = oneConnection(sql)
+  // Two, because valid tokens must not wait for look-ups of unknown keys.
+  const [lookupConnection, activationConnection] = [connectForKeys(sql), connectForKeys(sql)]
   const keys = createSigningKeys({ sql, lookups: lookupConnection }, encryption, kept)
   const productDeps: ProductDependencies = {
     sql,
     log,
     lookups: createLookups(lookupConnection),
-    findActivation: gather((ids) => findActivations(sql, ids), {
+    findActivation: gather((ids) => findActivations(activationConnection, ids), {
       mostTogether: 100,
-      slots: 2,
       isTransient: isDatabaseUnavailable,
     }),
     change,
@@ -150,7 +150,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
       const loops = [catchUp, awaitedPlans, sweep, notices, overrides, upkeep, days, purge]
       await Promise.all([consumer.stop(), ...loops.map((loop) => loop.stop())])
       await relay.stop()
-      await lookupConnection.end({ timeout: 5 })
+      await Promise.all([lookupConnection, activationConnection].map((sql) => sql.end({ timeout: 5 })))
     },
   }
 }
