@@ -203,6 +203,24 @@ test.concurrent('batches that overtake each other in the stream are consumed in 
   await expectNumbers(pipeline, upTo(15))
 })
 
+test.concurrent(
+  'a consumer that starts for the first time without its producer consumes what JetStream has',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    await consumer.stop()
+    await consumer.sql`truncate consumer_positions`
+    await given.change('acct_a', 1, 5)
+    await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
+    await producer.stop()
+    await consumer.start()
+    await expectNumbers(pipeline, upTo(5))
+    await producer.start()
+    await given.change('acct_a', 6, 10)
+    await expectNumbers(pipeline, upTo(10))
+  },
+)
+
 test.concurrent('while JetStream is unavailable and NATS is not, events arrive from the log', async () => {
   await using given = await givenBoth()
   const { pipeline, nats } = given

@@ -167,11 +167,27 @@ export class PartitionReader {
         run.push(batch)
       } else {
         await this.#writer.consume(run, signal)
-        run = []
-        await this.#readLog('gap', signal)
+        run = (await this.#fillBefore(batch, signal)) ? [batch] : []
       }
     }
     await this.#writer.consume(run, signal)
+  }
+
+  /**
+   * Reads the log, because a batch is not the next one. If the producer does not answer at this service's first start, the
+   * stream alone has to do; if that is wrong, the producer's first answer sets the position back.
+   *
+   * @returns whether the batch is to be consumed as the first one
+   */
+  async #fillBefore({ epoch, number }: EventBatch, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#readLog('gap', signal)
+      return false
+    } catch (error) {
+      if (this.#log.view || this.position.epochs.length > 0 || number !== 1n) throw error
+      await this.#writer.moveTo({ ...this.position, epochs: [epoch] })
+      return true
+    }
   }
 
   /** Consumes the producer's log after the position, to its end. */
