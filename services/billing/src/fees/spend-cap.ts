@@ -30,40 +30,47 @@ export const setSpendCap: Handler<'setSpendCap'> = async (deps, request) => {
     checkMoney(0n, wanted.currency ?? '')
   }
   const period = periodOf(new Date())
-  // Catalog is not called while the transaction holds a lock.
-  const applicationId = wanted.cap_minor === null ? '' : await applicationOfEvent(deps, accountId, period)
-  await deps.change((tx) => changeCap(tx, { accountId, applicationId, period }, wanted))
+  const isChanged = await deps.change((tx) => changeCap(tx, accountId, period, wanted, undefined))
+  if (!isChanged) {
+    // Outside the transaction, which holds a lock.
+    const oldest = await oldestApplication(deps, accountId)
+    await deps.change((tx) => changeCap(tx, accountId, period, wanted, oldest))
+  }
   return spendCapMessage(deps.sql, accountId, period)
 }
 
-/** A cap above the spent amount, or no cap, ends the pause. A cap at or below the spent amount starts it. */
+/**
+ * A cap above the spent amount, or no cap, ends the pause. A cap at or below the spent amount starts it.
+ *
+ * @param oldest the account's oldest application, which `spend_cap.reached` names if nothing was charged in the period
+ * @returns false if it needs `oldest`; then nothing is changed
+ */
 async function changeCap(
   tx: Transaction,
-  of: { accountId: string; applicationId: string; period: string },
+  accountId: string,
+  period: string,
   wanted: CapRow,
-): Promise<void> {
-  const { accountId, period } = of
+  oldest: string | undefined,
+): Promise<boolean> {
   const before = (await lockCaps(tx, [accountId])).get(accountId)!
   const { cap_minor: capMinor, currency } = wanted
   if (capMinor === null || currency === null) {
     await writeCap(tx, accountId, { cap_minor: null, currency: currency ?? before.currency })
-    return endPause(tx, accountId)
+    await endPause(tx, accountId)
+    return true
+  }
+  const spentMinor = await findSpent(tx, accountId, period, currency)
+  if (spentMinor >= capMinor) {
+    const applicationId = (await latestChargedApplication(tx, accountId, period)) ?? oldest
+    if (applicationId === undefined) return false
+    await writeCap(tx, accountId, wanted)
+    await reachCaps(tx, [{ accountId, applicationId, period, capMinor, spentMinor }])
+    return true
   }
   await writeCap(tx, accountId, wanted)
-  const spentMinor = await findSpent(tx, accountId, period, currency)
-  if (spentMinor >= capMinor) return reachCaps(tx, [{ ...of, capMinor, spentMinor }])
   const isRaised = before.cap_minor === null || before.currency !== currency || capMinor > before.cap_minor
   if (isRaised) await endPause(tx, accountId)
-}
-
-/** The application that `spend_cap.reached` names: that of the latest charge in the period, or else the oldest. */
-async function applicationOfEvent(
-  deps: BillingDependencies,
-  accountId: string,
-  period: string,
-): Promise<string> {
-  const charged = await latestChargedApplication(deps.sql, accountId, period)
-  return charged ?? oldestApplication(deps, accountId)
+  return true
 }
 
 /** Catalog lists applications from the newest to the oldest. */
@@ -85,7 +92,8 @@ const reportedTogether = 50
 export async function reachZeroCaps(deps: BillingDependencies): Promise<void> {
   const period = periodOf(new Date())
   for (const accountId of await findZeroCapsUnreached(deps.sql, period, reportedTogether)) {
-    const applicationId = await applicationOfEvent(deps, accountId, period)
+    const charged = await latestChargedApplication(deps.sql, accountId, period)
+    const applicationId = charged ?? (await oldestApplication(deps, accountId))
     await deps.change((tx) =>
       reachCaps(tx, [{ accountId, applicationId, period, capMinor: 0n, spentMinor: 0n }]),
     )
