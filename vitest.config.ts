@@ -1,5 +1,5 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
-import { availableParallelism, totalmem } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { parse } from 'yaml'
 import { LongestFirst } from './tests/support/src/longest-first.ts'
@@ -38,8 +38,8 @@ export default defineConfig({
     })),
     // Once for the whole run, not once for each project.
     globalSetup: ['tests/support/src/global-setup.ts'],
-    // More than cores: tests wait for faults, restarts and timers. A worker with a stack and a browser takes up to 1.5 GiB.
-    maxWorkers: Math.max(2, Math.min(availableParallelism() + 4, Math.floor(totalmem() / (1.5 * 1024 ** 3)))),
+    // More than cores: tests wait for faults, restarts and timers.
+    maxWorkers: availableParallelism() + 2,
     sequence: { sequencer: LongestFirst },
   },
 })

@@ -159,7 +159,7 @@ export function postgresSettings(durable: boolean): Record<string, string> {
     // A socket file would lie in /tmp, named by the port alone.
     unix_socket_directories: '',
     // A run of all tests has several stacks at a time, some with two of each service.
-    max_connections: durable ? '300' : '800',
+    max_connections: durable ? '300' : '500',
     shared_buffers: `${SHARED_BUFFERS_MIB}MB`,
     effective_cache_size: `${3 * SHARED_BUFFERS_MIB}MB`,
     maintenance_work_mem: '64MB',
