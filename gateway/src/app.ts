@@ -202,6 +202,12 @@ async function answerError(
     )
   }
   if (error.code === 'unavailable') log.warn({ err: thrown, request_id: request.id }, 'unavailable')
+  if (error.code === 'payload_too_large') {
+    // Fastify would close the connection, and a client that is still sending would lose the answer. The rest is discarded, until
+    // the time for a request is over.
+    reply.removeHeader('connection')
+    request.raw.resume()
+  }
   return sendProblem(reply, error, request.id)
 }
 

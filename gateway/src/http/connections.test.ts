@@ -48,6 +48,31 @@ function expectProblem(answer: RawAnswer | undefined, status: number, code: stri
   })
 }
 
+test.each([
+  ['declared', (body: string) => [`Content-Length: ${body.length}`, body, '']],
+  [
+    'chunked',
+    (body: string) => [
+      'Transfer-Encoding: chunked',
+      `${body.length.toString(16)}\r\n${body}\r\n`,
+      '0\r\n\r\n',
+    ],
+  ],
+])('who sends a body that is too large (%s) gets the answer, and may send the rest', async (_how, asSent) => {
+  const [framing = '', sent = '', end] = asSent('x'.repeat(3 * 1024 * 1024))
+  const socket = createConnection(gateway.port, '127.0.0.1')
+  let text = ''
+  socket.on('data', (chunk) => (text += chunk.toString()))
+  const closed = once(socket, 'close')
+  const half = sent.length / 2
+  socket.write(head('POST /v1/apps HTTP/1.1', 'Host: x', 'Content-Type: application/json', framing))
+  socket.write(sent.slice(0, half))
+  await eventually(() => expectProblem(answersIn(text)[0], 413, 'payload_too_large'))
+  socket.write(`${sent.slice(half)}${end}GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  await closed
+  expect(answersIn(text).map(({ status }) => status)).toEqual([413, 200])
+})
+
 describe('what HTTP does not allow is answered with a problem and a request id', () => {
   const closing = 'Connection: close'
 
