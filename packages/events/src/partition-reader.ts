@@ -140,10 +140,12 @@ export class PartitionReader {
       for await (const { batches, waiting } of feed.arrivals) {
         this.#isWaiting = false
         const events = batches.reduce((sum, batch) => sum + batch.events.length, 0)
-        this.#behind = waiting + Math.max(0, events - mostTogether)
+        // JetStream says how many batches wait, but not how many events.
+        const waitingEvents = waiting * (events / Math.max(1, batches.length))
+        this.#behind = waitingEvents + Math.max(0, events - mostTogether)
         await this.#consume(batches, signal)
         if (waiting === 0) this.#isDrained = true
-        this.#behind = waiting
+        this.#behind = waitingEvents
         this.#isWaiting = true
         if (signal.aborted) return
       }

@@ -19,7 +19,7 @@ export interface EventLog {
 }
 
 // Both databases are asked all the while that a file runs.
-const pollMs = 100
+const pollMs = 20
 
 /** @param services their databases */
 export function startEventLog(services: Database[]): EventLog {

@@ -85,7 +85,9 @@ test('an event with one delivery writes no more rows than listed', async () => {
   await suspend(events)
   const after = await rowsWritten(stack)
   const perEvent = (service: Writer) => Math.floor((after[service] - before[service]) / events)
-  expect({ licensing: perEvent('licensing'), notifier: perEvent('notifier') }).toEqual(mostRows)
+  for (const service of ['licensing', 'notifier'] as const) {
+    expect(perEvent(service), service).toBeLessThanOrEqual(mostRows[service])
+  }
 })
 
 // What the services write at their start and end is less than a row for each.

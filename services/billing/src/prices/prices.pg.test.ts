@@ -1,3 +1,4 @@
+import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
@@ -109,10 +110,9 @@ describe('a connected processor', () => {
     await harness.billing.connectProcessor({ ...vendor, processor: 'stripe' })
     await openCheckout(harness, vendor)
     await handled(harness)
-    const alerts = harness.events
-      .raw(vendor.accountId)
-      .filter(({ payload }) => payload.case === 'vendorAlert')
-    expect(alerts).toHaveLength(1)
+    const alerts = () =>
+      harness.events.raw(vendor.accountId).filter(({ payload }) => payload.case === 'vendorAlert')
+    await eventually(() => expect(alerts()).toHaveLength(1))
   })
 
   test('that was replaced still reports refunds of what was sold through it', async () => {
