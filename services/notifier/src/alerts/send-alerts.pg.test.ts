@@ -179,8 +179,11 @@ test('an alert is deleted 90 days after it was completed, and never while it wai
     insert into alerts (account_id, kind, subject, text, completed_at)
     select ${of.accountId}, 'refund_reversed', 'Subject', 'many', now() - interval '100 days'
     from generate_series(1, 2500)`
-  await deleteOld(sql)
-  expect(await sql`select text from alerts order by id`).toEqual([{ text: '89 days' }, { text: 'waiting' }])
+  // The notifier's own round may delete some of them at this moment; a round that finds fewer than it asked for ends.
+  await eventually(async () => {
+    await deleteOld(sql)
+    expect(await sql`select text from alerts order by id`).toEqual([{ text: '89 days' }, { text: 'waiting' }])
+  })
 })
 
 test('an account with endless alerts delays the mail of another account by at most one mail', async () => {
