@@ -50,7 +50,7 @@ export function connect(url: string, options: ConnectOptions): Database {
 }
 
 /**
- * A pool of one connection with the settings of another pool: for what must not wait for a connection of that one.
+ * A pool of one connection with the settings of another pool. Its work never waits for a connection of the other pool.
  *
  * @param settings further settings of PostgreSQL for its session
  */

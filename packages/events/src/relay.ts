@@ -54,8 +54,8 @@ const keepStreamMs = 30_000
 const published = new Counter({ name: 'outbox_published_total', help: 'Events numbered and published' })
 
 /**
- * Numbers the events of the outbox, moves them to the log, publishes them, and serves the log to consumers. Of all replicas
- * one at a time numbers: the others wait for its lock, which ends with its connection.
+ * Numbers the events of the outbox, moves them to the log, publishes them, and serves the log to consumers. One replica
+ * at a time does this: the others wait for its lock, which ends with its connection.
  *
  * The number is committed before the message leaves. If the message does not leave, or JetStream does not store it or loses
  * it, consumers notice the missing number and read the log.
@@ -112,7 +112,7 @@ export function startRelay(options: RelayOptions): Relay {
 }
 
 /**
- * Moves events from the outbox to the log. One transaction in two round trips, because others wait for its lock.
+ * Moves events from the outbox to the log. It is one transaction in two round trips, because others wait for its lock.
  *
  * @returns undefined if an epoch had to begin first
  */

@@ -87,7 +87,7 @@ export function duties(circumstances: Circumstances): Duties {
   return { time, list: earliest(circumstances.listPace, check, time), token, lapse: claims.expiresAt }
 }
 
-/** A first activation that failed is retried. One that was refused is not, until the product calls again. */
+/** A first activation that failed is retried. If it was refused, it is retried only when the product calls again. */
 function activationDue({ installation, tokenPace, wanted }: Circumstances, time: number): number | null {
   return wanted && installation.judgement().status === 'unlicensed' && tokenPace.failures > 0
     ? earliest(tokenPace, time, time)

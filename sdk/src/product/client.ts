@@ -332,7 +332,7 @@ export class LicenceClient {
   }
 
   #usableClaims() {
-    // The first call starts the client; it is answered from what is known then.
+    // The first call starts the client, and is answered at once, from the token that is known at that moment.
     if (!this.#session.started) void this.ready()
     return this.#usable() ? (this.#installation.token?.claims ?? null) : null
   }

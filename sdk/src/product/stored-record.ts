@@ -3,7 +3,7 @@ import { isKeySet, type KeySet } from './signature.ts'
 import type { SeenTime } from './trusted-time.ts'
 
 /**
- * The content of the store. None of it is trusted: token and lists are verified again when they are read, and a stored
+ * The content of the store. It is not trusted: token and lists are verified again when they are read, and a stored
  * time can only move the trusted time ahead.
  */
 export interface StoredRecord {

@@ -21,7 +21,7 @@ export class Params {
     return this
   }
 
-  /** For the API: a parameter that Stripe does not know is refused as at Stripe. One that is not simulated is refused too. */
+  /** Refuses a parameter that Stripe's API does not know, as Stripe does, and one that the simulator does not support. */
   accept(known: Record<string, boolean>): this {
     for (const name of Object.keys(this.#values)) {
       if (!Object.hasOwn(known, name)) throw this.#unknown(name)
