@@ -1,6 +1,9 @@
+import { create, toBinary } from '@bufbuild/protobuf'
 import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql } from '@licensing/database/connect'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import { slotOf } from './outbox-queries.ts'
+import type { LoggedBatch } from './outbox-queries.ts'
 
 interface Epoch {
   epoch: string
@@ -33,19 +36,25 @@ export async function findLogFor(
   return { numbers: rows[0]!.numbers, epochs: rows.filter((row) => row.epoch !== null) }
 }
 
-/** Batches of a partition after a number, in order: the first one, and others up to so many bytes. */
+/** Batches of a partition after a number, in order: the first one, and others up to so many bytes of events. */
 export async function listBatches(
   sql: Sql,
   { partition, after, bytes }: { partition: number; after: bigint; bytes: number },
-): Promise<Buffer[]> {
-  const rows = await sql<{ batch: Buffer }[]>`
-    select batch from (
-      select batch, number, sum(length(batch)) over (order by number) as total, row_number() over (order by number) as at
+): Promise<LoggedBatch[]> {
+  return sql<LoggedBatch[]>`
+    select partition, number, epoch, precedes_epoch, events from (
+      select next.*, sum(length(events)) over (order by number) as total, row_number() over (order by number) as at
       from (
-        select number, batch from event_log where partition = ${partition} and number > ${after} order by number limit 200
+        select partition, number, epoch, precedes_epoch, events from event_log
+        where partition = ${partition} and number > ${after} order by number limit 200
       ) next
     ) counted where total <= ${bytes} or at = 1 order by number`
-  return rows.map(({ batch }) => batch)
+}
+
+/** An encoded `EventBatch`. */
+export function encoded({ events, epoch, partition, number, precedes_epoch }: LoggedBatch): Uint8Array {
+  const rest = create(EventBatchSchema, { epoch, partition, number, precedesEpoch: precedes_epoch })
+  return Buffer.concat([toBinary(EventBatchSchema, rest), events])
 }
 
 /** A day's table of the log that is not written today. */

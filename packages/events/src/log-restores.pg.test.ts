@@ -1,3 +1,5 @@
+import { encoded } from './log-queries.ts'
+import type { LoggedBatch } from './outbox-queries.ts'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { subjectOf } from '@licensing/proto/event-streams'
@@ -163,9 +165,9 @@ test.concurrent(
     const { pipeline, producer, nats } = given
     await given.change('acct_a', 1, 5)
     await expectNumbers(pipeline, upTo(5))
-    const rows = await producer.sql<{ batch: Buffer }[]>`
-    select batch from event_log where partition = ${partition} order by number`
-    const batches = rows.map(({ batch }) => fromBinary(EventBatchSchema, batch))
+    const rows = await producer.sql<LoggedBatch[]>`
+      select * from event_log where partition = ${partition} order by number`
+    const batches = rows.map((row) => fromBinary(EventBatchSchema, encoded(row)))
     const last = batches.at(-1)!
     const forged = [
       ...batches.toReversed(),
@@ -192,12 +194,12 @@ test.concurrent('batches that overtake each other in the stream are consumed in 
   await consumer.stop()
   await given.change('acct_a', 6, 15)
   await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
-  const rows = await producer.sql<{ batch: Buffer }[]>`
-    select batch from event_log where partition = ${partition} order by number desc limit 4`
+  const rows = await producer.sql<LoggedBatch[]>`
+    select * from event_log where partition = ${partition} order by number desc limit 4`
   await byHand(nats.url, async ({ streams }, connection) => {
     await streams.purge('LICENSING_EVENTS')
-    for (const { batch } of rows)
-      await connection.jetstream().publish(subjectOf('licensing', partition), batch)
+    for (const row of rows)
+      await connection.jetstream().publish(subjectOf('licensing', partition), encoded(row))
   })
   await consumer.start()
   await expectNumbers(pipeline, upTo(15))

@@ -12,6 +12,7 @@ import { randomUUID } from 'node:crypto'
 import { Counter, Gauge } from 'prom-client'
 import type { Nats } from './connection.ts'
 import {
+  encoded,
   findLogFor,
   listBatches,
   listPastSlots,
@@ -110,7 +111,7 @@ async function answer(
   const ahead = positions.find(
     ({ epoch, partition, number }) => epoch === newest && number > known.numbers[partition]!,
   )
-  if (ahead && (await beginEpoch(sql, randomUUID(), ahead))) {
+  if (ahead && (await beginEpoch(sql, randomUUID(), ahead)).count > 0) {
     losses.inc({ source })
     log.error({ consumer }, 'a consumer is ahead of the event log: the log was set back, a new epoch begins')
     known = await findLogFor(sql, consumer, [])
@@ -118,7 +119,7 @@ async function answer(
   const response = create(ReadLogResponseSchema, {
     numbers: known.numbers,
     epochs: known.epochs.map(({ epoch, first_numbers: firstNumbers }) => ({ epoch, firstNumbers })),
-    batches: range ? await listBatches(sql, { ...range, bytes: mostAnswerBytes }) : [],
+    batches: range ? (await listBatches(sql, { ...range, bytes: mostAnswerBytes })).map(encoded) : [],
   })
   message.respond(toBinary(ReadLogResponseSchema, response))
 }

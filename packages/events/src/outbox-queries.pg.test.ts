@@ -1,40 +1,43 @@
 import type { Sql } from '@licensing/database/connect'
 import { sendTogether } from '@licensing/database/send-together'
 import { fromBinary } from '@bufbuild/protobuf'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { append } from './outbox.ts'
-import {
-  begin,
-  beginEpoch,
-  commit,
-  insertBatches,
-  lockState,
-  rollback,
-  takeShares,
-} from './outbox-queries.ts'
-import type { OutboxRow } from './outbox-queries.ts'
-import { givenDatabase, suspended, upTo } from './testing/given.ts'
+import { begin, beginEpoch, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
+import type { LoggedBatch } from './outbox-queries.ts'
+import { partitionOf } from './partitions.ts'
+import { byAccount, givenDatabase, logContents, suspended, upTo } from './testing/given.ts'
 
-/** Takes the first events, as a relay does. The transaction goes on. */
-async function taken(connection: Sql, share = { after: '', each: 20, limit: 100 }) {
-  const [, [state], rows] = await sendTogether(
+/** Moves the first events to the log, as a relay does. The transaction goes on. */
+async function moved(connection: Sql, share: Partial<Parameters<typeof moveToLog>[1]> = {}) {
+  const all = { after: '', each: 20, limit: 100, batchBytes: 100_000, ...share }
+  const [, , batches] = await sendTogether(
     begin(connection),
     lockState(connection),
-    takeShares(connection, share),
+    moveToLog(connection, all),
   )
-  return { state: state!, rows }
+  return batches
 }
 
-const contentsOf = (rows: OutboxRow[]) =>
-  rows.map(({ account_id: account, payload }) => {
-    const { value } = fromBinary(EventSchema, payload).payload
-    return `${account} ${value && 'licenceId' in value ? value.licenceId : ''}`
-  })
+const contentsOf = (batches: LoggedBatch[]) =>
+  batches
+    .flatMap(({ events }) => fromBinary(EventBatchSchema, events).events)
+    .map(({ event }) => {
+      const { accountId, payload } = fromBinary(EventSchema, event)
+      return `${accountId} ${payload.value && 'licenceId' in payload.value ? payload.value.licenceId : ''}`
+    })
+
+async function givenOutbox() {
+  const database = await givenDatabase()
+  await beginEpoch(database.sql, 'first')
+  return database
+}
 
 test('each account has its share, in order, and the next look begins after the last account', async () => {
-  await using given = await givenDatabase()
+  await using given = await givenOutbox()
   const { sql } = given
   for (const account of ['acct_b', 'acct_a', 'acct_c']) {
     await sql.begin((tx) => append(tx, ...upTo(3).map((number) => suspended(account, number))))
@@ -42,9 +45,12 @@ test('each account has its share, in order, and the next look begins after the l
   const connection = await sql.reserve()
   const looks: string[][] = []
   for (const after of ['', 'acct_b', '']) {
-    const { rows } = await taken(connection, { after, each: 2, limit: 4 })
+    const batches = await moved(connection, { after, each: 2, limit: 4 })
     await commit(connection)
-    looks.push(contentsOf(rows))
+    looks.push(contentsOf(batches).sort())
+    expect(new Set(batches.map((batch) => batch.last_account))).toEqual(
+      new Set([after === '' && looks.length === 1 ? 'acct_b' : 'acct_c']),
+    )
   }
   connection.release()
   expect(looks).toEqual([
@@ -52,50 +58,98 @@ test('each account has its share, in order, and the next look begins after the l
     ['acct_c 1', 'acct_c 2'],
     ['acct_a 3', 'acct_b 3', 'acct_c 3'],
   ])
+  expect(byAccount(await logContents(sql))).toEqual({ acct_a: upTo(3), acct_b: upTo(3), acct_c: upTo(3) })
+})
+
+test('each partition has its own numbers without a gap, and a batch ends when it is large', async () => {
+  await using given = await givenOutbox()
+  const { sql } = given
+  const accounts = upTo(30).map((number) => `acct_${number}`)
+  await sql.begin((tx) =>
+    append(tx, ...upTo(5).flatMap((n) => accounts.map((account) => suspended(account, n)))),
+  )
+  const connection = await sql.reserve()
+  const batches = [
+    ...(await moved(connection, { each: 2, batchBytes: 200 })),
+    ...(await commit(connection), []),
+    ...(await moved(connection, { limit: 1_000, batchBytes: 200 })),
+  ]
+  await commit(connection)
+  connection.release()
+  const [state] = await sql<{ numbers: bigint[] }[]>`select numbers from event_log_state`
+  for (const partition of upTo(8).map((number) => number - 1)) {
+    const own = batches.filter((batch) => batch.partition === partition)
+    expect(own.map(({ number }) => Number(number))).toEqual(upTo(own.length))
+    expect(state!.numbers[partition]).toBe(BigInt(own.length))
+    const events = own.flatMap(({ events: bytes }) => fromBinary(EventBatchSchema, bytes).events)
+    const owners = events.map(({ event }) => fromBinary(EventSchema, event).accountId)
+    expect(owners.every((account) => partitionOf(account) === partition)).toBe(true)
+  }
+  expect(batches.reduce((sum, { event_count: count }) => sum + count, 0)).toBe(150)
+  // A batch of one more event than fits, which has some 80 bytes.
+  expect(Math.max(...batches.map(({ events }) => events.length))).toBeLessThan(400)
+  expect(batches.some(({ event_count: count }) => count > 1)).toBe(true)
+  expect(byAccount(await logContents(sql))).toEqual(
+    Object.fromEntries(accounts.map((account) => [account, upTo(5)])),
+  )
 })
 
 test('events are in the outbox or in the log: a transaction that is rolled back leaves them in the outbox', async () => {
-  await using given = await givenDatabase()
+  await using given = await givenOutbox()
   const { sql } = given
   await sql.begin((tx) => append(tx, suspended('acct_a', 1)))
   const connection = await sql.reserve()
-  const move = async () => {
-    const { state } = await taken(connection)
-    const numbers = [state.numbers[0]! + 1n, ...state.numbers.slice(1)]
-    const batches = [{ partition: 0, number: numbers[0]!, bytes: Buffer.from('batch') }]
-    await insertBatches(connection, numbers, batches)
-  }
-  await move()
+  expect(contentsOf(await moved(connection))).toEqual(['acct_a 1'])
   await rollback(connection)
   expect(await sql`select from outbox`).toHaveLength(1)
   expect(await sql`select from event_log`).toHaveLength(0)
-  await move()
+  const batches = await moved(connection)
   await commit(connection)
   connection.release()
   expect(await sql`select from outbox`).toHaveLength(0)
-  expect(await sql`select number from event_log`).toEqual([{ number: 1n }])
+  expect(batches).toMatchObject([{ number: 1n, event_count: 1, epoch: 'first', precedes_epoch: false }])
+  expect(await sql`select number, events from event_log`).toEqual([
+    { number: 1n, events: batches[0]!.events },
+  ])
 })
 
 test('a relay waits for another one, and finds what that one has left', async () => {
-  await using given = await givenDatabase()
+  await using given = await givenOutbox()
   const { sql } = given
   await sql.begin((tx) => append(tx, suspended('acct_a', 1), suspended('acct_a', 2)))
   const [holder, other] = [await sql.reserve(), await sql.reserve()]
-  const first = await taken(holder, { after: '', each: 1, limit: 100 })
-  const waiting = taken(other)
+  const first = await moved(holder, { each: 1 })
+  const waiting = moved(other)
   await eventually(async () => {
     const blocked = await sql`select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0`
     expect(blocked).toHaveLength(1)
   })
-  const numbers = first.state.numbers.map((number) => number + 7n)
-  await insertBatches(holder, numbers, [{ partition: 0, number: 7n, bytes: Buffer.from('batch') }])
   await commit(holder)
   const second = await waiting
   await commit(other)
-  expect([contentsOf(first.rows), contentsOf(second.rows)]).toEqual([['acct_a 1'], ['acct_a 2']])
-  expect(second.state.numbers).toEqual(numbers)
+  expect([contentsOf(first), contentsOf(second)]).toEqual([['acct_a 1'], ['acct_a 2']])
+  expect([first, second].flat().map(({ number }) => number)).toEqual([1n, 2n])
   holder.release()
   other.release()
+})
+
+test('events that were committed before an epoch began are marked', async () => {
+  await using given = await givenOutbox()
+  const { sql } = given
+  await sql.begin((tx) => append(tx, suspended('acct_a', 1)))
+  await sql`update event_log_state set incarnation = 'of an earlier start'`
+  await beginEpoch(sql, 'later')
+  const connection = await sql.reserve()
+  const before = await moved(connection)
+  await commit(connection)
+  await sql.begin((tx) => append(tx, suspended('acct_a', 2)))
+  const after = await moved(connection)
+  await commit(connection)
+  connection.release()
+  expect([before, after].flat()).toMatchObject([
+    { epoch: 'later', precedes_epoch: true },
+    { epoch: 'later', precedes_epoch: false },
+  ])
 })
 
 test('an epoch begins once for each start of the database', async () => {
@@ -104,7 +158,7 @@ test('an epoch begins once for each start of the database', async () => {
   await Promise.all([beginEpoch(sql, 'one'), beginEpoch(sql, 'other')])
   expect(await sql`select from event_log_epochs`).toHaveLength(1)
   await sql`update event_log_state set incarnation = 'of an earlier start'`
-  expect(await beginEpoch(sql, 'later')).toBe(true)
+  expect((await beginEpoch(sql, 'later')).count).toBe(1)
   expect(await sql`select epoch from event_log_state`).toEqual([{ epoch: 'later' }])
 })
 

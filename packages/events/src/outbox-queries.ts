@@ -1,48 +1,33 @@
 import { base64Array, plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
 
-/** An event about to be written, in the bytes that are published. */
+/** An event about to be written. */
 export interface NewOutboxRow {
   accountId: string
   partition: number
+  /** An encoded `EventBatch` with this event alone. */
   payload: Uint8Array
-  traceParent: string | null
 }
 
-export interface OutboxRow {
-  account_id: string
-  partition: number
-  payload: Buffer
-  trace_parent: string | null
-  /** Whether it was committed before the epoch began. */
-  precedes_epoch: boolean
-}
-
-/** The newest number of each partition. */
-export interface LogState {
-  numbers: bigint[]
-  epoch: string
-  /** Whether the database was started, restored or replaced since the epoch began: numbers may have been lost. */
-  is_suspect: boolean
-}
-
-/** A batch about to be added to the log. */
-export interface NewBatch {
+/** Consecutive events of a partition, as the log has them. */
+export interface LoggedBatch {
   partition: number
   number: bigint
-  bytes: Uint8Array
+  epoch: string
+  precedes_epoch: boolean
+  /** The payloads of its events in a row. */
+  events: Buffer
 }
 
 export function insertEvents(tx: Sql, events: NewOutboxRow[]): Statement {
   return tx`
-    insert into outbox (account_id, partition, payload, trace_parent)
-    select account_id, partition, decode(payload, 'base64'), trace_parent
+    insert into outbox (account_id, partition, payload)
+    select account_id, partition, decode(payload, 'base64')
     from unnest(
       ${plainArray(events.map((event) => event.accountId))}::text[],
       ${plainArray(events.map((event) => event.partition))}::smallint[],
-      ${base64Array(events.map((event) => event.payload))}::text[],
-      ${plainArray(events.map((event) => event.traceParent))}::text[]
-    ) with ordinality as event (account_id, partition, payload, trace_parent, place)
+      ${base64Array(events.map((event) => event.payload))}::text[]
+    ) with ordinality as event (account_id, partition, payload, place)
     order by place`
 }
 
@@ -56,63 +41,64 @@ const incarnation = (sql: Sql) => sql`(
   from pg_database where datname = current_database()
 )`
 
-/**
- * Until the transaction ends, no other relay numbers events of this database, and the outbox is read by its indexes alone.
- * The outbox is empty most of the time. A plan that is made then may read and sort all of it, and is kept when it has
- * grown: with 40,000 rows such a plan takes 2.5 s.
- */
-export function lockState(tx: Sql): Statement<LogState> {
-  return tx<LogState[]>`
-    select numbers, epoch, incarnation is distinct from ${incarnation(tx)} as is_suspect,
-      set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-      set_config('enable_sort', 'off', true)
-    from event_log_state for update`
+/** Until the transaction ends, no other relay numbers events of this database. */
+export function lockState(tx: Sql): Statement {
+  return tx`select from event_log_state for update`
 }
 
 /**
- * Takes the first events of each account out of the outbox, accounts by name. An account's events are in the order of their
+ * Moves the first events of each account from the outbox to the log, accounts by name, in batches of one partition each
+ * with its next numbers. Sent after `lockState` in the same transaction. An account's events are in the order of their
  * commits. The order is by both columns, so that the index of accounts gives it: the index of positions would pass over the
  * rows of all other accounts.
  *
  * @param after the account after which to begin
+ * @param batchBytes a batch has no further event once it has that many bytes
+ * @returns the batches, each with the number of its events and the last account of all
  */
-export function takeShares(
+export function moveToLog(
   tx: Sql,
-  { after, each, limit }: { after: string; each: number; limit: number },
-): Statement<OutboxRow> {
+  { after, each, limit, batchBytes }: { after: string; each: number; limit: number; batchBytes: number },
+): Statement<LoggedBatch & { event_count: number; last_account: string }> {
   const next = (before: Statement) => tx`(
     select account_id from outbox where account_id > ${before} order by account_id limit 1
   )`
-  return tx<OutboxRow[]>`
+  return tx<(LoggedBatch & { event_count: number; last_account: string })[]>`
     with recursive waiting (account) as (
       ${next(tx`${after}`)}
       union all
       select ${next(tx`w.account`)} from waiting w where w.account is not null
     ), share as materialized (
-      select o.place, o.account_id, o.partition, o.payload, o.trace_parent, o.created_at
+      select o.place
       from waiting w cross join lateral (
-        select ctid as place, account_id, partition, payload, trace_parent, created_at
-        from outbox where account_id between w.account and w.account
+        select ctid as place from outbox where account_id between w.account and w.account
         order by account_id, position limit ${each}
       ) o limit ${limit}
     ), taken as (
       delete from outbox where ctid = any(array(select place from share))
+      returning account_id, partition, position, payload, created_at
+    ), sized as (
+      select taken.*, sum(length(payload)) over (partition by partition order by position) - length(payload) as bytes_before
+      from taken
+    ), batch as (
+      select partition, state.epoch,
+        state.numbers[partition + 1] + row_number() over (partition by partition order by min(position)) as number,
+        bool_or(created_at < state.began_at) as precedes_epoch, string_agg(payload, ''::bytea order by position) as events,
+        count(*)::int as event_count, max(max(account_id)) over () as last_account
+      from sized cross join event_log_state state
+      group by partition, div(bytes_before, ${batchBytes}), state.epoch, state.numbers
+    ), counted as (
+      update event_log_state set numbers = array(
+        select greatest(newest, max(batch.number))
+        from unnest(numbers) with ordinality as known (newest, at) left join batch on batch.partition = at - 1
+        group by at, newest order by at
+      ) where exists (select from batch)
+    ), logged as (
+      insert into event_log (slot, partition, number, epoch, precedes_epoch, events)
+      select ${slotOf(tx)}, partition, number, epoch, precedes_epoch, events from batch
     )
-    select account_id, partition, payload, trace_parent, created_at < state.began_at as precedes_epoch
-    from event_log_state state cross join share`
-}
-
-/** Adds batches to the log. Sent after `lockState` in the same transaction. @param numbers the newest of each partition */
-export function insertBatches(tx: Sql, numbers: bigint[], batches: NewBatch[]): Statement {
-  return tx`
-    with numbered as (update event_log_state set numbers = ${plainArray(numbers)}::bigint[])
-    insert into event_log (slot, partition, number, batch)
-    select ${slotOf(tx)}, partition, number, decode(batch, 'base64')
-    from unnest(
-      ${plainArray(batches.map(({ partition }) => partition))}::smallint[],
-      ${plainArray(batches.map(({ number }) => number))}::bigint[],
-      ${base64Array(batches.map(({ bytes }) => bytes))}::text[]
-    ) as added (partition, number, batch)`
+    select partition, number, epoch, precedes_epoch, events, event_count, last_account
+    from batch order by partition, number`
 }
 
 /** The table of the log that takes today's batches. */
@@ -120,19 +106,17 @@ export const slotOf = (sql: Sql) => sql`(extract(epoch from now())::bigint / 864
 
 /**
  * Begins an epoch at the next number of each partition, if the database was started, restored or replaced since the newest
- * one began, or if a consumer of the newest one has come further than the log.
- *
- * @returns whether one has begun
+ * one began, or if a consumer of the newest one has come further than the log. The result's `count` is 1 if one has begun.
  */
-export async function beginEpoch(
+export function beginEpoch(
   sql: Sql,
   epoch: string,
   reader?: { partition: number; number: bigint; epoch: string },
-): Promise<boolean> {
+): Statement {
   const isBehindReader = reader
     ? sql`epoch = ${reader.epoch} and numbers[${reader.partition + 1}::int] < ${reader.number}`
     : sql`false`
-  const begun = await sql`
+  return sql`
     with begun as (
       update event_log_state set epoch = ${epoch}, began_at = clock_timestamp(), incarnation = ${incarnation(sql)}
       where incarnation is distinct from ${incarnation(sql)} or (${isBehindReader}) returning numbers
@@ -140,7 +124,6 @@ export async function beginEpoch(
     insert into event_log_epochs (epoch, first_numbers)
     select ${epoch}, array(select number + 1 from unnest(numbers) with ordinality as each (number, at) order by at)
     from begun`
-  return begun.count > 0
 }
 
 /** Age of the oldest event that has no number, in seconds; 0 if none waits. */

@@ -6,7 +6,9 @@ import { newId } from '@licensing/database/ids'
 import { sendAlong } from '@licensing/database/transaction'
 import { requestContext } from '@licensing/process/context'
 import { traceHeaders } from '@licensing/process/telemetry'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
+import type { Event } from '@licensing/proto/events'
 import { insertEvents } from './outbox-queries.ts'
 import { partitionOf } from './partitions.ts'
 
@@ -56,16 +58,17 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
       requestId: origin.requestId,
       payload,
     })
-    return {
-      accountId,
-      partition: partitionOf(accountId),
-      payload: toBinary(EventSchema, event),
-      traceParent: origin.traceParent,
-    }
+    return { accountId, partition: partitionOf(accountId), payload: batchOf(event, origin.traceParent) }
   })
   await sendAlong(tx, insertEvents(tx, rows))
   appending.add(tx)
   return ids
+}
+
+/** An encoded batch with this event alone. */
+export function batchOf(event: Event, traceParent: string | null): Uint8Array {
+  const logged = { event: toBinary(EventSchema, event), traceParent: traceParent ?? '' }
+  return toBinary(EventBatchSchema, create(EventBatchSchema, { events: [logged] }))
 }
 
 /** Whether events were appended in this transaction. */

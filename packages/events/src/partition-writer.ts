@@ -179,11 +179,11 @@ export class PartitionWriter {
 /** The events of consecutive batches that follow a position, without those that are done. */
 function entriesOf(batches: EventBatch[], from: Position): Entry[] {
   return batches
-    .flatMap(({ number, events }) =>
+    .flatMap(({ number, events, precedesEpoch }) =>
       events.map((logged, at) => ({
         logged,
         received: received(logged),
-        mayBeKnown: logged.precedesEpoch && from.is_set_back,
+        mayBeKnown: precedesEpoch && from.is_set_back,
         after: {
           ...from,
           ...(at === events.length - 1 ? { number, done: 0 } : { number: number - 1n, done: at + 1 }),

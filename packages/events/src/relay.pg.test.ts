@@ -1,3 +1,4 @@
+import { connect } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
@@ -94,6 +95,22 @@ test('a process starts while NATS is unavailable, and publishes when it comes', 
   await eventually(() => emptied(given.sql))
   expect(byAccount(await logContents(given.sql))).toEqual({ acct_a: [1, 2, 3] })
   await relay.stop()
+  await nats.close()
+})
+
+test('events go out while requests use all connections of the pool', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const pool = connect(given.databaseUrl, { name: 'small pool', max: 1 })
+  const relay = startRelay({ sql: pool, nats, source: 'licensing', streamReplicas: 1, log })
+  const used = await pool.reserve()
+  await whenChanged(given.sql, 'acct_a', 1, 3)
+  relay.wake()
+  await eventually(() => emptied(given.sql))
+  expect(byAccount(await logContents(given.sql))).toEqual({ acct_a: [1, 2, 3] })
+  used.release()
+  await relay.stop()
+  await pool.end({ timeout: 5 })
   await nats.close()
 })
 

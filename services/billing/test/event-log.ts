@@ -27,7 +27,7 @@ export function startEventLog(services: Database[]): EventLog {
   const logs = services.map((sql) => ({ sql, read: Array.from({ length: 8 }, () => 0n) }))
   const readNext = async ({ sql, read }: (typeof logs)[number]) => {
     const rows = await sql<{ partition: number; number: bigint; batch: Buffer }[]>`
-      select log.partition, log.number, batch from event_log log
+      select log.partition, log.number, log.events as batch from event_log log
       join unnest(${read.map(String)}::bigint[]) with ordinality as done (number, at) on done.at = log.partition + 1
       where log.number > done.number order by log.partition, log.number`
     for (const { partition, number, batch } of rows) {

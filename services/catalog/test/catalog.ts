@@ -13,6 +13,7 @@ import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import { CatalogService } from '@licensing/proto/catalog'
 import type { Plan } from '@licensing/proto/catalog'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
@@ -110,7 +111,9 @@ export async function changesOf(sql: Database): Promise<{ planId: string; versio
 /** Events waiting in the outbox, in the order of their commits. */
 export async function eventsOf(sql: Database): Promise<Event[]> {
   const rows = await sql<{ payload: Buffer }[]>`select payload from outbox order by position`
-  return rows.map((row) => fromBinary(EventSchema, row.payload))
+  return rows.map(({ payload }) =>
+    fromBinary(EventSchema, fromBinary(EventBatchSchema, payload).events[0]!.event),
+  )
 }
 
 /** The first page of a list, of the usual size. */

@@ -141,7 +141,7 @@ test('an archive that arrives only by event suspends licences, and their events 
   expect(await around.calls.archivePlan({ plan: archived(plan) })).toMatchObject({ suspendedLicences: 1n })
 
   const logged = await eventually(async () => {
-    const rows = await around.sql<{ batch: Buffer }[]>`select batch from event_log`
+    const rows = await around.sql<{ batch: Buffer }[]>`select events as batch from event_log`
     expect(rows).toHaveLength(1)
     return fromBinary(EventBatchSchema, rows[0]!.batch).events
   })

@@ -4,6 +4,7 @@ import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
 import type { IssueLicenceResponse, Licence } from '@licensing/proto/licensing'
 import { toWebhook } from '@licensing/proto/webhook-events'
@@ -142,7 +143,9 @@ export interface SentEvent {
 export async function events(harness: Harness, licence?: { id: string }): Promise<SentEvent[]> {
   const rows = await harness.sql<{ payload: Buffer }[]>`select payload from outbox order by position`
   return rows
-    .map(({ payload }) => toWebhook(fromBinary(EventSchema, payload)))
+    .map(({ payload }) =>
+      toWebhook(fromBinary(EventSchema, fromBinary(EventBatchSchema, payload).events[0]!.event)),
+    )
     .filter((event) => event !== null)
     .filter((event) => licence === undefined || event.object['licence_id'] === licence.id)
 }

@@ -9,10 +9,10 @@ export const sessionSettings = {
 }
 
 /**
- * Settings of the sessions that record attempts. To plan that statement takes twice as long as to execute it for one attempt.
- * So it is planned once, and only with indexes and nested loops, which stay fast when the tables grow.
+ * Settings of the sessions that record events and attempts. To plan these statements takes longer than to execute them for one
+ * event. So they are planned once, and only with indexes and nested loops, which stay fast when the tables grow.
  */
-export const attemptSettings = {
+export const plannedOnceSettings = {
   ...sessionSettings,
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',

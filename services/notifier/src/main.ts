@@ -13,8 +13,7 @@ import { CatalogService } from '@licensing/proto/catalog'
 import { createMailer } from './alerts/mailer.ts'
 import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
-import { attemptSettings, sessionSettings } from './database-settings.ts'
-import { mostBatches } from './dispatch/attempt-writer.ts'
+import { plannedOnceSettings, sessionSettings } from './database-settings.ts'
 import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
 import { keepPartitions } from './maintenance/maintenance.ts'
@@ -23,19 +22,19 @@ export const program = defineProgram(
   'notifier',
   (env) => readConfig(notifierConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
-    const forResults = Math.min(mostBatches, Math.floor(config.DATABASE_CONNECTIONS / 2))
+    const half = Math.floor(config.DATABASE_CONNECTIONS / 2)
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
-      max: config.DATABASE_CONNECTIONS - forResults,
+      max: config.DATABASE_CONNECTIONS - half,
       settings: sessionSettings,
     })
     onStop('database', () => sql.end({ timeout: 5 }))
-    const attemptSql = connect(config.DATABASE_URL, {
-      name: 'notifier-results',
-      max: forResults,
-      settings: attemptSettings,
+    const plannedOnce = connect(config.DATABASE_URL, {
+      name: 'notifier-events',
+      max: half,
+      settings: plannedOnceSettings,
     })
-    onStop('database for results', () => attemptSql.end({ timeout: 5 }))
+    onStop('database for events', () => plannedOnce.end({ timeout: 5 }))
     await prepareDatabase({ sql, health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
@@ -53,7 +52,7 @@ export const program = defineProgram(
     step('notifier')
     const notifier = startNotifier({
       sql,
-      attemptSql,
+      plannedOnce,
       nats,
       log,
       clock: systemClock,

@@ -4,8 +4,8 @@ create table outbox (
   position bigint generated always as identity primary key,
   account_id text collate "C" not null,
   partition smallint not null,
+  -- An encoded `EventBatch` with this event alone. Encoded batches in a row are one batch with all of their events.
   payload bytea not null,
-  trace_parent text,
   created_at timestamptz not null default clock_timestamp()
 );
 create index outbox_of_account on outbox (account_id, position);
@@ -27,7 +27,10 @@ create table event_log (
   slot smallint not null,
   partition smallint not null,
   number bigint not null,
-  batch bytea not null,
+  epoch text not null,
+  precedes_epoch boolean not null,
+  -- The payloads of its events in a row.
+  events bytea not null,
   created_at timestamptz not null default now()
 ) partition by list (slot);
 create table event_log_0 partition of event_log for values in (0);

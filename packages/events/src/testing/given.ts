@@ -125,7 +125,7 @@ export async function logContents(
   sql: Database,
 ): Promise<{ accountId: string; number: number; at: number }[]> {
   const rows = await sql<{ batch: Buffer; created_at: Date }[]>`
-    select batch, created_at from event_log order by partition, number`
+    select events as batch, created_at from event_log order by partition, number`
   return rows.flatMap(({ batch, created_at: createdAt }) =>
     fromBinary(EventBatchSchema, batch).events.map((logged) => {
       const { accountId, payload } = fromBinary(EventSchema, logged.event)

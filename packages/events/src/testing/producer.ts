@@ -1,13 +1,12 @@
-import { toBinary } from '@bufbuild/protobuf'
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { createLogger } from '@licensing/process/log'
 import type { Source } from '@licensing/proto/event-streams'
-import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { connectNats } from '../connection.ts'
 import { outboxMigrations } from '../migrations.ts'
+import { batchOf } from '../outbox.ts'
 import { insertEvents } from '../outbox-queries.ts'
 import { partitionOf } from '../partitions.ts'
 import { startRelay } from '../relay.ts'
@@ -39,8 +38,7 @@ export async function givenProducer(natsUrl: string, source: Source) {
       const rows = events.map((event) => ({
         accountId: event.accountId,
         partition: partitionOf(event.accountId),
-        payload: toBinary(EventSchema, event),
-        traceParent: traceParent ?? null,
+        payload: batchOf(event, traceParent ?? null),
       }))
       await insertEvents(sql, rows)
       relay.wake()

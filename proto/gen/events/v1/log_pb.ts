@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file events/v1/log.proto.
  */
 export const file_events_v1_log: GenFile = /*@__PURE__*/
-  fileDesc("ChNldmVudHMvdjEvbG9nLnByb3RvEglldmVudHMudjEiZgoKRXZlbnRCYXRjaBINCgVlcG9jaBgBIAEoCRIRCglwYXJ0aXRpb24YAiABKAUSDgoGbnVtYmVyGAMgASgDEiYKBmV2ZW50cxgEIAMoCzIWLmV2ZW50cy52MS5Mb2dnZWRFdmVudCJKCgtMb2dnZWRFdmVudBINCgVldmVudBgBIAEoDBIUCgx0cmFjZV9wYXJlbnQYAiABKAkSFgoOcHJlY2VkZXNfZXBvY2gYAyABKAgi8wEKDlJlYWRMb2dSZXF1ZXN0EjUKCXBvc2l0aW9ucxgBIAMoCzIiLmV2ZW50cy52MS5SZWFkTG9nUmVxdWVzdC5Qb3NpdGlvbhI1CgdiYXRjaGVzGAIgASgLMh8uZXZlbnRzLnYxLlJlYWRMb2dSZXF1ZXN0LlJhbmdlSACIAQEaPAoIUG9zaXRpb24SEQoJcGFydGl0aW9uGAEgASgFEg0KBWVwb2NoGAIgASgJEg4KBm51bWJlchgDIAEoAxopCgVSYW5nZRIRCglwYXJ0aXRpb24YASABKAUSDQoFYWZ0ZXIYAiABKANCCgoIX2JhdGNoZXMilAEKD1JlYWRMb2dSZXNwb25zZRIwCgZlcG9jaHMYASADKAsyIC5ldmVudHMudjEuUmVhZExvZ1Jlc3BvbnNlLkVwb2NoEg8KB251bWJlcnMYAiADKAMSDwoHYmF0Y2hlcxgDIAMoDBotCgVFcG9jaBINCgVlcG9jaBgBIAEoCRIVCg1maXJzdF9udW1iZXJzGAIgAygDYgZwcm90bzM");
+  fileDesc("ChNldmVudHMvdjEvbG9nLnByb3RvEglldmVudHMudjEifgoKRXZlbnRCYXRjaBINCgVlcG9jaBgBIAEoCRIRCglwYXJ0aXRpb24YAiABKAUSDgoGbnVtYmVyGAMgASgDEiYKBmV2ZW50cxgEIAMoCzIWLmV2ZW50cy52MS5Mb2dnZWRFdmVudBIWCg5wcmVjZWRlc19lcG9jaBgFIAEoCCIyCgtMb2dnZWRFdmVudBINCgVldmVudBgBIAEoDBIUCgx0cmFjZV9wYXJlbnQYAiABKAki8wEKDlJlYWRMb2dSZXF1ZXN0EjUKCXBvc2l0aW9ucxgBIAMoCzIiLmV2ZW50cy52MS5SZWFkTG9nUmVxdWVzdC5Qb3NpdGlvbhI1CgdiYXRjaGVzGAIgASgLMh8uZXZlbnRzLnYxLlJlYWRMb2dSZXF1ZXN0LlJhbmdlSACIAQEaPAoIUG9zaXRpb24SEQoJcGFydGl0aW9uGAEgASgFEg0KBWVwb2NoGAIgASgJEg4KBm51bWJlchgDIAEoAxopCgVSYW5nZRIRCglwYXJ0aXRpb24YASABKAUSDQoFYWZ0ZXIYAiABKANCCgoIX2JhdGNoZXMilAEKD1JlYWRMb2dSZXNwb25zZRIwCgZlcG9jaHMYASADKAsyIC5ldmVudHMudjEuUmVhZExvZ1Jlc3BvbnNlLkVwb2NoEg8KB251bWJlcnMYAiADKAMSDwoHYmF0Y2hlcxgDIAMoDBotCgVFcG9jaBINCgVlcG9jaBgBIAEoCRIVCg1maXJzdF9udW1iZXJzGAIgAygDYgZwcm90bzM");
 
 /**
  * Consecutive events of one partition, as the log stores and JetStream carries them. Each account is in one partition.
@@ -41,6 +41,14 @@ export type EventBatch = Message<"events.v1.EventBatch"> & {
    * @generated from field: repeated events.v1.LoggedEvent events = 4;
    */
   events: LoggedEvent[];
+
+  /**
+   * Some of these events were committed before the epoch began. If the log was set back then, they may have had another
+   * number before.
+   *
+   * @generated from field: bool precedes_epoch = 5;
+   */
+  precedesEpoch: boolean;
 };
 
 /**
@@ -67,13 +75,6 @@ export type LoggedEvent = Message<"events.v1.LoggedEvent"> & {
    * @generated from field: string trace_parent = 2;
    */
   traceParent: string;
-
-  /**
-   * It was committed before its epoch began. If the log was set back then, it may have had another number before.
-   *
-   * @generated from field: bool precedes_epoch = 3;
-   */
-  precedesEpoch: boolean;
 };
 
 /**
