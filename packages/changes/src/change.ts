@@ -67,8 +67,7 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
     const commit = async (timeoutMs: number) => {
       let hasEvents = false
       const made = await transaction(sql, async (tx) => {
-        // Sent together with the next statement, which fails with the same error.
-        setLockTimeout(tx, timeoutMs).catch(() => {})
+        await setLockTimeout(tx, timeoutMs)
         const made = await (answer ? onceForKey(tx, answer, () => work(tx)) : work(tx))
         hasEvents = hasAppended(tx)
         return made

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { sendAlong } from '@licensing/database/transaction'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 
@@ -13,7 +14,7 @@ const retention = '24 hours'
 
 /** The longest wait for one lock, until the transaction ends. */
 export async function setLockTimeout(tx: Sql, milliseconds: number): Promise<void> {
-  await tx`select set_config('lock_timeout', ${String(milliseconds)}, true)`
+  await sendAlong(tx, tx`select set_config('lock_timeout', ${String(milliseconds)}, true)`)
 }
 
 /**

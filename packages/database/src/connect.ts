@@ -6,8 +6,8 @@ export type Sql = postgres.ISql<{ bigint: bigint }>
 /** The pool itself. */
 export type Database = postgres.Sql<{ bigint: bigint }>
 
-/** A running transaction. */
-export type Transaction = postgres.TransactionSql<{ bigint: bigint }>
+/** A running transaction: a connection of the pool that nobody else uses meanwhile. */
+export type Transaction = Sql & Pick<postgres.ReservedSql, 'release'>
 
 /** A statement, or a part of one. */
 export type Statement<R extends postgres.Row = postgres.Row> = postgres.PendingQuery<R[]>

@@ -32,6 +32,11 @@ export function isRetryable(error: unknown): boolean {
   return retryableStates.has(codeOf(error) ?? '')
 }
 
+/** Whether a statement failed only because one before it in the transaction had failed. */
+export function isFailedBefore(error: unknown): boolean {
+  return codeOf(error) === '25P02'
+}
+
 /** Whether a statement waited too long for a lock. */
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03'

@@ -42,6 +42,38 @@ test('what the work throws rolls back and reaches the caller', async () => {
   await sql.end()
 })
 
+test('a statement that fails undoes the transaction, even if the work goes on', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'goes on', max: 1 })
+  await sql`create table counter (id int primary key)`
+  const work = transaction(sql, async (tx) => {
+    await tx`insert into counter values (1)`
+    await tx`insert into counter values (1)`.catch(() => {})
+  })
+  await expect(work).rejects.toThrow('rolled back')
+  expect(await sql`select id from counter`).toHaveLength(0)
+  await sql.end()
+})
+
+test('a transaction whose connection is lost changes nothing, and the pool goes on', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'lost', max: 1 })
+  const other = connect(database.url, { name: 'other', max: 1 })
+  await sql`create table counter (id int primary key)`
+  const work = transaction(sql, async (tx) => {
+    const [row] = await tx<
+      { pid: number }[]
+    >`insert into counter values (1) returning pg_backend_pid() as pid`
+    await other`select pg_terminate_backend(${row!.pid}, 5000)`
+    await tx`insert into counter values (2)`
+  })
+  await expect(work).rejects.toSatisfy(isDatabaseUnavailable)
+  expect(await sql`select id from counter`).toHaveLength(0)
+  await transaction(sql, (tx) => tx`insert into counter values (3)`)
+  expect(await sql`select id from counter`).toEqual([{ id: 3 }])
+  await Promise.all([sql.end(), other.end()])
+})
+
 test('a wait for a lock ends after its limit, as something that passes', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'lock', max: 2, lockTimeoutMs: 50 })

@@ -1,5 +1,5 @@
 import type { Database, Sql, Statement, Transaction } from './connect.ts'
-import { isRetryable } from './problems.ts'
+import { isFailedBefore, isRetryable } from './problems.ts'
 
 const mostTries = 10
 
@@ -15,19 +15,26 @@ const sentAlong = new WeakMap<object, Statement[]>()
  */
 export async function transaction<T>(sql: Database, work: (tx: Transaction) => Promise<T>): Promise<T> {
   return retrying(async () => {
+    const tx = await sql.reserve()
     const sent: Statement[] = []
-    const result = await sql.begin(async (tx) => {
-      sentAlong.set(tx, sent)
-      try {
-        return await work(tx)
-      } finally {
-        // V8 keeps the values of a WeakMap until it collects the whole heap.
-        sentAlong.delete(tx)
-      }
-    })
-    // If one of them failed, PostgreSQL has rolled back the transaction although it was committed.
-    await Promise.all(sent)
-    return result as T
+    sentAlong.set(tx, sent)
+    await sendAlong(tx, tx`begin`)
+    try {
+      const result = await work(tx)
+      const { command } = await tx`commit`
+      await Promise.all(sent)
+      if (command !== 'COMMIT')
+        throw new Error('a statement of this transaction failed, so it was rolled back')
+      return result
+    } catch (error) {
+      await tx`rollback`.catch(() => {})
+      if (isFailedBefore(error)) await Promise.all(sent)
+      throw error
+    } finally {
+      // V8 keeps the values of a WeakMap until it collects the whole heap.
+      sentAlong.delete(tx)
+      tx.release()
+    }
   })
 }
 
@@ -41,8 +48,10 @@ export async function transaction<T>(sql: Database, work: (tx: Transaction) => P
  */
 export async function sendAlong(tx: Sql, statement: Statement): Promise<void> {
   const sent = sentAlong.get(tx)
-  if (sent) sent.push(statement.execute())
-  else await statement
+  if (!sent) return void (await statement)
+  sent.push(statement.execute())
+  // `transaction` throws it.
+  statement.catch(() => {})
 }
 
 /**

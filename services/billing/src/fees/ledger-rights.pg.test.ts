@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import { connect } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
@@ -63,7 +64,7 @@ test('the role that billing runs as can add to the ledger, and has no right to c
     period: '2026-11',
     occurred_at: new Date(),
   }
-  await sql.begin((tx) => postEntries(tx, [entry]))
+  await transaction(sql, (tx) => postEntries(tx, [entry]))
   for (const statement of [
     'update fee_entries set amount_minor = amount_minor + 1',
     'delete from fee_entries',

@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import { eventually } from '@licensing/test-support/poll'
 import { Stripe } from 'stripe'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -299,12 +300,12 @@ test('an event is processed by one worker at a time, and a merchant’s backlog 
   for (let at = 0; at < 20; at += 1) await insert(busy, at)
   await insert(quiet, 0)
   try {
-    await harness.sql.begin(async (tx) => {
+    await transaction(harness.sql, async (tx) => {
       await tx`update processor_events set due_at = now() where merchant in (${busy}, ${quiet})`
       expect(await listOwners(tx, queues.record, '', 10)).toEqual([busy, quiet])
       const mine = await lockDue(tx, queues.record, [busy, quiet], 3)
       expect(mine.map((event) => event.merchant)).toEqual([busy, busy, busy, quiet])
-      await harness.sql.begin(async (other) => {
+      await transaction(harness.sql, async (other) => {
         const theirs = await lockDue(other, queues.record, [busy, quiet], 3)
         expect(theirs).toEqual([])
       })

@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import type { Plan } from '@licensing/proto/catalog'
 import { isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
@@ -213,7 +214,7 @@ test('a PATCH waits for a change of a definition on another replica, and has its
   const { users } = await givenDefinitions(catalog, tenant, { seats: '0', users: '0' })
   const { id: planId } = await givenPlan(catalog, tenant)
   const overrides = [{ key: 'seats', value: '1' }]
-  const { patch } = await catalog.sql.begin(async (tx) => {
+  const { patch } = await transaction(catalog.sql, async (tx) => {
     await lockApplication(tx, tenant.accountId, tenant.applicationId)
     const patch = catalog.calls.updatePlan({ ...tenant, planId, entitlements: { overrides } })
     await eventually(async () => {

@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
@@ -56,7 +57,7 @@ async function insertWaiting(tx: Transaction, accountId: string, count: number):
 
 /** Inserts alerts of many accounts in one transaction. */
 async function waitingAlerts({ sql }: TestNotifier, counts: Record<string, number>): Promise<void> {
-  await sql.begin(async (tx) => {
+  await transaction(sql, async (tx) => {
     for (const [accountId, count] of Object.entries(counts)) {
       await insertWaiting(tx, accountId, count)
     }
@@ -120,7 +121,7 @@ test('a mail lists a thousand alerts and counts the others, which are not marked
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   mailbox.refuse(1)
-  await notifier.sql.begin(async (tx) => {
+  await transaction(notifier.sql, async (tx) => {
     await insertWaiting(tx, notifier.of.accountId, 1_000)
     await insertAlerts(tx, [givenAlert(notifier), givenAlert(notifier)])
     await insertAlerts(tx, [givenAlert(notifier)])

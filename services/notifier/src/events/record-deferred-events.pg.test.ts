@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import { toBinary } from '@bufbuild/protobuf'
 import { connect } from '@licensing/database/connect'
 import type { Transaction } from '@licensing/database/connect'
@@ -88,7 +89,7 @@ test('events of accounts without deferred events are noticed', async () => {
       })
       return { event, payload: toBinary(EventSchema, event), traceParent: undefined }
     })
-    return sql.begin((tx) => share(tx, received))
+    return transaction(sql, (tx) => share(tx, received))
   }
   const many = Array.from({ length: 60 }, () => loud)
   await send(...many)

@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import { toBinary } from '@bufbuild/protobuf'
 import { WireType } from '@bufbuild/protobuf/wire'
 import { newId } from '@licensing/database/ids'
@@ -251,6 +252,6 @@ test('events that licensing publishes again after a restored backup are recorded
     payload: toBinary(EventSchema, event),
     traceParent: undefined,
   }))
-  const known = await notifier.sql.begin((tx) => findKnownEvents(tx, asReceived))
+  const known = await transaction(notifier.sql, (tx) => findKnownEvents(tx, asReceived))
   expect(known).toEqual(new Set([first.id, second.id, alert.id]))
 })
