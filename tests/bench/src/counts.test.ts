@@ -22,7 +22,7 @@ interface Count {
 /** A number that has become smaller is lowered here. */
 const most: Record<string, Count> = {
   issue: { rpcs: 1, statements: 1, roundTrips: 1 },
-  suspend: { rpcs: 1, statements: 10, roundTrips: 5 },
+  suspend: { rpcs: 1, statements: 10, roundTrips: 3 },
   refresh: { rpcs: 1, statements: 2, roundTrips: 2 },
   'activation of a known machine': { rpcs: 1, statements: 2, roundTrips: 2 },
   detail: { rpcs: 1, statements: 1, roundTrips: 1 },
