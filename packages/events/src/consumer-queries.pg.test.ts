@@ -43,7 +43,6 @@ test('leases are renewed while a batch is processed, and neither waits for the o
 test('a batch renews the lease of its partition', async () => {
   await lease('a')
   await expire()
-  await sql`delete from consumer_members`
   expect(await move(sql, 'a', 0n)).toBe(true)
   // The others have run out.
   expect(await lease('b')).toEqual(all.filter((partition) => partition !== 1))
@@ -53,23 +52,31 @@ test('a batch renews the lease of its partition', async () => {
 test('partitions whose lease has ended go to another replica, and the one before cannot move their positions', async () => {
   await lease('a')
   await expire()
-  await sql`update consumer_members set seen_at = clock_timestamp() - interval '1 hour'`
   expect(await lease('b')).toEqual(all)
   expect(await move(sql, 'a', 0n)).toBe(false)
   expect(await move(sql, 'b', 0n)).toBe(true)
 })
 
-test('a partition is given up when its batch has ended, however busy it is', async () => {
+test('a new replica takes its share, also of a busy one, which loses it when its batch has ended', async () => {
   await lease('a')
-  await sql`insert into consumer_members (source, member, seen_at) values (${source}, 'b', now())`
-  let giving: Promise<number[]> = Promise.resolve([])
+  let taking: Promise<number[]> = Promise.resolve([])
   await sql.begin(async (batch) => {
-    await move(batch, 'a', 0n, 7)
-    giving = lease('a')
+    expect(await move(batch, 'a', 0n, 2)).toBe(true)
+    taking = lease('b')
   })
-  expect(await giving).toEqual([0, 1, 2, 3])
-  expect(await lease('b')).toEqual([4, 5, 6, 7])
-  expect(await move(sql, 'a', 1n, 7)).toBe(false)
+  expect(await taking).toEqual([0, 1, 2, 3])
+  expect(await move(sql, 'a', 1n, 2)).toBe(false)
+  expect(await lease('a')).toEqual([4, 5, 6, 7])
+})
+
+test('replicas that begin at the same time have their shares after a few rounds, and keep them', async () => {
+  const members = ['a', 'b', 'c']
+  const round = () => Promise.all(members.map(lease))
+  for (let number = 0; number < 4; number += 1) await round()
+  const shares = await round()
+  expect(shares.map((share) => share.length).sort()).toEqual([2, 3, 3])
+  expect(shares.flat().sort()).toEqual(all)
+  expect(await round()).toEqual(shares)
 })
 
 test('a sole replica renews leases that have less than half left, but for a partition whose batch is in hand', async () => {

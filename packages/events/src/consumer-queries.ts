@@ -1,5 +1,5 @@
 import { plainArray } from '@licensing/database/arrays'
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { leaseMs, partitionCount } from './partitions.ts'
 
 /** How far a partition is consumed: all batches up to `number`, and the first `done` events of the next one. */
@@ -24,9 +24,29 @@ export interface Place {
 
 const ms = (sql: Sql, milliseconds: number) => sql`${Math.ceil(milliseconds)}::int * interval '1 millisecond'`
 
+/** A partition's position and lease. */
+type Lease = PartitionPosition & {
+  moved_at: Date
+  /** The replica that reads it; null if none does, or if its lease has ended. */
+  holder: string | null
+  /** The replica that has leased it last. */
+  last_holder: string | null
+  /** A third of its time has passed. */
+  is_due: boolean
+}
+
+export async function listPositions(sql: Sql, source: string): Promise<Lease[]> {
+  return sql<Lease[]>`
+    select partition, number, done, epochs, is_set_back, moved_at, holder as last_holder,
+      case when held_until > clock_timestamp() then holder end as holder,
+      held_until < clock_timestamp() + ${ms(sql, (leaseMs * 2) / 3)} as is_due
+    from consumer_positions where source = ${source} order by partition`
+}
+
 /**
- * Renews this member's leases, takes free partitions up to its fair share and gives up the partitions above it. The
- * transaction of a batch renews the lease of its partition, so this waits for none, unless it gives that partition up.
+ * Renews this member's leases, takes free partitions, and half of what another member has more than this one, so that all
+ * have equally many. A member that loses a partition finds out when it moves the position or renews its leases. The
+ * transaction of a batch renews the lease of its partition, so the renewal waits for none.
  *
  * @returns the partitions held now, with their positions
  */
@@ -35,69 +55,46 @@ export async function leasePartitions(
   source: string,
   member: string,
 ): Promise<PartitionPosition[]> {
-  const lease = ms(sql, leaseMs)
-  // Leases are renewed when a third of their time has passed.
-  const due = ms(sql, (leaseMs * 2) / 3)
-  const rows = await sql<(PartitionPosition & { is_mine: boolean; is_free: boolean; members: number })[]>`
-    with seen as (
-      insert into consumer_members as known (source, member, seen_at) values (${source}, ${member}, clock_timestamp())
-      on conflict (source, member) do update set seen_at = excluded.seen_at
-      where known.seen_at < clock_timestamp() + ${due} - ${lease}
-    ), gone as (
-      delete from consumer_members
-      where source = ${source} and member <> ${member} and seen_at < clock_timestamp() - ${lease}
-    )
-    select partition, number, done, epochs, is_set_back,
-      coalesce(holder = ${member}, false) as is_mine,
-      (holder is null or held_until < clock_timestamp()) as is_free,
-      1 + (
-        select count(*)::int from consumer_members
-        where source = ${source} and member <> ${member} and seen_at >= clock_timestamp() - ${lease}
-      ) as members
-    from consumer_positions where source = ${source} order by partition`
+  const rows = await listPositions(sql, source)
   if (rows.length < partitionCount) {
     await sql`
       insert into consumer_positions (source, partition)
       select ${source}, partition from generate_series(0, ${partitionCount - 1}) as partition on conflict do nothing`
     return leasePartitions(sql, source, member)
   }
-  const mine = rows.filter((row) => row.is_mine)
-  const free = rows.filter((row) => row.is_free && !row.is_mine)
-  const share = Math.ceil(partitionCount / rows[0]!.members)
-  const kept = [...mine, ...free].slice(0, share)
-  const numbersOf = (partitions: PartitionPosition[]) => plainArray(partitions.map((row) => row.partition))
-  const taken = await sql<{ partition: number }[]>`
-    update consumer_positions set holder = ${member}, held_until = clock_timestamp() + ${lease}
-    where source = ${source} and partition in (
-      select partition from consumer_positions
-      where source = ${source} and partition = any(${numbersOf(kept)}::smallint[])
-        and (holder is null or held_until < clock_timestamp() or (holder = ${member} and held_until < clock_timestamp() + ${due}))
-      order by partition for update skip locked
-    ) returning partition`
-  if (mine.length > share) {
-    await sql`
-      update consumer_positions set holder = null
-      where source = ${source} and holder = ${member} and partition = any(${numbersOf(mine.slice(share))}::smallint[])`
+  const take = async (leases: Lease[], ifLocked: Statement) => {
+    if (leases.length === 0) return []
+    return sql<{ partition: number }[]>`
+      update consumer_positions set holder = ${member}, held_until = clock_timestamp() + ${ms(sql, leaseMs)}
+      where source = ${source} and partition in (
+        select known.partition from consumer_positions known
+        join unnest(
+          ${plainArray(leases.map((lease) => lease.partition))}::smallint[],
+          ${plainArray(leases.map((lease) => lease.last_holder))}::text[]
+        ) as seen (partition, holder)
+          on seen.partition = known.partition and seen.holder is not distinct from known.holder
+        where known.source = ${source} order by known.partition for update of known ${ifLocked}
+      ) returning partition`
   }
-  return kept
-    .filter((row) => row.is_mine || taken.some(({ partition }) => partition === row.partition))
-    .sort((a, b) => a.partition - b.partition)
+  const mine = rows.filter(({ holder }) => holder === member)
+  const free = rows.filter(({ holder }) => holder === null)
+  const others = Map.groupBy(
+    rows.filter(({ holder }) => holder !== null && holder !== member),
+    ({ holder }) => holder,
+  )
+  const [largest = []] = [...others.values()].toSorted((a, b) => b.length - a.length)
+  const surplus = Math.floor((largest.length - mine.length - free.length) / 2)
+  const taken = [
+    ...(await take([...mine.filter((lease) => lease.is_due), ...free], sql`skip locked`)),
+    ...(await take(largest.slice(0, Math.max(0, surplus)), sql``)),
+  ]
+  return rows.filter(
+    (row) => row.holder === member || taken.some(({ partition }) => partition === row.partition),
+  )
 }
 
 export async function releasePartitions(sql: Sql, source: string, member: string): Promise<void> {
   await sql`update consumer_positions set holder = null where source = ${source} and holder = ${member}`
-  await sql`delete from consumer_members where source = ${source} and member = ${member}`
-}
-
-/** Of all partitions, with the replica that reads each; none if its lease has ended. */
-export async function listPositions(
-  sql: Sql,
-  source: string,
-): Promise<(PartitionPosition & { moved_at: Date; holder: string | null })[]> {
-  return sql<(PartitionPosition & { moved_at: Date; holder: string | null })[]>`
-    select partition, number, done, epochs, is_set_back, moved_at,
-      case when held_until > clock_timestamp() then holder end as holder
-    from consumer_positions where source = ${source} order by partition`
 }
 
 /**

@@ -11,7 +11,7 @@ import { openFeed } from './feed.ts'
 import type { Feed } from './feed.ts'
 import type { LogClient } from './log-client.ts'
 import { startMs } from './partitions.ts'
-import { mostTogether, PartitionWriter } from './partition-writer.ts'
+import { mostTogether, PartitionLost, PartitionWriter } from './partition-writer.ts'
 import { isNotFound } from './streams.ts'
 
 // Reading is behind when more than a few moments' events wait.
@@ -109,7 +109,9 @@ export class PartitionReader {
       if (!signal.aborted) await this.#readFromPosition(signal)
       return 0
     } catch (error) {
-      if (!signal.aborted && performance.now() > this.#startedAt + startMs && this.#outage.isNews(error)) {
+      const isExpected =
+        signal.aborted || error instanceof PartitionLost || performance.now() < this.#startedAt + startMs
+      if (!isExpected && this.#outage.isNews(error)) {
         log.warn({ ...this.#place, err: error }, 'reading again from the position')
       }
       return retryMs

@@ -25,7 +25,8 @@ const parked = new Counter({
   labelNames,
 })
 
-class PartitionLost extends Error {}
+/** Another replica reads the partition: this one stops when it renews its leases. */
+export class PartitionLost extends Error {}
 
 /** An event, and the position once it is consumed. */
 interface Entry {

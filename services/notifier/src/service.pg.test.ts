@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { startTestNotifier } from '../test/notifier.ts'
 
 // Kept up to date whether anything is called or not.
-const ofConsumers = ['consumer_members', 'consumer_positions']
+const ofConsumers = ['consumer_positions']
 
 test('every RPC refuses a request without its account or application, and changes nothing', async () => {
   await using notifier = await startTestNotifier()

@@ -106,7 +106,7 @@ const events = 100
 type Writer = keyof typeof mostRows
 
 // Their rows are renewed by time, however many events there are.
-const leaseTables = ['consumer_positions', 'consumer_members']
+const leaseTables = ['consumer_positions']
 
 /** Rows inserted, changed and deleted in the databases so far. PostgreSQL counts them when a session ends. */
 async function rowsWritten({ processes, databaseUrls }: Stack): Promise<Record<Writer, number>> {

@@ -16,13 +16,6 @@ create table consumer_positions (
   primary key (source, partition)
 );
 
-create table consumer_members (
-  source text not null,
-  member text not null,
-  seen_at timestamptz not null,
-  primary key (source, member)
-);
-
 -- Events that this service cannot process. An operator retries or discards them.
 create table dead_letters (
   id bigint generated always as identity primary key,
