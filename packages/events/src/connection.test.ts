@@ -17,7 +17,7 @@ test('without a user there is only the address', () => {
   expect(serversOf('nats://[::1]:4222,b:4222')).toEqual({ servers: ['[::1]:4222', 'b:4222'] })
 })
 
-test('a connection that takes no bytes any more is given up, and another is made, with its subscriptions', async () => {
+test('a connection that accepts no more data is replaced by a new one with the same subscriptions', async () => {
   await using server = await startOwnNats()
   await using proxy = await startFaultyProxy(new URL(server.url).host)
   const nats = await connectNats(`nats://${proxy.address}`, 'test', createLogger('test', 'silent'))

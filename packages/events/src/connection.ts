@@ -13,9 +13,9 @@ export interface Nats {
   connected(): boolean
   /** Resolves when connected, or when the signal aborts. */
   whenConnected(signal: AbortSignal): Promise<void>
-  /** Calls `listener` at each further connection: what the server kept for the one before may be lost. @returns how to end that */
+  /** Calls `listener` at each reconnection: the server may have forgotten its consumers. @returns a function that ends it */
   onReconnect(listener: () => void): () => void
-  /** Calls `handle` with each message of a subject, on this connection and those after it. @returns how to end that */
+  /** Calls `handle` with each message of a subject, also after reconnections. @returns a function that ends it */
   subscribe(subject: string, handle: (message: Msg) => void, queue?: string): () => void
   close(): Promise<void>
 }
@@ -69,7 +69,7 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     for await (const { type } of connection.status()) {
       if (type === Events.Disconnect) down()
       else if (type === Events.Reconnect) up(false)
-      // The client would flush before it disconnects, and wait forever if the socket takes nothing.
+      // The client would flush before it disconnects, and wait forever if the socket accepts no data.
       else if (type === DebugEvents.StaleConnection) void connection.close()
     }
   }
@@ -128,7 +128,7 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     },
     async close() {
       closed.abort()
-      // What was published last may not have left yet.
+      // The last messages may not have left yet.
       if (isUp)
         await Promise.race([current?.flush(), sleep(flushMs, undefined, { ref: false })]).catch(() => {})
       isUp = false

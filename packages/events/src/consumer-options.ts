@@ -34,12 +34,12 @@ export interface ConsumerOptions {
   log: Logger
   /**
    * Consumes events of one partition, in order, in the transaction that moves the position. May run again after a rollback.
-   * What it returns, if anything, is called after the commit. If it throws `BatchTooLarge`, it is given fewer at a time.
+   * If it returns a function, this is called after the commit. If it throws `BatchTooLarge`, it gets fewer events at a time.
    */
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
   /**
-   * Which of these events have had their effects already: their ids. Asked only for events that may have been consumed under
-   * another number before the producer's log was set back. If absent, `handle` has no effect when repeated.
+   * Returns the ids of those events that have had their effects already. Called only with events that may have been consumed
+   * under another number before the producer's log was set back. If it is absent, `handle` must do nothing when repeated.
    */
   findKnown?: (tx: Transaction, events: Received[]) => Promise<Set<string>>
   /** Called after the commit of each batch. */

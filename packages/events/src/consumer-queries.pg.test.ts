@@ -49,7 +49,7 @@ test('a batch renews the lease of its partition', async () => {
   expect(await move(sql, 'a', 1n)).toBe(true)
 })
 
-test('partitions whose lease has ended go to another replica, and the one before cannot move their positions', async () => {
+test('a partition with an ended lease goes to another replica, and the former holder cannot move its position', async () => {
   await lease('a')
   await expire()
   expect(await lease('b')).toEqual(all)
@@ -79,7 +79,7 @@ test('replicas that begin at the same time have their shares after a few rounds,
   expect(await round()).toEqual(shares)
 })
 
-test('a sole replica renews leases that have less than half left, but for a partition whose batch is in hand', async () => {
+test('a sole replica renews leases that have less than half left, except of a partition that has a batch in progress', async () => {
   await lease('a')
   await sql`update consumer_positions set held_until = clock_timestamp() + interval '1 second'`
   await sql.begin(async (batch) => {

@@ -77,30 +77,27 @@ test.concurrent('replicas share the partitions, and a stopped one’s go to the 
   await second.stop()
 })
 
-test.concurrent(
-  'consumers killed between effect and acknowledgement take every event in once, in order',
-  async () => {
-    await using given = await givenSender()
-    const each = 150
-    const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
-    const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
-    const workers = [await start(), await start()]
-    for (let round = 0; round < 4; round += 1) {
-      const before = (await effectsOf(given.sql)).length
-      await eventually(async () => {
-        const { length } = await effectsOf(given.sql)
-        return length > before || length === accounts.length * each
-      })
-      await workers[round % 2]!.kill()
-      workers[round % 2] = await start()
-    }
-    await changes
-    await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each)
-    await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
-    const taken = byAccount(await effectsOf(given.sql))
-    for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
-  },
-)
+test.concurrent('consumers that are killed at any moment process every event once, in order', async () => {
+  await using given = await givenSender()
+  const each = 150
+  const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
+  const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
+  const workers = [await start(), await start()]
+  for (let round = 0; round < 4; round += 1) {
+    const before = (await effectsOf(given.sql)).length
+    await eventually(async () => {
+      const { length } = await effectsOf(given.sql)
+      return length > before || length === accounts.length * each
+    })
+    await workers[round % 2]!.kill()
+    workers[round % 2] = await start()
+  }
+  await changes
+  await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each)
+  await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
+  const taken = byAccount(await effectsOf(given.sql))
+  for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
+})
 
 test.concurrent(
   'an event that cannot be consumed goes to the dead letters, and the events after it are consumed',
@@ -139,7 +136,7 @@ test.concurrent('the log of an event that cannot be consumed names the request t
   expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
 })
 
-test.concurrent('a consumer is behind while more waits for it than it is consuming', async () => {
+test.concurrent('a consumer is behind while more events wait than it is consuming', async () => {
   await using given = await givenSender()
   const [account] = accountsOfOnePartition()
   await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
@@ -161,7 +158,7 @@ test.concurrent('a consumer is behind while more waits for it than it is consumi
 })
 
 test.concurrent(
-  'what a consumer returns is called after the commit of its own batch, and not when that was rolled back',
+  'the function that a handler returns is called after the commit of its batch, and not after a rollback',
   async () => {
     await using given = await givenSender()
     await whenChanged(given.sql, 'acct_a', 1, 3)
@@ -225,7 +222,7 @@ test('a consumer stops, whatever its readers have just begun', async () => {
   await consumer.stop()
 })
 
-test('the waits of a consumer for its events leave no timers', async () => {
+test('a consumer that waits for events leaves no timers', async () => {
   await using given = await givenSender()
   const consumer = given.consumer()
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length

@@ -23,7 +23,7 @@ interface Arrival {
   waiting: number
 }
 
-/** What JetStream sends of one partition. Batches may be missing, repeated or out of order, and it may become silent. */
+/** The messages of JetStream for one partition. Batches may be missing, repeated or out of order, and they may stop. */
 export interface Feed {
   /** How many messages JetStream had when it was opened. */
   waiting: number

@@ -10,7 +10,7 @@ const timeoutMs = 3_000
 
 /** Asks a producer for its log. */
 export class LogClient {
-  /** What the producer answered last; undefined until it has answered once. */
+  /** The producer's last answer; undefined until it has answered once. */
   view: Pick<ReadLogResponse, 'numbers' | 'epochs'> | undefined
   readonly #nats: Nats
   readonly #subject: string
@@ -21,9 +21,9 @@ export class LogClient {
   }
 
   /**
-   * Reports positions and reads what the log is now. With `next`, also reads batches of a partition after its position, in
-   * order. The view changes with each answer, also with one to another reader: what follows from missing batches follows from
-   * the numbers that came with them.
+   * Reports positions, and reads the log's newest numbers and epochs. With `next`, also reads batches of a partition after its
+   * position, in order. Another reader's answer may change `view` at any time, so compare batches with the numbers returned
+   * here.
    *
    * @throws NatsError if the producer does not answer
    */

@@ -24,7 +24,7 @@ async function byOperator(nats: OwnNats, verb: 'delete' | 'purge') {
   await connection.close()
 }
 
-/** What happens to the store of NATS. `copy` is an earlier state of it. */
+/** Faults of NATS's store. `copy` is an earlier state of it. */
 const faults: Record<string, (nats: OwnNats, copy: string) => Promise<void>> = {
   'is wiped': (nats) => natsDamage.wipe(nats),
   'is set back': (nats, copy) => natsDamage.setBack(nats, copy),
@@ -34,7 +34,7 @@ const faults: Record<string, (nats: OwnNats, copy: string) => Promise<void>> = {
   'has its stream purged by hand': (nats) => byOperator(nats, 'purge'),
 }
 
-/** What the services do meanwhile. */
+/** States of the services during the fault. */
 const states: Record<
   string,
   (pipeline: Pipeline, change: () => Promise<void>) => Promise<() => Promise<void>>
@@ -88,7 +88,7 @@ describe('no event is lost, repeated or out of order if the store of NATS', () =
   })
 })
 
-/** What happens to a cluster of three, by which every message is replicated. */
+/** Faults of a cluster of three, which replicates every message. */
 const clusterFaults: Record<string, (nodes: NatsNode[], copies: string[]) => Promise<void>> = {
   'one server is replaced by an empty one': ([first]) => natsDamage.wipe(first!),
   'one server is set back': ([first], [copy]) => natsDamage.setBack(first!, copy!),

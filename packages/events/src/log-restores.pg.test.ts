@@ -60,7 +60,7 @@ test.concurrent(
 )
 
 test.concurrent(
-  'the same if the consumer is stopped meanwhile, has not read all, and JetStream is wiped',
+  'a restored producer goes on, also if the consumer was stopped with unread events and JetStream is wiped',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer, nats } = given
@@ -104,7 +104,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('what JetStream still has of a log that was set back is ignored', async () => {
+test.concurrent('messages of JetStream that a set back log no longer has are ignored', async () => {
   await using given = await givenBoth()
   const { pipeline, producer, consumer } = given
   await given.change('acct_a', 1, 10)
@@ -159,7 +159,7 @@ test.concurrent('a consumer that is restored to an earlier backup catches up fro
 })
 
 test.concurrent(
-  'messages that come twice, out of order, of a lost epoch or as garbage have no effect',
+  'messages that are repeated, out of order, of a lost epoch or garbage have no effect',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, nats } = given
@@ -223,7 +223,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('while JetStream is unavailable and NATS is not, events arrive from the log', async () => {
+test.concurrent('if JetStream is unavailable but NATS is not, events arrive from the log', async () => {
   await using given = await givenBoth()
   const { pipeline, nats } = given
   await given.change('acct_a', 1, 5)
@@ -238,7 +238,7 @@ test.concurrent('while JetStream is unavailable and NATS is not, events arrive f
 })
 
 test.concurrent(
-  'a day of the log is removed once all have confirmed it and a day has passed, or when it is six days old',
+  'a day of the log is removed when it is a day old and all consumers have confirmed it, or when it is six days old',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer } = given

@@ -68,7 +68,7 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
   const open = new Set<Promise<void>>()
   const unsubscribes = consumers.map((consumer) => {
     const handle = (message: Msg) => {
-      // A consumer whose request is not answered asks again.
+      // If there is no answer, the consumer asks again.
       if (open.size >= mostOpen) return
       const answering = answer(options, consumer, message).catch((error: unknown) =>
         log.warn({ err: error, consumer }, 'a read of the event log failed'),

@@ -133,7 +133,7 @@ describe.concurrent.each(['one server', 'a cluster of three'] as const)('on %s',
   )
 
   test(
-    'relays behind such connections log every event once, in order',
+    'relays behind connections that stall, reset, delay and cut log every event once, in order',
     async ({ skip }) => {
       await using place = await givenPlace(kind)
       if (!place) return skip('nats-server runs out of an image alone here')

@@ -44,7 +44,7 @@ const reading = (source: Source) => [
   `CONSUMER.DELETE.${streamOf(source)}.reader`,
 ]
 const streams = sources.map(streamOf)
-/** What changes a stream, or reads it otherwise than by a consumer: nobody's but the operator's. */
+/** Requests that change a stream, or read it without a consumer: only the operator may make them. */
 const operatorsAlone = [
   ...streams.flatMap((stream) => [
     ...[
@@ -97,7 +97,7 @@ const everySubject = [
   ]),
 ]
 
-/** What the server says of a request: nothing answers, or it may not be made. */
+/** The server's answer to a request: no responder, or not permitted. */
 async function ask(nats: NatsConnection, subject: string): Promise<'refused' | 'let in'> {
   try {
     await nats.request(subject, '', { timeout: 5_000 })
@@ -140,7 +140,7 @@ test.each(natsUsers)('%s hears no subject of another, and no answer to another',
 
 const noEvent = Buffer.from('of another')
 
-/** What makes JetStream send something to a subject of the asker's choice: the `reply` of what the asker may ask. */
+/** Permitted requests with a `reply` that the caller chooses: JetStream would send its answer to that subject. */
 async function sendThroughJetStream(user: NatsUser, reply: string): Promise<void> {
   const nats = connections.get(user)!
   const publish = (subject: string, body?: string) => nats.publish(subject, body, { reply })
@@ -202,7 +202,7 @@ test.each(natsUsers)('JetStream does nothing for %s that it may not do itself', 
   expect(after.filter((_, at) => at !== own)).toEqual(before.filter((_, at) => at !== own))
 })
 
-test('a stream that is there is not created otherwise by its sender', async () => {
+test('a sender does not create an existing stream with other settings', async () => {
   const config = { name: streamOf('licensing'), subjects: ['events.licensing.*'] }
   const copying = { ...config, republish: { src: '>', dest: 'copies.>' } }
   const answer = await connections
@@ -211,7 +211,7 @@ test('a stream that is there is not created otherwise by its sender', async () =
   expect(answer.json()).toMatchObject({ error: { err_code: 10058 } })
 })
 
-test('a sender whose user may not change its stream goes on with the size that the stream has', async () => {
+test('a sender that may not change its stream continues with the size it has', async () => {
   const jsm = await connections.get('billing')!.jetstreamManager()
   const sizeOf = async () =>
     (await (await operator.jetstreamManager()).streams.info('BILLING_EVENTS')).config.max_bytes

@@ -113,7 +113,7 @@ test('events are in the outbox or in the log: a transaction that is rolled back 
   ])
 })
 
-test('a relay waits for another one, and finds what that one has left', async () => {
+test('a relay waits for another relay, and moves the events that are left', async () => {
   await using given = await givenOutbox()
   const { sql } = given
   await sql.begin((tx) => append(tx, suspended('acct_a', 1), suspended('acct_a', 2)))

@@ -112,11 +112,11 @@ export class PartitionWriter {
     }
   }
 
-  /** Effects and position in one transaction. @returns what to do after it */
+  /** Handles events and moves the position, in one transaction. @returns the handler's function for after the commit */
   async #commit(entries: Entry[]): Promise<void | (() => void)> {
     const { after } = entries.at(-1)!
     const afterCommit = await transaction(this.#options.sql, async (tx) => {
-      // What the handler begins with is sent with the move, so that an event takes one round trip less.
+      // The handler's first statements are sent together with the move, so that an event takes one round trip less.
       const [, outcome] = await allDone([this.#move(tx, after), this.#handle(tx, entries)])
       return outcome
     })

@@ -8,8 +8,8 @@ export const leaseMs = 6_000
 export const renewMs = 2_500
 
 /**
- * Consumers ask for the newest numbers this often while events arrive: one whose message was lost arrives after twice as long.
- * After a quiet time they ask every `longestIdleMs`.
+ * Consumers ask for the newest numbers this often while events arrive. An event whose message was lost arrives after twice this
+ * time. After a quiet time they ask every `longestIdleMs`.
  */
 export const pollMs = 2_000
 

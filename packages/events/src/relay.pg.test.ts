@@ -21,7 +21,7 @@ const emptied = async (sql: Awaited<ReturnType<typeof givenServers>>['sql']) => 
   return rows.length === 0
 }
 
-test('an event goes out when its transaction commits and never when it rolls back', async () => {
+test('an event is published when its transaction commits, and never when it is rolled back', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
@@ -66,7 +66,7 @@ test('two relays killed again and again number every event once, in the order of
   for (const account of accounts) expect(contents[account]).toEqual(upTo(each))
 })
 
-test('while NATS is unavailable changes go on, and all of them arrive once it is back', async () => {
+test('while NATS is unavailable changes continue, and all of their events arrive afterwards', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
@@ -75,7 +75,7 @@ test('while NATS is unavailable changes go on, and all of them arrive once it is
   await given.server.kill()
   const startedMs = performance.now()
   await whenChanged(given.sql, 'acct_a', 51, 150)
-  // One that waited for NATS would take seconds itself.
+  // If a change waited for NATS, it alone would take seconds.
   expect(performance.now() - startedMs).toBeLessThan(60_000)
   expect(await emptied(given.sql)).toBe(false)
   await given.server.start()
@@ -85,7 +85,7 @@ test('while NATS is unavailable changes go on, and all of them arrive once it is
   await nats.close()
 })
 
-test('a process starts while NATS is unavailable, and publishes when it comes', async () => {
+test('a process that starts while NATS is unavailable publishes once NATS is available', async () => {
   await using given = await givenServers()
   await given.server.stop()
   const nats = await connectNats(given.server.url, 'test', log)
@@ -98,7 +98,7 @@ test('a process starts while NATS is unavailable, and publishes when it comes', 
   await nats.close()
 })
 
-test('events go out while requests use all connections of the pool', async () => {
+test('events are published while requests use all connections of the pool', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const pool = connect(given.databaseUrl, { name: 'small pool', max: 1 })
@@ -114,7 +114,7 @@ test('events go out while requests use all connections of the pool', async () =>
   await nats.close()
 })
 
-test('an account with very many events delays no other, and each has its own in order', async () => {
+test('an account with very many events delays no other account, and the events of each account stay in order', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
@@ -136,7 +136,7 @@ test('an account with very many events delays no other, and each has its own in 
   await nats.close()
 })
 
-test('an outbox that has grown is read as a small one is: by its indexes', async () => {
+test('a large outbox is read by its indexes, with plans made when it was empty', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   // As PostgreSQL finds it most of the time: its plans are made for an empty table.
@@ -158,7 +158,7 @@ test('an outbox that has grown is read as a small one is: by its indexes', async
   relay.wake()
   await eventually(() => emptied(given.sql))
   await relay.stop()
-  // What a connection has counted is seen a second later.
+  // PostgreSQL shows the counts of a connection a second later.
   const read = await eventually(async () => {
     const [row] = await given.sql<{ deleted: number; read: number }[]>`
       select n_tup_del::int as deleted, (seq_tup_read + (

@@ -14,7 +14,7 @@ export function randomFrom(seed: number): () => number {
 
 type Fault = (proxy: FaultyProxy, ms: number, random: () => number) => Promise<void>
 
-/** What a connection does to those who trust it. Each leaves the proxy as it found it. */
+/** Faults of a connection. Each leaves the proxy as it was before. */
 export const faults: Record<string, Fault> = {
   async stall(proxy, ms) {
     proxy.swallow('to-client')

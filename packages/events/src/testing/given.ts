@@ -83,7 +83,7 @@ export function suspended(accountId: string, number: number) {
   }
 }
 
-/** A consumer whose effects tests look at. */
+/** A consumer with effects that tests can read. */
 export function consume(options: Pick<ConsumerOptions, 'sql' | 'nats'> & Partial<ConsumerOptions>): Consumer {
   return startConsumer({
     service: 'notifier',
@@ -105,7 +105,7 @@ export async function startWorker(role: 'relay' | 'consumer', databaseUrl: strin
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
   await once(child.stdout, 'data')
   return {
-    /** What it has printed; its log among it. */
+    /** All that it has printed, with its log. */
     output: () => output,
     kill: async () => {
       child.kill('SIGKILL')
@@ -135,7 +135,7 @@ export async function logContents(
   )
 }
 
-/** What was consumed, in that order. */
+/** The consumed events, in the order of their effects. */
 export async function effectsOf(sql: Database): Promise<{ accountId: string; number: number }[]> {
   return sql<{ accountId: string; number: number }[]>`
     select account_id as "accountId", number from effects order by place`
