@@ -20,6 +20,23 @@ test('work on one thing is done one after another, in the order asked, also afte
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
 })
 
+test('as much work on one thing as allowed runs at the same time, in the order asked', async () => {
+  const turns = createTurns('busy', 2)
+  const begun: string[] = []
+  const ends = ['a', 'b', 'c', 'd'].map((name) => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const ended = turns.inTurn('x', () => (begun.push(name), promise))
+    return { resolve, ended }
+  })
+  expect(begun).toEqual(['a', 'b'])
+  ends[1]!.resolve()
+  await ends[1]!.ended
+  expect(begun).toEqual(['a', 'b', 'c'])
+  for (const { resolve } of ends) resolve()
+  await Promise.all(ends.map(({ ended }) => ended))
+  expect(begun).toEqual(['a', 'b', 'c', 'd'])
+})
+
 test('work on different things does not wait for one another', async () => {
   const turns = createTurns('busy')
   const first = Promise.withResolvers<string>()

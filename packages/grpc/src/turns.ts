@@ -1,28 +1,32 @@
 import { callContext } from './call-context.ts'
 import { ServiceError } from './errors.ts'
 
-/** Runs work on the same resource one at a time. Work waits here, so it does not hold a connection of the pool. */
+/** Runs work of the same key in order, few at a time. Work waits here, so it does not hold a connection of the pool. */
 export interface Turns {
   /** @throws ServiceError `unavailable` if the caller gave up before `work` began */
   inTurn<T>(key: string, work: () => Promise<T>): Promise<T>
 }
 
-/** @param busy the detail of that error: what the call waited for, and that it can be repeated */
-export function createTurns(busy: string): Turns {
-  const last = new Map<string, Promise<void>>()
+/**
+ * @param busy the detail of that error: what the call waited for, and that it can be repeated
+ * @param atOnce how much work of one key may run at the same time
+ */
+export function createTurns(busy: string, atOnce = 1): Turns {
+  const lines = new Map<string, { running: number; waiting: (() => void)[] }>()
   return {
     async inTurn(key, work) {
-      const before = last.get(key) ?? Promise.resolve()
-      const done = Promise.withResolvers<void>()
-      const mine = before.then(() => done.promise)
-      last.set(key, mine)
+      const line = lines.get(key) ?? { running: 0, waiting: [] }
+      lines.set(key, line)
+      if (line.running < atOnce) line.running += 1
+      else await new Promise<void>((resolve) => line.waiting.push(resolve))
       try {
-        await before
         refuseWhenLate(busy)
         return await work()
       } finally {
-        done.resolve()
-        if (last.get(key) === mine) last.delete(key)
+        const next = line.waiting.shift()
+        if (next) next()
+        else line.running -= 1
+        if (line.running === 0) lines.delete(key)
       }
     },
   }

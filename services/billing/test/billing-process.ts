@@ -12,8 +12,11 @@ export interface ProcessHarness extends Surroundings {
   readonly process: TestProcess
 }
 
-/** @param serverUrl where billing's database is, if not on the server of the test run */
-export async function startProcessHarness(serverUrl?: string): Promise<ProcessHarness> {
+/**
+ * @param serverUrl where billing's database is, if not on the server of the test run
+ * @param reconcileSeconds how often billing reads the processor's list of events
+ */
+export async function startProcessHarness(serverUrl?: string, reconcileSeconds = 1): Promise<ProcessHarness> {
   await using started = new AsyncDisposableStack()
   const around = started.use(await startSurroundings(serverUrl))
   const environment = {
@@ -27,7 +30,7 @@ export async function startProcessHarness(serverUrl?: string): Promise<ProcessHa
     PROCESSOR_CLAIM: 'direct',
     STRIPE_SECRET_KEY: 'sk_test_simulated',
     STRIPE_WEBHOOK_SECRET: webhookSecret,
-    RECONCILE_INTERVAL_SECONDS: '1',
+    RECONCILE_INTERVAL_SECONDS: String(reconcileSeconds),
   }
   const process = started.use(await startService('billing', environment, around.folder))
   const client = connectTo(BillingService, environment.GRPC_ADDRESS, { timeoutMs: 10_000 })

@@ -88,6 +88,7 @@ interface ListedEvent {
   id: string
   account?: string
   type: string
+  created: number
   data: { object: { id: string } }
 }
 

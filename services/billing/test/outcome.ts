@@ -13,7 +13,10 @@ export interface Outcome {
   sent: string[]
 }
 
-export async function outcomeOf(harness: Harness, vendor: Vendor): Promise<Outcome> {
+export async function outcomeOf(
+  harness: Pick<Harness, 'billing' | 'licensing' | 'events'>,
+  vendor: Vendor,
+): Promise<Outcome> {
   const licences = await licencesOf(harness, vendor)
   const refunds = await refundsOf(harness, vendor)
   return {

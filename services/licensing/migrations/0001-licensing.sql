@@ -736,6 +736,8 @@ create table purchases (
   renews boolean not null default false,
   -- Until when its first payment includes updates; null: the payment says nothing about them.
   updates_until timestamptz(3),
+  -- Entries that its first payment brings, or that the licence had when it was first paid.
+  metadata jsonb not null default '{}',
   primary key (application_id, purchase_ref)
 );
 create index purchases_of_licence on purchases (licence_id);

@@ -26,7 +26,7 @@ import { publishedKeys } from './signing-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './signing-keys/signing-keys.ts'
 import { startUpkeep } from './sweeps/upkeep.ts'
 import { purchaseService } from './purchases/apply-purchase-effects.ts'
-import { connectForKeys } from './pools.ts'
+import { connectForKeys, createListTurns } from './pools.ts'
 import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
 import { startExpiringNotices } from './sweeps/send-expiring-notices.ts'
@@ -72,7 +72,16 @@ export function startLicensing(options: LicensingOptions): Licensing {
   })
   const change = createChange(sql, () => relay.wake())
   const snapshots = createSnapshots(sql)
-  const deps: LicensingDependencies = { sql, lists, snapshots, change, catalog, isCatalogDown, log }
+  const deps: LicensingDependencies = {
+    sql,
+    lists,
+    listTurns: createListTurns(lists),
+    snapshots,
+    change,
+    catalog,
+    isCatalogDown,
+    log,
+  }
   const { encryptionKeys: encryption } = options
   const kept = keptSeconds(tokens.lifeSeconds)
   // Two, because valid tokens must not wait for look-ups of unknown keys.

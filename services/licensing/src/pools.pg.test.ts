@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { findActivations, findLicencesOfKeys } from './activations/activation-queries.ts'
 import { newLicenceKey } from './lifecycle/licence-key.ts'
 import { licensingMigrations } from './migrations.ts'
-import { connectForKeys } from './pools.ts'
+import { connectForKeys, connectPools, createListTurns } from './pools.ts'
 
 test('reads of activations and licence keys are planned once, however few are asked for', async () => {
   await using database = await createTestDatabase()
@@ -27,3 +27,20 @@ test('reads of activations and licence keys are planned once, however few are as
   await sql.end()
   await keyed.end()
 })
+
+test('an account whose lists take long leaves connections for the lists of others', async () => {
+  await using database = await createTestDatabase()
+  const { sql, lists } = connectPools({ DATABASE_URL: database.url, DATABASE_CONNECTIONS: 20 })
+  const turns = createListTurns(lists)
+  const blocking = await sql.reserve()
+  await blocking`select pg_advisory_lock(1)`
+  const loud = Array.from({ length: 50 }, () =>
+    turns.inTurn('loud', () => lists`select pg_advisory_lock_shared(1)`.execute()),
+  )
+  const [row] = await turns.inTurn('quiet', () => lists`select 'answered' as quiet`.execute())
+  expect(row).toEqual({ quiet: 'answered' })
+  await blocking`select pg_advisory_unlock(1)`
+  await Promise.all(loud)
+  blocking.release()
+  await Promise.all([sql.end(), lists.end()])
+}, 30_000)

@@ -1,5 +1,7 @@
 import { connect, oneConnection } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
+import { createTurns } from '@licensing/grpc/turns'
+import type { Turns } from '@licensing/grpc/turns'
 import type { LicensingConfig } from './config.ts'
 
 /** Three quarters of the database connections, and a separate pool with the rest for lists. */
@@ -36,4 +38,10 @@ export function connectForKeys(sql: Database): Database {
     enable_hashjoin: 'off',
     enable_mergejoin: 'off',
   })
+}
+
+/** An account uses at most half of the pool for lists at a time. */
+export function createListTurns(lists: Database): Turns {
+  const atOnce = Math.max(1, Math.floor(lists.options.max / 2))
+  return createTurns('too many lists of this account are being read: try again', atOnce)
 }

@@ -1,6 +1,17 @@
 import { newId } from '@licensing/database/ids'
-import { array, constantFrom, integer, nat, option, record, shuffledSubarray, tuple } from 'fast-check'
+import {
+  array,
+  constantFrom,
+  dictionary,
+  integer,
+  nat,
+  option,
+  record,
+  shuffledSubarray,
+  tuple,
+} from 'fast-check'
 import type { Arbitrary } from 'fast-check'
+import type { Metadata } from '@licensing/proto/metadata'
 import type { Effect, LaterEffect, RenewedEffect } from '../src/purchases/effect.ts'
 
 /** Histories of one customer's purchases, by the processor's clock, and the orders in which they may become known. */
@@ -29,8 +40,16 @@ export interface StoryPurchase {
   endsOn: number | null
   /** How many days of updates its price includes. */
   updatesFor: number | null
+  metadata: Metadata
   happened: [what: string, on: number][]
 }
+
+/** Of two or three payments with many entries, not all fit into a licence. */
+const metadata: Arbitrary<Metadata> = dictionary(
+  integer({ min: 10, max: 70 }).map((at) => `n${at}`),
+  constantFrom('a', 'b', 'c'),
+  { maxKeys: 40, noNullPrototype: true },
+)
 
 /** Days are distinct, so that the order of time is one. Today is day 100. */
 export const stories: Arbitrary<StoryPurchase[]> = tuple(
@@ -39,6 +58,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
       plan: nat({ max: 2 }),
       endsAfter: option(integer({ min: 3, max: 150 })),
       updatesFor: option(integer({ min: 1, max: 200 })),
+      metadata,
       happened: array(happenings, { maxLength: 3 }),
     }),
     { minLength: 1, maxLength: 4 },
@@ -49,7 +69,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
   ),
 ).map(([purchases, days]) => {
   let next = 0
-  return purchases.map(({ plan, endsAfter, updatesFor, happened }) => {
+  return purchases.map(({ plan, endsAfter, updatesFor, metadata: brought, happened }) => {
     const own = days.slice(next, next + 1 + happened.length).sort((a, b) => a - b)
     next += own.length
     const [orderedOn = 0, ...later] = own
@@ -59,6 +79,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
       plan,
       orderedOn,
       updatesFor,
+      metadata: brought,
       endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...renewed.map((on) => on + 1)),
       happened: happened
         .map((what, at) => [what, later[at]!] as [string, number])
@@ -82,38 +103,43 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
   const run = newId('evt')
   const planOf = (plan: number) => customer.plans[plan % customer.plans.length]!
   return story
-    .flatMap(({ plan, orderedOn, endsOn, updatesFor, happened }, at): { on: number; effect: Effect }[] => {
-      const purchase = {
-        accountId,
-        applicationId,
-        purchaseRef: `cs_${run}_${at}`,
-        orderedAt: day(orderedOn, now),
-      }
-      const endsAt = endsOn === null ? null : day(endsOn, now)
-      const updatesUntil = (on: number) => (updatesFor === null ? null : day(on + updatesFor, now))
-      const paid: Effect = {
-        ...purchase,
-        cause: purchase.purchaseRef,
-        at: purchase.orderedAt,
-        kind: 'paid',
-        planId: planOf(plan),
-        externalRef,
-        endsAt,
-        metadata: {},
-        updatesUntil: updatesUntil(orderedOn),
-        renews: true,
-      }
-      const rest = happened.map(([what, on]) => ({
-        on,
-        effect: {
+    .flatMap(
+      (
+        { plan, orderedOn, endsOn, updatesFor, metadata: brought, happened },
+        at,
+      ): { on: number; effect: Effect }[] => {
+        const purchase = {
+          accountId,
+          applicationId,
+          purchaseRef: `cs_${run}_${at}`,
+          orderedAt: day(orderedOn, now),
+        }
+        const endsAt = endsOn === null ? null : day(endsOn, now)
+        const updatesUntil = (on: number) => (updatesFor === null ? null : day(on + updatesFor, now))
+        const paid: Effect = {
           ...purchase,
-          cause: `${what} ${run} ${on}`,
-          at: day(on, now),
-          ...whatOf(what, { on, now, otherPlan: planOf(plan + 1), updatesUntil: updatesUntil(on) }),
-        },
-      }))
-      return [{ on: orderedOn, effect: paid }, ...rest]
-    })
+          cause: purchase.purchaseRef,
+          at: purchase.orderedAt,
+          kind: 'paid',
+          planId: planOf(plan),
+          externalRef,
+          endsAt,
+          metadata: brought,
+          updatesUntil: updatesUntil(orderedOn),
+          renews: true,
+        }
+        const rest = happened.map(([what, on]) => ({
+          on,
+          effect: {
+            ...purchase,
+            cause: `${what} ${run} ${on}`,
+            at: day(on, now),
+            ...whatOf(what, { on, now, otherPlan: planOf(plan + 1), updatesUntil: updatesUntil(on) }),
+          },
+        }))
+        return [{ on: orderedOn, effect: paid }, ...rest]
+      },
+    )
     .sort((a, b) => a.on - b.on)
     .map(({ effect }) => effect)
 }

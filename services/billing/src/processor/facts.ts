@@ -145,8 +145,6 @@ export interface SubscriptionEndedFact extends Links {
   kind: 'subscription_ended'
   subscriptionRef: string
   endedAt: number
-  /** It ended because payments failed. Their failures were reported before, or soon will be. */
-  paymentsFailed: boolean
 }
 
 /** The processor's ids in a fact, which lead to its purchase. */

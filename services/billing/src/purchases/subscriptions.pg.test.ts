@@ -118,6 +118,32 @@ describe('a subscription', () => {
     )
   })
 
+  test.each(['payment_failed', 'cancellation_requested'])(
+    'ended (%s) after three failures sends its suspension and its end, though the end is reported long before the failures',
+    async (reason) => {
+      const vendor = await harness.givenVendor(monthly)
+      const subscribed = await givenSubscribed(harness, vendor)
+      await handled(harness)
+      await harness.simulator.control('delivery-rules', { action: 'drop', account: vendor.connectedAccount })
+      const before = (await eventsAt(harness, vendor)).length
+      for (let failed = 0; failed < 3; failed += 1) await act(harness, subscribed, 'fail-invoice')
+      await act(harness, subscribed, 'cancel', { when: 'now', reason })
+      const events = (await eventsAt(harness, vendor)).slice(before)
+      const isEnd = ({ type }: { type: string }) => type === 'customer.subscription.deleted'
+      await deliver(harness, vendor, events.find(isEnd)!)
+      await quiet(harness, vendor)
+      for (const event of events.filter((each) => !isEnd(each))) await deliver(harness, vendor, event)
+      await quiet(harness, vendor)
+      expect(await licenceOf(harness, vendor, subscribed.licenceId)).toMatchObject({ status: 'expired' })
+      expect(sentTypes(harness, vendor)).toEqual([
+        'licence.created',
+        'licence.expired',
+        'licence.suspended',
+        'payment.succeeded',
+      ])
+    },
+  )
+
   test('booked to end, and that undone, stays; ended, it expires', async () => {
     const vendor = await harness.givenVendor(monthly)
     const subscribed = await givenSubscribed(harness, vendor)

@@ -7,7 +7,7 @@ const day = 24 * hour
 export const timing = {
   /** Events may arrive out of order: a refund, a dispute or an end waits this long for events of earlier times. */
   othersArrive: 2 * second,
-  /** A revocation waits at most this long for the answer that lists the newest events. */
+  /** A revocation or an end waits at most this long for the answer that lists the newest events. */
   lookAtEvents: 3 * second,
   /** The longest wait for refunds that the charge's total includes and no event has reported. */
   missingRefund: 30 * second,

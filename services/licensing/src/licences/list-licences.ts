@@ -9,7 +9,7 @@ import { findLicences } from './list-queries.ts'
 
 const mostMetadata = 3
 
-export const listLicences: Handler<'listLicences'> = async ({ lists }, request) => {
+export const listLicences: Handler<'listLicences'> = async ({ lists, listTurns }, request) => {
   const { status, seenSince } = request
   if (status !== undefined && !isMember('licenceStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)
@@ -18,13 +18,14 @@ export const listLicences: Handler<'listLicences'> = async ({ lists }, request) 
   if (Object.keys(metadata).length > mostMetadata) {
     throw invalid('/metadata', `must have at most ${mostMetadata} names`)
   }
-  const { rows, lookedUntil } = await findLicences(lists, {
+  const filter = {
     ...request,
     limit: rowsFor(request.limit),
     seenSince: seenSince && timestampDate(seenSince),
     metadata,
     mayEndEarly: request.mayEndEarly ?? false,
-  })
+  }
+  const { rows, lookedUntil } = await listTurns.inTurn(request.accountId, () => findLicences(lists, filter))
   const { page, hasMore } = pageOf(rows, request.limit)
   return {
     licences: page.map(licenceMessage),

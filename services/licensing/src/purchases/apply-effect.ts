@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
@@ -5,11 +6,12 @@ import { initialStatus } from '../lifecycle/licence.ts'
 import { planUnknown } from '../plans/ask-catalog.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { mergedMetadata } from '@licensing/proto/metadata'
+import type { Metadata } from '@licensing/proto/metadata'
 import { alignLicence } from './align-licence.ts'
 import { changePaidFields, count, savePurchase } from './changes.ts'
 import type { Changes } from './changes.ts'
 import type { Effect, LaterEffect, PaidEffect } from './effect.ts'
-import { isLater } from './purchase.ts'
+import { inOrderOfTime, isLater } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 import {
   basisAt,
@@ -60,7 +62,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
     savePurchase(changes, issued)
   }
   const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
-  const included = includedUpdates(purchased)
+  const [entries, included] = [paidMetadata(purchased), includedUpdates(purchased)]
   const purchase = newPurchase(effect, plan, licence.id)
   purchased.purchases.push(purchase)
   savePurchase(changes, purchase)
@@ -74,7 +76,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
   })
   licence.trial = false
   changePaidFields(changes, licence, byProcessor(effect), {
-    metadata: mergedMetadata(licence.metadata, effect.metadata),
+    metadata: metadataAfter(purchased, entries, purchase),
     updates_until: updatesAfter(purchased, included, effect.updatesUntil),
   })
   saveProvision(changes, effect, licence, false)
@@ -92,7 +94,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   )
   if (isKnown) return
   const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
-  const included = includedUpdates(purchased)
+  const [entries, included] = [paidMetadata(purchased), includedUpdates(purchased)]
   const recorded = record(purchased, purchase, effect, plan)
   changes.effects.push({ ...recorded, licence_id: licence.id })
   savePurchase(changes, purchase)
@@ -101,7 +103,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   if (!takesPayments(purchased)) return
   const paidUntil = kind === 'renewed' ? effect.updatesUntil : null
   changePaidFields(changes, licence, byProcessor(effect), {
-    metadata: licence.metadata,
+    metadata: metadataAfter(purchased, entries),
     updates_until: updatesAfter(purchased, included, paidUntil),
   })
 }
@@ -140,6 +142,7 @@ function newPurchase(effect: PaidEffect, plan: PlanRow, licenceId: string): Purc
     money_returned: false,
     renews: effect.renews,
     updates_until: effect.updatesUntil,
+    metadata: effect.metadata,
   }
 }
 
@@ -172,13 +175,36 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
   }
 }
 
+/** The entries that the payments of a licence bring, merged in the order of the processor's clock. */
+function paidMetadata({ purchases }: PurchasedLicence): Metadata {
+  return inOrderOfTime(purchases).reduce<Metadata>((held, { metadata }) => mergedMetadata(held, metadata), {})
+}
+
+/**
+ * The licence's new metadata. If the vendor has changed it, a new payment still sets its entries, except those that a later
+ * payment brings, too.
+ *
+ * @param entries `paidMetadata` before this effect
+ * @param paid the new purchase, if the effect is its payment
+ */
+function metadataAfter(purchased: PurchasedLicence, entries: Metadata, paid?: Purchase): Metadata {
+  const { licence, purchases } = purchased
+  if (isDeepStrictEqual(licence.metadata, entries)) return paidMetadata(purchased)
+  if (!paid) return licence.metadata
+  const later = purchases.filter((purchase) => isLater(purchase, paid))
+  const own = Object.entries(paid.metadata).filter(
+    ([name]) => !later.some(({ metadata }) => Object.hasOwn(metadata, name)),
+  )
+  return mergedMetadata(licence.metadata, Object.fromEntries(own))
+}
+
 /**
  * Until when the payments of a licence include updates; null: without a limit. The licence's first purchase, in the order of
  * the processor's clock, decides whether there is a limit. So the result does not depend on the order in which
  * payments became known.
  */
 function includedUpdates({ purchases, effects }: PurchasedLicence): Date | null {
-  const [first] = purchases.toSorted((a, b) => (isLater(a, b) ? 1 : -1))
+  const [first] = inOrderOfTime(purchases)
   if (!first?.updates_until) return null
   const times = [...purchases, ...effects].flatMap(({ updates_until: until }) => until?.getTime() ?? [])
   return new Date(Math.max(...times))

@@ -20,6 +20,7 @@ const canceled: Purchase = {
   money_returned: false,
   renews: false,
   updates_until: null,
+  metadata: {},
 }
 
 const effect = (purchase_ref: string, kind: RecordedEffect['kind'], at: Date): RecordedEffect => {

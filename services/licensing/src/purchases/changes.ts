@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
@@ -96,9 +97,7 @@ export const timesOf = (before: Date | null, after: Date | null) => ({
 
 /** The fields whose value changes, for the history. */
 export function differencesAmong(fields: FieldChanges): FieldChanges {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, { from, to }]) => JSON.stringify(from) !== JSON.stringify(to)),
-  )
+  return Object.fromEntries(Object.entries(fields).filter(([, { from, to }]) => !isDeepStrictEqual(from, to)))
 }
 
 /** Gives a licence the metadata and the updates of a payment. */

@@ -52,7 +52,8 @@ function issuedUntil(on: number | null): PurchasedLicence[] {
   const endsAt = new Date(day(on, now).getTime() + 400)
   // Half of them have a limit.
   const updatesUntil = on % 2 === 0 ? null : day(on, now)
-  const bought = { planId: planId!, endsAt, metadata: {}, updatesUntil, renews: false }
+  const metadata = { n10: 'issued', n99: 'issued' }
+  const bought = { planId: planId!, endsAt, metadata, updatesUntil, renews: false }
   const paid = { ...effect, kind: 'paid' as const, ...bought }
   const { licence } = createLicence({ changes: noChanges(now), plans }, paid)
   return [{ licence: { ...licence, rests_on: null }, purchases: [], effects: [] }]
@@ -108,15 +109,16 @@ function shown(licences: PurchasedLicence[]) {
   return { plan_id, snapshot_id, expires_on, status, status_reason, renews }
 }
 
-/** After a revocation, a purchase has a licence of its own, and includes no updates of the licence before. */
-function updatesOf(licences: PurchasedLicence[]) {
+/** After a revocation, a purchase has a licence of its own, and has none of the updates and entries of the licence before. */
+function paidFieldsOf(licences: PurchasedLicence[]) {
   const [only, another] = licences.map(({ licence }) => licence)
-  return another || only!.status === 'revoked' ? 'of several licences' : only!.updates_until
+  if (another || only!.status === 'revoked') return 'of several licences'
+  return { updates_until: only!.updates_until, metadata: only!.metadata }
 }
 
 function expectSame(one: PurchasedLicence[], other: PurchasedLicence[]): void {
   expect(shown(one)).toEqual(shown(other))
-  if (one.length === other.length) expect(updatesOf(one)).toEqual(updatesOf(other))
+  if (one.length === other.length) expect(paidFieldsOf(one)).toEqual(paidFieldsOf(other))
 }
 
 test('short histories: in every order in which effects can become known, the licence is the same as in order of time', () => {

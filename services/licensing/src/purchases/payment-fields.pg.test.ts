@@ -75,6 +75,44 @@ describe('metadata of a payment', () => {
     expect(licence.metadata).toEqual({ ...held, held10: 'new', a: 'new', b: 'new' })
   })
 
+  const twoPayments = [
+    { on: 3, metadata: { a: '1', b: '1' } },
+    { on: 2, metadata: { b: '2', c: '2' } },
+  ]
+  const payAll = async (payments: typeof twoPayments, between: (id: string) => Promise<unknown>) => {
+    const externalRef = unique('buyer')
+    let licence: Licence | undefined
+    for (const { on, metadata } of payments) {
+      if (licence) await between(licence.id)
+      ;({ licence } = await buy(harness, { planId, externalRef, orderedAt: daysAgo(on), metadata }))
+    }
+    return licence!
+  }
+
+  test('is that of the later payment, whichever is known first', async () => {
+    const licence = await payAll(twoPayments.toReversed(), () => Promise.resolve())
+    expect(licence.metadata).toEqual({ a: '1', b: '2', c: '2' })
+  })
+
+  test('of an earlier payment that is known late does not replace what the vendor changed since the later one', async () => {
+    const licence = await payAll(
+      twoPayments.toReversed(),
+      (id) => harness.sql`update licences set metadata = '{"c":"vendor","d":"vendor"}' where id = ${id}`,
+    )
+    expect(licence.metadata).toEqual({ a: '1', c: 'vendor', d: 'vendor' })
+  })
+
+  test('follows a corrected order of the payments', async () => {
+    const externalRef = unique('buyer')
+    const [one, other] = [daysAgo(3), daysAgo(2)]
+    const first = await buy(harness, { planId, externalRef, orderedAt: one, metadata: { a: '1' } })
+    const second = await buy(harness, { planId, externalRef, orderedAt: other, metadata: { a: '2' } })
+    expect(second.licence.metadata).toEqual({ a: '2' })
+    const corrected = { bought: { ...first.bought, orderedAt: daysAgo(1) } }
+    await apply(harness, corrected, { kind: 'order_corrected' }, daysAgo(1))
+    expect((await now(first.licence)).metadata).toEqual({ a: '1' })
+  })
+
   test('of two payments at once is complete', async () => {
     const externalRef = unique('buyer')
     const { licence } = await buy(harness, { planId, externalRef, orderedAt: daysAgo(9) })

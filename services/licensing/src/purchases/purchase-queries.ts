@@ -100,7 +100,7 @@ export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise
 export async function findPurchases(sql: Sql, licenceIds: string[]): Promise<Purchase[]> {
   return sql<Purchase[]>`
     select application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
-      bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until
+      bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until, metadata
     from purchases where licence_id = any(${licenceIds}::text[]) order by purchase_ref`
 }
 

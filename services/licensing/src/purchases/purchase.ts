@@ -1,3 +1,4 @@
+import type { Metadata } from '@licensing/proto/metadata'
 import type { EffectKind } from './effect.ts'
 
 /** Something that a licence may rest on, as a row of the table `purchases`. */
@@ -24,6 +25,8 @@ export interface Purchase {
   renews: boolean
   /** Until when its first payment includes updates. Null: it says nothing about them. */
   updates_until: Date | null
+  /** Entries that its first payment brings. */
+  metadata: Metadata
 }
 
 /** An effect as a row of the table `purchase_effects`. */
@@ -43,6 +46,11 @@ export interface RecordedEffect {
 export function isLater(one: Purchase, other: Purchase): boolean {
   const [ofOne, ofOther] = [orderOf(one), orderOf(other)]
   return ofOne === ofOther ? one.purchase_ref > other.purchase_ref : ofOne > ofOther
+}
+
+/** Purchases in the order of the processor's clock. */
+export function inOrderOfTime(purchases: readonly Purchase[]): Purchase[] {
+  return purchases.toSorted((a, b) => (isLater(a, b) ? 1 : -1))
 }
 
 /** Milliseconds. */

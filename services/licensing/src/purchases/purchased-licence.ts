@@ -45,6 +45,7 @@ export function issuedTerms(licence: LockedLicence): Purchase {
     money_returned: false,
     renews: false,
     updates_until: licence.updates_until,
+    metadata: licence.metadata,
   }
 }
 

@@ -69,7 +69,7 @@ describe('an event of Stripe’s', () => {
       ],
     })
     expect(read('s8')).toMatchObject({ kind: 'invoice_failed', attempt: 4 })
-    expect(read('s9')).toMatchObject({ kind: 'subscription_ended', paymentsFailed: true })
+    expect(read('s9')).toMatchObject({ kind: 'subscription_ended' })
   })
 
   test('says when a subscription is set to end, and that this was undone', () => {

@@ -1,7 +1,7 @@
 import type { EndScheduledFact, SubscriptionEndedFact, SubscriptionFact, SubscriptionItem } from '../facts.ts'
 import { NotUnderstood } from '../processor.ts'
 import { sessionIdIn } from './read.ts'
-import { idIn, listIn, optionalShape, optionalTime, textIn, timeIn } from './shape.ts'
+import { idIn, listIn, optionalTime, textIn, timeIn } from './shape.ts'
 import type { Shape } from './shape.ts'
 
 export function readSubscription(object: Shape): SubscriptionFact {
@@ -55,6 +55,5 @@ export function readEndedSubscription(object: Shape, at: number): SubscriptionEn
     subscriptionRef: textIn(object, 'id'),
     sessionId: sessionIdIn(object),
     endedAt: optionalTime(object, 'ended_at') ?? at,
-    paymentsFailed: optionalShape(object['cancellation_details'])?.['reason'] === 'payment_failed',
   }
 }

@@ -37,7 +37,7 @@ export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]):
     .sort((a, b) => a.at.getTime() - b.at.getTime())
   // An effect that waits stops later ones. Otherwise the vendor would get other events for a refund and an end.
   const waits = (effect: DraftEffect) =>
-    incomplete.has(effect) || (isRevocation(effect) && !mayRevoke(subject, effect))
+    incomplete.has(effect) || (isFinal(effect) && !areOthersKnown(subject, effect))
   const firstWaiting = later.findIndex(waits)
   if (firstWaiting >= 0) later.splice(firstWaiting)
   decision.effects = [...(first ? [first] : []), ...later].map((effect) => ({
@@ -47,7 +47,8 @@ export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]):
   }))
 }
 
-const isRevocation = ({ kind }: DraftEffect) => kind === 'refunded' || kind === 'charged_back'
+const isFinal = ({ kind }: DraftEffect) =>
+  kind === 'refunded' || kind === 'charged_back' || kind === 'canceled'
 
 type DraftEffect = Omit<NewEffect, 'ordered_at' | 'state'>
 
@@ -183,11 +184,12 @@ function failures(subject: Subject): DraftEffect[] {
 }
 
 /**
- * A revocation is permanent, so it waits for events that may prevent it, such as another purchase of the customer. It waits
- * for `othersArrive`, and until events that the processor lists and that did not arrive were read. If the processor does
- * not answer, it waits until `lookAtEvents`.
+ * A revocation is permanent, so it waits for events that may prevent it, such as another purchase of the customer. The end of a
+ * subscription waits for earlier failures and renewals, so that the vendor gets their events first. After the end, a failure
+ * suspends nothing: an expired licence is not suspended. Both wait for `othersArrive`, and until events that the processor
+ * lists and that did not arrive were read. If the processor does not answer, they wait until `lookAtEvents`.
  */
-function mayRevoke(subject: Subject, { cause }: DraftEffect): boolean {
+function areOthersKnown(subject: Subject, { cause }: DraftEffect): boolean {
   const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
   const { waiting } = ask(subject, 'events', cause, knownMs)
   const haveArrived = hasPassed(subject, knownMs + timing.othersArrive)
@@ -237,8 +239,7 @@ function end(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
   const [ended] = ofKind(history.facts, 'subscription_ended')
   if (!ended || history.effects.has('canceled')) return []
-  const { subscriptionRef, endedAt, paymentsFailed, recordedMs } = ended
-  if (paymentsFailed && !hasPassed(subject, recordedMs + timing.othersArrive)) return []
+  const { subscriptionRef, endedAt } = ended
   const at = endedAt + endOfSecond
   return [effect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at)]
 }

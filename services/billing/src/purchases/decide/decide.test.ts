@@ -197,7 +197,7 @@ describe('a purchase', () => {
     ]
     const ofNext = refund('re_2', at, { chargeRef: 'ch_2', paymentRef: 'pi_2', amount: 100 })
     const failed = { ...invoiceFailed('in_2', at), attempt: 3 }
-    const ended = { kind: 'subscription_ended', subscriptionRef: 'sub_1', endedAt: at, paymentsFailed: false }
+    const ended = { kind: 'subscription_ended', subscriptionRef: 'sub_1', endedAt: at }
     for (const facts of permutations([partial, next, failed, ofNext])) {
       const known = [began, first, charged, ...paysNext, ...facts, ended] as Fact[]
       const { decisions } = record(givenHistory(subscribed), known)

@@ -1,0 +1,79 @@
+import { drawing, isFull } from '@licensing/test-support/drawn'
+import { eventually } from '@licensing/test-support/poll'
+import { sample } from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startProcessHarness } from '../../test/billing-process.ts'
+import type { ProcessHarness } from '../../test/billing-process.ts'
+import { deliver, eventsAt } from '../../test/charge-story.ts'
+import { customerStories, endOf, happenTo } from '../../test/customer-story.ts'
+import type { CustomerStory } from '../../test/customer-story.ts'
+import { quiet } from '../../test/outcome.ts'
+import { numbersFrom, shuffled } from '../../test/shuffle.ts'
+import { givenVendor } from '../../test/vendor.ts'
+
+const seed = Number(process.env['TEST_SEED'] ?? Date.now() % 100_000)
+const stories = sample(customerStories, { numRuns: isFull ? 60 : 8, seed })
+/** All happens within the hour for which the newest events are listed. */
+const begins = Math.floor(Date.now() / 1000) - 3_000
+
+let harness: ProcessHarness
+beforeAll(async () => {
+  harness = await startProcessHarness(undefined, 3_600)
+  await harness.simulator.control('delivery-rules', { action: 'drop' })
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+/** Each event is handled before the next thing happens. */
+async function asItHappens(story: CustomerStory): Promise<unknown> {
+  const vendor = await givenVendor(harness)
+  const seen = new Set<string>()
+  await happenTo(harness, vendor, story, begins, async () => {
+    const news = (await eventsAt(harness, vendor)).filter(({ id }) => !seen.has(id))
+    for (const event of news) {
+      await deliver(harness, vendor, event)
+      seen.add(event.id)
+    }
+    await quiet(harness, vendor)
+  })
+  return endOf(harness, vendor)
+}
+
+/** The processor repeats what it could not deliver. */
+async function deliverAtLast(vendor: Parameters<typeof deliver>[1], event: object): Promise<void> {
+  await eventually(() => deliver(harness, vendor, event), { timeoutMs: 60_000, intervalMs: 50 })
+}
+
+/** All has happened before the first event arrives; then they come in any order, some of them twice, some after a pause. */
+async function afterwards(story: CustomerStory): Promise<() => Promise<unknown>> {
+  const vendor = await givenVendor(harness)
+  await happenTo(harness, vendor, story, begins, () => Promise.resolve())
+  return async () => {
+    const next = numbersFrom(story.seed)
+    const once = await eventsAt(harness, vendor)
+    for (const event of shuffled([...once, ...once.filter(() => next(2) === 0)], next)) {
+      await deliverAtLast(vendor, event)
+      if (next(5) === 0) await quiet(harness, vendor)
+    }
+    await quiet(harness, vendor)
+    return endOf(harness, vendor)
+  }
+}
+
+test(`whatever happens to a customer’s purchases ends the same in any order of events, with billing killed in between (${drawing})`, async () => {
+  const expected = await Promise.all(stories.map(asItHappens))
+  const arriving = await Promise.all(stories.map(afterwards))
+  let arrived = false
+  const killing = (async () => {
+    while (!arrived) {
+      await harness.process.kill()
+      await harness.process.start()
+      const until = performance.now() + 2_000
+      await eventually(() => arrived || performance.now() > until, { timeoutMs: 10_000 })
+    }
+  })()
+  const ends = await Promise.all(arriving.map((arrive) => arrive())).finally(() => (arrived = true))
+  await killing
+  for (const [at, story] of stories.entries()) {
+    expect({ story, end: ends[at] }).toEqual({ story, end: expected[at] })
+  }
+}, 900_000)
