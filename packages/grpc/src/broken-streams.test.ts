@@ -42,3 +42,62 @@ test.each([
   const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 2_000 })
   await expect(call).rejects.toMatchObject({ code: 'unavailable' })
 })
+
+const refuse = (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM)
+
+/** Answers with an empty message. */
+function answer(stream: ServerHttp2Stream): void {
+  stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' }, { waitForTrailers: true })
+  stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+  stream.end(Buffer.alloc(5))
+}
+
+test('a call that servers refuse four times is repeated until it is answered', async () => {
+  let streams = 0
+  await using server = await givenServer((stream) => {
+    streams += 1
+    if (streams <= 4) refuse(stream)
+    else answer(stream)
+  })
+  await server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 10_000 })
+  expect(streams).toBe(5)
+})
+
+test('a call that is always refused is unavailable at its deadline, with pauses between its tries', async () => {
+  let streams = 0
+  await using server = await givenServer((stream) => {
+    streams += 1
+    refuse(stream)
+  })
+  const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 500 })
+  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
+  expect(streams).toBeGreaterThan(2)
+  expect(streams).toBeLessThanOrEqual(100)
+})
+
+test('a refused call that its caller gives up is not repeated any more', async () => {
+  let streams = 0
+  const controller = new AbortController()
+  await using server = await givenServer((stream) => {
+    streams += 1
+    refuse(stream)
+    if (streams === 4) controller.abort()
+  })
+  const call = server.calls.deactivate(
+    { activationId: 'act_1', token: 'x' },
+    { timeoutMs: 60_000, signal: controller.signal },
+  )
+  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
+  expect(streams).toBeLessThanOrEqual(4)
+})
+
+test('a call whose stream the server accepted is sent once', async () => {
+  let streams = 0
+  await using server = await givenServer((stream) => {
+    streams += 1
+    stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+  })
+  const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' })
+  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
+  expect(streams).toBe(1)
+})

@@ -14,9 +14,10 @@ import type { ServiceError as GrpcError } from '@grpc/grpc-js'
 import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
 import { context, SpanKind } from '@opentelemetry/api'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { SignCall } from './callers.ts'
 import { callContext } from './call-context.ts'
-import { fromWire, notAnswered } from './errors.ts'
+import { fromWire, notAnswered, ServiceError } from './errors.ts'
 import { healthCheck, servingStatus, wholeProcess } from './health-check.ts'
 import { sendKey } from './idempotency-key.ts'
 
@@ -63,8 +64,8 @@ const defaultTimeoutMs = 5_000
 
 /**
  * Opens a channel to a service. It connects lazily, spreads calls over all addresses of the name, and reconnects by
- * itself without limit. Calls wait for a server that became unreachable only just now; calls that the contract marks as
- * idempotent are retried when the server was unreachable.
+ * itself without limit. Calls wait for a server that became unreachable only just now; a call that a stopping server refused
+ * is repeated; calls that the contract marks as idempotent are retried when the server was unreachable.
  *
  * @param address host:port, or a target of gRPC such as ipv4:///10.0.0.1:7000,10.0.0.2:7000
  * @example const catalog = connectTo(CatalogService, 'catalog:7000'); await catalog.calls.getPlan({ … })
@@ -145,7 +146,7 @@ function unary(
   const served = callContext()
   const deadline = Math.min(Date.now() + options.timeoutMs, served?.deadlineMs ?? Number.POSITIVE_INFINITY)
   const name = `${method.parent.typeName}/${method.name}`
-  return inSpan(name, { kind: SpanKind.CLIENT }, context.active(), async () => {
+  const attempt = async () => {
     const waiting = reachable(deadline)
     if (waiting && !(await waiting)) throw notAnswered()
     const metadata = outgoingMetadata()
@@ -173,7 +174,31 @@ function unary(
         else signal.addEventListener('abort', cancel, { once: true })
       }
     })
+  }
+  return inSpan(name, { kind: SpanKind.CLIENT }, context.active(), async () => {
+    for (;;) {
+      try {
+        return await attempt()
+      } catch (error) {
+        // If grpc-js retries the method, an earlier attempt may have been executed.
+        if (isRetriedByGrpc(method) || !isRefused(error) || Date.now() + refusedPauseMs > deadline)
+          throw error
+      }
+      await sleep(refusedPauseMs)
+    }
   })
+}
+
+// A stopping server refuses the streams that arrive before its client learns that it stops.
+const refusedPauseMs = 20
+
+/**
+ * Whether the server refused the call's stream, so that no handler has seen it. grpc-js repeats such a call only once, at
+ * once; the same server, or another one that stops, may refuse it again.
+ */
+function isRefused(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? (error.cause as GrpcError | undefined) : undefined
+  return cause?.code === Status.UNAVAILABLE && cause.details === 'Stream refused by server'
 }
 
 function outgoingMetadata(): Metadata {
@@ -186,10 +211,12 @@ function outgoingMetadata(): Metadata {
   return metadata
 }
 
+function isRetriedByGrpc({ idempotency }: DescMethod): boolean {
+  return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN
+}
+
 function serviceConfig(service: DescService): object {
-  const safe = service.methods.filter(
-    ({ idempotency }) => idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN,
-  )
+  const safe = service.methods.filter(isRetriedByGrpc)
   const retried = {
     name: safe.map((method) => ({ service: service.typeName, method: method.name })),
     retryPolicy: {

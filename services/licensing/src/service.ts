@@ -12,7 +12,7 @@ import { SecretsService } from '@licensing/proto/secrets'
 import { activateOffline } from './activations/activate-offline.ts'
 import { activate } from './activations/activate.ts'
 import { authenticate } from './activations/authenticate.ts'
-import { deactivate, freeActivation } from './activations/free-activation.ts'
+import { deactivator, freeActivation } from './activations/free-activation.ts'
 import { placeGiver } from './activations/give-place.ts'
 import { release } from './activations/leases.ts'
 import { listActivations } from './activations/list-activations.ts'
@@ -103,7 +103,7 @@ export function productService(deps: ProductDependencies) {
       await recordCallHome(deps, await authenticate(deps, request), request)
       return {}
     },
-    deactivate: (request) => deactivate(deps, request),
+    deactivate: deactivator(deps),
     release: (request) => release(deps, request),
     checkActivation: async (request) => {
       await authenticate(deps, request)

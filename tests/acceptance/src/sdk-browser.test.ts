@@ -177,15 +177,9 @@ async function openPage(): Promise<BrowserPage> {
   })
   const running = started.move()
   return {
-    run: async <T>(script: string) => JSON.parse(await within(limitMs, site.run(script))) as T,
+    run: async <T>(script: string) => JSON.parse(await site.run(script)) as T,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
-}
-
-async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`the page reported nothing within ${ms} ms`)), ms)
-  return Promise.race([promise, late.promise]).finally(() => clearTimeout(timer))
 }
 
 interface Site extends AsyncDisposable {
@@ -202,15 +196,18 @@ async function startSite(): Promise<Site> {
   let script = Promise.withResolvers<string>()
   let result = Promise.withResolvers<string>()
 
+  const requests: string[] = []
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const { pathname } = new URL(request.url!, 'http://localhost')
+    requests.push(pathname)
     const send = (type: string, body: string) => response.writeHead(200, { 'content-type': type }).end(body)
     const [, root, ...rest] = pathname.split('/')
     if (pathname === '/') send('text/html', page(imports))
     else if (pathname === '/script.js') send('text/javascript', await script.promise)
     else if (pathname === '/result') {
+      const reported = await text(request)
       script = Promise.withResolvers()
-      result.resolve(await text(request))
+      result.resolve(reported)
       response.writeHead(204).end()
     } else if (folders[root!]) {
       const code = await readFile(join(folders[root!]!, ...rest), 'utf8')
@@ -226,7 +223,11 @@ async function startSite(): Promise<Site> {
     run(next) {
       result = Promise.withResolvers()
       script.resolve(next)
-      return result.promise
+      const late = setTimeout(() => {
+        const asked = requests.slice(-10).join(' ')
+        result.reject(new Error(`the page reported nothing within ${limitMs} ms; it asked for: ${asked}`))
+      }, limitMs)
+      return result.promise.finally(() => clearTimeout(late))
     },
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()

@@ -1,10 +1,14 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
+import { gather } from '@licensing/changes/gather'
+import type { Transaction } from '@licensing/database/connect'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FreeActivationRequest } from '@licensing/proto/licensing'
 import type { DeactivateRequest } from '@licensing/proto/products'
 import type { LicensingDependencies, ProductDependencies } from '../dependencies.ts'
 import { byProduct, freeActivation as free } from './activation-queries.ts'
+import type { ActivatedLicence } from './activation-queries.ts'
 import { authenticate, noActivation } from './authenticate.ts'
 
 /** The vendor frees the activation of an installation that cannot do so itself. */
@@ -24,16 +28,25 @@ export async function freeActivation(
   return {}
 }
 
-/** A product frees its own activation. */
-export async function deactivate(
+/** A product frees its own activation. Requests for one licence share a transaction. */
+export function deactivator(
   deps: ProductDependencies,
-  request: DeactivateRequest,
-): Promise<MessageInitShape<typeof EmptySchema>> {
-  const found = await authenticate(deps, request)
-  const licence = { accountId: found.account_id, licenceId: found.id }
-  const freed = await deps.change((tx) =>
-    free(tx, licence, found.activation_id, { actor: byProduct, isItsOwn: true }),
+): (request: DeactivateRequest) => Promise<MessageInitShape<typeof EmptySchema>> {
+  const freeOwn = gather<ActivatedLicence, boolean>(
+    (activations) => deps.change((tx) => freeAll(tx, activations)),
+    { mostTogether: 50, isTransient: isDatabaseUnavailable, queueOf: ({ id }) => id },
   )
-  if (!freed) throw noActivation()
-  return {}
+  return async (request) => {
+    if (!(await freeOwn(await authenticate(deps, request)))) throw noActivation()
+    return {}
+  }
+}
+
+/** Frees activations of one licence, in their order. */
+async function freeAll(tx: Transaction, activations: ActivatedLicence[]): Promise<boolean[]> {
+  const freed: boolean[] = []
+  for (const { account_id: accountId, id: licenceId, activation_id } of activations) {
+    freed.push(await free(tx, { accountId, licenceId }, activation_id, { actor: byProduct, isItsOwn: true }))
+  }
+  return freed
 }

@@ -175,3 +175,27 @@ test('a token that is granted during a deactivation does not outlast the occupie
     }
   }
 }, 300_000)
+
+test('30 machines that deactivate at once share commits, so that none is refused on a slow database', async () => {
+  const licence = await givenKey(30)
+  const grants = await Promise.all(
+    Array.from({ length: 30 }, () => givenActivation(harness.products, licence)),
+  )
+  // Each commit takes 300 ms, and keeps the licence locked for so long.
+  await harness.sql`
+    create function slow_commit() returns trigger language plpgsql as $$ begin
+      if current_setting('test.is_slowed', true) is distinct from 'yes' then
+        perform set_config('test.is_slowed', 'yes', true), pg_sleep(0.3);
+      end if;
+      return null;
+    end $$`
+  await harness.sql`
+    create constraint trigger slow_commit after insert on freed_places deferrable initially deferred
+    for each row execute function slow_commit()`
+  try {
+    await Promise.all(grants.map((grant) => harness.products.deactivate(callOf(grant))))
+  } finally {
+    await harness.sql`drop trigger slow_commit on freed_places`
+  }
+  expect(await freedRows(licence)).toEqual({ rows: 30, held: 20 })
+})

@@ -101,6 +101,38 @@ test('the cost of a claim does not depend on how many deliveries of a dead endpo
   }
 })
 
+test('while a transaction stays open, the index entries of claimed deliveries are not read again', async () => {
+  await givenDue('whe_1', 2_000)
+  const open = await sql.reserve()
+  try {
+    await open`begin isolation level repeatable read`
+    await open`select count(*) from deliveries`
+    while ((await claim({ capacity: 500 })).claimed.length > 0);
+    const now = new Date()
+    await sql`update deliveries set claim_id = null, claimed_until = null, retry_at = null, due_at = null`
+    await sql`update deliveries set due_at = ${now} where id = 'whe_1_00000001'`
+    await lookAt(sql, ['whe_1'], now)
+    await sql.begin(async (tx) => {
+      const entriesRead = async () => {
+        const [index] = await tx<{ read: number }[]>`
+          select pg_stat_get_xact_tuples_returned('deliveries_waiting'::regclass)::int as read`
+        return index!.read
+      }
+      const before = await entriesRead()
+      const wanted = [{ id: 'whe_1', quota: 16 }]
+      const claimed = await claimOf(tx, wanted, { now, claimId: randomUUID(), leaseMs: 12_000 })
+      expect(claimed.map(({ id }) => id)).toEqual(['whe_1_00000001'])
+      await updateLookAt(tx, ['whe_1'])
+      const read = (await entriesRead()) - before
+      expect(read).toBeGreaterThan(0)
+      expect(read).toBeLessThan(20)
+    })
+  } finally {
+    await open`rollback`
+    open.release()
+  }
+})
+
 test('each delivery is claimed once, however many processes claim at the same time', async () => {
   for (let i = 0; i < 10; i += 1) await givenDue(`whe_${i}`, 100)
   const ids: string[] = []

@@ -10,6 +10,14 @@ const mostEndpoints = 64
 // Bounds the cost of a look when the deliveries of many endpoints are due.
 const mostSorted = 10_000
 
+/**
+ * The condition of waiting deliveries `d` of the row `w` of `waiting_endpoints`. Without its lower limit, a statement reads the
+ * index entries of all deliveries that were claimed since the oldest open transaction began, such as that of a backup: after
+ * 60,000 deliveries claiming took 74 ms instead of 14 (measured). The 5 seconds are those of `restoreWaitingEndpoints`.
+ */
+const isWaiting = (sql: Sql) => sql`
+  d.endpoint_id = w.endpoint_id and d.claim_id is null and d.due_at >= w.look_at - interval '5 seconds'`
+
 /** Which due deliveries may be claimed. */
 export interface DueRequest {
   now: Date
@@ -109,10 +117,11 @@ export async function claimOf(
           ${plainArray(wanted.map(({ quota }) => quota))}::int[]
         ) as wanted (endpoint_id, quota)
         join endpoints e on e.id = wanted.endpoint_id and e.status = 'enabled'
+        join waiting_endpoints w on w.endpoint_id = wanted.endpoint_id
         cross join lateral (
-          select ctid as row from deliveries
-          where endpoint_id = wanted.endpoint_id and claim_id is null and due_at <= ${now}
-          order by due_at limit wanted.quota
+          select d.ctid as row from deliveries d
+          where ${isWaiting(sql)} and d.due_at <= ${now}
+          order by d.due_at limit wanted.quota
           for update skip locked
         ) due
       ))
@@ -142,12 +151,11 @@ export async function updateLookAt(tx: Transaction, endpointIds: string[]): Prom
   // A separate statement, because it has to see what other transactions committed before the rows were locked.
   await tx`
     with head as materialized (
-      select endpoint.id, (
-        select due_at from deliveries d
-        where d.endpoint_id = endpoint.id and d.claim_id is null and d.due_at is not null
-        order by due_at limit 1
+      select w.endpoint_id as id, (
+        select d.due_at from deliveries d where ${isWaiting(tx)} order by d.due_at limit 1
       ) as due_at
-      from endpoints endpoint where endpoint.id = any(${ids}::text[]) and endpoint.status = 'enabled'
+      from waiting_endpoints w join endpoints e on e.id = w.endpoint_id and e.status = 'enabled'
+      where w.endpoint_id = any(${ids}::text[])
     ), gone as (
       delete from waiting_endpoints
       where endpoint_id = any(${ids}::text[])

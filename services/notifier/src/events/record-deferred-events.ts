@@ -45,24 +45,7 @@ export function startRecordingDeferred(options: {
   retry?: Pauses
 }): { wake(): void; stop(): Promise<void> } {
   let pausedUntil = 0
-  const failing = new FailingAccounts(options.retry ?? retryAfter)
-  const running = new Set<string>()
-  /** The account is in `running` until its next try is known, so that the other loop does not try it at once. */
-  const recordBatch = async (accountId: string, most: number) => {
-    running.add(accountId)
-    try {
-      const outcome = await recordEvents(options, accountId, most)
-      if (outcome === 'recorded') failing.recorded(accountId)
-      if (outcome === 'failed') failing.failed(accountId)
-      if (outcome === 'taken') failing.postponed(accountId)
-      return outcome
-    } catch (error) {
-      failing.postponed(accountId)
-      throw error
-    } finally {
-      running.delete(accountId)
-    }
-  }
+  const tries = new Tries(options.retry ?? retryAfter)
   const loops = Array.from({ length: atOnce }, (_, at) => {
     let last = ''
     let before = performance.eventLoopUtilization()
@@ -74,19 +57,23 @@ export function startRecordingDeferred(options: {
       if (pauseMs > 0) await pause(pauseMs, signal)
       if (signal.aborted) return
       const startedAt = performance.now()
-      const skipped = () => [...failing.accounts, ...running]
-      const nextAfter = (after: string) => nextDeferredAccount(sql, after, skipped())
-      const due = failing.firstDue(running)
+      const nextAfter = (after: string) => nextDeferredAccount(sql, after, tries.accounts)
+      const due = tries.firstDue()
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
-      if (!next) return failing.accounts.length > 0 ? lookEveryMs : at === 0 ? 'idle' : 'asleep'
-      // The other loop sleeps until there is something to do.
-      if (at === 0) for (const loop of loops.slice(1)) loop.wake()
-      // The other loop may have taken this account meanwhile. The lock of the account does not show it: between a batch that
+      if (!next) return tries.accounts.length > 0 ? lookEveryMs : at === 0 ? 'idle' : 'asleep'
+      // The other loop may have begun this account meanwhile. The lock of the account does not show it: between a batch that
       // failed and the try of its first event alone, no transaction holds the lock.
-      if (due === undefined && skipped().includes(next)) return 0
+      if (!tries.begin(next)) return 0
+      // The other loop sleeps until there is something to do. It may begin its round within this call.
+      if (at === 0) for (const loop of loops.slice(1)) loop.wake()
       const most = isBesideOthers() ? batchBesideOthers : isBehind() ? batchBehind : batch
-      const outcome = await recordBatch(next, most)
+      let outcome: Outcome | undefined
+      try {
+        outcome = await recordEvents(options, next, most)
+      } finally {
+        tries.end(next, outcome)
+      }
       const { active, idle } = performance.eventLoopUtilization(before)
       before = performance.eventLoopUtilization()
       if (outcome === 'taken') return pauseTakenMs
@@ -107,12 +94,14 @@ export function startRecordingDeferred(options: {
   }
 }
 
+type Outcome = 'recorded' | 'taken' | 'failed'
+
 /** Records events of one account. @returns `taken` if another replica is recording events of the account */
 async function recordEvents(
   { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
   accountId: string,
   mostEvents: number,
-): Promise<'recorded' | 'taken' | 'failed'> {
+): Promise<Outcome> {
   let first: string | undefined
   const record = (most: number) =>
     transaction(sql, async (tx) => {
@@ -157,8 +146,8 @@ interface Pauses {
   longestMs: number
 }
 
-/** Accounts whose first deferred event could not be recorded, each with the time of its next try. */
-class FailingAccounts {
+/** Accounts that are being tried, or whose first deferred event could not be recorded, each with the time of its next try. */
+class Tries {
   readonly #pauses: Pauses
   readonly #accounts = new Map<string, { failures: number; nextAt: number }>()
 
@@ -170,31 +159,38 @@ class FailingAccounts {
     return [...this.#accounts.keys()]
   }
 
-  /** An account whose next try is due. `running`: accounts whose try has not ended yet. */
-  firstDue(running: ReadonlySet<string>): string | undefined {
-    const now = performance.now()
-    for (const [accountId, { nextAt }] of this.#accounts) {
-      if (nextAt <= now && !running.has(accountId)) return accountId
-    }
-    return undefined
+  /** An account whose next try is due. */
+  firstDue(): string | undefined {
+    return this.accounts.find((accountId) => this.#isDue(accountId))
   }
 
-  /** Another replica is recording events of this account, or the database is unavailable. */
-  postponed(accountId: string): void {
-    const account = this.#accounts.get(accountId)
-    if (account) account.nextAt = performance.now() + this.#pauses.firstMs
+  /** @returns false if the account is being tried, or its next try is not due */
+  begin(accountId: string): boolean {
+    if (!this.#isDue(accountId)) return false
+    this.#set(accountId, this.#failures(accountId), Number.POSITIVE_INFINITY)
+    return true
   }
 
-  failed(accountId: string): void {
+  /** `outcome` is undefined if the database is unavailable. */
+  end(accountId: string, outcome: Outcome | undefined): void {
     const { firstMs, longestMs } = this.#pauses
-    const failures = (this.#accounts.get(accountId)?.failures ?? 0) + 1
-    const pauseMs = Math.min(firstMs * 2 ** Math.min(failures - 1, 30), longestMs)
-    this.#accounts.set(accountId, { failures, nextAt: performance.now() + pauseMs })
-    accountsFailing.set(this.#accounts.size)
+    const failures = this.#failures(accountId) + (outcome === 'failed' ? 1 : 0)
+    // The first event was recorded, or the account has none any more; or it has not failed yet.
+    if (outcome === 'recorded' || failures === 0) this.#accounts.delete(accountId)
+    else if (outcome !== 'failed') this.#set(accountId, failures, firstMs)
+    else this.#set(accountId, failures, Math.min(firstMs * 2 ** Math.min(failures - 1, 30), longestMs))
+    accountsFailing.set([...this.#accounts.values()].filter((account) => account.failures > 0).length)
   }
 
-  /** The account's first event was recorded, or it has none any more. */
-  recorded(accountId: string): void {
-    if (this.#accounts.delete(accountId)) accountsFailing.set(this.#accounts.size)
+  #isDue(accountId: string): boolean {
+    return (this.#accounts.get(accountId)?.nextAt ?? 0) <= performance.now()
+  }
+
+  #failures(accountId: string): number {
+    return this.#accounts.get(accountId)?.failures ?? 0
+  }
+
+  #set(accountId: string, failures: number, inMs: number): void {
+    this.#accounts.set(accountId, { failures, nextAt: performance.now() + inMs })
   }
 }
