@@ -52,7 +52,7 @@ test('a secret is in no message and no progress', () => {
   expect(printed.stderr).toBe('*** is refused\nso is lsk_***\nsending ***\n')
 })
 
-test('a list is in columns, with their names on a terminal only, and whole as JSON', () => {
+test('a list is printed in columns, with their names only on a terminal, and as complete JSON with --json', () => {
   const rows = [
     { id: 'a', count: 10, note: null },
     { id: 'longer', count: 2, note: '\u001b[2J' },
