@@ -25,7 +25,7 @@ export class Violations {
     if (first) throw new ServiceError('validation_failed', first.message, { errors: this.#errors })
   }
 
-  /** A name that people read. */
+  /** Checks a display name. */
   checkName(pointer: string, text: string): void {
     const problem = problemOfText(text, textLimits.name)
     if (problem) this.add(pointer, problem)
