@@ -1,7 +1,7 @@
 import { array, boolean, constant, constantFrom, nat, oneof, option, record } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
 
-// Few names of each kind, so that calls concern the same things.
+// Few names of each kind, so that many calls concern the same licence or plan.
 const few = nat({ max: 3 })
 const plan = nat({ max: 1 })
 const days = constantFrom(-1, 10, 20)

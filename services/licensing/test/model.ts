@@ -149,7 +149,7 @@ export class Model {
     const before = purchase.endsIn
     if (before !== undefined) purchase.endsIn = Math.max(before, endsIn)
     const latest = licence.purchases.findLast(isValid)
-    // A purchase that had ended may stand again.
+    // A purchase that had ended may be valid again.
     if (latest && latest !== licence.restsOn) return this.#rest(licence)
     if (purchase !== licence.restsOn) return { licence }
     if (!isValid(purchase)) {

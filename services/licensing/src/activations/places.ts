@@ -16,7 +16,7 @@ export interface Applicant {
   fingerprint: string
   host: string
   productVersion: string
-  /** How long its token is valid at most. */
+  /** The longest life of its token. */
   lifeSeconds: number
   /** Whether its token is a file for a machine without a network. Then its lease lasts as long. */
   isOffline: boolean

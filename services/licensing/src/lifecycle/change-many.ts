@@ -11,7 +11,7 @@ interface Changes {
   cause?: string
   /** The columns of `l` by which the selection is ordered. */
   order: Selection
-  /** The next licences after one; see `Selection`. */
+  /** Selects the next licences after a licence; see `Selection`. */
   select: (after: ChangedUncounted | undefined, limit: number) => Selection
   /** At most this many steps; by default until no licence is left. */
   steps?: number

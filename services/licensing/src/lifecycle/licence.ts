@@ -146,7 +146,7 @@ const expired = {
 const returned = { from: ['expired'], to: 'former', history: 'renewed' } as const
 const planChanged = { emits: 'licencePlanChanged', history: 'plan_changed' } as const
 const activated = { to: 'active', ...planChanged } as const
-// Of a suspended licence only the reason changes: there is no event.
+// If the licence is suspended already, only the reason changes, and no event is sent.
 const silently = { from: ['suspended'], to: 'suspended', history: 'suspended' } as const
 const silentlyArchived = { ...silently, reason: 'plan_archived' } as const
 
@@ -319,7 +319,7 @@ export interface Step {
   to: LicenceStatus
 }
 
-/** Applies causes one after the other: the transitions that matched, and the state after the last. */
+/** Applies causes one after the other. Returns the transitions that matched, and the state after the last one. */
 export function follow(
   causes: readonly Cause[],
   licence: LicenceState,

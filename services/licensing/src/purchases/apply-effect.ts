@@ -28,7 +28,7 @@ export interface Batch {
   plans: ReadonlyMap<string, PlanRow>
 }
 
-/** A customer without a licence has paid. */
+/** Creates a licence, because a customer without a licence has paid. */
 export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicence {
   const { changes } = batch
   const plan = planFor(batch, effect, effect.planId)
@@ -49,7 +49,7 @@ export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicenc
   return { licence, purchases: [purchase], effects: [] }
 }
 
-/** A customer who holds a licence has paid. */
+/** Adds a purchase to the licence of a customer, because the customer has paid. */
 export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: PaidEffect): void {
   const { changes, plans } = batch
   const { licence } = purchased

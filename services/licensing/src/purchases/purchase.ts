@@ -1,6 +1,6 @@
 import type { EffectKind } from './effect.ts'
 
-/** Something that a licence may rest on, as a row of the table `purchases`. */
+/** A purchase that a licence may rest on, as a row of the table `purchases`. */
 export interface Purchase {
   application_id: string
   purchase_ref: string
@@ -12,7 +12,7 @@ export interface Purchase {
   snapshot_id: string
   /** Null: it never ends by time. */
   ends_at: Date | null
-  /** Plan and end as they were bought, before all renewals; the end also as the vendor last set it. */
+  /** Plan and end as they were bought, before all renewals. If the vendor has set another end, that end. */
   bought_plan_id: string
   bought_snapshot_id: string
   bought_ends_at: Date | null
@@ -32,7 +32,7 @@ export interface RecordedEffect {
   kind: Exclude<EffectKind, 'paid'>
   cause: string
   at: Date
-  /** End, plan and time of updates that a renewal brings. */
+  /** The end, plan and time of updates that a renewal gives. */
   ends_at: Date | null
   plan_id: string | null
   snapshot_id: string | null

@@ -30,7 +30,7 @@ async function rootKeyOf(applicationId: string): Promise<string> {
   return (await harness.rootKeys.getRootKeys({ applicationIds: [applicationId] })).rootKeys[0]!
 }
 
-/** What a root key says, verified as a product does it: with nothing but the text compiled into it. */
+/** The content that a root key signed, verified as in a product: only with the text that is compiled into it. */
 async function opened(jws: string, rootKey: string) {
   const key = await importJWK({ kty: 'OKP', crv: 'Ed25519', x: rootKey.slice('lrk_'.length) }, 'EdDSA')
   const { payload, protectedHeader } = await compactVerify(jws, key)
