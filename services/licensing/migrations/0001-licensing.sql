@@ -104,7 +104,7 @@ create table licences (
   updates_until timestamptz(3),
   -- Whether a product started it as a trial and no customer has it yet.
   trial boolean not null default false
-  -- With free space on its page, a row changes its status without writing any index.
+  -- Free space on its page lets a row change its status without writing any index.
 ) with (fillfactor = 85);
 
 create unique index licences_idempotency on licences (application_id, idempotency_key)
@@ -138,7 +138,7 @@ create index licence_statuses_by_application on licence_statuses (application_id
 create index licence_statuses_by_plan on licence_statuses (plan_id, status, licence_id);
 create index licence_statuses_due on licence_statuses (expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
--- For notices.
+-- For notices of licences that expire soon.
 create index licence_statuses_ending on licence_statuses (plan_id, expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
 
@@ -393,14 +393,14 @@ create table freed_places (
   token_ends_at timestamptz(3) not null
 );
 create index freed_places_of_licence on freed_places (licence_id, fingerprint);
--- For the cleanup.
+-- For the deletion of freed places that no longer count.
 create index freed_places_ended on freed_places (token_ends_at) where takes_place;
 create index freed_places_of_earlier_days on freed_places (freed_at) where not takes_place;
 
 -- How many activations of a licence products have replaced by others, on the latest day on which they did.
 create table replacements (
   licence_id text collate "C" primary key,
-  -- In UTC.
+  -- A UTC day.
   day date not null,
   replaced integer not null
 );
@@ -740,7 +740,7 @@ create table purchases (
   money_returned boolean not null default false,
   -- Whether it is a subscription that the processor will charge again.
   renews boolean not null default false,
-  -- Until when its first payment includes updates; null: the payment says nothing about them.
+  -- Until when its first payment includes updates; null: the payment does not set this.
   updates_until timestamptz(3),
   primary key (application_id, purchase_ref)
 );

@@ -5,7 +5,7 @@ import type { Arbitrary } from 'fast-check'
 const few = nat({ max: 3 })
 const plan = nat({ max: 1 })
 const days = constantFrom(-1, 10, 20)
-// Any paid purchase, or the one that its licence rests on.
+// Any paid purchase, or the purchase that its licence rests on.
 const purchase = { purchase: nat(), current: boolean() }
 export const calls = array(
   oneof(

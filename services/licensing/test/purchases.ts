@@ -96,7 +96,9 @@ export function refusalOf({ outcome }: PurchaseEffectResult): string | undefined
   return outcome.case === 'refused' ? outcome.value.code : undefined
 }
 
-/** Now by the processor's clock: later than every answered call, even if PostgreSQL rounded its time up. */
+/**
+ * The current time by the processor's clock, later than every answered call even if PostgreSQL rounded its time up.
+ */
 export function tick(): Date {
   const after = Date.now() + 1
   let now = after

@@ -64,7 +64,7 @@ test('a token ends with the first end of its overrides, and no later than the li
   expect(life.refreshAfter).toBe(life.iat + (life.exp - life.iat) / 2)
   const again = await harness.products.refreshActivation(callOf(grant))
   expect(lifeOf(again).exp).toBe(seconds(first))
-  // An override whose end has passed leaves the token, and the next end counts.
+  // An override that has ended is not in later tokens, and the next end counts.
   harness.clock.aheadMs = 5_400_000
   const later = await harness.products.refreshActivation(callOf(grant))
   expect(decodeJwt(later.token)['entitlements']).toEqual({ export: 'false', seats: '5' })

@@ -131,7 +131,7 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
   const [licence] = await sql<{ status: LicenceStatus }[]>`
     select status from licences where id = ${licenceId} for update skip locked`
   if (!licence) return 0
-  // An activation that never had a lease counts as one whose lease ended when the licence became floating.
+  // If an activation never had a lease, the time when the licence became floating counts as the end of its lease.
   await sql`
     with former as (
       update floating_licences set floating_since = null

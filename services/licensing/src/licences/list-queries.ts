@@ -79,7 +79,9 @@ export async function findLicences(
   return { rows, ...(last && { lookedUntil: beforeId }) }
 }
 
-/** All licences of an application have one account, and all licences of a plan have one application. */
+/**
+ * The filters as parts. All licences of an application have one account, and all licences of a plan one application.
+ */
 function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
   const {
     applicationId,
@@ -179,7 +181,7 @@ async function readPairs(sql: Sql, filter: LicenceFilter, parts: Part[], count: 
   }
 }
 
-// Enough to see that a pair has few licences.
+// Reading this many licences is enough to see that a pair has few.
 const probed = 100
 
 /** The entry whose next licences extend furthest back. */

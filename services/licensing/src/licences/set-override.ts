@@ -74,7 +74,7 @@ interface Overridden {
   overrides: LicenceOverride[]
   /** The override of the requested key. */
   former: LicenceOverride | undefined
-  /** By the database's clock. */
+  /** The time by the database's clock. */
   now: Date
 }
 

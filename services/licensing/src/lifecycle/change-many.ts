@@ -17,7 +17,7 @@ interface Changes {
   steps?: number
   /** Licences per step. It limits memory, and how long this process does nothing else. */
   atOnce: number
-  /** It pauses before each step for as long as the previous step took, in total at most this long; 0 by default. */
+  /** The total limit of pauses: before each step it pauses for as long as the previous step took. Default: 0. */
   mostPauseMs?: number
 }
 

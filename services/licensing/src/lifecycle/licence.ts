@@ -19,7 +19,7 @@ interface StatusRules {
   canBeRevoked: boolean
 }
 
-/** What each status means. Every list of statuses is derived from this table. */
+/** The properties of each status. Every list of statuses is derived from this table. */
 export const statuses = {
   active: { grants: 'values', isOver: false, takesPayments: true, canExpire: true, canBeRevoked: true },
   suspended: { grants: 'nothing', isOver: false, takesPayments: true, canExpire: true, canBeRevoked: true },
@@ -194,7 +194,8 @@ export const lifecycle = {
   ],
   inquiry_closed: [
     { ...reactivated, where: { ...inquired, plan: 'active' } },
-    // Only the archive keeps it suspended: after a restore the vendor reactivates it like the other licences of the plan.
+    // The licence stays suspended only because of the archive: after a restore the vendor reactivates it like the
+    // others.
     { ...silentlyArchived, where: { ...inquired, plan: 'retired' } },
   ],
   refunded: [revoked],

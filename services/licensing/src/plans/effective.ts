@@ -9,7 +9,7 @@ export interface OverrideValue {
   value: string
 }
 
-/** A value that products get, and where it comes from. */
+/** A value that products get, with its origin. */
 export interface EffectiveEntitlement extends OverrideValue {
   from: EntitlementSource
 }

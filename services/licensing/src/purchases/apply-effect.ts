@@ -188,7 +188,7 @@ function includedUpdates({ purchases, effects }: PurchasedLicence): Date | null 
  * The licence's new `updates_until`. If the vendor has changed it, a payment moves it from there, never back.
  *
  * @param included `includedUpdates` before this payment
- * @param paidUntil until when this payment includes updates; null if it says nothing about them
+ * @param paidUntil until when this payment includes updates; null if it does not set this
  */
 function updatesAfter(
   purchased: PurchasedLicence,

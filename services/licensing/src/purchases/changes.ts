@@ -17,7 +17,7 @@ import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
 /** The rows that a transaction has to write: licences and purchases with their final values. */
 export interface Changes {
-  /** By the database's clock. */
+  /** The time by the database's clock. */
   now: Date
   /** New licences, as they were created; `licences` has their later changes. */
   created: LockedLicence[]

@@ -10,7 +10,7 @@ export interface Purchase {
   ordered_at: Date | null
   plan_id: string
   snapshot_id: string
-  /** Null: it never ends by time. */
+  /** Null: the purchase has no end date. */
   ends_at: Date | null
   /** Plan and end as they were bought, before all renewals. If the vendor has set another end, that end. */
   bought_plan_id: string
@@ -22,7 +22,7 @@ export interface Purchase {
   money_returned: boolean
   /** Whether it is a subscription that the processor will charge again. */
   renews: boolean
-  /** Until when its first payment includes updates. Null: it says nothing about them. */
+  /** Until when its first payment includes updates. Null: the payment does not set this. */
   updates_until: Date | null
 }
 
@@ -45,7 +45,7 @@ export function isLater(one: Purchase, other: Purchase): boolean {
   return ofOne === ofOther ? one.purchase_ref > other.purchase_ref : ofOne > ofOther
 }
 
-/** Milliseconds. */
+/** The time of the order in milliseconds. */
 export function orderOf({ ordered_at }: Purchase): number {
   return ordered_at?.getTime() ?? Number.NEGATIVE_INFINITY
 }

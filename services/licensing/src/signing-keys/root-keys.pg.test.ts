@@ -120,7 +120,7 @@ test('a set is signed again after a day, with a later time even if a clock is be
     const [renewed] = (await published(applicationId, await harness.otherProducts())).signed
     const second = await opened(renewed!, rootKey)
     expect(second.iat).toBeGreaterThanOrEqual(first.iat + 86_400)
-    // On a replica whose clock is a day behind that, a changed set is still the later one.
+    // Even a replica whose clock is a day behind gives a changed set a later time.
     harness.clock.aheadMs = 0
     await rotateSigning(applicationId)
     const [changed] = (await published(applicationId, await harness.otherProducts())).signed

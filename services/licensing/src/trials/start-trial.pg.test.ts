@@ -178,7 +178,7 @@ test('the licence key works like any other: the one place is taken', async () =>
   expect(await refusal(call)).toMatchObject({ code: 'limit_reached' })
 })
 
-/** What happens to a running trial, and the reason with which the machine is refused afterwards. */
+/** Changes of a running trial, and the reason with which the machine is refused after each. */
 const ends: Record<
   string,
   [happens: (licence: { id: string }) => Promise<unknown>, reason: string | undefined]
