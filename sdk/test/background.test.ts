@@ -9,7 +9,7 @@ const MINUTE = 60_000
 /** Work that the crypto threads have not finished; they run in real time. */
 const atWork = new Set<Promise<unknown>>()
 
-/** Only the clock and the timers are not real. */
+/** Only the clock and the timers are simulated. */
 beforeEach(() => {
   vi.useFakeTimers({ now: START, toFake: ['setTimeout', 'clearTimeout', 'Date'] })
   const { subtle } = crypto

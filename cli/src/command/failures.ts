@@ -28,7 +28,7 @@ export class Refusal extends Error {
 /** A command stopped before its end because of `cause`. The message says how much is done: exit code 1. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
-  /** For programs that read the error, in addition to the fields of the cause. */
+  /** Fields for programs that read the error, in addition to the fields of the cause. */
   readonly details: Readonly<Record<string, unknown>>
   readonly progress: readonly string[]
 

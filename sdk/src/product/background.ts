@@ -42,7 +42,7 @@ export class Background {
   }
 }
 
-/** In Node and Electron a timer is an object that can be set not to keep the process alive; elsewhere a number. */
+/** Lets the process end while a timer waits. Node and Electron need this; elsewhere a timer is only a number. */
 function letProcessEnd(timer: unknown): void {
   if (typeof timer !== 'object' || timer === null || !('unref' in timer)) return
   if (typeof timer.unref === 'function') timer.unref()

@@ -16,7 +16,7 @@ type Kind = 'token' | 'list'
 type Operation = Problem['operation']
 type AskingForToken = 'activate' | 'refresh' | 'migrate' | 'start_trial'
 
-/** What all operations with the service have in common. */
+/** The parts that all operations with the service share. */
 export class Contact {
   readonly installation: Installation
   readonly product: Product

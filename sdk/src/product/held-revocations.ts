@@ -16,7 +16,7 @@ interface HeldList {
   readonly etagSince: number | null
 }
 
-/** What is known about revocations of one licence: the list that was last accepted, and the list that names the licence. */
+/** The revocations of one licence: the list that was last accepted, and the list that names the licence. */
 export class HeldRevocations {
   #list: HeldList | null = null
   #namedBy: string | null = null

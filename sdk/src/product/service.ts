@@ -35,7 +35,7 @@ export type Ask = (call: Call, signal: AbortSignal) => Promise<Answer>
 /** The longest `Retry-After` that is followed, so that one absurd answer does not lock a product out. */
 const LONGEST_RETRY_AFTER_MS = 3_600_000
 
-/** All network access. */
+/** Creates the function that makes all network calls. */
 export function connect(baseUrl: string, send: typeof fetch): Ask {
   // An invalid address must not stop the start of a product: it counts as unreachable.
   const base = `${baseUrl}/`.replace(/\/+$/, '')

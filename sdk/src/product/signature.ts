@@ -49,7 +49,10 @@ async function payloadOf(jws: string, x: string): Promise<Uint8Array | 'unsuppor
   return payloadByLibrary(jws, x)
 }
 
-/** For a Web Crypto without Ed25519 (Chrome before 137, Firefox before 129). The library is loaded only then. */
+/**
+ * Verifies with a library if Web Crypto lacks Ed25519 (Chrome before 137, Firefox before 129), and loads it only
+ * then.
+ */
 async function payloadByLibrary(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
   const [header = '', payload = '', signature = '', ...more] = jws.split('.')
   const { alg, crit } = decodeProtectedHeader(jws)
