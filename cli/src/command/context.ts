@@ -16,10 +16,7 @@ export interface Context {
   readonly signal: AbortSignal
   /** The options of every command. */
   flags(): Flags
-  /**
-   * The service that the settings name. A command calls this first, so that wrong settings are reported as wrong
-   * usage.
-   */
+  /** The service that the settings name. A command calls this first, so that wrong settings are reported as wrong usage. */
   service(): Promise<Service>
   /** The service at the address of these settings. */
   at(settings: Settings): Service

@@ -5,10 +5,7 @@ import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
 import type { LicensingBackend, Schemas } from '@licensing/sdk/backend'
 import { Refusal } from '../command/failures.ts'
 
-/**
- * The plans that this command uses. Each is created when it is first needed, and stays, because plans cannot be
- * deleted.
- */
+/** The plans that this command uses. Each is created when it is first needed, and stays, because plans cannot be deleted. */
 type TriggerPlan =
   'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired' | 'licensing-trigger-trial'
 

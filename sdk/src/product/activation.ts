@@ -27,10 +27,7 @@ function requestToken(contact: Contact, nonce: string, signal: AbortSignal): Pro
   return contact.ask({ method: 'POST', path: '/v1/activations', body }, signal)
 }
 
-/**
- * Frees the activation that this machine has under an earlier fingerprint. False if there is none or it cannot be
- * freed.
- */
+/** Frees the activation that this machine has under an earlier fingerprint. False if there is none or it cannot be freed. */
 async function freeFormerPlace(contact: Contact, signal: AbortSignal): Promise<boolean> {
   const former = contact.installation.former?.token
   if (!former) return false

@@ -18,10 +18,7 @@ export interface KeysTrouble {
   readonly detail: string
 }
 
-/**
- * The service signs key sets for 30 days. A set that lasts longer belongs to an offline file, and is accepted only
- * there.
- */
+/** The service signs key sets for 30 days. A set that lasts longer belongs to an offline file, and is accepted only there. */
 const LONGEST_LIFE_MS = 31 * 86_400_000
 
 /** The public keys of the application that this installation trusts. */

@@ -6,10 +6,7 @@ interface HeldList {
   readonly jws: string
   readonly version: number
   readonly issuedAt: number
-  /**
-   * After this time the list is outdated, even if an unsigned answer confirms it. The service signs it again long
-   * before.
-   */
+  /** After this time the list is outdated, even if an unsigned answer confirms it. The service signs it again long before. */
   readonly expiresAt: number
   readonly etag: string | null
   /** The `since` of the request that the ETag answers. */

@@ -27,10 +27,7 @@ import { parse, serialise, type StoredRecord } from './stored-record.ts'
 import { TokenReader, type HeldToken, type Unreadable } from './token-reader.ts'
 import { TrustedTime } from './trusted-time.ts'
 
-/**
- * The data of this installation about its licence, and the changes that each answer makes to it. Does not use the
- * network.
- */
+/** The data of this installation about its licence, and the changes that each answer makes to it. Does not use the network. */
 export class Installation {
   readonly #identity: InstallationIdentity
   readonly #reader: TokenReader

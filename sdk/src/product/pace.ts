@@ -47,10 +47,7 @@ export function earliest(pace: Pace, wanted: number, time: number): number {
   return isAhead(pace.retryAt, time) ? Math.max(wanted, pace.retryAt) : wanted
 }
 
-/**
- * Whether a time is in the future. If it is further ahead than the longest wait, a wrong clock has set it: it is
- * ignored.
- */
+/** Whether a time is in the future. If it is further ahead than the longest wait, a wrong clock has set it: it is ignored. */
 function isAhead(moment: number, time: number): boolean {
   return moment > time && moment - time <= LONGEST_DELAY_MS
 }

@@ -20,10 +20,7 @@ export type Verified =
   /** Ed25519 cannot be verified here: Web Crypto does not even have SHA-512, as on a page without HTTPS. */
   | { readonly result: 'unsupported_runtime' }
 
-/**
- * Verifies a compact JWS of the service. Only Ed25519 is accepted, whatever the header and the key claim. Never
- * throws.
- */
+/** Verifies a compact JWS of the service. Only Ed25519 is accepted, whatever the header and the key claim. Never throws. */
 export async function verify(jws: string, keySet: KeySet | null): Promise<Verified> {
   try {
     const { kid } = decodeProtectedHeader(jws)
@@ -49,10 +46,7 @@ async function payloadOf(jws: string, x: string): Promise<Uint8Array | 'unsuppor
   return payloadByLibrary(jws, x)
 }
 
-/**
- * Verifies with a library if Web Crypto lacks Ed25519 (Chrome before 137, Firefox before 129), and loads it only
- * then.
- */
+/** Verifies with a library if Web Crypto lacks Ed25519 (Chrome before 137, Firefox before 129), and loads it only then. */
 async function payloadByLibrary(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
   const [header = '', payload = '', signature = '', ...more] = jws.split('.')
   const { alg, crit } = decodeProtectedHeader(jws)

@@ -114,15 +114,9 @@ export interface LicenceState {
   readonly refreshAfter: string | null
   /** Whether the token came in a file, by `activateOffline`. */
   readonly offline: boolean
-  /**
-   * The list was checked within two check intervals (`current`), longer ago (`stale`), or there is no list
-   * (`unknown`).
-   */
+  /** The list was checked within two check intervals (`current`), longer ago (`stale`), or there is no list (`unknown`). */
   readonly revocations: 'current' | 'stale' | 'unknown'
-  /**
-   * The local clock was turned back, and no token has been issued since. The trusted time continues from its last
-   * value.
-   */
+  /** The local clock was turned back, and no token has been issued since. The trusted time continues from its last value. */
   readonly clockTurnedBack: boolean
   /** The most recent problem, unless a later success has ended it. */
   readonly problem: Problem | null

@@ -7,10 +7,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { RootKeyService } from '@licensing/proto/root-keys'
 
-/**
- * The RPCs of licensing that catalog calls, over gRPC. As in licensing, the newest copy wins and an archive counts
- * once.
- */
+/** The RPCs of licensing that catalog calls, over gRPC. As in licensing, the newest copy wins and an archive counts once. */
 export interface LicensingStub extends AsyncDisposable {
   readonly address: string
   /** The newest copy of each plan that `syncPlans` received. */

@@ -36,10 +36,7 @@ export const authenticateKey: Handler<'authenticateKey'> = async ({ sql, keyUse 
 
 const mostTogether = 1_000
 
-/**
- * Looks up keys that a gateway does not know yet. Most are invalid, so all share one statement on a separate
- * connection.
- */
+/** Looks up keys that a gateway does not know yet. Most are invalid, so all share one statement on a separate connection. */
 export const authenticateKeys: Handler<'authenticateKeys'> = async ({ lookups, keyUse }, { keyHashes }) => {
   if (keyHashes.length > mostTogether) throw invalid('/key_hashes', `must be at most ${mostTogether}`)
   const asked = keyHashes.map((keyHash) => Buffer.from(keyHash).toString('hex'))

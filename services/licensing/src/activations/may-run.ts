@@ -19,10 +19,7 @@ export function refusalReason(
   return undefined
 }
 
-/**
- * Whether the licence's end has passed before the sweep. The sweep expires it, unless another of its purchases is
- * valid.
- */
+/** Whether the licence's end has passed before the sweep. The sweep expires it, unless another of its purchases is valid. */
 export function isDue(
   { status, expires_on: end }: { status: LicenceStatus; expires_on: Date | null },
   now: Date,

@@ -89,10 +89,7 @@ async function findOverridden(tx: Transaction, request: LicenceScope & { key: st
   return { licence, captured: await findEntitlements(tx, licence.snapshot_id), overrides, former, now }
 }
 
-/**
- * The kind of an entitlement, from the snapshot or from the definitions of the application, all of which each plan
- * has.
- */
+/** The kind of an entitlement, from the snapshot or from the definitions of the application, all of which each plan has. */
 async function kindOf(
   tx: Transaction,
   licence: LicenceWithSnapshot,

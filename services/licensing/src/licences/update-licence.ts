@@ -164,10 +164,7 @@ async function changeFields(
   await writeChanges(tx, changes)
 }
 
-/**
- * Makes the purchase that the licence rests on valid until the new end, whatever its renewals or a cancellation
- * require.
- */
+/** Makes the purchase that the licence rests on valid until the new end, whatever its renewals or a cancellation require. */
 async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLicence): Promise<void> {
   const purchase = restsOn(purchased)
   if (!purchase) return
