@@ -14,7 +14,7 @@ function givenOutput({ isTTY = false, json = false } = {}) {
   return { out, printed }
 }
 
-test('without a terminal, long work prints a plain line every ten seconds, and short work none', () => {
+test('without a terminal, long work prints a plain line every ten seconds, and short work prints nothing', () => {
   const { out, printed } = givenOutput()
   out.progress('0 of 9 rows')
   vi.advanceTimersByTime(9_000)

@@ -94,7 +94,7 @@ test('a page after a text that is no id is refused', async () => {
   }
 })
 
-test('an application is created with its root key; while licensing is unavailable none is created', async () => {
+test('an application is created with its root key; while licensing is unavailable, no application is created', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls, licensing } = catalog

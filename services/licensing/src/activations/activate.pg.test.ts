@@ -78,7 +78,7 @@ test('the token has exactly the claims that the decisions list', async () => {
   })
 })
 
-test('two tokens never have the same id, and without max_seats there are none', async () => {
+test('two tokens never have the same id, and without max_seats a token has no seats', async () => {
   const licence = await givenKey()
   const claims = await Promise.all(
     [1, 2].map(async () => verified(harness, (await givenActivation(harness.products, licence)).token)),

@@ -79,7 +79,7 @@ test('domains that a licence is no longer restricted to do not find it', async (
   expect(await search('two.example')).toEqual([])
 })
 
-test('the beginning of a customer reference finds it, letter case ignored in every alphabet; an equal one comes first', async () => {
+test('a customer reference is found by its beginning, ignoring letter case in every alphabet; an exact match comes first', async () => {
   const [equal, longer, newest] = [
     await given('Müller'),
     await given('MÜLLER & Söhne'),

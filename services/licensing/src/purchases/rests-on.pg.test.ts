@@ -234,7 +234,7 @@ test('the plan follows the subscription’s price; on a retired plan the licence
   expect(await shown(bought.licence)).toMatchObject({ plan: retired.id, status: 'suspended' })
 })
 
-test('the sweep does not expire a licence with an earlier valid purchase: the licence rests on that one', async () => {
+test('the sweep does not expire a licence with an earlier valid purchase: the licence rests on that purchase', async () => {
   const { small, second, licence } = await upgraded({ second: daysAgo(1) })
   expect(second.licence.status).toBe('active')
   await sweepExpiries(harness.deps)

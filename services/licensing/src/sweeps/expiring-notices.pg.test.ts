@@ -219,7 +219,7 @@ test.each(Object.entries(writers))(
   },
 )
 
-test('if the number is raised, licences inside the longer notice that have had none get it, once', async () => {
+test('if the notice becomes longer, licences inside it that have had no notice get one, once', async () => {
   const plan = await givenPlan(harness)
   const [notified, within, trial, outside, perpetual] = await Promise.all(
     Array.from({ length: 5 }, () => givenLicence(harness, { planId: plan.id })),
@@ -240,7 +240,7 @@ test('if the number is raised, licences inside the longer notice that have had n
   expect(await send()).toBe(1)
 })
 
-test('if the number is lowered, a licence gets its notice when the shorter one begins', async () => {
+test('if the notice becomes shorter, a licence gets its notice when the shorter one begins', async () => {
   const plan = await givenPlan(harness)
   const [quiet, notified] = [
     await givenLicence(harness, { planId: plan.id, expiresOn: inDays(10) }),
