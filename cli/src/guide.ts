@@ -8,7 +8,7 @@ export const guideFile = fileURLToPath(new URL('../../docs/guides/cli.md', impor
 
 const HEADING = '## All commands\n'
 
-/** The guide with its last section made from the commands. */
+/** The guide, with its last section generated from the commands. */
 export function guide(): string {
   const text = readFileSync(guideFile, 'utf8')
   const at = text.indexOf(HEADING)
@@ -46,7 +46,7 @@ function leaves(
     })
 }
 
-/** Each command has --help. */
+/** The options of a command, without --help, which every command has. */
 const optionsOf = (command: CommandUnknownOpts) =>
   command
     .createHelp()
@@ -80,6 +80,6 @@ function optionLine({ flags, description, mandatory, defaultValue, argChoices }:
   return `- \`${flags}\`: ${description.replaceAll('*', '\\*')}${note}${choices(argChoices)}`
 }
 
-/** Not the event types: they have a guide of their own. */
+/** Leaves out long lists, such as the event types, which have their own guide. */
 const choices = (all: readonly string[] | undefined) =>
   all === undefined || all.length > 10 ? '' : `: ${all.map((each) => `\`${each}\``).join(', ')}`

@@ -1,12 +1,12 @@
 import { run } from './run.ts'
 
-/** For what does not end by itself after a signal. */
+/** After a signal, the program exits at the latest after this time. */
 const STOP_MS = 1_000
 
 // The reader of a pipe may end first (`… | head`). The rest of the output is dropped then.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
 
-// The handlers stay: npm passes a Ctrl-C on to a program that the terminal has sent it to already.
+// Handles every signal, not only the first: npm passes on a Ctrl-C that this program has already received.
 const stopping = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -23,5 +23,5 @@ const exitCode = await run({
   stderr: process.stderr,
   signal: stopping.signal,
 })
-// Explicitly, because an aborted call may still have its connection. All output is written before.
+// Exits explicitly, because an aborted call may keep its connection open. All output is written before.
 process.stdout.write('', () => process.exit(exitCode))

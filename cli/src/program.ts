@@ -42,7 +42,7 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
     })
     .configureHelp({
       showGlobalOptions: true,
-      // A list of choices is a text of its own in the help.
+      // By default the description contains the choices; the help prints them separately.
       argumentDescription: ({ description }) => description,
       optionDescription: (option) => {
         const text = new Help().optionDescription(option)
@@ -82,7 +82,7 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
   return program
 }
 
-/** The help of a command of a group too: `help licences find`. */
+/** Shows the help of a command, also of a command in a group: `help licences find`. */
 function helpCommand(program: CommandUnknownOpts) {
   program
     .command('help')
@@ -92,7 +92,7 @@ function helpCommand(program: CommandUnknownOpts) {
       let command = program
       for (const name of names) {
         const found = command.commands.find((one) => one.name() === name)
-        // Commander's own error, with a suggestion.
+        // Commander reports the unknown command, with a suggestion.
         if (found === undefined) return command.parseAsync([name], { from: 'user' }).then(() => undefined)
         command = found
       }
@@ -100,7 +100,7 @@ function helpCommand(program: CommandUnknownOpts) {
     })
 }
 
-/** Beside the sources as well as beside the bundle. */
+/** The sources and the bundle are both in a folder beside package.json. */
 function version(): string {
   const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   return (JSON.parse(text) as { version: string }).version

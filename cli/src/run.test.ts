@@ -51,7 +51,7 @@ test('an unknown command, option or argument is wrong use: a message, exit 2, an
   }
 })
 
-test('a mistyped command, option, event type or status is answered with the nearest right one', async () => {
+test('a mistyped command, option, event type or status is refused with the nearest valid name', async () => {
   for (const [args, right] of [
     [['licnces'], 'licences'],
     [['licences', 'isue'], 'issue'],
@@ -75,7 +75,7 @@ test('a mistyped command, option, event type or status is answered with the near
   }
 })
 
-test('a wrong value of an option is named, before anything is sent', async () => {
+test('a wrong value of an option is reported before anything is sent', async () => {
   await using service = await startHostile(200, { '*': {} })
   for (const [args, message] of [
     [
@@ -157,7 +157,7 @@ test('a password in the URL is refused and not repeated', async () => {
   expect(stderr).not.toContain('hunter2')
 })
 
-/** Every command that does something, with the words of its name. */
+/** Every command without subcommands, with the words of its name. */
 function leaves(
   command: CommandUnknownOpts = theProgram(),
   names: readonly string[] = [],
@@ -187,7 +187,7 @@ test('every command has help with an example, before and after its name, without
   }
 })
 
-test('every example of the help is right usage', async () => {
+test('every example of the help is valid usage', async () => {
   await using service = await startHostile(401, { '*': { code: 'unauthenticated', detail: 'no' } })
   for (const [names] of leaves()) {
     const { stdout } = await use([...names, '--help'])
@@ -245,7 +245,7 @@ test('a refused key and a service that does not answer are reported with what to
   expect(silent.stderr).toMatch(/ does not answer \(.*\)\ncheck that it runs, and LICENSING_URL or --url\n$/)
 })
 
-test('several fields that are not valid are listed, and one is not said twice', async () => {
+test('several invalid fields are listed; a single one is reported in the message alone', async () => {
   const errors = [
     { pointer: '/name', message: 'is required' },
     { pointer: '/code', message: 'is required' },
@@ -281,7 +281,7 @@ test('the help of trigger lists the event types', async () => {
   for (const type of webhookEventTypes) expect(stdout).toContain(`\n  ${type}\n`)
 })
 
-// What a terminal acts on, what reorders a line, and what would begin a line of its own.
+// Control sequences of terminals, characters that change the direction of text, and line breaks.
 const hostile = 'x\u001b]0;pwned\u0007\u001b[2J\u009b31m\u007f\u202e\u2066\r\nerror: forged\u2028'
 const steering = /(?!\n)[\p{Cc}\u2028-\u202e\u2066-\u2069]/u
 
@@ -364,18 +364,18 @@ test.each([
       },
     },
   ],
-] as const)('%s prints nothing that steers a terminal or forges a line', async (_name, args, answers) => {
+] as const)('%s prints no text that controls a terminal or forges a line', async (_name, args, answers) => {
   await using service = await startHostile(200, answers)
   const text = await use([...args], service.env)
   expect(text).toMatchObject({ code: 0, stderr: '' })
   expect(text.stdout).not.toMatch(steering)
   expect(text.stdout).not.toMatch(/^error: forged/m)
-  // YAML has shorter escapes for some.
+  // YAML has shorter escapes for some control characters.
   expect(text.stdout).toMatch(/\\(?:u001b|e)\]0;pwned/)
   const json = await use([...args, '--json'], service.env)
   expect(json.stdout).not.toMatch(steering)
   expect(JSON.stringify(JSON.parse(json.stdout))).toContain(JSON.stringify(hostile).slice(1, -1))
-  // Colours are the program's own.
+  // The program's own colours are the only control characters.
   const onTerminal = await use([...args], service.env, { isTTY: true })
   const withoutColours = onTerminal.stdout.replaceAll(/(?!\n)\p{Cc}\[\d+m/gu, '')
   expect(withoutColours).not.toMatch(steering)
@@ -384,7 +384,7 @@ test.each([
   expect(narrow(withoutColours.replace(/^ID .*\n/, ''))).toBe(narrow(text.stdout))
 })
 
-test('what a refusal says steers no terminal and forges no line', async () => {
+test('the text of a refusal cannot control a terminal or forge a line', async () => {
   const problem = {
     code: 'conflict',
     status: 409,
@@ -413,7 +413,7 @@ test('what a refusal says steers no terminal and forges no line', async () => {
   expect(choice.stderr).not.toMatch(/^error: forged/m)
 })
 
-test('the lines of listen steer no terminal', async () => {
+test('the lines of listen cannot control a terminal', async () => {
   await using service = await startHostile(200, {
     '*': { data: [{ id: 'evt_1', type: hostile, sequence: 1 }], next_after: 1 },
   })

@@ -17,9 +17,9 @@ export interface Invocation {
   readonly signal: AbortSignal
 }
 
-/** Runs a command. When the signal is aborted, the answer comes at once; work that was begun may still be running then. */
+/** Runs a command. If the signal is aborted, it returns at once; calls in progress may still be running then. */
 export async function run({ args, env, stdin, stdout, stderr, signal }: Invocation): Promise<ExitCode> {
-  // Known before the arguments are parsed, so that an error in them is printed as JSON too.
+  // Read before the arguments are parsed, so that an error in them is printed as JSON too.
   const json = args.slice(0, args.includes('--') ? args.indexOf('--') : undefined).includes('--json')
   const out = createOutput(stdout, stderr, { json, env })
   const terminal = { input: stdin, output: stderr }

@@ -10,7 +10,7 @@ interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
 }
 
-/** The gateway's OpenAPI document: the operations that an API key is for and no others, without examples of answers. */
+/** The gateway's OpenAPI document, reduced to the operations for API keys, without examples of answers. */
 export function readBackendDocument(): OpenApiDocument {
   const file = new URL('../../gateway/openapi.json', import.meta.url)
   const document = JSON.parse(readFileSync(file, 'utf8')) as OpenApiDocument
@@ -30,7 +30,7 @@ function withoutAnswerExamples({ responses, ...operation }: Operation): Operatio
 
 const PROSE = new Set(['description', 'summary', 'title', 'example', 'examples', 'tags', 'info', 'servers'])
 
-/** A hash of all in a document that its types depend on: prose may change without them. */
+/** A hash of everything in a document that affects its types. Changes of prose do not change the hash. */
 export function hashOf(document: OpenApiDocument): string {
   const text = JSON.stringify(document, (key, value: unknown) => (PROSE.has(key) ? undefined : value))
   return createHash('sha256').update(text).digest('hex')

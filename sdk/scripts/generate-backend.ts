@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { hashOf, readBackendDocument } from './backend-document.ts'
 
 /**
- * Regenerates the types of the REST API: run it when `gateway/openapi.json` changed. The generator is not among the
+ * Regenerates the types of the REST API: run it after a change of `gateway/openapi.json`. The generator is not among the
  * dependencies because it needs the API of a compiler older than this workspace's.
  */
 const GENERATOR = 'openapi-typescript@7.13.0'

@@ -2,8 +2,8 @@ import { createHmac, createPrivateKey, sign } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 
 /**
- * Signs the documents of `vectors/shared.json` again: run it after a payload was edited, then `prettier --write`.
- * Ed25519 is deterministic, so what was not edited stays as it is.
+ * Signs the documents of `vectors/shared.json` again: run it after editing a payload, then `prettier --write`.
+ * Ed25519 is deterministic, so the signatures of unedited payloads do not change.
  */
 interface Document {
   readonly alg?: 'EdDSA' | 'HS256' | 'none'
@@ -38,7 +38,7 @@ function signature(alg: NonNullable<Document['alg']>, input: string, key: Key): 
     case 'EdDSA':
       return sign(null, Buffer.from(input), createPrivateKey({ key, format: 'jwk' })).toString('base64url')
     case 'HS256':
-      // The classic confusion: the public key used as a shared secret.
+      // A known attack: an HMAC with the public key as its secret.
       return createHmac('sha256', Buffer.from(key.x, 'base64url')).update(input).digest('base64url')
     case 'none':
       return ''

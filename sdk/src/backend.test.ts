@@ -13,12 +13,12 @@ const backend = createLicensingBackend({
 })
 
 describe('the client for vendors’ backends', () => {
-  it('is typed by the gateway’s document as it stands: else run scripts/generate-backend.ts', () => {
+  it('has the types of the gateway’s current document: if not, run scripts/generate-backend.ts', () => {
     const types = readFileSync(new URL('backend/gen/api.ts', import.meta.url), 'utf8')
     expect(types.slice(0, types.indexOf('\n'))).toContain(hashOf(readBackendDocument()))
   })
 
-  it('issues with an Idempotency-Key, and answers a licence', async () => {
+  it('issues a licence with an Idempotency-Key, and returns the licence', async () => {
     const idempotencyKey = newIdempotencyKey()
     const licence = await backend.post('/v1/apps/{app_id}/licences', {
       path: { app_id: 'app_1' },
@@ -33,7 +33,7 @@ describe('the client for vendors’ backends', () => {
     })
   })
 
-  it('has a call for what the vendor may do, and none for what only a product may', () => {
+  it('has the operations of vendors, and none that only a product may call', () => {
     type Posts = Parameters<typeof backend.post>[0]
     expectTypeOf<'/v1/licences/{licence_id}/revoke'>().toExtend<Posts>()
     expectTypeOf<'/v1/activations'>().not.toExtend<Posts>()
@@ -42,7 +42,7 @@ describe('the client for vendors’ backends', () => {
     >()
   })
 
-  it('goes through every list row by row, and types what is no list', () => {
+  it('has a type for the rows of every list, and for every other answer', () => {
     type Lists = Parameters<typeof backend.rows>[0]
     expectTypeOf<
       | '/v1/licences/{licence_id}/activations'
@@ -62,7 +62,7 @@ describe('the client for vendors’ backends', () => {
     expectTypeOf(backend.get<'/v1/api-keys/self'>).returns.resolves.toExtend<{ account_id: string }>()
   })
 
-  it('makes another Idempotency-Key each time, of a length that the service takes', () => {
+  it('creates a different Idempotency-Key each time, of a length that the service accepts', () => {
     const keys = Array.from({ length: 100 }, newIdempotencyKey)
     expect(new Set(keys).size).toBe(100)
     expect(keys.every((key) => key.length > 0 && key.length <= 255)).toBe(true)

@@ -2,7 +2,7 @@ import { createTypedClient, type TypedClient } from './backend/client.ts'
 import type { components, paths } from './backend/gen/api.ts'
 import type { BackendOptions } from './backend/request.ts'
 
-/** The public face of the package for vendors' backends. */
+/** The public API of the package for vendors' backends. */
 export { LicensingApiError, type FieldProblem } from './backend/errors.ts'
 export { newIdempotencyKey } from './backend/request.ts'
 export type { BackendOptions } from './backend/request.ts'

@@ -1,4 +1,4 @@
-/** The public face of the package for installed products. */
+/** The public API of the package for installed products. */
 export { LicenceClient, type LicenceClientOptions } from './product/client.ts'
 export type { LicenceListener } from './product/session.ts'
 export type { LicenceClientStatus, LicenceState, Problem, Reason } from './product/state.ts'

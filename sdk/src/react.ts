@@ -22,7 +22,7 @@ function watch(licence: LicenceClient) {
   let state = licence.state
   return {
     subscribe(changed: () => void): () => void {
-      // It may have changed between the first rendering and now.
+      // The state may have changed between the first rendering and now.
       state = licence.state
       return licence.onChange((next) => {
         state = next

@@ -1,4 +1,4 @@
-/** The public face of the package for those who receive webhooks. */
+/** The public API of the package for webhook endpoints. */
 export {
   verifyWebhook,
   WebhookVerificationError,

@@ -6,10 +6,10 @@ import { shared } from './vector.ts'
 const START = Date.parse('2026-11-21T10:00:00Z')
 const MINUTE = 60_000
 
-/** What the crypto threads, which are real, have not finished. */
+/** Work that the crypto threads have not finished; they run in real time. */
 const atWork = new Set<Promise<unknown>>()
 
-/** Only the clock and the timers are not real. */
+/** Only the clock and the timers are simulated. */
 beforeEach(() => {
   vi.useFakeTimers({ now: START, toFake: ['setTimeout', 'clearTimeout', 'Date'] })
   const { subtle } = crypto
@@ -36,7 +36,7 @@ describe('the background', () => {
     expect([vi.getTimerCount(), requests.length]).toEqual([0, 0])
   })
 
-  it('is started by a first question too', async () => {
+  it('is also started by the first call of hasFeature', async () => {
     const store = memoryStore(JSON.stringify(record))
     const { client, requests } = given(activated, { store })
     expect(client.hasFeature('export_pdf')).toBe(false)
@@ -45,9 +45,9 @@ describe('the background', () => {
     expect(requests).toEqual(['GET /revocations'])
   })
 
-  // With 0.0012345 what is left of the interval is no whole number of milliseconds.
+  // With 0.0012345 the rest of the interval is not a whole number of milliseconds.
   it.each([0, 0.001_234_5, 0.5, 0.999])(
-    'looks at the revocation list at once, and then within every check interval: spread by %d',
+    'checks the revocation list at once, and then within every check interval: spread by %d',
     async (spread) => {
       vi.spyOn(Math, 'random').mockReturnValue(spread)
       const { client, requests } = given(activated)
@@ -82,7 +82,7 @@ describe('the background', () => {
     },
   )
 
-  it('does not press a service that goes on giving the same old token', async () => {
+  it('slows down if the service keeps returning the same old token', async () => {
     const { client, requests } = given((request) =>
       request.endsWith('/refresh') ? grant('token') : activated(request),
     )
@@ -93,7 +93,7 @@ describe('the background', () => {
     expect(refreshes).toBeLessThan(25)
   })
 
-  it('goes on trying to activate, ever more rarely', async () => {
+  it('retries the activation at growing intervals', async () => {
     const { client, requests } = given(() => null)
     await client.activate()
     await pass(31_000)
@@ -114,7 +114,7 @@ describe('the background', () => {
     expect(heard.slice(0, 2)).toEqual(['unlicensed unreachable', 'licensed null'])
   })
 
-  it('does not go on asking about a key that was refused', async () => {
+  it('does not retry a key that was refused', async () => {
     const { client, requests } = given(() => problem(404, 'not_found'))
     await client.activate()
     await pass(4 * 60 * MINUTE)
@@ -142,7 +142,7 @@ describe('the background', () => {
     expect([vi.getTimerCount(), requests.length - before]).toEqual([0, 0])
   })
 
-  it('does not ask sooner than Retry-After', async () => {
+  it('makes no call before Retry-After has passed', async () => {
     const { client, requests } = given(() => problem(503, 'unavailable', { 'retry-after': '600' }))
     await client.activate()
     await pass(599_000)
@@ -151,7 +151,7 @@ describe('the background', () => {
     expect(requests).toHaveLength(2)
   })
 
-  it('tells listeners when the token ends', async () => {
+  it('notifies listeners when the token ends', async () => {
     const { client } = given((request) => (request.includes('/refresh') ? null : activated(request)))
     const heard: string[] = []
     await client.activate()
@@ -162,7 +162,7 @@ describe('the background', () => {
     client.stop()
   })
 
-  it('asks for a token at once where the clock was turned back', async () => {
+  it('requests a token at once if the clock was turned back', async () => {
     const { client, requests } = given(activated)
     await client.activate()
     await pass(5000)
@@ -181,7 +181,7 @@ describe('the background', () => {
   })
 })
 
-/** Lets time go by in steps; between them the client finishes all that it can do without more time. */
+/** Advances the clock in steps. After each step the client finishes all work that is due. */
 async function pass(ms: number): Promise<void> {
   const step = Math.max(1000, Math.min(MINUTE, ms / 50))
   for (let passed = 0; passed < ms; passed += step) {
@@ -228,7 +228,9 @@ function grant(token: string): Response {
   return Response.json({ activation_id: activationId, licence_id: licenceId, token: jws })
 }
 
-/** A service that grants a token now, and another from 13 hours after the start, and has a list that names others. */
+/**
+ * A service that grants a token, another one from 13 hours after the start, and has a list that names other licences.
+ */
 const activated: Answer = (request) => {
   if (request.endsWith('/refresh')) return grant('token_after_13h')
   if (request.startsWith('POST')) return grant('token')

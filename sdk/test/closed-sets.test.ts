@@ -11,7 +11,7 @@ import type { Schemas } from '../src/backend.ts'
 import { webhookEventTypes } from '../src/webhooks.ts'
 import type { WebhookEnvelope, WebhookEventType, WebhookObjects } from '../src/webhooks.ts'
 
-/** What the compiler knows of a type's fields, in the words of `webhookFields`. */
+/** The fields of a type as the compiler knows them, in the notation of `webhookFields`. */
 type Fields<Type extends WebhookEventType> = Kinds<WebhookObjects[Type]> &
   (WebhookEnvelope<Type>['previous'] extends null ? unknown : { previous: 'object' })
 
@@ -45,7 +45,7 @@ describe('the types that the package is published with', () => {
     expectTypeOf<Schemas['WebhookDelivery']['status']>().toEqualTypeOf<Member<'deliveryStatus'>>()
   })
 
-  it('name what webhooks carry', () => {
+  it('name the fields of webhooks', () => {
     expectTypeOf<WebhookObjects['licence.suspended']['status']>().toEqualTypeOf<LicenceStatus>()
     expectTypeOf<
       NonNullable<WebhookObjects['licence.suspended']['reason']>

@@ -17,7 +17,7 @@ import type { LicenceState } from '../src/product/state.ts'
 import { memoryStore } from '../src/product/store.ts'
 import { shared, vectorFiles } from './vector.ts'
 
-/** Everything that an authentic or a forged service ever says in the vectors, and a lot that none would say. */
+/** All answers of authentic and forged services in the vectors, and many that no service would give. */
 const replies = oneof(
   constantFrom(...[...vectorFiles.values()].flat().flatMap(repliesIn)),
   record({ status: integer({ min: 200, max: 599 }), text: string() }),

@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import type { LicenceClientOptions } from '../src/product/client.ts'
 import type { LicenceStore } from '../src/product/store.ts'
 
-/** What a test asks of a process. */
+/** A command that a test sends to the process. */
 export type Order =
   | { readonly fingerprint: { readonly appId: string; readonly file: string } }
   /** Adds a line to the text of a file store. */

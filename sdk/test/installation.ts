@@ -12,7 +12,7 @@ interface Message {
   readonly held?: true
 }
 
-/** A product in a process of its own: `installation-process.ts`, which obeys a test. */
+/** A product in its own process: `installation-process.ts`, which a test controls. */
 export class InstallationProcess implements AsyncDisposable {
   readonly #child = fork(join(import.meta.dirname, 'installation-process.ts'), { stdio: 'inherit' })
   readonly #ended = once(this.#child, 'exit')
@@ -73,7 +73,7 @@ export class InstallationProcess implements AsyncDisposable {
     }
   }
 
-  /** Resolves when it has ended; answers the signal that ended it. */
+  /** Resolves when the process has ended, to the signal that ended it. */
   async ended(): Promise<unknown> {
     const [, signal] = (await this.#ended) as [unknown, unknown]
     return signal

@@ -16,7 +16,7 @@ interface Signer {
   readonly x: string
 }
 
-/** The product endpoints over HTTP, with keys of their own and as much memory as one application needs. */
+/** The product endpoints over HTTP, with keys and data of one application in memory. */
 export class LicensingServer implements AsyncDisposable {
   readonly appId = 'app_01kahz5k00e000000000000001'
   readonly requests: string[] = []
@@ -25,14 +25,14 @@ export class LicensingServer implements AsyncDisposable {
   maxActivations = 10
   status = 'active'
   entitlements: Record<string, string> = { export_pdf: 'true', max_projects: '25' }
-  /** Answers in place of the service while it is set. */
+  /** If set, it answers instead of the service. */
   instead: Reply | null = null
   readonly #licences = new Map<string, string>()
   readonly #legacyKeys = new Map<string, string>()
   readonly #activations = new Map<string, { licenceId: string; fingerprint: string }>()
   readonly #revoked: string[] = []
   readonly #root = newSigner()
-  /** What products of this application have compiled in. */
+  /** The root key that products of this application have compiled in. */
   readonly rootKey = `lrk_${this.#root.x}`
   readonly #signers: Signer[] = []
   readonly #server = createServer((request, response) => {
@@ -49,7 +49,7 @@ export class LicensingServer implements AsyncDisposable {
     return server
   }
 
-  /** Comes up, or comes back on the port it had. */
+  /** Starts the server, again on the same port if it ran before. */
   async listen(port = this.port): Promise<void> {
     this.#server.listen(port, '127.0.0.1')
     await once(this.#server, 'listening')

@@ -21,7 +21,7 @@ beforeAll(async () => {
   await run(process.execPath, [pnpm, 'pack', '--pack-destination', project], { cwd: sdk })
   const [tarball = ''] = await readdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
-  // Its dependencies are taken from here, so that nothing has to be fetched.
+  // The dependencies are taken from this repository, so that nothing is downloaded.
   const names = ['jose', '@noble/ed25519', 'react']
   const dependencies = await Promise.all(names.map((name) => realpath(join(sdk, 'node_modules', name))))
   const flags = ['--offline', '--no-audit', '--no-fund', '--install-links']
@@ -30,7 +30,7 @@ beforeAll(async () => {
 })
 
 describe('the published package', () => {
-  it('depends on jose, and on a library for runtimes without Ed25519, alone', async () => {
+  it('depends only on jose, and on a library for runtimes without Ed25519', async () => {
     const manifest = JSON.parse(await readFile(join(installed(), 'package.json'), 'utf8'))
     expect(Object.keys(manifest.dependencies)).toEqual(['@noble/ed25519', 'jose'])
     expect(manifest).not.toHaveProperty('private')
@@ -38,7 +38,7 @@ describe('the published package', () => {
     expect(manifest.publishConfig).toEqual({ access: 'public', provenance: true })
   })
 
-  it('holds what it is built to, and no sources or tests', async () => {
+  it('contains the built files, and no sources or tests', async () => {
     const files = await readdir(installed(), { recursive: true })
     expect(files).toEqual(
       expect.arrayContaining([
@@ -137,7 +137,7 @@ describe('the published package', () => {
     )
     expect(complaints).toBe('')
     expect(await readFile(join(project, 'product.cjs'), 'utf8')).toContain('require("@licensing/sdk")')
-    // As Node does that cannot load an ES module with require().
+    // A version of Node that cannot load an ES module with require() behaves like this.
     const args = [
       '--no-experimental-require-module',
       'product.cjs',
@@ -201,7 +201,7 @@ async function write(name: string, text: string): Promise<string> {
   return path
 }
 
-/** What the compiler has against a file, with the types of the Web alone and no leniency towards libraries. */
+/** The compiler's errors in a file, with only the types of the Web, and with a check of the libraries' types. */
 async function check(file: string, flags: readonly string[]): Promise<string> {
   const web = ['--target', 'es2022', '--lib', 'es2022,dom', '--types', '']
   const all = ['--ignoreConfig', '--noEmit', '--strict', ...web, ...flags, file]

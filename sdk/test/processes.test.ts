@@ -22,7 +22,7 @@ async function givenProcesses(count: number) {
 }
 
 describe('8 processes that start at once', () => {
-  it('have one fingerprint, whatever the volume holds', async () => {
+  it('have one fingerprint, whatever the volume contains', async () => {
     await using folder = await newFolder()
     await using group = await givenProcesses(8)
     const at = (name: string) => join(folder.path, name)
@@ -44,7 +44,7 @@ describe('8 processes that start at once', () => {
     await expect(readdir(at('volume-0'))).resolves.toEqual(['installation-id'])
   })
 
-  it('lose nothing of what they write to one store', async () => {
+  it('lose nothing that they write to one store', async () => {
     await using folder = await newFolder()
     await using group = await givenProcesses(8)
     const file = join(folder.path, 'licence.json')
@@ -95,7 +95,8 @@ describe('a process that is killed while it writes', () => {
 })
 
 describe('two processes with one store', () => {
-  // Of each process, when its save has read the store (begin) and when it writes (end).
+  // The order in which the saves of two processes begin (capital letter: the store is read) and end (small letter:
+  // written).
   const orders = ['AaBb', 'ABab', 'ABba', 'BAab', 'BAba', 'BbAa']
 
   /** Both run `A` and `B` in this order: a capital begins a save, a small letter ends it. */
@@ -188,7 +189,7 @@ describe.skipIf(!canMount)('a single file that is mounted, so that it cannot be 
   async function mounted(folder: string, program: string): Promise<unknown> {
     await writeFile(join(folder, 'program.ts'), program)
     await writeFile(join(folder, 'empty'), '')
-    await writeFile(join(folder, 'file'), 'what the mount hides')
+    await writeFile(join(folder, 'file'), 'the mount hides this')
     const script = 'mount --bind "$1/empty" "$1/file" && exec "$2" "$1/program.ts" "$1/file"'
     const parameters = ['--mount', '--map-root-user', 'sh', '-c', script, 'sh', folder, process.execPath]
     const { stdout } = await run('unshare', parameters)

@@ -6,7 +6,7 @@ interface SeenRequest {
   readonly json: unknown
 }
 
-/** A `fetch` that gives the answers of a vector in their order, and keeps the requests that it was asked. */
+/** A `fetch` that returns the answers of a vector in order, and records the requests. */
 export class ScriptedService {
   #answers: readonly ScriptedAnswer[] = []
   #requests: SeenRequest[] = []

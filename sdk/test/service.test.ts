@@ -4,7 +4,7 @@ import { memoryStore } from '../src/product/store.ts'
 import { LicensingServer } from './licensing-server.ts'
 
 describe('a product and a service that speak HTTP', () => {
-  it('activates, answers offline, and gives the place back', async () => {
+  it('activates, works offline, and frees the place', async () => {
     await using service = await LicensingServer.start()
     const licence = givenClient(service)
     await expect(licence.activate()).resolves.toMatchObject({ status: 'licensed', revocations: 'unknown' })
@@ -19,7 +19,7 @@ describe('a product and a service that speak HTTP', () => {
     expect([licence.hasFeature('export_pdf'), service.activations]).toEqual([false, 0])
   })
 
-  it('notices a revocation within the check interval, though the token is good', async () => {
+  it('notices a revocation within the check interval, although the token is valid', async () => {
     await using service = await LicensingServer.start()
     service.checkIntervalSeconds = 2
     const key = service.issue()
@@ -33,7 +33,7 @@ describe('a product and a service that speak HTTP', () => {
     expect(Date.parse(licence.state.expiresAt ?? '')).toBeGreaterThan(Date.now())
   })
 
-  it('renews by itself at half of the life, and goes on to the end where it is refused', async () => {
+  it('renews the token at half of its life; if that is refused, the token counts until its end', async () => {
     await using service = await LicensingServer.start()
     service.tokenLifeSeconds = 8
     const licence = givenClient(service, { background: true })
@@ -81,7 +81,7 @@ describe('a product and a service that speak HTTP', () => {
     ])
   })
 
-  it('does one thing at a time, in the order asked', async () => {
+  it('runs one operation at a time, in the order of the calls', async () => {
     await using service = await LicensingServer.start()
     const licence = givenClient(service)
     const [activated, deactivated, again] = await Promise.all([
@@ -96,7 +96,7 @@ describe('a product and a service that speak HTTP', () => {
     ])
   })
 
-  it('heeds a Retry-After that is a date, by the clock of the server', async () => {
+  it('obeys a Retry-After with a date, by the clock of the server', async () => {
     await using service = await LicensingServer.start()
     const licence = givenClient(service)
     const headers = {
@@ -110,7 +110,7 @@ describe('a product and a service that speak HTTP', () => {
     expect(service.requests).toHaveLength(1)
   })
 
-  it('does not follow a redirect, with its token', async () => {
+  it('follows no redirect, so its token goes nowhere else', async () => {
     await using service = await LicensingServer.start()
     const licence = givenClient(service)
     await licence.activate()
@@ -119,12 +119,12 @@ describe('a product and a service that speak HTTP', () => {
     expect(service.requests).not.toContain('POST /elsewhere')
   })
 
-  it('tells listeners of changes, once each, whatever they do', async () => {
+  it('notifies listeners of each change once, whatever they do', async () => {
     await using service = await LicensingServer.start()
     const licence = givenClient(service)
     const heard: string[] = []
     licence.onChange(() => {
-      throw new Error('a listener of no use')
+      throw new Error('a listener that throws')
     })
     const end = licence.onChange(({ status }) => heard.push(status))
     await licence.activate()
@@ -145,7 +145,7 @@ describe('a product and a service that speak HTTP', () => {
     expect([licence.hasFeature('export_pdf'), service.requests.length]).toEqual([true, 2])
   })
 
-  it('is not delayed by options that make no sense', async () => {
+  it('is not delayed by invalid options', async () => {
     const nothing = {} as LicenceClientOptions
     const licence = new LicenceClient({
       ...nothing,

@@ -21,7 +21,7 @@ export interface ClientFields {
   readonly fingerprint: string
   readonly host: string
   readonly product_version: string
-  /** What every request for a token carries. */
+  /** The nonce of every request for a token. */
   readonly nonce: string
 }
 
@@ -44,7 +44,7 @@ export interface Step {
   readonly argument?: string
   readonly answers?: readonly ScriptedAnswer[]
   readonly state: Readonly<Record<string, unknown>>
-  /** What `createOfflineRequest` gives. */
+  /** The result of `createOfflineRequest`. */
   readonly offline_request?: unknown
   readonly features?: Readonly<Record<string, boolean>>
   readonly limits?: Readonly<Record<string, number>>
@@ -90,7 +90,7 @@ function read(file: string): unknown {
 
 export const shared = read('shared.json') as Shared
 
-/** All vectors by file, with what they refer to put in its place. */
+/** All vectors by file, with their references replaced by the values. */
 export const vectorFiles: ReadonlyMap<string, readonly Vector[]> = new Map(
   readdirSync(folder)
     .filter((file) => file.endsWith('.json') && file !== 'shared.json')

@@ -11,7 +11,7 @@ const sdk = new URL('..', import.meta.url).pathname
 
 interface Language {
   readonly file: string
-  /** Answers where the language is installed. */
+  /** A command that succeeds if the language is installed. */
   readonly probe: readonly [string, ...string[]]
   readonly build?: readonly [string, ...string[]]
   readonly run: readonly [string, ...string[]]
@@ -53,12 +53,12 @@ function sign({ secondsAgo = 0, by = secret } = {}): string {
 
 const cases: readonly [title: string, header: () => string, body: string, answer: string][] = [
   ['a delivery as it is sent', () => sign(), body, 'valid'],
-  ['one of minutes ago', () => sign({ secondsAgo: 200 }), body, 'valid'],
-  ['one of too long ago', () => sign({ secondsAgo: 320 }), body, 'invalid'],
-  ['one from the future', () => sign({ secondsAgo: -400 }), body, 'invalid'],
+  ['a delivery of minutes ago', () => sign({ secondsAgo: 200 }), body, 'valid'],
+  ['a delivery of too long ago', () => sign({ secondsAgo: 320 }), body, 'invalid'],
+  ['a delivery from the future', () => sign({ secondsAgo: -400 }), body, 'invalid'],
   ['another secret', () => sign({ by: 'whsec_other' }), body, 'invalid'],
-  ['a body written again', () => sign(), JSON.stringify(JSON.parse(body)), 'invalid'],
-  ['a header with more after it', () => `${sign()}x`, body, 'invalid'],
+  ['a body that was parsed and serialised again', () => sign(), JSON.stringify(JSON.parse(body)), 'invalid'],
+  ['a header with an additional character', () => `${sign()}x`, body, 'invalid'],
 ]
 
 let folder: string
@@ -84,7 +84,7 @@ describe.each(drawn(languages, 2))(`the recipe $file (${drawing})`, ({ file, pro
   const isInstalled = spawnSync(program, version).status === 0
   if (!isInstalled) process.stdout.write(`skipped: no ${program} for the recipe ${file}\n`)
 
-  it.skipIf(!isInstalled)('believes what is rightly signed, in time and unchanged, and nothing else', () => {
+  it.skipIf(!isInstalled)('accepts only deliveries that are correctly signed, recent and unchanged', () => {
     if (build) execFileSync(build[0], build.slice(1), { cwd: folder, stdio: 'pipe' })
     const answers = cases.map(([title, header, sent]) => {
       const [command, ...args] = run

@@ -1,4 +1,4 @@
-/** Calls a JSON API and throws on any status that is no success, with what was answered. */
+/** Calls a JSON API. If the status is not a success, throws an error that contains the answer. */
 export async function callJson<Answer>(
   method: 'GET' | 'POST' | 'PUT',
   url: string,

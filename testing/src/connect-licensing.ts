@@ -4,15 +4,15 @@ import type { EventInbox } from './event-inbox.ts'
 import { openSimulator } from './simulator.ts'
 import type { Simulator } from './simulator.ts'
 
-/** A licensing service and all that a test does with it. */
+/** A licensing service, and the tools that a test needs. */
 export interface Licensing {
-  /** Of the REST API, without a slash at the end. */
+  /** URL of the REST API, without a slash at the end. */
   readonly url: string
-  /** Has all four scopes. */
+  /** A key with all four scopes. */
   readonly apiKey: string
   readonly appId: string
   readonly accountId: string
-  /** Of the application: what `LicenceClient` takes as `rootKey`. */
+  /** The root key of the application, for the option `rootKey` of `LicenceClient`. */
   readonly rootKey: string
   readonly simulator: Simulator
   readonly events: EventInbox
@@ -21,13 +21,13 @@ export interface Licensing {
 export interface Address {
   readonly url: string
   readonly apiKey: string
-  /** Where the simulated processor is: `LICENSING_SIMULATOR_URL` of `npm start`. */
+  /** The address of the simulated processor: `LICENSING_SIMULATOR_URL` of `npm start`. */
   readonly simulatorUrl: string
 }
 
 /**
- * Uses a service that runs already, such as that of `npm start`. Its account is connected to the simulated processor
- * where it is not yet.
+ * Uses a service that is already running, such as `npm start`. Connects its account to the simulated processor if it
+ * is not connected yet.
  */
 export async function connectLicensing({ url, apiKey, simulatorUrl }: Address): Promise<Licensing> {
   const self = await callJson<{ account_id: string; app_id: string | null }>(

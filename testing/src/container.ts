@@ -6,14 +6,14 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 export interface Container {
-  /** Of its one port, without a slash at the end. */
+  /** URL of the container's only port, without a slash at the end. */
   readonly url: string
   stop(): Promise<void>
 }
 
 /**
- * Runs the image, its port on a free one of this machine's loopback address, until it prints its ready line. The
- * container ends with this process, however that ends: it watches its standard input.
+ * Starts the image with its port published on a free port of the loopback address, and returns when it prints its
+ * ready line. The container stops when this process ends, even after a crash, because it watches its standard input.
  */
 export async function runContainer(
   image: string,

@@ -14,12 +14,14 @@ export interface ReceivedEvent {
   readonly previous: Readonly<Record<string, unknown>> | null
 }
 
-/** The account's events, as its webhook endpoints receive them; read from the feed, so that no receiver is needed. */
+/**
+ * The account's events, with the envelopes of webhooks. They are read from the events feed, so no receiver is needed.
+ */
 export interface EventInbox {
   /**
-   * The next event of a type, each given once; waits for one that has not happened yet.
+   * Returns the next event of a type, and waits for it if necessary. Each event is returned once.
    *
-   * @param matches chooses among them, such as `(event) => event.data.object.licence_id === licence.id`
+   * @param matches selects the event, for example `(event) => event.data.object.licence_id === licence.id`
    * @throws after `timeoutMs` (30 s), with the types that did arrive
    */
   next(
@@ -27,7 +29,7 @@ export interface EventInbox {
     matches?: (event: ReceivedEvent) => boolean,
     options?: { timeoutMs?: number },
   ): Promise<ReceivedEvent>
-  /** All events so far, in order, those given by `next` too. */
+  /** All events so far, in order, including events that `next` has returned. */
   all(): Promise<readonly ReceivedEvent[]>
 }
 
@@ -49,7 +51,7 @@ export function openInbox(url: string, apiKey: string, start: number): EventInbo
     after = page.next_after
     if (page.data.length > 0) await read()
   }
-  // Of two that wait one reads, or each event would be there twice.
+  // Concurrent calls share one read, because two reads would add each event twice.
   const refresh = () => (reading ??= read().finally(() => (reading = undefined)))
 
   return {

@@ -1,6 +1,6 @@
 import { callJson } from './api.ts'
 
-/** What customers, banks and time do at the simulated payment processor. No money moves. */
+/** Actions of customers, vendors and banks at the simulated payment processor. No money moves. */
 export interface Simulator {
   /** Its address, with a page for people. */
   readonly url: string
@@ -9,13 +9,15 @@ export interface Simulator {
   /** The payment is declined; the checkout stays open. */
   fail(session: string): Promise<void>
   /**
-   * The vendor refunds: all, or `amount` in minor units. `charge`: a payment's `charge_ref`, or the `url` of a checkout
+   * The vendor refunds the whole charge, or `amount` in minor units. `charge`: a payment's `charge_ref`, or the `url` of a checkout
    * session, which stands for its latest charge.
    */
   refund(charge: string, options?: { amount?: number }): Promise<void>
   /** The customer disputes the charge: a chargeback, or an inquiry. */
   dispute(charge: string, options?: { kind?: 'chargeback' | 'inquiry' }): Promise<void>
-  /** The next period of a subscription is paid. `session`: the `url` of the checkout that began it. */
+  /**
+   * The next period of a subscription is paid. `session`: the `url` of the checkout that started the subscription.
+   */
   renew(session: string): Promise<void>
 }
 
@@ -39,7 +41,7 @@ export function openSimulator(url: string): Simulator {
   }
 }
 
-/** The processor's id: the end of the address where the customer pays. */
+/** The processor's id: the last part of the address where the customer pays. */
 const idOf = (text: string) => text.split('/').at(-1)!
 
 interface State {
@@ -61,7 +63,7 @@ async function findSession(url: string, id: string) {
   return { session, charges: collections.charges.map(({ object }) => object) }
 }
 
-/** A subscription's charges are its invoices', and its session names none of them. */
+/** The latest charge. The charges of a subscription belong to its invoices, and its session names none of them. */
 async function chargeOf(url: string, id: string): Promise<string> {
   const { session, charges } = await findSession(url, id)
   if (!session?.subscription) return id

@@ -14,15 +14,15 @@ export interface RunningLicensing extends Licensing, AsyncDisposable {
 }
 
 export interface LicensingOptions {
-  /** `licensing/dev:latest` unless given. */
+  /** Default: `licensing/dev:latest`. */
   readonly image?: string
-  /** What an operator would set; the waits are short unless it says otherwise. */
+  /** Environment variables of the service. They override the short delays that tests use. */
   readonly environment?: Readonly<Record<string, string>>
-  /** How long the container may take to be ready; 120 s unless given. */
+  /** How long the container may take to be ready; default: 120 s. */
   readonly timeoutMs?: number
 }
 
-/** A test need not wait as long as a customer's backend is given. */
+/** Short delays, so that tests do not wait for retries and sweeps. */
 const shortWaits = {
   WEBHOOK_BACKOFF_SECONDS: Array.from({ length: 11 }, () => '1').join(','),
   SWEEP_INTERVAL_SECONDS: '1',
@@ -31,7 +31,7 @@ const shortWaits = {
 
 /**
  * Starts a whole licensing service in one container, with an account, an application and a simulated payment
- * processor. Needs `docker`. Nothing of it outlives this process.
+ * processor. Needs `docker`. The container stops when this process ends.
  *
  * @example
  * const licensing = await startLicensing()

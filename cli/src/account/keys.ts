@@ -47,7 +47,7 @@ export function keyCommands(program: CommandUnknownOpts, { out, service, confirm
       const body = { name, scopes: [...asked], ...(boundTo !== undefined && { app_id: boundTo }) }
       const made = await backend.post('/v1/api-keys', { body })
       out.record(made)
-      // The answer of an earlier try was lost, and the service shows a secret once.
+      // The key is null if an earlier try created it and its answer was lost. The service shows a secret only once.
       if (made.key === null) out.message('the key was created, but cannot be shown again: revoke it')
     })
 

@@ -30,7 +30,9 @@ export function loginCommands(program: CommandUnknownOpts, context: Context): vo
     .action(async () => {
       const name = profileName()
       if (!/^[\w.-]{1,40}$/.test(name)) {
-        throw new UsageError(`a profile has up to 40 letters, digits, _, . and - as its name, not ${name}`)
+        throw new UsageError(
+          `the name of a profile must have up to 40 letters, digits, _, . and -, not ${name}`,
+        )
       }
       const url = checkedUrl(value(flags().url) ?? value(env['LICENSING_URL']) ?? (await missingUrl(context)))
       const key = checkedKey(
@@ -77,7 +79,7 @@ async function missingUrl({ terminal }: Context): Promise<string> {
   throw new UsageError('the address of the licensing service is missing: set LICENSING_URL or use --url')
 }
 
-/** It is not shown while it is typed. */
+/** Asks for the API key without showing it. Without a terminal, reads it from standard input. */
 async function missingKey({ terminal }: Context): Promise<string> {
   const { input } = terminal
   const read = isTerminal(terminal)

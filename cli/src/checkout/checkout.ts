@@ -26,12 +26,12 @@ export function checkoutCommands(program: CommandUnknownOpts, { out, service }: 
     .requiredOption('--external-ref <ref>', 'your reference of the customer', text)
     .requiredOption(
       '--success-url <url>',
-      'where the customer goes after the payment',
+      'where to send the customer after the payment',
       webAddress('--success-url'),
     )
     .requiredOption(
       '--cancel-url <url>',
-      'where the customer goes without a payment',
+      'where to send a customer who does not pay',
       webAddress('--cancel-url'),
     )
     .option('--metadata <name=value>', 'an entry for the licence; may be repeated', pairs)

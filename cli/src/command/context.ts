@@ -7,24 +7,24 @@ import type { Flags, Settings } from './settings.ts'
 import { ask, isTerminal } from './terminal.ts'
 import type { Terminal } from './terminal.ts'
 
-/** What a command works with. */
+/** The dependencies of a command. */
 export interface Context {
   readonly env: NodeJS.ProcessEnv
   readonly out: Output
   readonly terminal: Terminal
-  /** Aborted when the program is to end. */
+  /** Aborted when the program is asked to stop. */
   readonly signal: AbortSignal
   /** The options of every command. */
   flags(): Flags
-  /** The service that the settings name. A command asks for it first, since wrong settings are wrong usage. */
+  /** The service that the settings name. A command calls this first, so that wrong settings are reported as wrong usage. */
   service(): Promise<Service>
-  /** The service of other settings. */
+  /** The service at the address of these settings. */
   at(settings: Settings): Service
-  /** Asks on a terminal, unless the answer was given in advance with `--yes`. Elsewhere nothing is asked. */
+  /** Asks for confirmation on a terminal, unless `--yes` is given. Without a terminal it does not ask. */
   confirm(question: string, options: { readonly yes?: true | undefined }): Promise<void>
-  /** A command that did its work, and has to report a failure. */
+  /** Makes the exit code 1, for a command that ran to its end and has a failure to report. */
   fail(): void
-  /** Called if the program is ended while the command runs; gives the exit code. */
+  /** Registers a function that runs if the program is stopped during the command. It returns the exit code. */
   onStop(stop: () => ExitCode): void
 }
 
@@ -37,7 +37,7 @@ export interface Service {
   readonly settings: Settings
   readonly connection: Connection
   readonly backend: LicensingBackend
-  /** The application that the command is about. */
+  /** The id of the application to use. */
   appId(): Promise<string>
 }
 
@@ -59,7 +59,7 @@ export async function confirmOn(
   throw new Refusal('not_confirmed', 'not confirmed: nothing was changed')
 }
 
-/** The application of --app, else the one of the key, else the account's only one. */
+/** The application of --app, else the application that the key is bound to, else the account's only application. */
 async function findApplication(backend: LicensingBackend, asked: string | undefined): Promise<string> {
   if (asked !== undefined) return asked
   const { app_id: bound } = await backend.get('/v1/api-keys/self')

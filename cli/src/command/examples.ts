@@ -1,3 +1,3 @@
-/** The end of a command's help. */
+/** The examples at the end of a command's help. */
 export const examples = (...lines: readonly string[]) =>
   ['', 'Examples:', ...lines.map((line) => `  licensing ${line}`)].join('\n')

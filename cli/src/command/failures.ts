@@ -9,7 +9,7 @@ export class Refusal extends Error {
   readonly code: string
   /** More fields, for programs that read the error. */
   readonly details: Readonly<Record<string, unknown>>
-  /** Lines after the message: a list. */
+  /** Lines to print after the message. */
   readonly list: readonly string[]
 
   constructor(
@@ -25,10 +25,10 @@ export class Refusal extends Error {
   }
 }
 
-/** A command stopped in the middle because of `cause`. Says how far it had come: exit code 1. */
+/** A command stopped before its end because of `cause`. The message says how much is done: exit code 1. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
-  /** For programs that read the error, in addition to the fields of the cause. */
+  /** Fields for programs that read the error, in addition to the fields of the cause. */
   readonly details: Readonly<Record<string, unknown>>
   readonly progress: readonly string[]
 

@@ -13,7 +13,7 @@ export const memberOption = <const Flags extends string, const Member extends st
   return option
 }
 
-/** The same with several members, separated by commas. */
+/** Like `memberOption`, with several members separated by commas. */
 export const membersOption = <const Flags extends string, const Member extends string>(
   flags: Flags,
   description: string,
@@ -28,7 +28,7 @@ export const membersOption = <const Flags extends string, const Member extends s
 const nameOf = (flags: string) => /<(\w+)>/.exec(flags)![1]!
 
 export const limitOption = () =>
-  new Option('--limit <number>', 'at most so many rows').argParser(wholeNumber(1)).default(50)
+  new Option('--limit <number>', 'maximum number of rows').argParser(wholeNumber(1)).default(50)
 
 /** Prints the first rows of a list, and says if there are more. */
 export async function listRows<Row>(

@@ -14,7 +14,7 @@ function givenOutput({ isTTY = false, json = false } = {}) {
   return { out, printed }
 }
 
-test('without a terminal, long work prints a plain line every ten seconds, and short work none', () => {
+test('without a terminal, long work prints a plain line every ten seconds, and short work prints nothing', () => {
   const { out, printed } = givenOutput()
   out.progress('0 of 9 rows')
   vi.advanceTimersByTime(9_000)
@@ -52,7 +52,7 @@ test('a secret is in no message and no progress', () => {
   expect(printed.stderr).toBe('*** is refused\nso is lsk_***\nsending ***\n')
 })
 
-test('a list is in columns, with their names on a terminal only, and whole as JSON', () => {
+test('a list is printed in columns, with their names only on a terminal, and as complete JSON with --json', () => {
   const rows = [
     { id: 'a', count: 10, note: null },
     { id: 'longer', count: 2, note: '\u001b[2J' },

@@ -28,17 +28,20 @@ export interface Output {
   readonly json: boolean
   /** A result: the value as JSON with `--json`, else the lines. */
   result(value: unknown, lines: readonly Line[]): void
-  /** One thing with all its fields; a list of objects has a line for each. */
+  /** One object with all its fields. A field that is a list of objects has one line for each object. */
   record(value: object): void
   /** Rows in columns, below their names on a terminal. */
   list<Row>(rows: readonly Row[], columns: Columns<Row>): void
   /** One of many results: the value as one line of JSON with `--json`, else the line. */
   line(value: unknown, line: Line): void
-  /** For the person at the terminal. */
+  /** Prints lines to standard error, for the person at the terminal. */
   message(...lines: readonly string[]): void
-  /** How far long work is: on a terminal a line that the next message replaces, elsewhere a line every ten seconds. */
+  /**
+   * Shows the progress of long work: on a terminal a line that the next message replaces, elsewhere a line every ten
+   * seconds.
+   */
   progress(text: string): void
-  /** A text that messages must not contain. */
+  /** Replaces this text with `***` in messages and progress. */
   hide(secret: string): void
   /** Ends the progress. */
   close(): void
@@ -150,7 +153,7 @@ export function report(out: Output, error: unknown, address: string | undefined)
   out.message(`error: ${message}`, ...more)
 }
 
-/** In lines. A line break in a text of the service does not begin a line. */
+/** The error as lines to print. A line break in a text of the service does not begin a new line. */
 function messageOf(error: unknown, address: string | undefined): string[] {
   if (error instanceof Interrupted) return [...messageOf(error.cause, address), ...error.progress]
   if (error instanceof Refusal) return [error.message, ...error.list]
@@ -185,7 +188,7 @@ export function causeOf({ code, message, cause }: LicensingApiError): string {
   if (code === 'timeout') return 'no answer in time'
   const inner = cause instanceof Error ? cause.cause : undefined
   if (!(inner instanceof Error)) return message
-  // The codes of the HTTP client say less than its messages.
+  // The messages of the HTTP client say more than its codes.
   return 'code' in inner && !String(inner.code).startsWith('UND_') ? String(inner.code) : inner.message
 }
 

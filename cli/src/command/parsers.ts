@@ -11,7 +11,7 @@ export function text(value: string): string {
   return trimmed
 }
 
-/** For an option that may be repeated. */
+/** Collects the values of an option that may be repeated. */
 export const texts = (value: string, previous: readonly string[] = []) => [...previous, text(value)]
 
 export const wholeNumber =
@@ -23,7 +23,7 @@ export const wholeNumber =
     throw new InvalidArgumentError(`It must be a whole number ${range}.`)
   }
 
-/** A time with its zone; a date alone is its beginning in UTC. */
+/** A time with its time zone. A date without a time means 00:00 UTC. */
 export function timestamp(value: string): string {
   const form = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
   const time = form.test(value) && isDay(value.slice(0, 10)) ? new Date(value) : undefined
@@ -39,7 +39,7 @@ export function day(value: string): string {
   return value
 }
 
-/** `Date` takes 30 February for 2 March. */
+/** Whether the day exists: `Date` reads 30 February as 2 March. */
 function isDay(value: string): boolean {
   const time = new Date(`${value}T00:00:00Z`)
   return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(`${value}T`)
@@ -58,13 +58,13 @@ export function pairs(
   return { ...previous, [value.slice(0, at)]: value.slice(at + 1) }
 }
 
-/** Names of an option that may be repeated, as a PATCH removes them. */
+/** Names of an option that may be repeated, each with null: a PATCH removes an entry whose value is null. */
 export const nulls = (value: string, previous: Readonly<Record<string, null>> = {}) => ({
   ...previous,
   [text(value)]: null,
 })
 
-/** All members of a closed set: a member that the API gains does not compile until it is listed here too. */
+/** All members of a closed set. If the API adds a member, the code does not compile until the member is listed here. */
 export const members = <Member extends string>(all: Record<Member, true>) => Object.keys(all) as Member[]
 
 /** A member of a closed set. The error suggests the nearest one. */
@@ -79,7 +79,7 @@ export const oneOf =
     )
   }
 
-/** The same for an option that may be repeated. */
+/** Like `oneOf`, for an option that may be repeated. */
 export const severalOf = <const Member extends string>(members: readonly Member[], what: string) => {
   const one = oneOf(members, what)
   return (value: string, previous: readonly Member[] = []) => [...previous, one(value)]

@@ -3,7 +3,7 @@ import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Refusal, UsageError } from './failures.ts'
 
-/** What `login` stores. */
+/** A profile that `login` stores. */
 export interface Profile {
   readonly url: string
   readonly key: string
@@ -12,13 +12,13 @@ export interface Profile {
 
 type Profiles = ReadonlyMap<string, Profile>
 
-/** The file of the profiles; undefined if the environment names no home. */
+/** The path of the file with the profiles; undefined if the environment names no home folder. */
 export function profileFile(env: NodeJS.ProcessEnv): string | undefined {
   const config = env['XDG_CONFIG_HOME'] || (env['HOME'] && join(env['HOME'], '.config'))
   return config ? join(config, 'licensing', 'profiles.json') : undefined
 }
 
-/** @throws Refusal if the file cannot be read or is not one of `login` */
+/** @throws Refusal if the file cannot be read or was not written by `login` */
 export async function readProfiles(
   env: NodeJS.ProcessEnv,
   warn: (message: string) => void,
@@ -39,7 +39,7 @@ export async function readProfiles(
   }
 }
 
-/** Other profiles stay. A reader never sees half a file. */
+/** Replaces the file atomically, so that a reader never sees half of it. */
 export async function writeProfiles(env: NodeJS.ProcessEnv, profiles: Profiles): Promise<string> {
   const file = profileFile(env)
   if (file === undefined) throw new UsageError('profiles need a home folder: set HOME or XDG_CONFIG_HOME')

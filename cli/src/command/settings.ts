@@ -10,7 +10,7 @@ export interface Flags {
   readonly profile?: string | undefined
 }
 
-/** How to reach the service, and as whom. */
+/** The address of the service, and the API key to use. */
 export interface Settings {
   readonly url: string
   readonly apiKey: string
@@ -48,7 +48,7 @@ export async function readSettings(
     )
   }
   const address = checkedUrl(url)
-  // A stored key is sent to no other address than its own.
+  // The key of a profile is sent only to the address of that profile.
   const isOwn = profile !== undefined && address === profile.url
   const key = given.key ?? (isOwn ? profile.key : undefined)
   if (key === undefined) {
@@ -79,7 +79,7 @@ export function checkedKey(key: string): string {
   throw new UsageError('the API key contains invalid characters: check LICENSING_API_KEY or --key')
 }
 
-/** Variables override a chosen profile, which may be unexpected. */
+/** Warns if environment variables override the chosen profile, which may be unexpected. */
 function warnOfVariables(
   flags: Flags,
   env: NodeJS.ProcessEnv,

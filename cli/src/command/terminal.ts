@@ -2,16 +2,16 @@ import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import type { Stream } from './output.ts'
 
-/** Standard input, and where questions are written. */
+/** Standard input, and the stream for questions. */
 export interface Terminal {
   readonly input: NodeJS.ReadStream | undefined
   readonly output: Stream
 }
 
-/** Whether somebody can answer a question. */
+/** Whether a person can answer a question. */
 export const isTerminal = ({ input, output }: Terminal) => input?.isTTY === true && output.isTTY === true
 
-/** One line from the terminal; undefined after Ctrl-C or Ctrl-D. A hidden answer is not shown. */
+/** Reads one line from the terminal; undefined after Ctrl-C or Ctrl-D. A hidden answer is not shown. */
 export function ask(
   { input, output }: Terminal,
   question: string,

@@ -12,7 +12,7 @@ export async function readTextFile(file: string): Promise<string> {
 /**
  * Reads a file in parts.
  *
- * @throws Refusal if the file cannot be read, or the reader does not take it
+ * @throws Refusal if the file cannot be read, or if the reader refuses its content
  */
 export async function readParts<Part>(
   file: string,
@@ -33,8 +33,8 @@ export async function readParts<Part>(
 }
 
 /**
- * A pipe, such as `<(…)` of a shell, is read as a socket: a blocked read of a file occupies a thread, and a process with such
- * a thread cannot exit.
+ * Opens a file for reading. A pipe, such as `<(…)` of a shell, is opened as a socket: a blocked read of a file
+ * occupies a thread, and a process with such a thread cannot exit.
  */
 async function openFile(file: string): Promise<AsyncIterable<Uint8Array>> {
   const found = await stat(file)

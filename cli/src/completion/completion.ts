@@ -28,7 +28,7 @@ export function completionCommands(program: CommandUnknownOpts, { env, out }: Co
     )
     .action((name) => out.result({ shell: name, script: scripts[name] }, scripts[name].trimEnd().split('\n')))
 
-  // What the scripts call with the words of the line, up to the one at the cursor.
+  // The scripts call this command with the words of the line, up to the word at the cursor.
   program
     .command('complete', { hidden: true })
     .argument('[words...]')
@@ -38,10 +38,10 @@ export function completionCommands(program: CommandUnknownOpts, { env, out }: Co
     })
 }
 
-/** Says that a file is asked for. */
+/** Printed instead of words if the argument is a file name. */
 const FILES = ':files'
 
-/** What the last word may become. Bash gives `--status=active` as three words. */
+/** The possible completions of the last word. Bash passes `--status=active` as three words. */
 export function complete(
   program: CommandUnknownOpts,
   line: readonly string[],
@@ -96,7 +96,7 @@ const optionsOf = (command: CommandUnknownOpts): Option[] => {
 const withValue = (options: readonly Option[], name: string) =>
   options.find(({ long, short, required }) => required && [long, short].includes(name))
 
-/** Of a list with commas, the last member is completed. */
+/** The possible values of an option. In a list with commas, the last member is completed. */
 function valuesOf({ long, argChoices = [] }: Option, partial: string, profiles: readonly string[]): string[] {
   if (long === '--profile') return starting(partial, profiles)
   const at = long === '--events' ? partial.lastIndexOf(',') + 1 : 0

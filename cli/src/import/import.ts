@@ -7,7 +7,7 @@ import { Interrupted } from '../command/failures.ts'
 import { text } from '../command/parsers.ts'
 import { readParts } from '../command/text-file.ts'
 
-/** The most rows that one call may have. */
+/** The maximum number of rows in one call. */
 const ROWS_A_CALL = 500
 
 interface RefusedRow {
@@ -16,7 +16,7 @@ interface RefusedRow {
 }
 
 export function importCommand(program: CommandUnknownOpts, { out, service, onStop, fail }: Context): void {
-  // It is a command of its own too.
+  // `import` and `licences import` are the same command.
   const name = program.parent === null ? 'import' : `${program.name()} import`
   program
     .command('import')
@@ -60,7 +60,7 @@ export function importCommand(program: CommandUnknownOpts, { out, service, onSto
         refuse(results.flatMap(({ line, reason }) => (reason === undefined ? [] : [{ line, reason }])))
         for (const { result, legacyKey } of results) {
           if (result === 'failed') continue
-          // A dry run does not know what an earlier call of it would have made.
+          // A dry run creates nothing, so the service does not report keys of earlier calls as existing.
           total[result === 'existing' || known.has(legacyKey) ? 'existing' : 'created'] += 1
           if (isDry) known.add(legacyKey)
         }
@@ -88,7 +88,7 @@ async function importBatch(
   { appId, plans, isDry }: Target,
   rows: readonly KeyRow[],
 ) {
-  // The service refuses an unknown plan, because a licence that was imported before is `existing` with any plan.
+  // A plan code that does not exist is sent as `unknown`: the service refuses it, unless the licence exists already.
   const items = rows.map(({ legacyKey, externalRef, planCode }) => ({
     legacy_key: bounded(legacyKey),
     external_ref: bounded(externalRef),
@@ -106,7 +106,7 @@ async function importBatch(
   })
 }
 
-/** One character more than is allowed is refused as a thousand are, and keeps the call within its size. */
+/** Shortens a text to one character more than the service accepts: it is still refused, and the call stays small. */
 const bounded = (value: string) => (value.length <= 512 ? value : Array.from(value).slice(0, 256).join(''))
 
 async function planIds(backend: LicensingBackend, appId: string): Promise<Map<string, string>> {

@@ -135,7 +135,7 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
   withFields(
     group
       .command('set')
-      .description('Change fields of a licence; what is not named stays')
+      .description('Change fields of a licence; other fields stay as they are')
       .argument('<id>', 'id of the licence', text)
       .option('--external-ref <ref>', 'your reference of the customer', text),
   )

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { elementsOf } from './follow-events.ts'
 
-test('the objects of a list come out as they stand, whatever their text holds', () => {
+test('the objects of a list are returned unchanged, whatever characters they contain', () => {
   const objects = [
     '{"a":1.0, "b":[{"c":{}}],"d":{"e":[[]]}}',
     '{"text":"}],{\\"\\\\","brackets":"[{"}',

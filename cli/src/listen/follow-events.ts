@@ -6,7 +6,7 @@ export interface RecordedEvent {
   readonly id: string
   readonly type: string
   readonly sequence: number
-  /** The envelope as every delivery sends it. */
+  /** The envelope, byte for byte as in a delivery. */
   readonly body: Buffer
 }
 
@@ -28,7 +28,9 @@ const RETRY_MS = 1_000
 const TIMEOUT_MS = 15_000
 const PAGE = 100
 
-/** The account's events in order, each once, until the signal; a refusal by the service ends it with its error. */
+/**
+ * Yields the account's events in order, each once, until the signal is aborted. Throws if the service refuses a call.
+ */
 export async function* followEvents(following: Following): AsyncGenerator<RecordedEvent, void, void> {
   const { signal, onStart, onUnavailable, onAvailable } = following
   const read = pageReader(following)
@@ -56,7 +58,7 @@ export async function* followEvents(following: Following): AsyncGenerator<Record
   }
 }
 
-/** Whether waiting helps. A proxy in front of the service answers 502 or 504 in its own words. */
+/** Whether a later try may succeed. A proxy in front of the service answers 502 or 504 with a body of its own. */
 const passes = ({ status }: LicensingApiError) => status === 0 || status === 429 || status >= 500
 
 function pageReader({ connection, signal }: Following) {
@@ -82,8 +84,8 @@ function pageReader({ connection, signal }: Following) {
 }
 
 /**
- * The texts of the objects in the list of `{"data":[{…},{…}],…}`, as they stand there: a signature is made over
- * bytes, which writing the parsed objects again need not give.
+ * The texts of the objects in the list of `{"data":[{…},{…}],…}`, unchanged. A signature covers bytes, and parsing
+ * and serialising an object can change them.
  */
 export function elementsOf(text: string): string[] {
   const elements: string[] = []

@@ -8,10 +8,10 @@ import type { RecordedEvent } from './follow-events.ts'
 export type Forwarded =
   { readonly status: number; readonly reason?: never } | { readonly status: null; readonly reason: string }
 
-/** As long as a delivery waits. */
+/** The timeout of a webhook delivery. */
 const TIMEOUT_MS = 5_000
 
-/** Sends an event once, as a delivery's first attempt is sent; redirects are not followed. */
+/** Sends an event once, like the first attempt of a delivery. Does not follow redirects. */
 export async function forward(
   event: RecordedEvent,
   { target, secret, signal }: { target: URL; secret: string; signal: AbortSignal },
@@ -48,7 +48,7 @@ function post(
 ): Promise<number> {
   const request = target.protocol === 'https:' ? requestHttps : requestHttp
   return new Promise((resolve, reject) => {
-    // A connection for each: a receiver that restarts between two events is not met through a closed one.
+    // A new connection for each event, because a receiver that restarts between two events closes the old connection.
     const sending = request(
       target,
       { method: 'POST', headers, agent: false, signal },

@@ -68,7 +68,7 @@ export function planCommands(program: CommandUnknownOpts, { out, service, confir
   withFields(
     group
       .command('set')
-      .description('Change fields of a plan; what is not named stays')
+      .description('Change fields of a plan; other fields stay as they are')
       .argument('<plan>', 'id or code of the plan', text)
       .option('--code <code>', 'code of the plan', text),
   )

@@ -55,7 +55,7 @@ export function applyCommand(program: CommandUnknownOpts, { out, service, onStop
     })
 }
 
-/** The reading changes nothing, so it may be left behind. */
+/** Limits the time of reading. Reading changes nothing, so it is not cancelled. */
 async function within<Result>(seconds: number, reading: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

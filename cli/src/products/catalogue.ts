@@ -8,7 +8,7 @@ import { examples } from '../command/examples.ts'
 export type Definition = Schemas['EntitlementDefinition']
 export type Plan = Schemas['Plan']
 
-/** What an application sells: its definitions, and its plans with their overrides by key. */
+/** The entitlement definitions of an application, and its plans with their overrides by key. */
 export interface Catalogue {
   readonly definitions: ReadonlyMap<string, Definition>
   readonly plans: ReadonlyMap<string, Plan & { readonly values: ReadonlyMap<string, string> }>

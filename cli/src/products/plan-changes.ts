@@ -3,7 +3,7 @@ import type { Catalogue, Definition, Plan } from './catalogue.ts'
 import { quoted } from './wanted.ts'
 import type { Flaw, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
 
-/** One call that brings the application nearer to the file. */
+/** A call that makes one of the changes that the file requires. */
 export interface Change {
   /** A text for people: `+ plan pro`. */
   readonly text: string
@@ -201,7 +201,7 @@ type Difference = readonly [name: string, from: unknown, to: unknown]
 const differences = (all: readonly Difference[]) =>
   all.map(([name, from, to]) => `${name} ${String(from)} → ${String(to)}`).join(', ')
 
-/** A value that a plan leaves out is the default of the entitlement. */
+/** Compares the values of plans. A value that a plan leaves out is the default of the entitlement. */
 function valueDifferences(from: ReadonlyMap<string, string>, to: ReadonlyMap<string, string>): Difference[] {
   return [...new Set([...from.keys(), ...to.keys()])]
     .filter((key) => from.get(key) !== to.get(key))

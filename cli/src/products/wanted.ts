@@ -9,7 +9,7 @@ export interface WantedEntitlement {
   readonly value: string | undefined
   readonly deleted: boolean
   readonly line: number
-  /** Where in the file: `entitlements[0]`. */
+  /** The path in the file, for example `entitlements[0]`. */
   readonly place: string
 }
 
@@ -18,9 +18,9 @@ export interface WantedPlan {
   readonly name: string | undefined
   readonly status: Plan['status'] | undefined
   readonly values: ReadonlyMap<string, { readonly value: string; readonly line: number }>
-  /** Null: no trials. Undefined: they stay as they are. */
+  /** Null: no trials. Undefined: the trials stay as they are. */
   readonly trialDays: number | null | undefined
-  /** All entries of the plan. Undefined: they stay as they are. */
+  /** All entries of the plan. Undefined: the entries stay as they are. */
   readonly metadata: Readonly<Record<string, string>> | undefined
   readonly line: number
   readonly place: string
@@ -31,10 +31,10 @@ export interface Wanted {
   readonly plans: readonly WantedPlan[]
 }
 
-/** Something wrong with the file. */
+/** An error in the file. */
 export interface Flaw {
   readonly line: number
-  /** Where in the file: `plans[0].values.seats`. Empty if it is no value. */
+  /** The path in the file, for example `plans[0].values.seats`. Empty if the error is not in a value. */
   readonly key: string
   readonly message: string
 }
@@ -62,7 +62,7 @@ const flag = { pattern: /^(?:true|false)$/, message: 'must be true or false' }
 const kind = oneOf<Definition['kind']>({ feature: true, limit: true })
 const status = oneOf<Plan['status']>({ active: true, retired: true })
 
-/** The rule of a closed set: a member that the API gains does not compile until it is listed here too. */
+/** The rule of a closed set. If the API adds a member, the code does not compile until the member is listed here. */
 function oneOf<Member extends string>(members: Record<Member, true>): Rule {
   const names = Object.keys(members)
   return { pattern: new RegExp(`^(?:${names.join('|')})$`), message: `must be ${names.join(' or ')}` }
@@ -192,7 +192,7 @@ function createReader(document: Document, flaws: Flaw[], lines: LineCounter) {
 /** A value in an error, shortened. */
 export const quoted = (text: string) => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
 
-/** The plan 1.10 is not the plan 1.1. */
+/** The text in the file. A plan code 1.10 would otherwise become the number 1.1. */
 function written({ value: read, source }: Scalar): string {
   return typeof read === 'number' && source !== undefined ? source : String(read)
 }

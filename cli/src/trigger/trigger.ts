@@ -11,7 +11,7 @@ import { value } from '../command/settings.ts'
 import { createWorkbench } from './workbench.ts'
 import type { Workbench } from './workbench.ts'
 
-/** Longer than the sweep takes that notices an end. */
+/** Longer than the interval of the sweep that expires licences. */
 const ARRIVAL_MS = 90_000
 const DAY_MS = 86_400_000
 
@@ -76,7 +76,7 @@ function isAbout({ id, data }: Schemas['Event'], subject: Subject): boolean {
   return Object.entries(subject).every(([name, value]) => data.object[name] === value)
 }
 
-/** By what the event is found among the account's. */
+/** The field that identifies the event in the account's feed. */
 type Subject =
   { readonly licence_id: string } | { readonly session_id: string } | { readonly event_id: string }
 
@@ -98,7 +98,7 @@ const bought =
     return { licence_id: licenceId }
   }
 
-/** How each type of event is made to happen. */
+/** The actions that cause each type of event. */
 const recipes: Readonly<Record<WebhookEventType, Recipe>> = {
   'licence.created': async ({ sell }) => ({ licence_id: (await sell('licensing-trigger')).licenceId }),
   'licence.plan_changed': async ({ sell }) => {

@@ -5,7 +5,7 @@ import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
 import type { LicensingBackend, Schemas } from '@licensing/sdk/backend'
 import { Refusal } from '../command/failures.ts'
 
-/** Plans of the application that belong to this command: made when first needed, and kept, since none is ever deleted. */
+/** The plans that this command uses. Each is created when it is first needed, and stays, because plans cannot be deleted. */
 type TriggerPlan =
   'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired' | 'licensing-trigger-trial'
 
@@ -33,7 +33,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
     return undefined
   }
 
-  /** Its id; the plan is active. */
+  /** Creates or restores the plan if necessary, and returns its id. */
   async function plan(code: TriggerPlan): Promise<string> {
     const found = await findPlan(code)
     if (found === undefined) {
@@ -87,7 +87,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
     })
   }
 
-  /** As a product does, on a machine that does not exist. */
+  /** Starts a trial as a product does, on a machine that does not exist. */
   async function startTrial(): Promise<string> {
     await plan('licensing-trigger-trial')
     const product = new LicenceClient({
@@ -102,13 +102,13 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
     for (const end = Date.now() + SETTLE_MS; ; await pause(200)) {
       const { licenceId, reason, problem } = await product.startTrial('licensing-trigger-trial')
       if (licenceId !== null) return licenceId
-      // A plan that was just made may not be known yet.
+      // Licensing may not have a new plan yet.
       if (reason === 'unknown_plan' && Date.now() < end) continue
       throw new Refusal('not_provisioned', `no trial was started: ${problem?.detail ?? reason}`)
     }
   }
 
-  /** A sale of another shop: no processor takes part. */
+  /** Reports a sale of another shop, without a payment processor. */
   async function sell(code: TriggerPlan, customer = reference()) {
     const { licence_id: licenceId } = await backend.post('/v1/apps/{app_id}/sale-events', {
       path,
@@ -141,7 +141,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
           'the account is connected to a real payment processor: nothing was done',
         )
     } catch (error) {
-      // A key of one application may not ask; where nothing is connected, the checkout says so.
+      // A key of one application must not ask this. If no processor is connected, opening the checkout reports it.
       if (isCode(error, 'insufficient_scope')) return
       if (!isCode(error, 'not_found')) throw error
       const { account_id: account } = await backend.get('/v1/api-keys/self')
@@ -168,7 +168,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
         cancel_url: 'https://shop.example.com/cart',
       },
     })
-    // The processor's own id, at the end of the address where the customer pays.
+    // The last part of the address where the customer pays is the processor's id of the session.
     const ofProcessor = new URL(session.url).pathname.split('/').at(-1)
     return {
       id: session.id,
@@ -194,7 +194,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
     throw new Refusal('not_provisioned', 'the payment did not reach the licensing service in time')
   }
 
-  /** A checkout that is paid for: what the customer bought, and the way to give the money back. */
+  /** Opens a checkout and pays for it. Returns the licence, and a function that refunds the payment. */
   async function buy() {
     const { id, pay, refund } = await openCheckout('licensing-trigger')
     await pay()
@@ -204,7 +204,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
   const archive = (planId: string) =>
     backend.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path: { ...path, plan_id: planId } })
 
-  /** The id of a test event to one of the application's endpoints. */
+  /** Sends a test event to one of the application's endpoints, and returns the id of the event. */
   async function testEndpoint(): Promise<string> {
     for await (const { id, status } of backend.rows('/v1/apps/{app_id}/webhook-endpoints', { path })) {
       if (status !== 'enabled') continue
@@ -222,7 +222,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
 
 const isCode = (error: unknown, code: string) => error instanceof LicensingApiError && error.code === code
 
-/** An action of the simulated payment processor; answers with the object that it changed. */
+/** An action of the simulated payment processor; returns the object that it changed. */
 type Simulator = (action: 'pay' | 'refund', body: Readonly<Record<string, unknown>>) => Promise<unknown>
 
 /** @throws Refusal if the server is no simulator, or refuses the action */

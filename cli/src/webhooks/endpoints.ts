@@ -9,7 +9,7 @@ const ID = 'whe_01k9zj3v8qe5ktw2m4x6r7n8ab'
 const EVENTS = 'event types, separated by commas; *: all'
 
 export function endpointCommands(program: CommandUnknownOpts, { out, service, confirm }: Context): void {
-  // The answer of an earlier try was lost, and the service shows a secret once.
+  // The secret is null if an earlier try succeeded and its answer was lost. The service shows a secret only once.
   const warnIfLost = ({ secret }: { readonly secret: string | null }) => {
     if (secret === null) out.message('the secret cannot be shown again: run endpoints rotate-secret')
   }

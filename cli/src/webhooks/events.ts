@@ -5,7 +5,7 @@ import { examples } from '../command/examples.ts'
 import { limitOption, listRows } from '../command/lists.ts'
 import { wholeNumber } from '../command/parsers.ts'
 
-/** The most that one call answers. */
+/** The maximum number of events in one call. */
 const PAGE = 200
 
 export function eventCommands(program: CommandUnknownOpts, { out, service }: Context): void {

@@ -8,7 +8,7 @@ import { LicensingApiError } from './errors.ts'
 import type { ListPaths, PathsWith } from './operations.ts'
 
 describe('a typed client', () => {
-  it('fills in the path and the query, and carries key, body and Idempotency-Key', async () => {
+  it('fills in the path and the query, and sends the API key, the body and the Idempotency-Key', async () => {
     await using service = await givenService([{ status: 201, body: { id: 'lic_1', key: 'K' } }])
     const licence = await service.client.post('/v1/apps/{app_id}/licences', {
       path: { app_id: 'app/1' },
@@ -27,7 +27,7 @@ describe('a typed client', () => {
     ])
   })
 
-  it('has types for what each call needs and gives', () => {
+  it('has types for the request and the answer of each call', () => {
     const { client } = givenClient('http://127.0.0.1:9')
     type Issue = typeof client.post<'/v1/apps/{app_id}/licences'>
     type Given = Parameters<Issue>[1]
@@ -48,7 +48,7 @@ describe('a typed client', () => {
     expectTypeOf<ListPaths<Paths>>().toEqualTypeOf<'/v1/apps/{app_id}/licences'>()
   })
 
-  it('answers nothing where there is nothing', async () => {
+  it('returns undefined for an answer without a body', async () => {
     await using service = await givenService([{ status: 204 }])
     const answer = await service.client.delete('/v1/api-keys/{id}', { path: { id: 'key_1' } })
     expect(answer).toBeUndefined()
@@ -59,7 +59,7 @@ describe('a typed client', () => {
     })
   })
 
-  it('throws what the service says is wrong', async () => {
+  it('throws the error that the service reports', async () => {
     const problem = {
       code: 'validation_failed',
       detail: 'plan_id is unknown',
@@ -90,7 +90,7 @@ describe('a typed client', () => {
     await expect(service.client.get('/v1/account')).rejects.toMatchObject({ code: 'unexpected_answer' })
   })
 
-  it('gives every row of a list, a page at a time', async () => {
+  it('returns every row of a list, and reads one page at a time', async () => {
     await using service = await givenService([
       { status: 200, body: { data: [{ id: 'lic_3' }, { id: 'lic_2' }], next_cursor: 'after-2' } },
       { status: 200, body: { data: [{ id: 'lic_1' }], next_cursor: null } },
@@ -117,14 +117,14 @@ describe('trying again', () => {
   const verb = { path: { licence_id: 'lic_1' } }
   const issue = { path: { app_id: 'app_1' }, body: { external_ref: 'c', plan_id: 'p' }, idempotencyKey: 'k' }
 
-  it('is always right after a 429', async () => {
+  it('is made after a 429 for every call', async () => {
     await using service = await givenService([busy, busy, good])
     await service.client.post('/v1/licences/{licence_id}/revoke', verb)
     expect(service.requests).toHaveLength(3)
   })
 
   it.each(['a 503', 'a connection that was cut'])(
-    'is right after %s where nothing can be done twice',
+    'is made after %s if a repetition has no second effect',
     async (what) => {
       const failure = what === 'a 503' ? unavailable : null
       await using service = await givenService([failure, good, failure, good])
@@ -135,7 +135,7 @@ describe('trying again', () => {
   )
 
   it.each(['a 503', 'a connection that was cut'])(
-    'is right for every POST after %s: each call has a key, which its tries share',
+    'is made for every POST after %s: each call has a key, which all its tries send',
     async (what) => {
       const failure = what === 'a 503' ? unavailable : null
       await using service = await givenService([failure, failure, good, good, failure, good])
@@ -153,7 +153,7 @@ describe('trying again', () => {
   it.each([
     ['unavailable', unavailable],
     ['unreachable', null],
-  ])('is left to the caller where something may have been done: %s', async (code, failure) => {
+  ])('is left to the caller if the call may have had an effect: %s', async (code, failure) => {
     await using service = await givenService([failure, good])
     await expect(service.client.delete('/v1/api-keys/{id}', { path: { id: 'key_1' } })).rejects.toMatchObject(
       {
@@ -169,7 +169,7 @@ describe('trying again', () => {
     expect(service.requests).toHaveLength(2)
   })
 
-  it('ends when the caller has no more time', async () => {
+  it('ends when the caller aborts it', async () => {
     await using service = await givenService([{ ...unavailable, headers: { 'retry-after': '30' } }])
     const signal = AbortSignal.timeout(100)
     await expect(service.client.get('/v1/account', { signal })).rejects.toMatchObject({

@@ -1,7 +1,7 @@
 import type { AnswerOf, ListPaths, Method, OperationOf, PathsWith, RequestOf, RowOf } from './operations.ts'
 import { send, type BackendOptions, type PlainRequest } from './request.ts'
 
-/** A request that needs nothing may be left out. */
+/** If a request has no required fields, it may be left out. */
 type Arguments<Request> = {} extends Request ? [request?: Request] : [request: Request]
 
 type Call<Paths, M extends Method> = <Path extends PathsWith<Paths, M>>(

@@ -52,7 +52,7 @@ export async function send(
   }
 }
 
-/** A DELETE is not repeated: the second one of an endpoint is refused with a conflict. */
+/** Whether the call may be repeated. A DELETE may not: a second DELETE of an endpoint is refused with a conflict. */
 function mayRepeat({ status, code }: LicensingApiError, method: Method, request: PlainRequest): boolean {
   if (status === 429) return true
   const isHarmless = method === 'get' || method === 'put' || request.idempotencyKey !== undefined

@@ -16,12 +16,12 @@ import { fileStore } from './file-store.ts'
 const newFolder = () => mkdtempDisposable(join(tmpdir(), 'licence-'))
 
 describe('fileStore', () => {
-  it('holds nothing before something was written', async () => {
+  it('is empty before the first write', async () => {
     await using folder = await newFolder()
     await expect(fileStore(join(folder.path, 'licence.json')).read()).resolves.toBeNull()
   })
 
-  it('gives back what was last written, in a folder that it makes', async () => {
+  it('returns the text that was last written, and creates its folder', async () => {
     await using folder = await newFolder()
     const path = join(folder.path, 'acme', 'data', 'licence.json')
     await fileStore(path).write('one')
@@ -29,7 +29,7 @@ describe('fileStore', () => {
     await expect(fileStore(path).read()).resolves.toBe('two')
   })
 
-  it('lets nobody but the owner read', async () => {
+  it('can be read only by its owner', async () => {
     await using folder = await newFolder()
     const path = join(folder.path, 'licence.json')
     await fileStore(path).write('secret')
@@ -37,7 +37,7 @@ describe('fileStore', () => {
     expect(mode & 0o777).toBe(0o600)
   })
 
-  it('is always whole for who reads while others write, and leaves nothing else behind', async () => {
+  it('always returns a whole text while other processes write, and leaves no other files', async () => {
     await using folder = await newFolder()
     const path = join(folder.path, 'licence.json')
     const store = fileStore(path)
@@ -50,7 +50,7 @@ describe('fileStore', () => {
     await expect(readdir(folder.path)).resolves.toEqual(['licence.json'])
   })
 
-  it('writes the file that a symbolic link leads to, and keeps the link', async () => {
+  it('writes the file that a symbolic link points to, and keeps the link', async () => {
     await using folder = await newFolder()
     const at = (name: string) => join(folder.path, name)
     await mkdir(at('data'))
@@ -64,7 +64,7 @@ describe('fileStore', () => {
     await expect(readdir(at('data'))).resolves.toEqual(['licence.json'])
   })
 
-  it('calls a change again for a text that another process wrote meanwhile', async () => {
+  it('calls the change again if another process has written a text in between', async () => {
     await using folder = await newFolder()
     const path = join(folder.path, 'licence.json')
     const seen: (string | null)[] = []
@@ -77,7 +77,7 @@ describe('fileStore', () => {
     await expect(fileStore(path).read()).resolves.toBe('theirs and mine')
   })
 
-  it('rejects where there can be no such file', async () => {
+  it('rejects if the file cannot exist', async () => {
     await using folder = await newFolder()
     await writeFile(join(folder.path, 'plain'), '')
     const store = fileStore(join(folder.path, 'plain', 'licence.json'))

@@ -102,7 +102,7 @@ async function replace(path: string, before: string | null, after: string): Prom
   return isOurs
 }
 
-/** A write takes a few milliseconds. */
+/** A process that has not finished a write after this time was killed: a write takes a few milliseconds. */
 const ABANDONED_AFTER_MS = 1000
 const LOOK_EVERY_MS = 5
 
@@ -125,7 +125,7 @@ async function inodeOf(path: string): Promise<bigint | undefined> {
   }
 }
 
-/** Error codes of a file system that has the file, but cannot link or rename beside it. */
+/** Errors of file systems that contain the file, but cannot link or rename in its folder. */
 const NOT_REPLACEABLE = new Set([
   'EACCES',
   'EPERM',

@@ -7,14 +7,14 @@ import { machineFingerprint, machineId } from './machine-fingerprint.ts'
 const newFolder = () => mkdtempDisposable(join(tmpdir(), 'licence-'))
 
 describe('machineFingerprint', () => {
-  it('is the same each time, and another for another application', async () => {
+  it('is the same each time, and different for another application', async () => {
     const one = await machineFingerprint({ appId: 'app_1' })
     expect(one).toMatch(/^[0-9a-f]{64}$/)
     await expect(machineFingerprint({ appId: 'app_1' })).resolves.toBe(one)
     await expect(machineFingerprint({ appId: 'app_2' })).resolves.not.toBe(one)
   })
 
-  it('comes from the id that is kept in a file, where one is given', async () => {
+  it('is made from the id in a file, if a file is given', async () => {
     await using one = await newFolder()
     await using other = await newFolder()
     const at = ({ path }: { path: string }) =>
@@ -33,14 +33,14 @@ describe('machineFingerprint', () => {
     await expect(machineFingerprint({ appId: 'app_1', file })).resolves.toBe(bare)
   })
 
-  it('rejects where the file cannot be kept, rather than give another each time', async () => {
+  it('rejects if the file cannot be stored, instead of returning a different one each time', async () => {
     await using folder = await newFolder()
     await writeFile(join(folder.path, 'plain'), '')
     const file = join(folder.path, 'plain', 'id')
     await expect(machineFingerprint({ appId: 'app_1', file })).rejects.toThrow('ENOTDIR')
   })
 
-  it('is kept in the file that a symbolic link leads to', async () => {
+  it('is kept in the file that a symbolic link points to', async () => {
     await using folder = await newFolder()
     const [file, link] = [join(folder.path, 'id'), join(folder.path, 'link')]
     await symlink('id', link)
@@ -79,7 +79,7 @@ describe('the id of a machine', () => {
     'Not Specified',
     'To be filled by O.E.M.',
     'Default string',
-  ])('is not %j: the next source counts', async (placeholder) => {
+  ])('is not %j: the next source is used', async (placeholder) => {
     const both = { '/etc/machine-id': placeholder, '/var/lib/dbus/machine-id': `${GOOD}\n` }
     await expect(machineId('linux', reading(both))).resolves.toBe(GOOD)
     const only = { '/etc/machine-id': placeholder }
@@ -90,7 +90,7 @@ describe('the id of a machine', () => {
     await expect(machineId('win32', reading({}, windows))).resolves.toBeNull()
   })
 
-  it('is what the operating system says', async () => {
+  it('is the id that the operating system reports', async () => {
     await expect(machineId('linux', reading({ '/etc/machine-id': `${GOOD}\n` }))).resolves.toBe(GOOD)
     const guid = 'B7A1D5E2-3C4F-4E5A-9B8C-1D2E3F4A5B6C'
     await expect(machineId('darwin', reading({}, `"IOPlatformUUID" = "${guid}"`))).resolves.toBe(guid)

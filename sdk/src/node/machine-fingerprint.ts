@@ -9,7 +9,7 @@ export interface MachineFingerprintOptions {
   /** The application's id: the same machine has another fingerprint in another application. */
   readonly appId: string
   /**
-   * File of a random id, which is used instead of the machine's own. For containers, which have no id of their own or
+   * File of a random id, which is used instead of the machine's own. For containers, which have no id or
    * share the one of their image: put the file on a volume. Processes that start at the same time use one id.
    */
   readonly file?: string | undefined
@@ -44,17 +44,19 @@ async function keptId(file: string): Promise<string> {
   return id
 }
 
-/** The first line that is not blank. NUL characters are what a crash leaves of text that was not written yet. */
+/**
+ * The first line that is not blank. After a crash, text that was not written to the disk yet reads as NUL characters.
+ */
 async function firstLine(path: string): Promise<string | null> {
   const lines = (await readText(path))?.replaceAll('\0', '').split(/[\r\n]+/) ?? []
   return lines.map((line) => line.trim()).find((line) => line !== '') ?? null
 }
 
-/** Where an id of the machine can be read. */
+/** The sources of a machine's id. */
 interface MachineIdSources {
   /** The text of a file; empty if it cannot be read. */
   file(path: string): Promise<string>
-  /** What a command prints; empty if it fails. */
+  /** The output of a command; empty if it fails. */
   output(command: string, parameters: readonly string[]): Promise<string>
 }
 

@@ -27,7 +27,7 @@ function requestToken(contact: Contact, nonce: string, signal: AbortSignal): Pro
   return contact.ask({ method: 'POST', path: '/v1/activations', body }, signal)
 }
 
-/** The same machine under an earlier fingerprint gives its place to the present one. */
+/** Frees the activation that this machine has under an earlier fingerprint. False if there is none or it cannot be freed. */
 async function freeFormerPlace(contact: Contact, signal: AbortSignal): Promise<boolean> {
   const former = contact.installation.former?.token
   if (!former) return false
@@ -47,9 +47,9 @@ export async function refresh(contact: Contact, signal: AbortSignal): Promise<vo
   const answer = await contact.ask({ method: 'POST', path, body, token: token.jws }, signal)
   const trouble = await contact.receiveToken(answer, nonce, signal)
   const refusal = trouble && refusalIn('refresh', trouble)
-  const startAnew = refusal === 'token_rejected' || refusal === 'activation_freed'
-  // The activation was freed, or its token is too old: if there is a licence key, it is activated again.
-  if (startAnew && installation.licenceKey !== null) await activate(contact, signal)
+  const needsActivation = refusal === 'token_rejected' || refusal === 'activation_freed'
+  // The activation was freed, or its token is too old. If there is a licence key, it is activated again.
+  if (needsActivation && installation.licenceKey !== null) await activate(contact, signal)
   else contact.conclude('refresh', trouble)
 }
 
@@ -158,7 +158,7 @@ const DETAIL: Record<FileRefusal, string> = {
   file_expired: 'the file is past its end',
   file_outdated: 'the file is older than the one in use',
   keys_outdated: 'the key that signed the file has been withdrawn',
-  untrusted_keys: 'no root key of this product vouches for the file',
+  untrusted_keys: 'the file is not signed with a root key of this product',
   untrusted_signature: 'the token is not signed by a key of the file',
   unsupported_runtime: 'Web Crypto of this runtime does not support Ed25519',
 }

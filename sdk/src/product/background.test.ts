@@ -13,7 +13,7 @@ describe('the timer of a client', () => {
     expect(work).toHaveBeenCalledTimes(10)
   })
 
-  it('wakes at least each minute, since a computer that sleeps holds timers up', async () => {
+  it('wakes at least once a minute, because timers are late after a computer slept', async () => {
     const work = vi.fn<() => Promise<void>>(async () => {})
     const background = new Background(() => ({ time: 0, list: null, token: 1e9, lapse: null }), work)
     background.schedule()
@@ -21,7 +21,7 @@ describe('the timer of a client', () => {
     expect(work).toHaveBeenCalledTimes(5)
   })
 
-  it('wakes when the first of what is due is', async () => {
+  it('wakes when the first work is due', async () => {
     const work = vi.fn<() => Promise<void>>(async () => {})
     const background = new Background(() => ({ time: 0, list: 30_000, token: 20_000, lapse: 40_000 }), work)
     background.schedule()

@@ -18,7 +18,7 @@ export class Background {
     this.#work = work
   }
 
-  /** Sets the timer for the next thing that is due. */
+  /** Sets the timer for the next work that is due. */
   schedule(): void {
     clearTimeout(this.#timer)
     const { list, token, lapse, time } = this.#due()
@@ -42,7 +42,7 @@ export class Background {
   }
 }
 
-/** In Node and Electron a timer is an object that can be set not to keep the process alive; elsewhere a number. */
+/** Lets the process end while a timer waits. Node and Electron need this; elsewhere a timer is only a number. */
 function letProcessEnd(timer: unknown): void {
   if (typeof timer !== 'object' || timer === null || !('unref' in timer)) return
   if (typeof timer.unref === 'function') timer.unref()
@@ -50,11 +50,11 @@ function letProcessEnd(timer: unknown): void {
 
 /** When each kind of background work is due, in milliseconds of trusted time; null: not at all. */
 export interface Duties {
-  /** Now. */
+  /** The current time. */
   readonly time: number
   readonly list: number | null
   readonly token: number | null
-  /** When the token ends, so that listeners are called. */
+  /** When the token ends. The state changes then, and listeners are called. */
   readonly lapse: number | null
 }
 
@@ -64,7 +64,7 @@ interface Circumstances {
   readonly listPace: Pace
   /** The product asked for a licence. */
   readonly wanted: boolean
-  /** 0 to 1, one for the life of a client: spreads installations that were started together. */
+  /** A number from 0 to 1, constant for the life of a client: spreads installations that were started together. */
   readonly jitter: number
 }
 
@@ -81,7 +81,7 @@ export function duties(circumstances: Circumstances): Duties {
   const token = earliest(circumstances.tokenPace, refresh, time)
   if (time >= claims.expiresAt) return { time, list: null, token, lapse: null }
 
-  // Rather early than late: a revocation must be noticed within the interval.
+  // Up to a tenth earlier and never later, because a revocation must be noticed within the interval.
   const interval = claims.checkIntervalMs * (1 - jitter / 10)
   const check = installation.checkedAt === null ? time : installation.checkedAt + interval
   return { time, list: earliest(circumstances.listPace, check, time), token, lapse: claims.expiresAt }

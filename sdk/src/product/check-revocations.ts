@@ -46,7 +46,7 @@ async function take(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { installation } = contact
-  // Only what is signed counts; the fields beside the signature are for people.
+  // Only the signed text is used; the other fields are for people.
   if (!isObject(answer.body) || !isString(answer.body['signature'])) return troubleOf(answer)
   const jws = answer.body['signature']
   const read = await contact.readSigned(() => installation.readList(jws), signal, installation.time())

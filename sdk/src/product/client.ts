@@ -187,7 +187,7 @@ export class LicenceClient {
    * Reads a licence file from the vendor, without the network, and keeps it in the store. A file that is refused changes
    * nothing, and `state` says why. It needs a `rootKey`.
    *
-   * @param file its text
+   * @param file the text of the file
    * @example
    * const { usable, reason } = await licence.activateOffline(await readFile(path, 'utf8'))
    */
@@ -242,7 +242,7 @@ export class LicenceClient {
    * Whether the licence includes updates to a release: false if its updates ended before, else true. It says nothing about
    * whether the product is licensed at all: see `state`.
    *
-   * @param releasedAt when the release was published; text that is no time is covered
+   * @param releasedAt when the release was published; true for a text that is not a time
    * @example if (!licence.covers('2026-11-01T00:00:00Z')) offerRenewal()
    */
   covers(releasedAt: Date | string): boolean {
@@ -305,7 +305,7 @@ export class LicenceClient {
   /**
    * Calls `listener` after each change of status, reason, token or revocation.
    *
-   * @returns a function that ends this
+   * @returns a function that removes the listener
    * @example const end = licence.onChange(({ status }) => render(status))
    */
   onChange(listener: LicenceListener): () => void {

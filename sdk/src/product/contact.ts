@@ -4,7 +4,7 @@ import { failure, unexpected, type Answer, type Ask, type Call } from './service
 import { isObject, isString } from './shape.ts'
 import type { Problem, RefusalReason } from './state.ts'
 
-/** The installation, as requests describe it. */
+/** The description of the installation in requests. */
 export interface Product {
   readonly appId: string
   readonly fingerprint: string
@@ -16,7 +16,7 @@ type Kind = 'token' | 'list'
 type Operation = Problem['operation']
 type AskingForToken = 'activate' | 'refresh' | 'migrate' | 'start_trial'
 
-/** What all operations with the service have in common. */
+/** The parts that all operations with the service share. */
 export class Contact {
   readonly installation: Installation
   readonly product: Product
@@ -56,7 +56,7 @@ export class Contact {
     const refusal = trouble && refusalIn(operation, trouble)
     if (!trouble) {
       this.installation.note(operation, null)
-      // A new token that is already due for renewal: another call would bring no better one.
+      // The new token is due for renewal already. Another call would bring no better token, so the next one waits.
       if (this.installation.isTokenDue()) this.#slowDown('token', null)
       else this.#paces.token = RESTED
     } else if (refusal !== null) {
@@ -130,8 +130,8 @@ export class Contact {
     }
     const floating = isString(body['lease_ends_at'])
     this.installation.accept({ ...read.value, floating }, nonce)
-    // In time, so that a start without the network never finds a good token and no keys. Whether it goes well or not
-    // the token counts.
+    // Fetches the keys before they end, so that a start without the network has keys for a valid token. If this
+    // fails, the token is accepted all the same.
     if (this.installation.keys.isDue(this.installation.time())) await this.fetchKeys(signal, time)
     return null
   }

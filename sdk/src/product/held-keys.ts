@@ -4,24 +4,24 @@ import { isKeySet, type KeySet } from './signature.ts'
 import { readSignedKeys, type SignedKeys } from './signed-keys.ts'
 import type { FailureReason } from './state.ts'
 
-/** What keys are kept as in the store. */
+/** The keys, in the form of the store. */
 export interface StoredKeys {
-  /** The signed set last believed. */
+  /** The signed set that was last accepted. */
   readonly signedKeys: string | null
-  /** The set received last, if no root key is pinned. */
+  /** The set that was last received, if no root key is pinned. */
   readonly keySet: KeySet | null
 }
 
-/** Why keys that came were not believed. */
+/** Why received keys were not accepted. */
 export interface KeysTrouble {
   readonly reason: FailureReason
   readonly detail: string
 }
 
-/** The service signs for 30 days. What is signed for longer belongs to an offline file, and is believed only there. */
+/** The service signs key sets for 30 days. A set that lasts longer belongs to an offline file, and is accepted only there. */
 const LONGEST_LIFE_MS = 31 * 86_400_000
 
-/** The application's public keys that this installation believes. */
+/** The public keys of the application that this installation trusts. */
 export class HeldKeys {
   readonly #trust: Trust
   readonly #appId: string
@@ -43,18 +43,18 @@ export class HeldKeys {
     return this.#signed
   }
 
-  /** Past its end a set verifies nothing that still grants. */
+  /** Whether the set has ended. It then verifies only tokens that have ended. */
   isExpired(time: number): boolean {
     return this.#signed !== null && this.#signed.expiresAt <= time
   }
 
-  /** Past half of its life a set is renewed, so that a token outlives its keys nowhere. */
+  /** Whether half of the set's life is over. It is renewed then, so that no token lasts longer than its keys. */
   isDue(time: number): boolean {
     const { issuedAt, expiresAt } = this.#signed ?? { issuedAt: time, expiresAt: Infinity }
     return time >= issuedAt + (expiresAt - issuedAt) / 2
   }
 
-  /** Reads an answer of `jwks.json`; null if its keys are believed. */
+  /** Reads an answer of `jwks.json`; null if its keys are accepted. */
   async learn(body: unknown, time: number): Promise<KeysTrouble | null> {
     if (!isKeySet(body)) return { reason: 'unexpected_answer', detail: 'the answer is no key set' }
     if (this.#trust === 'unpinned') {
@@ -76,7 +76,7 @@ export class HeldKeys {
     return trouble
   }
 
-  /** Takes over what the store holds, if it is newer: root keys have to vouch for it like for anything else. */
+  /** Uses the set in the store if it is newer. It is verified like a set of the service. */
   async merge({ signedKeys, keySet }: StoredKeys, isNewer: boolean): Promise<void> {
     if (this.#trust === 'unpinned') {
       if (isNewer) this.#unproven = keySet ?? this.#unproven
@@ -84,12 +84,12 @@ export class HeldKeys {
       const read = await readSignedKeys(signedKeys, this.#trust, this.#appId)
       if (isString(read) || !isOrdinary(read)) return
       const age = read.issuedAt - (this.#signed?.issuedAt ?? -Infinity)
-      // Two sets of one second: the newer record has the newer one.
+      // If both sets are of the same second, the newer record has the newer set.
       if (age > 0 || (age === 0 && isNewer)) this.#signed = read
     }
   }
 
-  /** Reads the first of an offline file's sets that a root key vouches for; else why there is none. */
+  /** Returns the first key set of an offline file that is signed with a root key; else why there is none. */
   async readFile(signed: readonly string[]): Promise<SignedKeys | FileKeysRefusal> {
     if (this.#trust === 'unpinned') return 'root_key_required'
     let refusal: FileKeysRefusal = 'untrusted_keys'
@@ -101,7 +101,7 @@ export class HeldKeys {
     return refusal
   }
 
-  /** A later set of the service that lacks the key: it was withdrawn. */
+  /** Whether the key was withdrawn: a later set of the service lacks it. */
   withdrew(kid: string | undefined, issuedAt: number): boolean {
     const held = this.#signed
     return held !== null && held.issuedAt > issuedAt && !held.keys.some((key) => key.kid === kid)
@@ -126,7 +126,10 @@ function isOrdinary({ issuedAt, expiresAt }: SignedKeys): boolean {
 }
 
 const TROUBLE = {
-  untrusted_keys: { reason: 'untrusted_keys', detail: 'no root key of this product vouches for the keys' },
+  untrusted_keys: {
+    reason: 'untrusted_keys',
+    detail: 'the keys are not signed with a root key of this product',
+  },
   keys_expired: {
     reason: 'keys_expired',
     detail: 'the signed keys are past their end, or the clock is ahead',

@@ -6,14 +6,14 @@ interface HeldList {
   readonly jws: string
   readonly version: number
   readonly issuedAt: number
-  /** After this time the list is outdated, whatever an unsigned answer says: the service signs it again long before. */
+  /** After this time the list is outdated, even if an unsigned answer confirms it. The service signs it again long before. */
   readonly expiresAt: number
   readonly etag: string | null
   /** The `since` of the request that the ETag answers. */
   readonly etagSince: number | null
 }
 
-/** What is known about revocations of one licence: the list that was last accepted, and the list that names the licence. */
+/** The revocations of one licence: the list that was last accepted, and the list that names the licence. */
 export class HeldRevocations {
   #list: HeldList | null = null
   #namedBy: string | null = null
@@ -28,7 +28,7 @@ export class HeldRevocations {
     return this.#checkedAt
   }
 
-  /** An authentic list named the licence. */
+  /** Whether an authentic list has named the licence. */
   get namesLicence(): boolean {
     return this.#namedBy !== null
   }
@@ -43,22 +43,25 @@ export class HeldRevocations {
     return acceptance
   }
 
-  /** The service said at `time` that the list held is the latest. Unsigned: it never makes a list last longer. */
+  /**
+   * The service said at `time` that the current list is the latest. This answer is not signed, so it does not extend
+   * `expiresAt`.
+   */
   confirm(time: number): void {
     this.#checkedAt = time
   }
 
-  /** Time was set to `time`: a check that lies in the future by it is due again. */
+  /** The trusted time was set to `time`. If the last check seems to be later, it counts as made at `time`. */
   timeWasSet(time: number): void {
     if (this.#checkedAt !== null) this.#checkedAt = Math.min(this.#checkedAt, time)
   }
 
-  /** An authentic list of the store names the licence. */
+  /** Restores an authentic list that names the licence. */
   restoreNaming(jws: string): void {
     this.#namedBy ??= jws
   }
 
-  /** Takes over the list that the store holds for the same licence, if it is newer. */
+  /** Uses the list that the store has for the same licence, if it is newer. */
   restoreList(list: RevocationList, jws: string, stored: StoredRevocations): void {
     const held = this.#list
     if (held?.jws === jws) {

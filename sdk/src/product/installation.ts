@@ -27,7 +27,7 @@ import { parse, serialise, type StoredRecord } from './stored-record.ts'
 import { TokenReader, type HeldToken, type Unreadable } from './token-reader.ts'
 import { TrustedTime } from './trusted-time.ts'
 
-/** What this installation knows about its licence, and how each answer changes it. Without the network. */
+/** The data of this installation about its licence, and the changes that each answer makes to it. Does not use the network. */
 export class Installation {
   readonly #identity: InstallationIdentity
   readonly #reader: TokenReader
@@ -49,7 +49,7 @@ export class Installation {
   readonly #newNonce: () => string
   /** The activation that this machine has under an earlier fingerprint: freed when its place is needed. */
   former: FormerActivation | null = null
-  /** The keys that verify what the service signs. */
+  /** The keys that verify texts of the service. */
   readonly keys: HeldKeys
 
   constructor(identity: InstallationIdentity, now: () => number, newNonce: () => string) {
@@ -87,7 +87,7 @@ export class Installation {
     return this.#revocations.checkedAt
   }
 
-  /** An authentic list names this licence. No later answer changes that. */
+  /** Whether an authentic list names this licence. No later answer changes that. */
   get revoked(): boolean {
     return this.#revocations.namesLicence
   }
@@ -101,12 +101,12 @@ export class Installation {
     return this.#time.look()
   }
 
-  /** A valid token came in a file: only another file renews it, because tokens of the service are shorter. */
+  /** Whether the valid token came in a file. Only another file renews it, because tokens of the service are shorter. */
   get isOfflineNow(): boolean {
     return this.#token !== null && this.#token.claims.offline && this.time() < this.#token.claims.expiresAt
   }
 
-  /** The current token is past half of its life. */
+  /** Whether the current token is past half of its life. */
   isTokenDue(): boolean {
     return this.#token !== null && this.time() >= this.#token.claims.refreshAfter
   }
@@ -122,8 +122,8 @@ export class Installation {
   }
 
   /**
-   * Uses what is newer in the store's text (null if it has none): at the start and before each save, so that several
-   * processes can share a store. All of it is verified.
+   * Uses newer content of the store's text (null if the store is empty): at the start and before each save, so that several
+   * processes can share a store. The content is verified.
    */
   async merge(text: string | null): Promise<void> {
     const record = text === null ? null : parse(text)
@@ -143,7 +143,7 @@ export class Installation {
     await this.#mergeLists(record, stored)
   }
 
-  /** Another process has replaced the token or freed it since this one did. */
+  /** Whether another process replaced or freed the token later than this one did. */
   #isNewer(record: StoredRecord, stored: StoredLicence): boolean {
     const [mine, theirs] = [this.#token?.claims, stored.token?.claims]
     const isLater = mine !== undefined && theirs !== undefined && theirs.issuedAt > mine.issuedAt
@@ -151,11 +151,11 @@ export class Installation {
     if (mine && theirs && !mine.offline && !theirs.offline && mine.issuedAt !== theirs.issuedAt)
       return isLater
     if (record.revision !== this.#revision) return record.revision > this.#revision
-    // Both processes at the same time: an activation that was freed stays freed.
+    // Both processes replaced it at the same time: an activation that was freed stays freed.
     return record.token === null ? mine !== undefined : isLater
   }
 
-  /** The record has no newer token. */
+  /** Keeps the current token, because the record has no newer one. */
   #keep(record: StoredRecord): void {
     this.#revision = Math.max(this.#revision, record.revision)
     if (record.token !== (this.#stored?.jws ?? null)) return
@@ -163,7 +163,7 @@ export class Installation {
     this.#nonce = record.nonce ?? this.#nonce
   }
 
-  /** The start: reads everything in the store for this machine and key. */
+  /** At the start: reads everything in the store for this machine and key. */
   #restore(record: StoredRecord, stored: StoredLicence): void {
     this.#absence = stored.absence ?? this.#absence
     this.#revision = record.revision
@@ -174,7 +174,7 @@ export class Installation {
     this.#adopt(record, stored)
   }
 
-  /** What another process did while this one was running. */
+  /** Applies the changes that another process made while this one was running. */
   #follow(record: StoredRecord, stored: StoredLicence): void {
     this.#displaced = isForeign(stored)
     if (this.#displaced) this.#revision = record.revision
@@ -200,7 +200,7 @@ export class Installation {
   async #mergeLists({ revocations }: StoredRecord, stored: StoredLicence): Promise<void> {
     if (!revocations || !this.#token) return
     for (const jws of [revocations.namedBy, revocations.list]) {
-      // Also with keys that have ended: a licence that a list names stays revoked.
+      // The keys may have ended, because a licence that a list names stays revoked.
       const list = jws === null ? null : await this.#reader.readList(jws)
       if (jws === null || list === null || typeof list === 'string') continue
       this.#time.notBefore(list.issuedAt)
@@ -208,11 +208,11 @@ export class Installation {
       const isOfLicence = stored.token?.claims.licenceId === this.#token.claims.licenceId
       if (jws === revocations.list && isOfLicence) this.#revocations.restoreList(list, jws, revocations)
     }
-    // The time in the store may be in the future.
+    // The time of the last check in the store may be in the future.
     this.#revocations.timeWasSet(this.#time.seen.time)
   }
 
-  /** The text for the store, in place of `text`, with which `merge` was called. */
+  /** Returns the text that replaces `text` in the store. `merge` was called with `text` before. */
   save(text: string | null): string {
     // The store now belongs to another product or machine, which was activated later.
     if (this.#displaced && text !== null) return text
@@ -267,23 +267,28 @@ export class Installation {
     return Math.max(this.#time.local(), claims['iat'] * 1000)
   }
 
-  /** The token if it is authentic, of this application and for this machine; else why it is not. */
+  /** The token if it is authentic, of this application and for this machine; else the reason of the refusal. */
   readToken(jws: string, time: number): Promise<HeldToken | Unreadable> {
     return this.#reader.readToken(jws, time)
   }
 
-  /** The list if it is authentic and of this application; else why it is not. */
+  /** The list if it is authentic and of this application; else the reason of the refusal. */
   async readList(jws: string): Promise<RevocationList | Unreadable> {
     return this.keys.isExpired(this.time()) ? 'unknown_key' : this.#reader.readList(jws)
   }
 
-  /** The token of an offline file, if its keys are signed by a root key and it is for this machine; else why it is refused. */
+  /**
+   * The token of an offline file, if a root key has signed its keys and it is for this machine; else the reason of
+   * the refusal.
+   */
   readFile(text: unknown): Promise<HeldToken | FileRefusal> {
     const timeFor = (jws: string) => this.timeFor(jws, this.#nonce)
     return this.#reader.readFile(text, timeFor, this.#token?.claims ?? null)
   }
 
-  /** A file was read. It may have been made long ago, and read before: without the nonce it does not set the time back. */
+  /**
+   * Accepts the token of a file. The file may be old and read before, so only the nonce lets it set the time back.
+   */
   acceptFile(token: HeldToken): void {
     const isAnswer = this.#nonce !== null && token.claims.nonce === this.#nonce
     this.#learnTime(token, isAnswer ? this.#time.local() : null)
@@ -298,9 +303,10 @@ export class Installation {
     this.#failure = null
   }
 
-  /** A token came from the service, in answer to a request with `nonce`. */
+  /** Accepts a token of the service, the answer to a request with `nonce`. */
   accept(token: HeldToken, nonce: string): void {
-    // Its own time counts even if the clock is ahead, so a clock that is always wrong by the same amount does no harm.
+    // An answer to this request sets the time even if the clock is ahead, so a clock with a constant error does no
+    // harm.
     this.#learnTime(token, token.claims.nonce === nonce ? token.claims.issuedAt : null)
     this.#replace(token)
   }
@@ -330,28 +336,28 @@ export class Installation {
     this.#problem.forgetThoseAboutTokens()
   }
 
-  /** The service refused. */
+  /** Records a refusal by the service. */
   refuse(reason: RefusalReason): void {
     this.#refusal = reason
     this.#failure = null
   }
 
-  /** The service could not be reached. */
+  /** Records that the service could not be reached. */
   fail(reason: FailureReason): void {
     this.#failure = reason
   }
 
-  /** There is no licence key to activate with. */
+  /** Records that there is no licence key to activate. */
   lacksKey(): void {
     this.#absence = 'no_licence_key'
   }
 
-  /** The service freed the activation. */
+  /** Records that the service freed the activation. */
   deactivated(): void {
     this.#drop('deactivated')
   }
 
-  /** The service ended the lease: the product may not run until it has another. */
+  /** Records that the service ended the lease: the product may not run until it has another one. */
   released(): void {
     this.#drop('released')
   }
@@ -366,7 +372,7 @@ export class Installation {
     this.#problem.forgetThoseAboutTokens()
   }
 
-  /** A legacy key was exchanged. */
+  /** Records the licence key that a legacy key was exchanged for. */
   migrated(legacyKey: string, licenceKey: string): void {
     this.#legacyKey = legacyKey
     this.#licenceKey = licenceKey
@@ -374,12 +380,12 @@ export class Installation {
     this.#revision++
   }
 
-  /** A trial has a licence key, as any licence. */
+  /** Records the licence key of a trial. */
   startedTrial(licenceKey: string): void {
     this.#licenceKey = licenceKey
   }
 
-  /** An authentic revocation list came, in answer to a request with `since`. */
+  /** Processes an authentic revocation list, the answer to a request with `since`. */
   learn(list: RevocationList, jws: string, etag: string | null, since: number | null): Acceptance {
     const from = { jws, etag, since, time: Math.max(this.time(), list.issuedAt) }
     const acceptance = this.#revocations.learn(list, this.#names(list), from)
@@ -387,12 +393,12 @@ export class Installation {
     return acceptance
   }
 
-  /** The service confirmed that the list held is the latest. */
+  /** Records that the service confirmed the current list as the latest. */
   confirmList(): void {
     this.#revocations.confirm(this.time())
   }
 
-  /** Records what went wrong; null after a success. */
+  /** Records the problem of an operation; null after a success. */
   note(operation: Problem['operation'], problem: { code: string; detail: string } | null): void {
     this.#problem.note(operation, problem, this.time())
   }

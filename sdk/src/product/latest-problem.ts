@@ -10,7 +10,7 @@ const ABOUT_TOKENS: ReadonlySet<Problem['operation']> = new Set([
   'deactivate',
 ])
 
-/** The most recent thing that went wrong and has not gone right since. */
+/** The most recent problem, unless a later success has ended it. */
 export class LatestProblem {
   #value: Problem | null = null
 
@@ -18,7 +18,7 @@ export class LatestProblem {
     return this.#value
   }
 
-  /** Notes what went wrong at `time`; null when the operation went right. */
+  /** Records the problem of an operation at `time`; null if the operation succeeded. */
   note(
     operation: Problem['operation'],
     problem: { code: string; detail: string } | null,
@@ -28,7 +28,7 @@ export class LatestProblem {
     else if (this.#value?.operation === operation) this.#value = null
   }
 
-  /** The token question is settled: a token came, or the place was freed. */
+  /** Forgets problems of token requests, because a token was received or the place was freed. */
   forgetThoseAboutTokens(): void {
     if (this.#value && ABOUT_TOKENS.has(this.#value.operation)) this.#value = null
   }

@@ -19,7 +19,7 @@ describe('the pace after failures', () => {
     expect(delaysOf(9, 0).map((ms) => ms / 1000)).toEqual([30, 60, 120, 240, 480, 960, 1920, 3600, 3600])
   })
 
-  it('spreads a crowd over half of the delay', () => {
+  it('spreads many clients over half of the delay', () => {
     expect(delaysOf(3, 1).map((ms) => ms / 1000)).toEqual([15, 30, 60])
   })
 
@@ -41,7 +41,7 @@ describe('the pace after failures', () => {
     )
   })
 
-  it('never waits more than an hour, also where the time was set back meanwhile', () => {
+  it('never waits more than an hour, even if the time was set back in between', () => {
     const backward = integer({ min: 0, max: 1e12 })
     const retryAfter = option(integer({ min: 0, max: 3_600_000 }))
     assert(

@@ -22,7 +22,10 @@ export interface Wait {
 const FIRST_DELAY_MS = 30_000
 const LONGEST_DELAY_MS = 3_600_000
 
-/** After a failure: 30 s, doubling to an hour, less up to half of it by `random`, so that many products do not retry together. */
+/**
+ * The pace after a failure: 30 s, doubling to an hour, shortened by up to half at random, so that products do not
+ * retry together.
+ */
 export function slower(pace: Pace, time: number, wait: Wait): Pace {
   const { random, retryAfterMs, longestMs = LONGEST_DELAY_MS } = wait
   const doubled = FIRST_DELAY_MS * 2 ** Math.min(pace.failures, 20)
@@ -39,12 +42,12 @@ export function isClosed(pace: Pace, time: number): boolean {
   return isAhead(pace.closedUntil, time)
 }
 
-/** The earliest time at which the background may try, given when it would like to. */
+/** The earliest time, from `wanted` on, at which the background may try. */
 export function earliest(pace: Pace, wanted: number, time: number): number {
   return isAhead(pace.retryAt, time) ? Math.max(wanted, pace.retryAt) : wanted
 }
 
-/** A time that is further ahead than the longest wait was set by a wrong clock: it is ignored. */
+/** Whether a time is in the future. If it is further ahead than the longest wait, a wrong clock has set it: it is ignored. */
 function isAhead(moment: number, time: number): boolean {
   return moment > time && moment - time <= LONGEST_DELAY_MS
 }

@@ -4,13 +4,13 @@ export interface RootKey {
   readonly x: string
 }
 
-/** What keys are believed by: root keys, or nothing but that they came. */
+/** The root keys that must have signed other keys, or `unpinned` to trust all keys. */
 export type Trust = readonly RootKey[] | 'unpinned'
 
 /**
  * Reads the option `rootKey`.
  *
- * @throws TypeError if it is missing or malformed: a product must not be built that believes any key by mistake
+ * @throws TypeError if it is missing or malformed, so that no product trusts any key by mistake
  */
 export function readTrust(given: unknown): Trust {
   if (given === 'unpinned') return given
@@ -24,7 +24,7 @@ export function readTrust(given: unknown): Trust {
   return keys as RootKey[]
 }
 
-// 32 bytes in base64url: of the last character the lowest two bits are none of them.
+// 32 bytes in base64url: the last two bits of the last character are unused, and must be 0.
 const PATTERN = /^lrk_([A-Za-z0-9_-]{42}[AEIMQUYcgkosw048])$/
 
 function readRootKey(text: unknown): RootKey | null {

@@ -1,7 +1,7 @@
 import { isObject } from './shape.ts'
 import type { FailureReason } from './state.ts'
 
-/** The outcome of a call. Nothing is thrown. */
+/** The outcome of a call, which never throws. */
 export type Answer =
   | { readonly kind: 'good'; readonly status: number; readonly body: unknown; readonly etag: string | null }
   /** The service refused the call, in its error format. */
@@ -35,7 +35,7 @@ export type Ask = (call: Call, signal: AbortSignal) => Promise<Answer>
 /** The longest `Retry-After` that is followed, so that one absurd answer does not lock a product out. */
 const LONGEST_RETRY_AFTER_MS = 3_600_000
 
-/** All network access. */
+/** Creates the function that makes all network calls. */
 export function connect(baseUrl: string, send: typeof fetch): Ask {
   // An invalid address must not stop the start of a product: it counts as unreachable.
   const base = `${baseUrl}/`.replace(/\/+$/, '')
@@ -47,7 +47,7 @@ export function connect(baseUrl: string, send: typeof fetch): Ask {
     const body = call.body ? JSON.stringify(call.body) : null
     try {
       const exchange = async () => {
-        // The service never redirects: this is the login page of a network.
+        // The service never redirects. A redirect comes from the login page of a network, for example.
         const init = { method: call.method, headers, body, signal, redirect: 'manual' } as const
         const response = await send(`${base}${call.path}`, init)
         return understand(response, await response.text())

@@ -26,12 +26,12 @@ export class Session {
   readonly #running = new Map<string, Promise<LicenceState>>()
   readonly #stop = new AbortController()
   readonly #jitter = Math.random()
-  /** The text of the store that was read or written last; undefined before the first time. */
+  /** The text of the store that was last read or written; undefined before the first read. */
   #known: string | null | undefined
   #storeWorks = true
   #tail: Promise<unknown> = Promise.resolve()
   #announced = ''
-  /** The product asked for a licence. */
+  /** Whether the product has asked for a licence. */
   wanted = false
 
   constructor(parts: SessionParts) {
@@ -50,7 +50,7 @@ export class Session {
     return this.#running.size > 0 || this.#known !== undefined
   }
 
-  /** A second call of an operation that waits or runs gets the same result. */
+  /** Runs an operation. If the same operation is waiting or running, returns its result. */
   run(name: string, operation: Operation): Promise<LicenceState> {
     const running = this.#running.get(name)
     if (running) return running
@@ -85,12 +85,15 @@ export class Session {
     return this.installation.state()
   }
 
-  /** Before each operation, as other processes may have written. A store that failed is tried again only to save. */
+  /**
+   * Reads the store before each operation, because other processes may have written. After an error, only a save
+   * tries again.
+   */
   async #read(): Promise<void> {
     if (!this.#storeWorks) return
     let text: string | null = null
     try {
-      // `undefined`, as of a `Map`, is no text either.
+      // A `Map` returns `undefined` if it has no text.
       text = (await within(this.#parts.timeoutMs, () => this.#parts.store.read())) ?? null
     } catch (error) {
       this.#storeWorks = false

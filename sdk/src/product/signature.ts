@@ -1,7 +1,7 @@
 import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, importJWK } from 'jose'
 import { isObject } from './shape.ts'
 
-/** What is read of a public key; `x` is Ed25519's, in base64url. */
+/** The fields of a public key that are used. `x` is the Ed25519 key in base64url. */
 export interface PublicKey {
   readonly kid?: string
   readonly x?: string
@@ -20,7 +20,7 @@ export type Verified =
   /** Ed25519 cannot be verified here: Web Crypto does not even have SHA-512, as on a page without HTTPS. */
   | { readonly result: 'unsupported_runtime' }
 
-/** Verifies a compact JWS of the service. Only Ed25519 counts, whatever header and key claim to be. Never throws. */
+/** Verifies a compact JWS of the service. Only Ed25519 is accepted, whatever the header and the key claim. Never throws. */
 export async function verify(jws: string, keySet: KeySet | null): Promise<Verified> {
   try {
     const { kid } = decodeProtectedHeader(jws)
@@ -46,26 +46,26 @@ async function payloadOf(jws: string, x: string): Promise<Uint8Array | 'unsuppor
   return payloadByLibrary(jws, x)
 }
 
-/** For a Web Crypto without Ed25519 (Chrome before 137, Firefox before 129). The library is loaded only then. */
+/** Verifies with a library if Web Crypto lacks Ed25519 (Chrome before 137, Firefox before 129), and loads it only then. */
 async function payloadByLibrary(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
   const [header = '', payload = '', signature = '', ...more] = jws.split('.')
   const { alg, crit } = decodeProtectedHeader(jws)
   if (alg !== 'EdDSA' || crit !== undefined || more.length > 0) throw new Error('not a JWS of the service')
   const library = await import('@noble/ed25519').catch(() => undefined)
-  // Its hash is Web Crypto's: a page that is not served securely has none.
+  // The library uses the hash of Web Crypto, which a page without HTTPS lacks.
   if (library === undefined || globalThis.crypto?.subtle === undefined) return 'unsupported_runtime'
   const isRight = await library.verifyAsync(
     base64url.decode(signature),
     new TextEncoder().encode(`${header}.${payload}`),
     base64url.decode(x),
-    // As RFC 8032 has it, and Web Crypto.
+    // The rules of RFC 8032, which Web Crypto follows too.
     { zip215: false },
   )
-  if (!isRight) throw new Error('the signature is not the key’s')
+  if (!isRight) throw new Error('the signature was not made with the key')
   return base64url.decode(payload)
 }
 
-/** The id of the key that something claims to be signed with. */
+/** The id of the key that a JWS claims to be signed with. */
 export function keyIdOf(jws: string): string | undefined {
   try {
     return decodeProtectedHeader(jws).kid

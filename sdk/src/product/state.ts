@@ -3,19 +3,19 @@ import type { SeenTime } from './trusted-time.ts'
 import type { TokenClaims } from './token.ts'
 
 /**
- * What the product may do, in one word.
+ * The status of the licence in the product.
  *
  * - `starting`: the store has not been read yet; nothing is granted.
- * - `licensed`: a good token; features and limits are answered from it.
- * - `grace`: still a good token, but it will not be followed by another as things stand: the service refused to
+ * - `licensed`: the token is valid; it determines features and limits.
+ * - `grace`: the token is still valid, but is not being renewed: the service refused to
  *   renew it, or renewal is overdue because the service cannot be reached. All is granted until `expiresAt`.
- * - `lapsed`: the token's end has passed and the service could not be asked for another. Nothing is granted.
- * - `refused`: the service said no, and no good token is left (or the licence is revoked). Nothing is granted.
+ * - `lapsed`: the token has ended and the service could not be asked for a new one. Nothing is granted.
+ * - `refused`: the service refused, and there is no valid token (or the licence is revoked). Nothing is granted.
  * - `unlicensed`: there is no token. Nothing is granted.
  */
 export type LicenceClientStatus = 'starting' | 'licensed' | 'grace' | 'lapsed' | 'refused' | 'unlicensed'
 
-/** The service could not be asked, or did not answer sensibly: worth another try later. */
+/** The service could not be reached, or gave no valid answer. A later try may succeed. */
 export type FailureReason =
   | 'unreachable'
   | 'timeout'
@@ -28,7 +28,7 @@ export type FailureReason =
   | 'keys_outdated'
   | 'unsupported_runtime'
 
-/** The service was asked, and said no. A licence's status and its domains are its own; others of that kind may come. */
+/** The service refused. Statuses of licences and refusals may be added over time. */
 export type RefusalReason =
   | Exclude<components['schemas']['Licence']['status'], 'active' | 'downgraded'>
   | 'domain_not_allowed'
@@ -45,7 +45,7 @@ export type RefusalReason =
   | 'invalid_request'
   | (string & {})
 
-/** Why an offline licence file was not taken. */
+/** Why an offline licence file was refused. */
 export type FileRefusal =
   | 'root_key_required'
   | 'file_malformed'
@@ -58,7 +58,7 @@ export type FileRefusal =
   | 'untrusted_signature'
   | 'unsupported_runtime'
 
-/** Why there is no token, before anything was asked. */
+/** Why there is no token, before the service was asked. */
 export type AbsenceReason =
   | FileRefusal
   | 'not_activated'
@@ -69,10 +69,10 @@ export type AbsenceReason =
   | 'licence_key_changed'
   | 'store_corrupt'
 
-/** Why the status is what it is; `token_expired` where a token ended and nothing else is known. */
+/** The reason for the status; `token_expired` if a token has ended and no other reason is known. */
 export type Reason = FailureReason | RefusalReason | AbsenceReason | 'token_expired'
 
-/** What went wrong in the last contact of its kind, for a log or a support page; never needed for a decision. */
+/** The problem in the last contact of its kind, for a log or a support page; never needed for a decision. */
 export interface Problem {
   readonly operation:
     | 'activate'
@@ -92,7 +92,7 @@ export interface Problem {
   readonly at: string
 }
 
-/** Everything a product may want to know about its licence. A plain value: it does not change after it was given. */
+/** Everything that a product may need to know about its licence. A plain object, which does not change. */
 export interface LicenceState {
   readonly status: LicenceClientStatus
   /** Whether features and limits are granted now: `status` is `licensed` or `grace`. */
@@ -102,7 +102,7 @@ export interface LicenceState {
   readonly licenceId: string | null
   readonly activationId: string | null
   readonly planId: string | null
-  /** What the service said the licence was when it signed the token: `active` or `downgraded`. */
+  /** The status of the licence when the service signed the token: `active` or `downgraded`. */
   readonly licenceStatus: string | null
   /** The number of seats the product should enforce; null for no such limit. */
   readonly seats: number | null
@@ -110,28 +110,28 @@ export interface LicenceState {
   readonly updatesUntil: string | null
   /** The token's end, ISO 8601 UTC; null without a token. */
   readonly expiresAt: string | null
-  /** Half of the token's life: from then on it is renewed. An offline token's end. ISO 8601 UTC. */
+  /** Half of the token's life, when renewal begins; for an offline token its end. ISO 8601 UTC. */
   readonly refreshAfter: string | null
-  /** The token came in a file, by `activateOffline`. */
+  /** Whether the token came in a file, by `activateOffline`. */
   readonly offline: boolean
-  /** `current`: looked at within two check intervals; `stale`: longer ago; `unknown`: none held. */
+  /** The list was checked within two check intervals (`current`), longer ago (`stale`), or there is no list (`unknown`). */
   readonly revocations: 'current' | 'stale' | 'unknown'
-  /** The local clock was turned back, and no token has been issued since. Time goes on from where it stood. */
+  /** The local clock was turned back, and no token has been issued since. The trusted time continues from its last value. */
   readonly clockTurnedBack: boolean
-  /** The most recent thing that went wrong and has not gone right since. */
+  /** The most recent problem, unless a later success has ended it. */
   readonly problem: Problem | null
 }
 
-/** What the judgement rests on. */
+/** The data that determines the status. */
 export interface Evidence {
   readonly loaded: boolean
-  /** The claims of the authentic token held, ended or not. */
+  /** The claims of the authentic token, even if it has ended. */
   readonly claims: TokenClaims | null
-  /** An authentic revocation list names the licence. */
+  /** Whether an authentic revocation list names the licence. */
   readonly revoked: boolean
-  /** The last answer was a no. */
+  /** The last answer, if it was a refusal. */
   readonly refusal: RefusalReason | null
-  /** The last try to get a token failed. */
+  /** The reason, if the last try to get a token failed. */
   readonly failure: FailureReason | null
   readonly absence: AbsenceReason
 }
@@ -141,7 +141,7 @@ export interface Judgement {
   readonly reason: Reason | null
 }
 
-/** The table of states: the first line that applies is the answer. `time` is the trusted time in milliseconds. */
+/** The table of states: the first line that applies decides. `time` is the trusted time in milliseconds. */
 export function judge(evidence: Evidence, time: number): Judgement {
   const { claims, refusal, failure, absence } = evidence
   if (!evidence.loaded) return { status: 'starting', reason: null }

@@ -11,7 +11,7 @@ function givenStorage() {
   }
 }
 
-/** Adds a line, and is slow about it. */
+/** Adds a line after a pause. */
 const adding = (line: number) => async (text: string | null) => {
   await new Promise((resolve) => setTimeout(resolve, line % 3))
   return `${text ?? ''}${line}\n`
@@ -22,7 +22,7 @@ describe('a store', () => {
   it.each<[string, () => LicenceStore]>([
     ['memory', () => memory],
     ['web storage', () => webStorageStore(storage)],
-  ])('in %s loses nothing of updates that run at the same time', async (_name, open) => {
+  ])('in %s loses no update if several run at the same time', async (_name, open) => {
     const lines = Array.from({ length: 30 }, (_, line) => line)
     await Promise.all(lines.map(async (line) => open().update?.(adding(line))))
     const text = await open().read()
@@ -31,7 +31,7 @@ describe('a store', () => {
   })
   const memory = memoryStore()
 
-  it('in web storage takes turns with other tabs by a lock of its name', async () => {
+  it('in web storage takes turns with other tabs through a lock with its name', async () => {
     const held: string[] = []
     const locks = {
       request: async (name: string, work: () => Promise<void>) => {

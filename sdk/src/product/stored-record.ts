@@ -73,7 +73,7 @@ export function serialise(record: StoredRecord): string {
   })
 }
 
-/** Null if the text is not a record, whatever else it may be. */
+/** Reads a record; null for any other text. */
 export function parse(text: string): StoredRecord | null {
   try {
     return readRecord(JSON.parse(text))

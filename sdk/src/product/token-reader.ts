@@ -77,7 +77,7 @@ export class TokenReader {
     const file = readOfflineFile(text)
     if (!file) return 'file_malformed'
     const claimed = unverified(file.token)
-    // Only for a better reason: a file of another application would not verify either.
+    // This check only gives a better reason: a file of another application would not verify either.
     if (claimed !== null && isString(claimed['aud']) && claimed['aud'] !== appId) {
       return 'file_of_another_application'
     }

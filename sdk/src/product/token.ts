@@ -15,7 +15,7 @@ export interface TokenClaims {
   /** The product may be updated to releases until this time; null: to all. */
   readonly updatesUntil: number | null
   readonly entitlements: Readonly<Record<string, string>>
-  /** It came in a file, for a machine without a network. */
+  /** Whether the token came in a file, for a machine without a network. */
   readonly offline: boolean
   /** The fingerprint that it is valid for; null if only the service knows it. */
   readonly fingerprint: string | null

@@ -37,7 +37,7 @@ describe('trusted time', () => {
     )
   })
 
-  it('counts all that passes between turnings back', () => {
+  it('counts the time that passes between two backward steps of the clock', () => {
     assert(
       property(moment, array(integer({ min: 0, max: 1e9 })), (start, spans) => {
         let seen = begin(start)
@@ -47,7 +47,7 @@ describe('trusted time', () => {
     )
   })
 
-  it('tells a clock that was turned back from one that was put right by little, until a token sets the time', () => {
+  it('reports a clock that was turned back, but no small correction, until a token sets the time', () => {
     assert(
       property(moment, integer({ min: 0, max: 1e9 }), (start, step) => {
         const seen = observe(begin(start), start - step)
@@ -56,7 +56,7 @@ describe('trusted time', () => {
     )
   })
 
-  it('starts no earlier than the local clock, what was signed, and what was kept', () => {
+  it('starts no earlier than the local clock, the last signature and the stored time', () => {
     assert(
       property(moment, moment, moment, moment, count, (time, local, now, signedAt, corrections) => {
         const stored = { time, local, turnedBack: false, corrections }
@@ -66,7 +66,7 @@ describe('trusted time', () => {
     )
   })
 
-  it('of two processes is the later, unless a token has set it in one of them since', () => {
+  it('is the later time of two processes, unless a token has set it in one of them since', () => {
     assert(
       property(moment, moment, moment, count, count, (mine, theirs, local, myCount, theirCount) => {
         const held = { time: mine, local, turnedBack: false, corrections: myCount }

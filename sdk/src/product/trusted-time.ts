@@ -36,12 +36,12 @@ export class TrustedTime {
     this.#seen = merge(this.#seen, stored, this.#now())
   }
 
-  /** Something signed at `time` was read: it is that late at least. */
+  /** Notes that a text signed at `time` was read: the current time cannot be earlier. */
   notBefore(time: number): void {
     this.#seen = notBefore(this.#seen, time)
   }
 
-  /** A token that answers a request says that it is `time` now. */
+  /** Sets the time to `time`, by a token that answers a request. */
   correct(time: number): void {
     this.#seen = correct(this.#seen, time)
   }
@@ -50,7 +50,7 @@ export class TrustedTime {
 /**
  * The time by which tokens are judged. It starts from the time that the service last signed (or, before that, from the local
  * clock) and moves forward by what the local clock has moved forward since. It never follows the local clock
- * backward, so turning the clock back gains nothing; and a clock that is wrong, but steadily so, loses nothing while
+ * backward, so turning the clock back gains nothing, and a clock with a constant error does no harm while
  * the service can be reached.
  *
  * All values are milliseconds since 1970 UTC.
@@ -62,11 +62,11 @@ export interface SeenTime {
   readonly local: number
   /** The local clock was found behind its last reading by more than the tolerance, and no token has set the time since. */
   readonly turnedBack: boolean
-  /** How often a token has set the time: of two processes the one with more has seen what the other has not. */
+  /** How often a token has set the time. The observation with the higher number is newer. */
   readonly corrections: number
 }
 
-/** Time synchronisation may set the clock back by less. */
+/** A smaller step back may be a time synchronisation. */
 export const TURNED_BACK_TOLERANCE_MS = 300_000
 
 /** The end of the range of `Date`. */
@@ -89,8 +89,9 @@ export function observe(seen: SeenTime, local: number): SeenTime {
 }
 
 /**
- * The store has kept what this process, or another one, saw. The later time counts, unless a token has set it since:
- * then that does. A store can be edited, so the time is set back no further than to the local clock.
+ * Merges an observation of this or another process that was in the store. The later time is used, unless a token has
+ * set the time since: then the time that the token set. A store can be edited, so the time is set back no further
+ * than to the local clock.
  */
 export function merge(held: SeenTime, stored: SeenTime, local: number): SeenTime {
   const [mine, theirs] = [observe(held, local), observe(stored, local)]
@@ -99,21 +100,21 @@ export function merge(held: SeenTime, stored: SeenTime, local: number): SeenTime
   return { ...notBefore(mine, theirs.time), turnedBack: mine.turnedBack || theirs.turnedBack }
 }
 
-/** The service signed something at `signedAt`: it cannot be earlier than that now. */
+/** Moves the time forward to `signedAt`, when the service signed something: the current time cannot be earlier. */
 export function notBefore(seen: SeenTime, signedAt: number): SeenTime {
   return signedAt > seen.time ? { ...seen, time: signedAt } : seen
 }
 
 /**
- * It is `time` now, by a token that was issued in answer to a request of this installation. Only such a token may set the
- * time back, so that a clock that once ran ahead does not spoil every later token. A token that was kept from earlier
- * may not, however new it is to this installation.
+ * Sets the time to `time`, by a token that was issued in answer to a request of this installation. Only such a token
+ * may set the time back, so that a clock that once ran ahead does not invalidate every later token. A token that was
+ * kept from earlier may not, even if this installation has not seen it before.
  */
 export function correct(seen: SeenTime, time: number): SeenTime {
   return { time, local: seen.local, turnedBack: false, corrections: seen.corrections + 1 }
 }
 
-/** The trusted time is ahead of the local clock: one of the two is, or was, wrong. */
+/** Whether the trusted time is ahead of the local clock: then one of the two is, or was, wrong. */
 function isAhead(seen: SeenTime): boolean {
   return seen.time - seen.local > TURNED_BACK_TOLERANCE_MS
 }

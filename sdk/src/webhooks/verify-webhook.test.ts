@@ -31,7 +31,7 @@ function header(raw: string | Uint8Array = body, secret = SECRET, t: number | st
 }
 
 describe('verifyWebhook', () => {
-  it('verifies a signature that was made elsewhere', async () => {
+  it('verifies a signature that openssl made', async () => {
     // printf '%s' '1795255200.{"id":"evt_1","type":"webhook.test","data":{"object":{"ping":true}}}' |
     //   openssl dgst -sha256 -hmac whsec_test
     const raw = '{"id":"evt_1","type":"webhook.test","data":{"object":{"ping":true}}}'
@@ -46,7 +46,7 @@ describe('verifyWebhook', () => {
     ['bytes', new TextEncoder().encode(body)],
     ['a Buffer', Buffer.from(body)],
     ['an ArrayBuffer', new TextEncoder().encode(body).buffer],
-  ])('takes the raw body as %s', async (_form, raw) => {
+  ])('accepts the raw body as %s', async (_form, raw) => {
     await expect(verifyWebhook(raw, header(), SECRET, { clock })).resolves.toEqual(event)
   })
 
@@ -58,7 +58,7 @@ describe('verifyWebhook', () => {
     expect([from, to]).toEqual(['pln_1', 'pln_2'])
   })
 
-  it('lets events of a type it does not know through', async () => {
+  it('returns events of an unknown type', async () => {
     const unknown = JSON.stringify({ ...event, type: 'licence.gilded' })
     await expect(verifyWebhook(unknown, header(unknown), SECRET, { clock })).resolves.toMatchObject({
       type: 'licence.gilded',
@@ -97,7 +97,7 @@ describe('verifyWebhook', () => {
   })
 
   it.each([{ secrets: [] }, { secrets: '' }, { secrets: [SECRET, ''] }])(
-    'throws where there is no secret to verify with: $secrets',
+    'throws if there is no secret: $secrets',
     async ({ secrets }) => {
       await expect(verifyWebhook(body, header(body, ''), secrets, { clock })).rejects.toMatchObject({
         reason: 'no_secret',
@@ -109,7 +109,7 @@ describe('verifyWebhook', () => {
     [-300, undefined],
     [300, undefined],
     [3600, 3600],
-  ])('believes a timestamp %i s from now, with a tolerance of %s', async (offset, toleranceSeconds) => {
+  ])('accepts a timestamp %i s from now, with a tolerance of %s', async (offset, toleranceSeconds) => {
     const given = header(body, SECRET, NOW + offset)
     await expect(verifyWebhook(body, given, SECRET, { clock, toleranceSeconds })).resolves.toEqual(event)
   })
@@ -138,7 +138,7 @@ describe('verifyWebhook', () => {
     })
   })
 
-  it('does not believe a body in which any one bit was changed', async () => {
+  it('refuses a body in which any one bit was changed', async () => {
     const bytes = new TextEncoder().encode(body)
     await assert(
       asyncProperty(nat({ max: bytes.length - 1 }), integer({ min: 0, max: 7 }), async (index, bit) => {
@@ -150,7 +150,7 @@ describe('verifyWebhook', () => {
     )
   })
 
-  it('throws nothing but its own error, whatever comes', async () => {
+  it('throws only its own error, whatever the input', async () => {
     await assert(
       asyncProperty(uint8Array(), string(), string(), async (raw, given, secret) => {
         const attempt = verifyWebhook(raw, given, secret, { clock })

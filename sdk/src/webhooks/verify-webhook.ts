@@ -1,13 +1,13 @@
 import type { WebhookEvent } from './webhook-event.ts'
 
 /**
- * Why a delivery was not believed:
+ * Why a delivery was refused:
  *
- * - `no_secret`: no secret, or an empty one, was given to verify with;
+ * - `no_secret`: no secret was given, or an empty one;
  * - `malformed_header`: the header is missing, or has no `t` or no `v1` of the right form;
  * - `signature_mismatch`: signed with another secret, or the body was changed (also by parsing and serialising it);
  * - `timestamp_outside_tolerance`: signed too long ago, or in the future: perhaps a replay;
- * - `malformed_body`: the signature is right, and the body is no event.
+ * - `malformed_body`: the signature is valid, but the body is not an event.
  */
 export type WebhookVerificationReason =
   'no_secret' | 'malformed_header' | 'signature_mismatch' | 'timestamp_outside_tolerance' | 'malformed_body'
@@ -24,13 +24,13 @@ export class WebhookVerificationError extends Error {
 }
 
 export interface VerifyWebhookOptions {
-  /** How far `t` may be from now, in seconds, before or after: 300 unless given. */
+  /** Largest difference between `t` and the current time, in seconds, in either direction. Default: 300. */
   readonly toleranceSeconds?: number | undefined
-  /** Milliseconds since 1970 UTC: `Date.now` unless given. */
+  /** The current time in milliseconds since 1970 UTC. Default: `Date.now`. */
   readonly clock?: (() => number) | undefined
 }
 
-/** As frameworks give it: Node may give a list. */
+/** The header as frameworks return it: Node may return a list. */
 type SignatureHeader = string | readonly string[] | null | undefined
 
 const DEFAULT_TOLERANCE_SECONDS = 300
@@ -38,11 +38,11 @@ const DEFAULT_TOLERANCE_SECONDS = 300
 /**
  * Verifies a webhook delivery and returns its event. The signature is compared in constant time.
  *
- * @param rawBody the request's body exactly as it came: bytes, or the text decoded as UTF-8
+ * @param rawBody the request's body exactly as received: bytes, or the text decoded as UTF-8
  * @param header the `Webhook-Signature` header
  * @param secrets the endpoint's secret (`whsec_…`); several while one is being rotated
  * @returns the event; ignore types you do not know
- * @throws WebhookVerificationError whose `reason` says why the delivery must not be believed
+ * @throws WebhookVerificationError with a `reason`, if the delivery must not be trusted
  * @example
  * const event = await verifyWebhook(rawBody, request.headers['webhook-signature'], secret)
  * if (event.type === 'licence.revoked') await closeAccount(event.data.object.licence_id)
@@ -88,7 +88,9 @@ function readHeader(header: SignatureHeader): { t: string; signatures: Uint8Arra
   return { t, signatures }
 }
 
-/** Web Crypto's verify compares in constant time; every pair is tried, so that time does not tell which one fits. */
+/**
+ * Web Crypto compares in constant time. Every pair is tried, so that the duration does not reveal which pair matches.
+ */
 async function isSignedBy(
   secrets: readonly string[],
   signed: Uint8Array<ArrayBuffer>,

@@ -2,7 +2,7 @@ import type { components } from '../backend/gen/api.ts'
 
 type Licence = components['schemas']['Licence']
 
-/** What each type of event carries in `data.object`. Thin by design: fetch the licence for more. */
+/** The content of `data.object` for each type of event. It is small on purpose: fetch the licence for more. */
 export interface WebhookObjects {
   'licence.created': LicenceOnPlan
   'licence.plan_changed': LicenceOnPlan
@@ -45,7 +45,7 @@ interface LicenceOnPlan extends LicenceStanding {
 
 export type WebhookEventType = keyof WebhookObjects
 
-// A type that is declared above and missing here does not compile, nor does one that is not declared.
+// The compiler refuses a type that is declared above and missing here, and a type that is not declared above.
 const declared = {
   'licence.created': true,
   'licence.plan_changed': true,
@@ -65,7 +65,7 @@ const declared = {
   'webhook.test': true,
 } satisfies Record<WebhookEventType, true>
 
-/** Every type of event known to this version, such as for a choice of what an endpoint subscribes to. */
+/** Every type of event known to this version, for example to choose the events of an endpoint. */
 export const webhookEventTypes: readonly WebhookEventType[] = Object.keys(declared) as WebhookEventType[]
 
 export interface WebhookEnvelope<Type extends WebhookEventType> {

@@ -1,7 +1,7 @@
 create table accounts (
   id text collate "C" primary key,
   name text not null,
-  -- Where alerts go; null: nowhere.
+  -- The address for alerts. Null: no alert is mailed.
   alert_email text,
   -- Transaction fee: basis points of the amount, plus a fixed part in minor units of the sale's currency.
   fee_bps int not null check (fee_bps between 0 and 10000),

@@ -2,7 +2,7 @@ import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
 import { emailAddress } from './accounts/accounts.ts'
 
-/** The transaction fee that new accounts take. */
+/** The transaction fee of new accounts. */
 export const feeConfig = {
   FEE_BPS: wholeNumber()
     .refine((value) => value <= 10_000, 'must be at most 10000')
@@ -19,7 +19,7 @@ export const catalogConfig = z.object({
   ...feeConfig,
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   NOTIFIER_ADDRESS: address.describe('host:port of the notifier service, which sends mails'),
-  // The first account, made at the first start, for those who bring a key rather than use licensing-admin.
+  // Creates the first account at the first start, as an alternative to licensing-admin.
   BOOTSTRAP_API_KEY: z
     .string()
     .regex(/^lsk_[\x21-\x7e]{36,124}$/, 'must start with lsk_ and have 40 to 128 visible characters')
@@ -29,7 +29,7 @@ export const catalogConfig = z.object({
     .string()
     .regex(emailAddress, 'must be an e-mail address')
     .default('alerts@localhost')
-    .describe('where the demo account’s alerts go'),
+    .describe('address for alerts of the demo account'),
 })
 
 export type CatalogConfig = z.output<typeof catalogConfig>

@@ -12,7 +12,7 @@ import type { KeyUse } from './api-keys/key-use.ts'
 /** Dependencies of the RPC handlers. */
 export interface CatalogDependencies {
   sql: Database
-  /** One connection, for lookups of API keys that may not exist. */
+  /** A pool of one connection, for lookups of API keys that may not exist. */
   lookups: Database
   change: Change
   /** Runs changes of definitions and plans one at a time per application, and of applications and API keys per account. */

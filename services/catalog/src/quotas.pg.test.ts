@@ -17,10 +17,10 @@ type Calls = TestCatalog['calls']
 interface Counted {
   option: string
   usual: number
-  /** How many a new tenant has. */
+  /** The number that a new tenant has. */
   had: number
   make: (calls: Calls, tenant: Tenant) => Promise<unknown>
-  /** Rows as they are after many calls. */
+  /** Inserts the rows that many calls would create. */
   fill: (
     sql: Database,
     tenant: Tenant,
@@ -102,7 +102,7 @@ test.each(Object.entries(counted))(
       code: 'quota_exceeded',
       members: { limit: had + 3 },
     })
-    // Of another account nothing is counted here; a raise holds at once, on each replica.
+    // Resources of another account are not counted. A raised quota applies at once, on each replica.
     await make(catalog.calls, rivals)
     await allow(option, tenant, had + 4)
     await make(catalog.replicas[1], tenant)

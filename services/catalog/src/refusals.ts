@@ -5,7 +5,9 @@ import { isId } from '@licensing/database/ids'
 import type { IdPrefix } from '@licensing/database/ids'
 import type { PageRequest } from '@licensing/database/page'
 
-/** One error for a resource that does not exist, one of another account, and a text that is no id. */
+/**
+ * The same error for a resource that does not exist, for a resource of another account, and for a text that is no id.
+ */
 export function notFound(noun: string, id: string): ServiceError {
   const shown = /^[\x21-\x7e]{1,64}$/.test(id) ? ` ${id}` : ' of this id'
   return new ServiceError('not_found', `there is no ${noun}${shown}`)
@@ -25,7 +27,7 @@ export class Violations {
     if (first) throw new ServiceError('validation_failed', first.message, { errors: this.#errors })
   }
 
-  /** A name that people read. */
+  /** Checks a display name. */
   checkName(pointer: string, text: string): void {
     const problem = problemOfText(text, textLimits.name)
     if (problem) this.add(pointer, problem)

@@ -109,7 +109,7 @@ test('if a definition was saved but not sent to licensing, a repetition sends it
   expect(resolved(catalog, plan.id)).toHaveProperty('seats', '3')
   expect(await eventsOf(catalog.sql)).toEqual(events)
 
-  // It is done: licensing is asked for nothing more.
+  // The call is finished now: a repetition does not call licensing.
   await catalog.licensing.stop()
   expect(await define()).toMatchObject({ replayed: true, value: { key: 'seats' } })
   await catalog.licensing.start()

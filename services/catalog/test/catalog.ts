@@ -119,10 +119,10 @@ export async function eventsOf(sql: Database): Promise<Event[]> {
 /** The first page of a list, of the usual size. */
 export const firstPage = { limit: 0, beforeId: '' }
 
-/** Who archives a plan. */
+/** The API key that archives a plan. */
 export const actor = 'key_1'
 
-/** An account with an application: what every request names. */
+/** An account and its application, which every request names. */
 export interface Tenant {
   accountId: string
   applicationId: string
@@ -166,13 +166,13 @@ export async function givenPlan(
   return calls.createPlan({ ...tenant, name: code, code, entitlements })
 }
 
-/** The entitlements of a plan, by the copy that was last sent to licensing. */
+/** The entitlements of a plan in the copy that was last sent to licensing. */
 export function resolved({ licensing }: TestCatalog, planId: string): Record<string, string> {
   const copy = licensing.copies.get(planId)
   return Object.fromEntries(copy?.entitlements.map(({ key, value }) => [key, value]) ?? [])
 }
 
-/** How each call ended: `ok`, or the code of its error, with the pointers of a validation. */
+/** The outcome of each call: `ok`, or the code of its error, with the pointers of a validation. */
 export async function outcomesOf(attempts: Promise<unknown>[]): Promise<string[]> {
   const outcomes = await Promise.allSettled(attempts)
   return outcomes.map((outcome) => {

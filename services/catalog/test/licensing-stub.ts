@@ -7,7 +7,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { RootKeyService } from '@licensing/proto/root-keys'
 
-/** What catalog needs of licensing, served over gRPC by its contract: the newest copy wins, an archive counts once. */
+/** The RPCs of licensing that catalog calls, over gRPC. As in licensing, the newest copy wins and an archive counts once. */
 export interface LicensingStub extends AsyncDisposable {
   readonly address: string
   /** The newest copy of each plan that `syncPlans` received. */
@@ -18,7 +18,7 @@ export interface LicensingStub extends AsyncDisposable {
   readonly active: Map<string, bigint>
   /** Calls that are refused as `unavailable`, by name. */
   readonly refused: Set<'syncPlans' | 'archivePlan' | 'countActiveLicences' | 'getRootKeys'>
-  /** How many applications it was asked for root keys of. */
+  /** The number of applications for which root keys were requested. */
   readonly rootKeysMade: number
   /** Runs within each archivePlan, before it answers. */
   whileArchiving: () => Promise<void>

@@ -1,7 +1,7 @@
 import { createChange } from '@licensing/changes/change'
 /**
- * What an issue costs, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/issue.ts`, a server on
- * which it can make a database. It alternates the measures and prints the best round of each. Results on 2 busy cores:
+ * Measures the cost of an issue, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/issue.ts`, a server on
+ * which it can create a database. It alternates the measures and prints the best round of each. Results on 2 busy cores:
  *
  * - the bare statement with one licence each, 64 at a time: 2,000/s, 150 µs of this process's CPU, 550 of PostgreSQL's
  * - the bare statement with 64 licences, one at a time: 5,800/s, 22 µs and 60
@@ -56,7 +56,7 @@ const plan = create(PlanCopySchema, {
 })
 await change((tx) => applyPlanCopies(tx, [plan]))
 
-/** Runs `work` over and over in so many loops at a time. */
+/** Runs `work` repeatedly, in this many concurrent loops. */
 async function rate(
   loops: number,
   work: () => Promise<number>,

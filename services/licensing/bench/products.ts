@@ -1,8 +1,8 @@
 import { createChange } from '@licensing/changes/change'
 import { gather } from '@licensing/changes/gather'
 /**
- * What installed products cost, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
- * a server on which it can make a database. It prints the best of five rounds. Results on 2 busy cores:
+ * Measures the cost of installed products, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
+ * a server on which it can create a database. It prints the best of five rounds. Results on 2 busy cores:
  *
  * - a bare loop that signs the same token with jose: 9,000/s, 110 µs of CPU
  * - refreshes: 1,800/s, 420 µs, of which 180 verify the former token and 110 sign the new one (since then 40, without jose)
@@ -89,7 +89,7 @@ async function givenLicences(ids: string[], maxConcurrent: number | null = null)
 
 const newIds = (count: number, prefix: 'lic' | 'act') => Array.from({ length: count }, () => newId(prefix))
 
-/** Calls of installations on licences of their own, which are floating if `maxConcurrent` is given. */
+/** Calls of installations, each with its own licence. The licences are floating if `maxConcurrent` is given. */
 async function givenCalls(maxConcurrent: number | null = null) {
   const licenceIds = newIds(installations, 'lic')
   const activationIds = newIds(installations, 'act')

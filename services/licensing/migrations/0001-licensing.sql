@@ -15,19 +15,19 @@ create table plans (
   code text collate "C" not null,
   -- How long a trial lasts; null: the plan has no trials.
   trial_days integer,
-  -- Of the plan's application.
+  -- The setting of the plan's application.
   expiring_notice_days integer not null,
   -- A licence that is issued now gets these entitlements: [{key, kind, value, default}], sorted by key.
   entitlements jsonb not null,
   -- A hash of them: the id of their snapshot.
   snapshot_id text collate "C" not null
 );
--- Of plans whose codes were exchanged, one may still be a copy with its former code.
+-- Not unique: after the codes of two plans were exchanged, one of the copies may still have its former code.
 create index plans_by_code on plans (application_id, code);
 
--- The entitlements of licences and purchases, stored once for all that have the same. A snapshot is stored with the first
--- licence or purchase that has it, and never changed or deleted. Only a licence that takes the current values of its plan
--- can leave one unused.
+-- The entitlements of licences and purchases. Equal entitlements are stored once. A snapshot is stored with the first
+-- licence or purchase that has it, and never changed or deleted. Only a licence that takes the current values of its
+-- plan can leave a snapshot unused.
 create table snapshots (
   id text collate "C" primary key,
   entitlements jsonb not null
@@ -100,11 +100,11 @@ create table licences (
   reactivated_at timestamptz(3),
   -- The vendor's own entries, by name.
   metadata jsonb not null default '{}',
-  -- The product may be updated to releases until then; null: to all.
+  -- The product may be updated to releases until this time; null: to all releases.
   updates_until timestamptz(3),
-  -- A product started it, and no customer has it yet.
+  -- Whether a product started it as a trial and no customer has it yet.
   trial boolean not null default false
-  -- With free space on its page, a row changes its status without writing any index.
+  -- Free space on its page lets a row change its status without writing any index.
 ) with (fillfactor = 85);
 
 create unique index licences_idempotency on licences (application_id, idempotency_key)
@@ -117,8 +117,9 @@ create index licences_by_plan on licences (plan_id, id);
 create index licences_by_external_ref on licences (application_id, external_ref, id);
 create index licences_by_trial on licences (application_id, trial, id);
 create index licences_never_seen on licences (application_id, id) where not seen;
--- For a search: references without letter case. Upper case does not depend on the neighbours of a letter, lower case does
--- (a final sigma). References are compared by code points, so that all with one beginning are next to each other.
+-- References in upper case, for a search that ignores letter case. Upper case does not depend on the neighbours of a
+-- letter, lower case does (a final sigma). References are compared by code points, so that all references with the
+-- same beginning are adjacent.
 create index licences_by_folded_ref on licences
   (application_id, (upper(external_ref collate "und-x-icu") collate "C"), id);
 
@@ -137,12 +138,12 @@ create index licence_statuses_by_application on licence_statuses (application_id
 create index licence_statuses_by_plan on licence_statuses (plan_id, status, licence_id);
 create index licence_statuses_due on licence_statuses (expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
--- For notices.
+-- For notices of licences that expire soon.
 create index licence_statuses_ending on licence_statuses (plan_id, expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
 
--- Joins use the primary key: a session keeps its first query plan, and one made for very many licences would read the
--- whole table for each of the few that follow.
+-- Joins use the primary key: a session keeps its first query plan, and a plan for very many licences would read the
+-- whole table in each later statement.
 create function keep_statuses() returns trigger language plpgsql
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off as $$
 begin
@@ -247,7 +248,8 @@ create trigger keep_notice_position_of_new after insert on plans
 create trigger keep_notice_position_of_changed after update of expiring_notice_days on plans
   for each row when (new.expiring_notice_days <> old.expiring_notice_days) execute function keep_notice_position();
 
--- Licences whose notice may be due. A licence may be in it twice: so no transaction that adds it waits for another one.
+-- Licences whose notice may be due. A licence may be in the table twice, so that no transaction that adds it waits
+-- for another.
 create table notice_checks (
   position bigint generated always as identity primary key,
   licence_id text collate "C" not null
@@ -263,7 +265,7 @@ begin
   return null;
 end
 $$;
--- These changes can make the notice of an end due that has been checked before.
+-- After these changes the notice of an end that was checked before can be due.
 create trigger check_notice_of_changed after update of status, plan_id, rests_on on licences for each row
   when (new.expires_on is not null and (
     (old.status = 'expired' and new.status <> 'expired')
@@ -277,8 +279,8 @@ create table licence_metadata (
   -- long value does not make the index larger.
   entry bytea not null,
   licence_id text collate "C" not null,
-  -- A bit for each entry of the licence: the first byte of the entry modulo 64. With several pairs, a list sees in the index
-  -- of one that most licences do not have the others.
+  -- One bit for each entry of the licence: the first byte of the entry modulo 64. If a list looks for several pairs,
+  -- the bits in the index of one pair show for most licences that they do not have the others.
   bits bigint not null,
   primary key (entry, licence_id) include (bits)
 );
@@ -319,7 +321,7 @@ create table licence_overrides (
   ends_on timestamptz(3),
   note text,
   created_at timestamptz(3) not null default now(),
-  -- Whether the history has its end.
+  -- Whether the end of the override is in the history.
   end_recorded boolean not null default false,
   primary key (licence_id, key)
 );
@@ -391,14 +393,14 @@ create table freed_places (
   token_ends_at timestamptz(3) not null
 );
 create index freed_places_of_licence on freed_places (licence_id, fingerprint);
--- For the cleanup.
+-- For the deletion of freed places that no longer count.
 create index freed_places_ended on freed_places (token_ends_at) where takes_place;
 create index freed_places_of_earlier_days on freed_places (freed_at) where not takes_place;
 
 -- How many activations of a licence products have replaced by others, on the latest day on which they did.
 create table replacements (
   licence_id text collate "C" primary key,
-  -- In UTC.
+  -- A UTC day.
   day date not null,
   replaced integer not null
 );
@@ -408,16 +410,18 @@ create table replacements (
 -- The licences that limit concurrent use. Only the triggers below insert and delete rows.
 create table floating_licences (
   licence_id text collate "C" primary key,
-  -- How many activations the licence has, as a sum: it may have very many. It changes with them, under the licence's lock.
+  -- The number of activations of the licence, which may be very large. It changes with them, under the licence's
+  -- lock.
   activations integer not null,
-  -- How many of the licence's leases are counted.
+  -- The number of the licence's leases that are counted.
   leases integer not null default 0 check (leases >= 0),
-  -- When the licence became floating, as long as activations from before that may never have had a lease.
+  -- When the licence became floating. Null after activations from before that time without a lease were removed.
   floating_since timestamptz(3)
 );
 create index floating_licences_since on floating_licences (floating_since) where floating_since is not null;
 
--- The latest lease of each activation of a floating licence. A row stays when the lease has ended, as long as its activation.
+-- The latest lease of each activation of a floating licence. The row stays after the end of the lease, until the
+-- activation is removed.
 --
 -- The leases of a licence that have not ended are never more than its max_concurrent, because:
 --
@@ -425,7 +429,8 @@ create index floating_licences_since on floating_licences (floating_since) where
 --   the licence's row.
 -- - A lease is given under that lock, and only if fewer than max_concurrent are counted. Before that, leases that have
 --   ended are no longer counted. Leases that another transaction has locked are skipped: they may be extended.
--- - Without that lock, a transaction extends only a lease that is counted and has not ended, and which it has locked.
+-- - Without that lock, a transaction extends a lease only if it has locked the lease, and the lease is counted and has
+--   not ended.
 --
 -- All times are those of the database's clock, at the time of the statement.
 create table leases (
@@ -479,12 +484,12 @@ create table licence_activity (
   -- How many calls the licence has made. Calls are numbered under the lock of this row.
   calls bigint not null default 0
 ) with (fillfactor = 80);
--- For lists of licences seen since a time: the first finds the few that were seen recently; the second, which is in list
--- order, excludes those seen too long ago without reading the table, some 50 ns each.
+-- For lists of licences seen since a time. The first index finds the few licences that were seen recently. The second
+-- is in list order, and excludes licences that were seen too long ago without reading the table (about 50 ns each).
 create index licence_activity_latest on licence_activity (application_id, last_seen_at, licence_id);
 create index licence_activity_newest on licence_activity (application_id, licence_id, last_seen_at);
 
--- Hosts by which a licence is found: those that it is restricted to and those on which it was seen.
+-- Hosts by which a licence is found: hosts that it is restricted to, and hosts on which it was seen.
 create table licence_hosts (
   application_id text collate "C" not null,
   host text collate "C" not null,
@@ -514,7 +519,7 @@ create table application_days (
   expired bigint not null,
   retired bigint not null,
   downgraded bigint not null,
-  -- By how much the number of active licences changed.
+  -- The change of the number of active licences.
   active_change bigint not null,
   activations_new bigint not null,
   activations_freed bigint not null,
@@ -560,7 +565,7 @@ create trigger note_seen after update of last_seen_at on activations
   for each row when ((new.last_seen_at at time zone 'UTC')::date > (old.last_seen_at at time zone 'UTC')::date)
   execute function note_seen();
 
--- The history entries that application_days contains: those that this snapshot sees.
+-- `application_days` contains the history entries that this snapshot sees.
 create table counted_history (
   only_row boolean primary key default true check (only_row),
   seen_by pg_snapshot not null
@@ -689,7 +694,7 @@ create index signing_keys_of_application on signing_keys (application_id);
 create table root_keys (
   kid text collate "C" primary key,
   application_id text collate "C" not null,
-  -- The first has 1. The highest is the newest; all that are not retired sign.
+  -- Numbered from 1. The highest number is the newest key. All keys that are not retired sign.
   generation integer not null,
   -- PKCS #8, AES-256-GCM, bound to the kid.
   private_key bytea not null,
@@ -699,8 +704,8 @@ create table root_keys (
   constraint root_keys_generation unique (application_id, generation)
 );
 
--- The latest key set that each root key signed. Every replica sends this one, so a product never gets an older set than
--- before.
+-- The latest key set that each root key signed. Every replica sends this set, so a product never gets an older set
+-- than before.
 create table signed_key_sets (
   root_kid text collate "C" primary key references root_keys (kid),
   -- SHA-256 of the keys in it.
@@ -711,20 +716,21 @@ create table signed_key_sets (
 
 -- Purchases.
 
--- A checkout with all invoices of its subscription, or a sale. What a licence was issued or imported with counts as its
--- first purchase; it gets a row here, with the licence's id as its ref, when the customer pays for another purchase. A
--- transaction that changes rows of a licence, here or in `purchase_effects`, holds the lock of the licence's row.
+-- A checkout with all invoices of its subscription, or a sale. The terms on which a licence was issued or imported
+-- count as its first purchase: they get a row here, with the licence's id as the ref, when the customer pays for
+-- another purchase. A transaction that changes rows of a licence, here or in `purchase_effects`, holds the lock of
+--   the licence's row.
 create table purchases (
   application_id text collate "C" not null,
   purchase_ref text collate "C" not null,
   account_id text collate "C" not null,
   licence_id text collate "C" not null,
-  -- The processor's time of its first charge; null for what the licence was issued or imported with.
+  -- The processor's time of its first charge; null for the terms on which the licence was issued or imported.
   ordered_at timestamptz(3),
   plan_id text collate "C" not null,
   snapshot_id text collate "C" not null,
   ends_at timestamptz(3),
-  -- The same as they were bought, before all renewals; the end also as the vendor last set it.
+  -- Plan, snapshot and end as they were bought, before all renewals. If the vendor has set another end, that end.
   bought_plan_id text collate "C" not null,
   bought_snapshot_id text collate "C" not null,
   bought_ends_at timestamptz(3),
@@ -734,7 +740,7 @@ create table purchases (
   money_returned boolean not null default false,
   -- Whether it is a subscription that the processor will charge again.
   renews boolean not null default false,
-  -- Until when its first payment includes updates; null: the payment says nothing about them.
+  -- Until when its first payment includes updates; null: the payment does not set this.
   updates_until timestamptz(3),
   -- Entries that its first payment brings, or that the licence had when it was first paid.
   metadata jsonb not null default '{}',
@@ -744,14 +750,14 @@ create index purchases_of_licence on purchases (licence_id);
 create trigger check_notice_of_stopped after update of renews on purchases for each row
   when (old.renews and not new.renews) execute function check_notice('licence_id');
 
--- What happened to purchases and when, by the processor's clock: each once.
+-- The events of purchases, each once, with their times by the processor's clock.
 create table purchase_effects (
   licence_id text collate "C" not null,
   purchase_ref text collate "C" not null,
   kind text not null,
   cause text collate "C" not null,
   at timestamptz(3) not null,
-  -- What a renewal brings.
+  -- The end, plan and updates that a renewal gives.
   ends_at timestamptz(3),
   plan_id text collate "C",
   snapshot_id text collate "C",

@@ -44,7 +44,7 @@ export interface LicensingOptions {
   encryptionKeys: EncryptionKeys
   tokens: ProductDependencies['tokens']
   sweepIntervalMs: number
-  /** A minute when absent. */
+  /** Default: a minute. */
   upkeepIntervalMs?: number
   streamReplicas: number
   streamBytes?: number

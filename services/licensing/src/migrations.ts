@@ -2,7 +2,7 @@ import { consumerMigrations, outboxMigrations } from '@licensing/events/migratio
 import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
 
-/** All of this service's database, in the order to apply. */
+/** All migrations of this service's database, in the order in which they are applied. */
 export const licensingMigrations = [
   outboxMigrations,
   consumerMigrations,

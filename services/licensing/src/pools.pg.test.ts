@@ -8,7 +8,7 @@ import { newLicenceKey } from './lifecycle/licence-key.ts'
 import { licensingMigrations } from './migrations.ts'
 import { connectForKeys, connectPools, createListTurns } from './pools.ts'
 
-test('reads of activations and licence keys are planned once, however few are asked for', async () => {
+test('reads of activations and licence keys are planned once, even for few rows', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'pools', max: 1 })
   await migrate(sql, licensingMigrations)

@@ -21,7 +21,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 const places = 4
 
-/** Runs calls on a licence of its own. */
+/** Runs calls on a new licence. */
 async function startRun(most: number) {
   const { products, licensing, accountId, applicationId } = harness
   const plan = await givenPlan(harness)

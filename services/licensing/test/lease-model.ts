@@ -26,7 +26,7 @@ interface Installation {
   machine: number
   /** The order of its latest call. */
   calledAt: number
-  /** In minutes of the model; undefined if it never had a lease. */
+  /** The end in minutes of the model; undefined if the activation never had a lease. */
   leaseEndsAt: number | undefined
   offlineUntil: number
 }

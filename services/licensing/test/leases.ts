@@ -42,7 +42,7 @@ export async function leasesInUse(harness: Harness, licence: { id: string }): Pr
   return Number(count)
 }
 
-/** Checks what the migration says about leases: numbers, and that each lease that has not ended is counted. */
+/** Checks the rules for leases in the migration: the numbers, and that each lease that has not ended is counted. */
 export async function expectLeasesConsistent({ sql }: Pick<Harness, 'sql'>): Promise<void> {
   const astray = await sql`
     select coalesce(f.licence_id, l.licence_id) as licence_id, f.activations, f.leases, l.counted, l.uncounted_running, l.orphans

@@ -43,7 +43,7 @@ const happens =
   (name: Happening) =>
   ({ licence }: Given) =>
     happen(harness, licence, name, cause)
-/** Each cause through the call, or the work, that it has in the service. */
+/** How each cause happens in the service: by a call or by background work. */
 const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   suspend: (given) => harness.licensing.suspendLicence(verb(given)),
   reactivate: (given) => harness.licensing.reactivateLicence(verb(given)),
@@ -88,7 +88,7 @@ const everyCase = (Object.keys(rules) as Cause[]).flatMap((cause) =>
   ),
 )
 
-// Which of them brings a row of the service's table: a row without a cause that is walked does not compile.
+// The causes that test each row of the service's table. A row without a cause does not compile.
 const walkedBy: Record<RowName, Cause[]> = {
   suspend: ['suspend'],
   reactivate: ['reactivate'],
@@ -230,7 +230,7 @@ function doneBy(
   }
 }
 
-/** A licence brought there by the calls that lead there. */
+/** A licence in this position, reached by real calls. */
 async function givenLicenceAt(position: Position, planStatus: string): Promise<Given> {
   await harness.sql`truncate outbox`
   const plan = await givenPlan(harness)
@@ -260,7 +260,7 @@ async function lead(given: Given, { status, reason, sweptFrom }: Position): Prom
   else if (reason === 'dispute_inquiry') await happen(harness, given.licence, 'an inquiry')
 }
 
-/** Its time passes. */
+/** Lets the end of the licence pass. */
 async function letEnd({ licence: { id } }: Given): Promise<void> {
   const end = inDays(-2)
   await harness.sql`update licences set expires_on = ${end} where id = ${id}`

@@ -25,7 +25,7 @@ test('values in definitions of the database are those of the closed sets and of 
     check_notice_of_changed: [lifecycle.expiry_passed[0].to],
     licence_history_freed_by_products: freedByProducts,
     entries_stay: freedByProducts,
-    // Which licences the revocation list gains.
+    // The status of licences that are added to the revocation list.
     list_revocation: [lifecycle.revoke[0].to],
   })
 })

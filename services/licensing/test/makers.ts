@@ -33,7 +33,7 @@ type PlanFields = Partial<
   entitlements?: { key: string; kind: string; value: string; default: string }[]
 }
 
-/** A plan that licensing holds a copy of. */
+/** A plan with a copy in licensing. */
 export async function givenPlan(harness: Harness, fields: PlanFields = {}): Promise<PlanCopy> {
   const plan = planCopy(harness, fields)
   await harness.licensing.syncPlans({ plans: [plan] })
@@ -186,7 +186,7 @@ export async function activeOn(harness: Harness, plan: { id: string }): Promise<
   return counts[0]!
 }
 
-/** The number of active licences by the table of licences, to compare with the counters. */
+/** The number of active licences in the table of licences, to compare with the counters. */
 export async function countedOn(harness: Harness, plan: { id: string }): Promise<bigint> {
   const [row] = await harness.sql<{ active: bigint }[]>`
     select count(*) as active from licences where plan_id = ${plan.id} and status = 'active'`
@@ -203,7 +203,7 @@ export async function statusesAstray({ sql }: Pick<Harness, 'sql'>): Promise<str
   return rows.map((row) => row.id)
 }
 
-/** Snapshots that a licence or a purchase refers to and that do not exist, and snapshots that none refers to. */
+/** Snapshots that are missing although a licence or a purchase refers to them, and snapshots without a reference. */
 export async function snapshotsAstray({ sql }: Pick<Harness, 'sql'>) {
   const rows = await sql<{ id: string; missing: boolean }[]>`
     with used as (

@@ -1,11 +1,11 @@
 import { array, boolean, constant, constantFrom, nat, oneof, option, record } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
 
-// Few names of each kind, so that calls concern the same things.
+// Few names of each kind, so that many calls concern the same licence or plan.
 const few = nat({ max: 3 })
 const plan = nat({ max: 1 })
 const days = constantFrom(-1, 10, 20)
-// Any paid purchase, or the one that its licence rests on.
+// Any paid purchase, or the purchase that its licence rests on.
 const purchase = { purchase: nat(), current: boolean() }
 export const calls = array(
   oneof(

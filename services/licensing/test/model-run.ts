@@ -28,7 +28,7 @@ import type { Bought } from './purchases.ts'
 const startedMs = Date.now()
 const modelDay = (days: number) => new Date(startedMs + days * 86_400_000)
 
-// Few customers, so that payments land on licences.
+// Few customers, so that payments often concern an existing licence.
 const customerOf = (place: number) => `customer ${place % 2}`
 
 /** Runs one sequence in an application of its own, and the same in the model. */
@@ -138,7 +138,7 @@ export async function startRun(harness: Harness) {
           const found = pickPaid(one.purchase, one.current)
           if (!found) return
           const { paid, real } = found
-          // By the processor's clock it counts once a renewal shows that the purchase had not ended: orders.test.ts.
+          // Left out here: it counts once a renewal shows that the purchase had not ended. orders.test.ts tests it.
           if (one.name === 'an inquiry' && hasEnded(paid.purchase)) return
           const cause = `cause ${one.cause}`
           return compare(

@@ -18,7 +18,7 @@ export interface ModelPurchase {
 export interface ModelLicence extends Position {
   name: string
   customer: string
-  /** In their order. */
+  /** The purchases in the order in which they were made. */
   purchases: ModelPurchase[]
   restsOn: ModelPurchase
   /** The purchase whose inquiry suspended it. */
@@ -127,7 +127,7 @@ export class Model {
       licence.restsOn = purchase
       return this.#bring('a payment', licence, former)
     }
-    // It ended before it was processed: the licence rested on it for a while.
+    // The purchase ended before it was processed: until then the licence rested on it.
     const earlier = licence.purchases.findLast(isValid)
     licence.restsOn = earlier ?? purchase
     licence.inquired = undefined
@@ -149,7 +149,7 @@ export class Model {
     const before = purchase.endsIn
     if (before !== undefined) purchase.endsIn = Math.max(before, endsIn)
     const latest = licence.purchases.findLast(isValid)
-    // A purchase that had ended may stand again.
+    // A purchase that had ended may be valid again.
     if (latest && latest !== licence.restsOn) return this.#rest(licence)
     if (purchase !== licence.restsOn) return { licence }
     if (!isValid(purchase)) {

@@ -28,7 +28,7 @@ export function deleteOverride(harness: Harness, licence: { id: string }, key: s
   return harness.licensing.deleteOverride({ ...verbOn(harness, licence), key })
 }
 
-/** What the products of a licence get: `value from` by key. */
+/** The entitlements of a licence's products: `value from` by key. */
 export async function effectiveOf(
   harness: Harness,
   licence: { id: string },
@@ -37,7 +37,7 @@ export async function effectiveOf(
   return Object.fromEntries(effective.map(({ key, value, from }) => [key, `${value} ${from}`]))
 }
 
-/** The changes in a licence's history, oldest first, without those of other entries. */
+/** The changes in a licence's history, oldest first. Entries without changes are left out. */
 export async function changesOf(harness: Harness, licence: { id: string }): Promise<unknown[]> {
   const request = { ...verbOn(harness, licence), ...newest, limit: 200 }
   const { entries } = await harness.licensing.listLicenceHistory(request)
@@ -48,7 +48,7 @@ export async function changesOf(harness: Harness, licence: { id: string }): Prom
     )
 }
 
-/** As if the end of a licence's overrides had passed. */
+/** Changes the overrides of a licence as if their ends had passed. */
 export async function letEndsPass({ sql }: Harness, licence: { id: string }): Promise<void> {
   await sql`
     update licence_overrides set ends_on = now() - interval '1 second'

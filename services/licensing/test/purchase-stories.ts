@@ -51,7 +51,7 @@ const metadata: Arbitrary<Metadata> = dictionary(
   { maxKeys: 40, noNullPrototype: true },
 )
 
-/** Days are distinct, so that the order of time is one. Today is day 100. */
+/** Days are distinct, so that the order of the events is unambiguous. Today is day 100. */
 export const stories: Arbitrary<StoryPurchase[]> = tuple(
   array(
     record({
@@ -73,7 +73,8 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
     const own = days.slice(next, next + 1 + happened.length).sort((a, b) => a - b)
     next += own.length
     const [orderedOn = 0, ...later] = own
-    // A renewal comes before the end that it moves: later ones have revocations go out that they would have prevented.
+    // A renewal comes before the end that it moves. If it came later, a revocation that it prevents could be sent
+    // first.
     const renewed = later.filter((_, at) => happened[at]!.startsWith('renewed'))
     return {
       plan,
@@ -188,7 +189,7 @@ export function* ordersOf(effects: readonly Effect[]): Generator<Effect[]> {
   }
 }
 
-/** One such order, drawn by `places`. */
+/** One of these orders, chosen by `places`. */
 export function orderBy(effects: readonly Effect[], places: readonly number[]): Effect[] {
   const left = [...effects]
   const order: Effect[] = []
@@ -203,7 +204,7 @@ export function orderBy(effects: readonly Effect[], places: readonly number[]): 
   return [...order, ...left]
 }
 
-/** Whether a revocation may go out, in this order, before something is known that came before it. */
+/** Whether, in this order, a revocation may be sent before an earlier event becomes known. */
 export function mayRevokeEarly(order: readonly Effect[]): boolean {
   return order.some(
     (effect, at) => isReturned(effect) && order.slice(at + 1).some((later) => later.at < effect.at),

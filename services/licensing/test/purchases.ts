@@ -16,7 +16,7 @@ export const inDays = (days: number) => new Date(Date.now() + days * 86_400_000)
 export const daysAgo = (days: number) => inDays(-days)
 
 type Callee = Pick<Harness, 'accountId' | 'applicationId' | 'purchases'>
-/** What happens to a purchase: the kind of the effect, and what it brings. */
+/** An effect on a purchase: its kind, and its values. */
 export type Happened = Pick<
   MessageInitShape<typeof PurchaseEffectSchema>,
   'planId' | 'externalRef' | 'endsAt' | 'updatesUntil'
@@ -30,7 +30,7 @@ interface Buying {
   endsAt?: Date
   metadata?: Metadata
   updatesUntil?: Date
-  /** A subscription. */
+  /** Set for a subscription that the processor will charge again. */
   renews?: boolean
 }
 
@@ -63,7 +63,7 @@ export async function buy(harness: Callee, buying: Buying): Promise<Bought> {
   }
 }
 
-/** Something that happens to a purchase. @returns the licence after it */
+/** Applies an effect to a purchase. @returns the licence after it */
 export async function apply(
   harness: Callee,
   purchase: Pick<Bought, 'bought'>,
@@ -96,7 +96,9 @@ export function refusalOf({ outcome }: PurchaseEffectResult): string | undefined
   return outcome.case === 'refused' ? outcome.value.code : undefined
 }
 
-/** Now by the processor's clock: later than every answered call, even if PostgreSQL rounded its time up. */
+/**
+ * The current time by the processor's clock, later than every answered call even if PostgreSQL rounded its time up.
+ */
 export function tick(): Date {
   const after = Date.now() + 1
   let now = after
@@ -146,7 +148,7 @@ export type Happening = keyof typeof happenings
 
 export const kindOf = (name: Happening): Happened => happenings[name]
 
-/** Something happens now to the purchase that the licence was last paid with. */
+/** Applies an effect now to the purchase that the licence was last paid with. */
 export function happen(
   harness: Callee,
   licence: { id: string },

@@ -43,7 +43,7 @@ const before = {
 } as const satisfies Record<LicenceVerb, LicenceStatus>
 
 test.each(closedSets.licenceVerb)(
-  '%s of 20 calls at once with one key happens once, and all are answered alike',
+  '%s in 20 concurrent calls with one key happens once, and all get the same answer',
   async (verb) => {
     const plan = await givenPlan(harness)
     const licence = await givenLicenceIn(harness, before[verb], plan.id)

@@ -4,9 +4,9 @@ import { locks } from '@licensing/database/locks'
 export interface AccountRow {
   id: string
   name: string
-  /** Where alerts go. */
+  /** The address for alerts. */
   alert_email: string | null
-  /** Set through the API and not confirmed yet. */
+  /** An address that was set through the API and is not confirmed yet. */
   unconfirmed_alert_email: string | null
   fee_bps: number
   fee_fixed_minor: bigint

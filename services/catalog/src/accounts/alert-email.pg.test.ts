@@ -13,7 +13,7 @@ interface Sent {
   token: string
 }
 
-/** What catalog needs of the notifier. */
+/** The RPC of the notifier that catalog calls. */
 function notifierStub() {
   const sent: Sent[] = []
   type Answer = { retryAfterSeconds: number }
@@ -59,7 +59,7 @@ test('alerts go to the previous address until the link in the mail is used; a li
   const [{ token, ...mail }] = sent as [Sent]
   expect(mail).toMatchObject({ accountId, address: 'new@vendor.example' })
   expect(token).toMatch(/^[\w-]{43}$/)
-  // The token is kept nowhere.
+  // The token is not stored.
   const stored = await sql<
     { row: string }[]
   >`select row_to_json(c)::text as row from alert_email_confirmations c`
@@ -91,9 +91,9 @@ test('if an address is changed again before it is confirmed, its link is no long
   await calls.updateAccount({ accountId, alertEmail: 'first@vendor.example' })
   await eventually(() => expect(sent).toHaveLength(1))
 
-  // Both replicas wait for the mail server: the mail to the second address is not made yet.
+  // Both replicas wait for the mail server, so the mail to the second address is not created yet.
   const { promise: answered, resolve: answerAll } = Promise.withResolvers<void>()
-  // Also when the test fails: a replica does not stop before.
+  // Answers even if the test fails, because a replica does not stop while it waits.
   using release = new DisposableStack()
   release.defer(answerAll)
   let waiting = 0
@@ -152,7 +152,7 @@ test('a link is valid for seven days; setting the same address again sends anoth
   )
   await set()
   await calls.updateAccount({ accountId, name: 'Renamed' })
-  // Neither asked for a mail.
+  // Neither call requested a mail.
   expect(await sql`select 1 from alert_email_confirmations where due_at is not null`).toHaveLength(0)
   const [left] = await sql<{ days: number }[]>`
     select (extract(epoch from expires_at - now()) / 86400)::float8 as days from alert_email_confirmations`
@@ -173,7 +173,7 @@ test('a link is valid for seven days; setting the same address again sends anoth
 
 test('several replicas send the mail of each account once', async () => {
   const { notifier, sent, answerWith } = notifierStub()
-  // A mail server that takes its time: the other replica looks for mails meanwhile.
+  // A slow mail server, so that the other replica looks for mails at the same time.
   answerWith(() => new Promise((resolve) => setTimeout(resolve, 100, { retryAfterSeconds: 0 })))
   await using catalog = await startTestCatalog(notifier)
   const accounts: string[] = []

@@ -12,7 +12,7 @@ export interface Confirmation {
   address: string
 }
 
-// The mail says so too.
+// The text of the mail contains this number too.
 const linkLifeDays = 7
 // Setting the same address again sends another mail only after this time.
 const resendAfterMinutes = 10
@@ -62,14 +62,14 @@ export async function takeConfirmation(
   return row
 }
 
-/** The mail with this token was sent. */
+/** Records that the mail with this token was sent. */
 export async function recordConfirmationMailed(sql: Sql, tokenHash: Uint8Array): Promise<void> {
   await sql`
     update alert_email_confirmations set due_at = null, mailed_at = clock_timestamp()
     where token_hash = ${tokenHash}`
 }
 
-/** The mail with this token was not sent: schedules another try, unless too many tries have failed. */
+/** Schedules another try for a mail that was not sent, unless too many tries have failed. */
 export async function postponeConfirmation(sql: Sql, tokenHash: Uint8Array, seconds: number): Promise<void> {
   await sql`
     update alert_email_confirmations

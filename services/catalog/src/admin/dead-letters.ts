@@ -3,7 +3,7 @@ import type { DeadLetter } from '@licensing/proto/dead-letters'
 import type { Command, ConsumingService } from './command.ts'
 import { consumingServices, Refusal, UsageError } from './command.ts'
 
-// A hundred events at a time.
+// One call processes up to a hundred events.
 const timeoutMs = 55_000
 
 export const deadLetters: Command = {
@@ -15,7 +15,7 @@ export const deadLetters: Command = {
     if (action === 'discard') return [JSON.stringify(await discard(callsOf, service, id))]
     if (action !== 'list' && action !== 'retry')
       throw new UsageError(`unknown action of dead-letters: ${action}`)
-    if (id !== undefined) throw new UsageError('--id is for discard alone')
+    if (id !== undefined) throw new UsageError('--id is only for discard')
     const lines: object[] = []
     for (const name of service === undefined ? consumingServices : [named(service)]) {
       const calls = callsOf(name)

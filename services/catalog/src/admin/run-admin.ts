@@ -51,7 +51,7 @@ const environment = z.object({
     .optional()
     .describe('host:port of the billing service, for processor-… and set-quota'),
   CALL_KEYS: callConfig.CALL_KEYS,
-  PUBLIC_URL: z.url().optional().describe('where the gateway is reached, for processor-webhook --create'),
+  PUBLIC_URL: z.url().optional().describe('public address of the gateway, for processor-webhook --create'),
   FEE_BPS: feeConfig.FEE_BPS.unwrap().optional(),
   FEE_FIXED_MINOR: feeConfig.FEE_FIXED_MINOR.unwrap().optional(),
 })

@@ -27,7 +27,7 @@ export const reEncrypt: Command = {
         done = answer.done
         if (answer.unreadable > 0) {
           throw new Refusal(
-            `${answer.unreadable} secrets of ${name} are under a key that is not in its ENCRYPTION_KEY`,
+            `${answer.unreadable} secrets of ${name} are encrypted with a key that is not in its ENCRYPTION_KEY`,
           )
         }
       }

@@ -144,7 +144,7 @@ test('many keys are looked up in one call, even while all other connections are 
   await calls.revokeApiKey({ accountId, keyId: revoked.apiKey!.id })
   const wrong = Array.from({ length: 400 }, () => randomBytes(32))
   const keyHashes = [...wrong, hashOfKey(made.key), hashOfKey(revoked.key), Buffer.alloc(0), Buffer.alloc(31)]
-  // The pool of the test's catalog has 20.
+  // The pool of the test's catalog has 20 connections.
   const held = await Promise.all(Array.from({ length: 20 }, () => sql.reserve()))
   try {
     const { answers } = await calls.authenticateKeys({ keyHashes })

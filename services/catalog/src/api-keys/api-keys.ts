@@ -36,7 +36,7 @@ export const authenticateKey: Handler<'authenticateKey'> = async ({ sql, keyUse 
 
 const mostTogether = 1_000
 
-/** For keys that a gateway does not know yet, most of them invalid: one statement, on a connection of its own. */
+/** Looks up keys that a gateway does not know yet. Most are invalid, so all share one statement on a separate connection. */
 export const authenticateKeys: Handler<'authenticateKeys'> = async ({ lookups, keyUse }, { keyHashes }) => {
   if (keyHashes.length > mostTogether) throw invalid('/key_hashes', `must be at most ${mostTogether}`)
   const asked = keyHashes.map((keyHash) => Buffer.from(keyHash).toString('hex'))
@@ -104,7 +104,7 @@ export async function generateKey(
 
 const noSuchApplication = 'must be the id of an application of this account'
 
-/** Finds revoked keys too, because they stay in the list. */
+/** Also returns revoked keys, because they stay in the list. */
 export const getApiKey: Handler<'getApiKey'> = async ({ sql }, { accountId, keyId }) => {
   const row = isId('key', keyId) ? await findKey(sql, accountId, keyId) : undefined
   if (!row) throw notFound('API key', keyId)
@@ -113,7 +113,7 @@ export const getApiKey: Handler<'getApiKey'> = async ({ sql }, { accountId, keyI
 
 export const listApiKeys: Handler<'listApiKeys'> = async ({ sql, keyUse }, request) => {
   checkPage('key', request)
-  // So that `last_used_at` includes every use so far.
+  // Stores every use so far, so that `last_used_at` includes it.
   await keyUse.flush()
   const rows = await listKeyRows(sql, request.accountId, request)
   const { page, hasMore } = pageOf(rows, request.limit)
@@ -128,7 +128,7 @@ export const revokeApiKey: Handler<'revokeApiKey'> = async ({ sql }, { accountId
 }
 
 /**
- * Revokes a key. No event reports it: a gateway asks about a key each second, and an answer counts for 2 seconds
+ * Revokes a key. No event reports it: a gateway asks about a key each second, and uses an answer for 2 seconds
  * (decisions 2: refused everywhere within 2 seconds).
  *
  * @returns whether there is such a key

@@ -9,7 +9,7 @@ export function newKey(): string {
   return body + checksumOf(body)
 }
 
-/** The hash that is stored of a key, and by which the key is found. */
+/** The hash under which a key is stored and found. */
 export function hashOfKey(key: string): Buffer {
   return createHash('sha256').update(key).digest()
 }

@@ -94,7 +94,7 @@ test('a page after a text that is no id is refused', async () => {
   }
 })
 
-test('an application is created with its root key; while licensing is unavailable none is created', async () => {
+test('an application is created with its root key; while licensing is unavailable, no application is created', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls, licensing } = catalog
@@ -112,7 +112,7 @@ test('an application is created with its root key; while licensing is unavailabl
   expect(await names()).toEqual(['two', 'one', 'Test'])
 })
 
-test('name and notice of an application can be changed, each alone; a new one has 14 days', async () => {
+test('name and notice of an application can be changed separately; the notice of a new application is 14 days', async () => {
   await using catalog = await startTestCatalog()
   const path = await givenTenant(catalog)
   const { calls } = catalog
@@ -147,7 +147,7 @@ test('name and notice of an application can be changed, each alone; a new one ha
   expect(await outcomeOf(calls.updateApplication(foreign))).toBe('not_found')
 })
 
-test('a changed notice gives every plan of the application a new version, which licensing has with the answer', async () => {
+test('a changed notice gives every plan of the application a new version, which licensing has before the call is answered', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const other = await givenTenant(catalog)
@@ -172,7 +172,7 @@ test('a changed notice gives every plan of the application a new version, which 
   expect(licensing.copies.get(late.id)).toMatchObject({ expiringNoticeDays: 30 })
 })
 
-test('if licensing is unavailable a notice is refused and a name is not; an unfinished change is sent by the next call', async () => {
+test('if licensing is unavailable a change of the notice is refused and of the name is not; an unfinished change is sent by the next call', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant)
@@ -190,7 +190,7 @@ test('if licensing is unavailable a notice is refused and a name is not; an unfi
   expect(licensing.copies.get(plan.id)).toMatchObject({ expiringNoticeDays: 3, version: 2n })
 })
 
-test('changes of the notice and of plans at once leave each copy as the last change made it', async () => {
+test('after concurrent changes of the notice and of plans, each copy has the values of the last change', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant)

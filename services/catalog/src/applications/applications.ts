@@ -24,8 +24,8 @@ import type { ApplicationRow } from './application-queries.ts'
 
 /**
  * Creates an application. Licensing creates its root key first: if licensing is unavailable, nothing is saved and the
- * request can be repeated. Licensing stores root keys permanently, so if the quota is reached, it is not asked for one. The
- * refusal follows in the transaction, because there a repetition of the call that created the last application is answered.
+ * request can be repeated. Licensing stores root keys permanently, so if the quota is reached, it is not asked for
+ * one. The transaction then refuses the call, unless it repeats the call that created the last application.
  */
 export const createApplication: Handler<'createApplication'> = async (
   { sql, change, queue, rootKeys },
@@ -88,7 +88,7 @@ export const updateApplication: Handler<'updateApplication'> = async (deps, requ
     if (updated.expiring_notice_days !== before.expiring_notice_days) await raiseAllVersions(tx, request)
     return updated
   })
-  // Even if the notice was this before: an earlier call may have saved it without reaching licensing.
+  // Even if the notice has not changed: an earlier call may have saved it without reaching licensing.
   if (expiringNoticeDays !== undefined) await syncAllPlans(deps, applicationId)
   return toApplication(row)
 }

@@ -8,7 +8,7 @@ import type { DefinitionRow } from './definition.ts'
 const columns = (sql: Sql) =>
   sql`d.id, d.application_id, d.key, d.kind, d.display_name, d.default_value, d.created_at`
 
-/** Breaks `entitlement_definitions_key` if the key is in use, and `…_kind` if it had another kind before. */
+/** Violates `entitlement_definitions_key` if the key is in use, and `…_kind` if the key had another kind before. */
 export async function insertDefinition(
   sql: Sql,
   definition: {

@@ -27,9 +27,7 @@ test.each([
   '1\n',
   '1'.repeat(16),
   'true',
-])('a limit does not hold %j', (value) =>
-  expect(problemOfValue('limit', value)).toMatch('must be an integer'),
-)
+])('a limit cannot be %j', (value) => expect(problemOfValue('limit', value)).toMatch('must be an integer'))
 
 test('a feature accepts only true and false', () => {
   expect(problemOfValue('feature', 'true')).toBeUndefined()

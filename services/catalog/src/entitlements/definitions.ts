@@ -25,7 +25,8 @@ import { problemOfKey, toDefinition } from './definition.ts'
 import type { DefinitionRow } from './definition.ts'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 
-// Unfinished until licensing has every plan with the definition, so that licences issued after the answer have it.
+// The answer is unfinished until licensing has every plan with the definition, so that licences issued after the
+// answer have it.
 const answer = { schema: EntitlementDefinitionSchema, of: toDefinition, isUnfinished: true }
 
 /** @param begun the recorded answer, if an earlier call with the same idempotency key saved the definition */
@@ -136,7 +137,7 @@ export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (d
     if (value !== found.default_value) await raiseAllVersions(tx, { accountId, applicationId })
     return updated
   })
-  // Even if the default was this before: an earlier call may have saved it without reaching licensing.
+  // Even if the default has not changed: an earlier call may have saved it without reaching licensing.
   if (request.default !== undefined) await syncAllPlans(deps, applicationId)
   return toDefinition(row)
 }

@@ -11,7 +11,7 @@ const checkTimeoutMs = 2_000
 const syncTimeoutMs = 5_000
 // A copy has up to 2,000 entitlements: this bounds what is in memory at once.
 const copiesAtOnce = 50
-// Of one event. A version takes about 50 bytes.
+// The most versions in one event. A version takes about 50 bytes.
 const mostVersions = 5_000
 
 /** The application whose plans have changed. */

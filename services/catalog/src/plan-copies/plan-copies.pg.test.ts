@@ -51,7 +51,7 @@ test('a copy is found only in its account and application', async () => {
   }
 })
 
-/** An application whose copies are 700 definitions × 120 plans: some 7 MB. */
+/** An application with 700 definitions and 120 plans. Its copies take about 7 MB. */
 async function givenLargeApplication(catalog: TestCatalog): Promise<Tenant & { seats: string }> {
   const tenant = await givenTenant(catalog)
   const { applicationId } = tenant
@@ -88,7 +88,7 @@ test('a change of very many plans names all of them in one small event, and send
   }
 })
 
-// Of a time whose parts take as many bytes as they can: those of two moments differ.
+// All events get this time, because the encoded size of a time differs.
 const occurredAt = timestampFromMs(1_800_000_000_999)
 const sizesOf = (events: Event[]) =>
   events.map((event) => toBinary(EventSchema, { ...event, occurredAt }).length)
@@ -107,7 +107,7 @@ test('the event of a plan has the plan and its version, and the same size with 5
     select unnest(${keys.map(() => newId('ent'))}::text[]), ${applicationId}, unnest(${keys}::text[]), 'limit', 'x',
       '123456789012345'`
 
-  /** The plan's life, and the sizes of the events of it. */
+  /** Creates, updates, archives and restores a plan, and returns the sizes of its events. */
   const live = async (tenant: Tenant) => {
     const before = (await eventsOf(catalog.sql)).length
     const plan = await givenPlan(catalog, tenant, 'pro', { seats: '2' })
@@ -123,7 +123,7 @@ test('the event of a plan has the plan and its version, and the same size with 5
     return sizesOf(events)
   }
   const [sizes, others] = [await live(large), await live(small)]
-  // A time takes a few bytes more or less.
+  // The ids and times in the events differ by a few bytes.
   sizes.forEach((size, at) => expect(Math.abs(size - others[at]!)).toBeLessThan(10))
   expect(Math.max(...sizes)).toBeLessThan(250)
 

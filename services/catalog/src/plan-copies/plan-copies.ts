@@ -13,7 +13,7 @@ export const getPlanCopy: Handler<'getPlanCopy'> = async ({ sql }, { accountId, 
   return toPlanCopy(row)
 }
 
-// Well below the 16 MiB that a client accepts.
+// Much smaller than the 16 MiB that a client accepts.
 const mostAnswerBytes = 4 * 1024 * 1024
 
 /** A page of large copies is shorter than `limit`: only `has_more` says whether there are more. */

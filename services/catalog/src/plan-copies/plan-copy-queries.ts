@@ -57,7 +57,7 @@ export async function listCopiesOfApplication(
     ${selectCopies(sql)} where p.application_id = ${applicationId} and p.id > ${afterId} order by p.id limit ${limit}`
 }
 
-/** After a change of the entitlements of all plans, under the application's lock. */
+/** Gives all plans a new version, after a change of their entitlements, under the application's lock. */
 export async function raiseVersions(
   sql: Sql,
   applicationId: string,

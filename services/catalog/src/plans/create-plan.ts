@@ -15,7 +15,7 @@ import { matchOverrides, checkCode, checkMetadata, checkTrialDays, codeTaken, to
 import type { PlanRow } from './plan.ts'
 import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
 
-// Short: licensing fetches the copy of a plan that it does not know, if a licence is issued on it.
+// Short, because licensing fetches a missing copy when a licence is issued on the plan.
 const newPlanTimeoutMs = 1_000
 
 export const createPlan: Handler<'createPlan'> = async (deps, request) => {
@@ -25,7 +25,7 @@ export const createPlan: Handler<'createPlan'> = async (deps, request) => {
   }).catch((error: unknown) => {
     throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code) : error
   })
-  // A product starts a trial by the plan's code, for which licensing does not ask.
+  // A product starts a trial with the code of the plan, and licensing fetches no missing copy for a code.
   const timeoutMs = plan.trial_days === null ? newPlanTimeoutMs : undefined
   await syncPlans(deps, [copy], timeoutMs).catch((error: unknown) =>
     deps.log.warn({ err: error, plan: plan.id }, 'a new plan could not be sent to licensing'),

@@ -54,7 +54,7 @@ test('while licensing is unavailable no change that it has to apply is saved', a
   ).toHaveLength(1)
 })
 
-test('the same holds if licensing answers but its database does not', async () => {
+test('no change that licensing has to apply is saved if licensing answers but its database does not', async () => {
   await using given = await givenApplication()
   const before = await eventsOf(given.catalog.sql)
   given.catalog.licensing.refused.add('countActiveLicences')
@@ -142,7 +142,7 @@ test('an interrupted restore is finished by the next call; an earlier unfinished
   expect(licensing.copies.get(path.planId)).toMatchObject({ archiveVersion: 4n })
 })
 
-/** Lets licensing take archives in, and answer them only when it is released. */
+/** Makes licensing wait with its answers to archives until `release` is resolved. */
 function holdArchives(licensing: LicensingStub) {
   const entered = Promise.withResolvers<void>()
   const release = Promise.withResolvers<void>()
@@ -170,7 +170,7 @@ test('if two calls were in progress, a later failure does not undo the confirmat
   const { entered, release } = holdArchives(catalog.licensing)
   const slow = changes.archive()
   await entered.promise
-  // As if the first had taken longer than any may.
+  // As if the first call had taken longer than the time limit.
   await catalog.sql`update plans set unconfirmed_until = clock_timestamp() where id = ${path.planId}`
   catalog.licensing.whileArchiving = async () => {}
   expect(await changes.archive()).toMatchObject({ plan: { status: 'retired' } })

@@ -32,7 +32,7 @@ interface MetadataPatch {
 
 const changeOf = (patch: MetadataPatch) => ({ set: {}, remove: [], clear: false, ...patch })
 
-/** A plan with metadata, and its PATCH. */
+/** A plan with metadata, and a function that patches its metadata. */
 async function givenMetadata(held: Record<string, string>) {
   tenant = await givenTenant(catalog)
   const plan = await catalog.calls.createPlan({
@@ -50,7 +50,7 @@ async function givenMetadata(held: Record<string, string>) {
   }
 }
 
-test('metadata is kept on create, merged on PATCH, and in the detail and the list', async () => {
+test('metadata is stored on create, merged on PATCH, and returned in the detail and the list', async () => {
   const { plan, path, patch } = await givenMetadata({ tier: 'gold', 'a.b-c_D': '' })
   expect(plan.metadata).toEqual({ tier: 'gold', 'a.b-c_D': '' })
   expect((await patch({ set: { tier: 'silver', new: '1' } })).metadata).toEqual({
@@ -148,7 +148,7 @@ test('a page of plans with much metadata is shorter than the limit, and no plan 
   expect(Math.max(...sizes)).toBeLessThan(4_000_000)
 })
 
-test('what changes nothing does not count as an update', async () => {
+test('a PATCH that changes nothing leaves updated_at as it is', async () => {
   const { plan, patch } = await givenMetadata({ b: '1', a: '2' })
   const { updatedAt } = plan
   expect(await patch({ set: { a: '2' }, remove: ['c'] })).toMatchObject({ updatedAt })

@@ -17,7 +17,7 @@ const selectPlans = (sql: Sql) => sql`
       ), '[]') as overrides
   from plans p join applications a on a.id = p.application_id`
 
-/** What a vendor can change of a plan, besides its entitlements and status. */
+/** The fields of a plan that a vendor can change, besides its entitlements and status. */
 export interface PlanFields {
   name: string
   code: string
@@ -25,7 +25,7 @@ export interface PlanFields {
   trialDays: number | null
 }
 
-/** Breaks the constraint `plans_code` if the code is in use. */
+/** Violates the constraint `plans_code` if the code is in use. */
 export async function insertPlan(
   sql: Sql,
   { id, applicationId }: { id: string; applicationId: string },
@@ -70,7 +70,7 @@ export async function listPlanRows(
 }
 
 /**
- * Writes the fields if they differ. Breaks the constraint `plans_code` if the code is in use.
+ * Writes the fields if they differ. Violates the constraint `plans_code` if the code is in use.
  *
  * @param isChanged whether the overrides of the plan have changed
  */
@@ -86,7 +86,7 @@ export async function updatePlanRow(
     where id = ${id} and (${isChanged} or (name, code, metadata, trial_days) is distinct from ${fields})`
 }
 
-/** After a change of a value that licensing copies. */
+/** Gives the plan a new version, after a change of a value that licensing copies. */
 export async function raiseVersion(sql: Sql, id: string): Promise<void> {
   await sql`update plans set version = version + 1 where id = ${id}`
 }
@@ -110,7 +110,7 @@ export const archiveMs = 50_000
 // Longer than the call to licensing.
 const confirmationMs = archiveMs + 10_000
 
-/** Archives or restores a plan, if its status is the one that the verb needs. @returns whether it did */
+/** Archives or restores a plan, if its status allows the verb. @returns whether the status was changed */
 export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: string): Promise<boolean> {
   const { from, to } = transitions[verb]
   const archives = verb === 'archive'
@@ -135,14 +135,16 @@ export async function claimUnconfirmed(sql: Sql, id: string, verb: PlanVerb): Pr
   return claimed.count === 1
 }
 
-/** Licensing has applied the change of status made at this version. */
+/** Records that licensing has applied the change of status made at this version. */
 export async function confirmStatus(sql: Sql, id: string, statusVersion: bigint): Promise<void> {
   await sql`
     update plans set unconfirmed_until = null
     where id = ${id} and status_version = ${statusVersion} and unconfirmed_until is not null`
 }
 
-/** Licensing has not confirmed the change of status made at this version: another call may claim it now. */
+/**
+ * Records that licensing has not confirmed the change of status made at this version: another call may claim it now.
+ */
 export async function releaseStatus(sql: Sql, id: string, statusVersion: bigint): Promise<void> {
   await sql`
     update plans set unconfirmed_until = clock_timestamp()

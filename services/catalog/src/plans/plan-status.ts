@@ -39,7 +39,7 @@ export const archivePlan: Handler<'archivePlan'> = async (deps, request, begun) 
   })
 }
 
-// Recorded until licensing has counted the suspended licences.
+// The answer to record. It is unfinished until licensing has counted the suspended licences.
 const archiveAnswer = {
   schema: ArchivePlanResponseSchema,
   of: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
@@ -61,7 +61,7 @@ export const restorePlan: Handler<'restorePlan'> = async (
   })
 }
 
-// Recorded until licensing has counted the active licences.
+// The answer to record. It is unfinished until licensing has counted the active licences.
 const restoreAnswer = { schema: PlanSchema, of: ({ plan }: Saved) => toPlan(plan, 0n), isUnfinished: true }
 
 interface Addressed {
@@ -97,7 +97,7 @@ async function changePlanStatus<O extends DescMessage, Outcome>(
   const { copy, plan } = await changeApplication(deps, change.request, (tx) => save(tx, change), change)
   const record = (write: typeof confirmStatus) =>
     write(deps.sql, plan.id, plan.status_version).catch((error: unknown) =>
-      deps.log.warn({ err: error, plan: plan.id }, 'whether licensing has a status could not be recorded'),
+      deps.log.warn({ err: error, plan: plan.id }, 'could not record whether licensing has applied a status'),
     )
   try {
     const outcome = await applyInLicensing(copy, plan)

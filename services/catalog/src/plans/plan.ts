@@ -73,7 +73,7 @@ export function checkTrialDays(violations: Violations, days: number | undefined)
 
 /**
  * @param given the entries in a request
- * @param result the metadata that the plan has after it
+ * @param result the metadata of the plan after the request
  */
 export function checkMetadata(violations: Violations, given: Metadata, result = given): void {
   const wrong = problemOfMetadata(given) ?? problemOfMetadata(result)

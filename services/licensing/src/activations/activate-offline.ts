@@ -66,7 +66,8 @@ async function fileOf(
   await ensureRootKeys(sql, encryption, [applicationId])
   const claims = {
     app_id: applicationId,
-    // Only the key that signed the token: other keys must not be trusted for as long as the file is.
+    // Contains only the key that signed the token, because other keys must not be trusted for as long as the file is
+    // valid.
     keys: keys.publicJwks.filter(({ kid }) => kid === keys.kid),
     iat: Math.floor(now.getTime() / 1000),
     exp: grant.expiresAt.getTime() / 1000,

@@ -78,7 +78,7 @@ test('the token has exactly the claims that the decisions list', async () => {
   })
 })
 
-test('two tokens never have the same id, and without max_seats there are none', async () => {
+test('two tokens never have the same id, and without max_seats a token has no seats', async () => {
   const licence = await givenKey()
   const claims = await Promise.all(
     [1, 2].map(async () => verified(harness, (await givenActivation(harness.products, licence)).token)),
@@ -137,14 +137,14 @@ test.each([
   ['/host', { host: 'h'.repeat(254) }],
   ['/product_version', { productVersion: '' }],
   ['/product_version', { productVersion: '\u0000' }],
-])('what would not fit the tables is refused at %s', async (pointer, installed) => {
+])('a value that does not fit into the tables is refused at %s', async (pointer, installed) => {
   const licence = await givenKey()
   const refused = await refusal(activate(harness.products, licence, installed))
   expect(refused).toMatchObject({ code: 'validation_failed', errors: [{ pointer }] })
 })
 
 test.each(['suspended', 'revoked', 'expired', 'retired'] as const)(
-  'a licence that is %s is refused with that reason, a known fingerprint too',
+  'a licence that is %s is refused with that reason, also for a known fingerprint',
   async (status) => {
     const licence = await bought(harness, (await givenPlan(harness)).id)
     await givenActivation(harness.products, licence, { fingerprint: 'known' })
@@ -170,7 +170,7 @@ test.each(['active', 'downgraded'] as const)('a licence that is %s is activated'
   expect(claims['status']).toBe(status)
 })
 
-test('a downgraded licence works on the defaults, and its snapshot stays', async () => {
+test('a downgraded licence gets the defaults, and its snapshot stays', async () => {
   const plan = await givenPlan(harness, { entitlements })
   const licence = await givenLicenceIn(harness, 'downgraded', plan.id)
   const claims = await verified(harness, (await givenActivation(harness.products, licence)).token)

@@ -29,7 +29,7 @@ export interface ProductLicence {
   lease_minutes: number | null
   expires_on: Date | null
   updates_until: Date | null
-  /** Those that have not ended. */
+  /** The overrides that have not ended. */
   overrides: CurrentOverride[]
 }
 
@@ -94,7 +94,7 @@ export const lockLicenceOfKey = (sql: Sql, key: string) => lock(sql, sql`l.key =
 
 export const lockLicence = (sql: Sql, licenceId: string) => lock(sql, sql`l.id = ${licenceId}`)
 
-/** In the order of the request. */
+/** The activations, in the order of the request. */
 export async function findActivations(
   sql: Sql,
   activationIds: string[],
@@ -235,7 +235,7 @@ export async function freeActivation(
   activationId: string,
   { actor, isItsOwn }: { actor: string; isItsOwn: boolean },
 ): Promise<boolean> {
-  // A statement of its own, so that the next one sees everything committed while this one waited for the lock.
+  // A separate statement, so that the next one sees everything committed while this one waited for the lock.
   const [licence] = await sql<{ id: string; account_id: string; status: LicenceStatus; counts: boolean }[]>`
     select l.id, l.account_id, l.status, ${isItsOwn} and l.max_activations is not null as counts
     from licences l where ${inScope(sql, scope)} for update`

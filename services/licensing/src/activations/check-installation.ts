@@ -4,7 +4,7 @@ import type { TextLimit } from '@licensing/proto/text'
 
 /** The host and version of an installed product. */
 export interface Installation {
-  /** In lower case. */
+  /** The host in lower case. */
   host: string
   productVersion: string
 }

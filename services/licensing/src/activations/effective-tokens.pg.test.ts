@@ -22,13 +22,13 @@ const claimsOf = ({ token }: { token: string }) => verified(harness, token)
 const seconds = (time: Date) => time.getTime() / 1000
 const wholeSecondIn = (ms: number) => new Date(Math.floor((Date.now() + ms) / 1000) * 1000)
 
-/** What the detail says that a token carries now. */
+/** The values that a token contains now, according to the detail. */
 async function effectiveValues(licence: { id: string }): Promise<Record<string, string>> {
   const { effective } = await harness.licensing.getLicence(verbOn(harness, licence))
   return Object.fromEntries(effective.map(({ key, value }) => [key, value]))
 }
 
-test('a token carries the effective values, with each refresh those of that time', async () => {
+test('a token contains the effective values, and each refresh the values of that time', async () => {
   const licence = await given()
   const activation = await givenActivation(harness.products, licence)
   const refreshed = async () => claimsOf(await harness.products.refreshActivation(callOf(activation)))
@@ -42,7 +42,7 @@ test('a token carries the effective values, with each refresh those of that time
   expect((await refreshed())['entitlements']).toEqual(await effectiveValues(licence))
 })
 
-test('a downgraded licence’s token carries the defaults, and ends as without overrides', async () => {
+test('a downgraded licence’s token contains the defaults, and overrides do not shorten it', async () => {
   const plan = await givenPlan(harness, { entitlements })
   const licence = await givenLicenceIn(harness, 'downgraded', plan.id)
   await setOverride(harness, licence, 'seats', { value: '50', endsOn: wholeSecondIn(3_600_000) })
@@ -64,7 +64,7 @@ test('a token ends with the first end of its overrides, and no later than the li
   expect(life.refreshAfter).toBe(life.iat + (life.exp - life.iat) / 2)
   const again = await harness.products.refreshActivation(callOf(grant))
   expect(lifeOf(again).exp).toBe(seconds(first))
-  // An override whose end has passed leaves the token, and the next end counts.
+  // An override that has ended is not in later tokens, and the next end counts.
   harness.clock.aheadMs = 5_400_000
   const later = await harness.products.refreshActivation(callOf(grant))
   expect(decodeJwt(later.token)['entitlements']).toEqual({ export: 'false', seats: '5' })
@@ -106,7 +106,7 @@ test('an offline file ends with the first end of its overrides', async () => {
   expect(claims).toMatchObject({ exp: seconds(endsOn), entitlements: { seats: '50' }, upd: null })
 })
 
-test('the end that is recorded for the activation is that of its token', async () => {
+test('the end that is recorded for the activation is the end of its token', async () => {
   const licence = await given()
   const endsOn = wholeSecondIn(3_600_000)
   await setOverride(harness, licence, 'seats', { value: '50', endsOn })

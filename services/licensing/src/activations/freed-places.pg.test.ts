@@ -118,7 +118,7 @@ test('after a refresh the place is occupied until the new token ends', async () 
   )
 })
 
-test('each day has its own ten, and earlier freed places are deleted when they no longer count', async () => {
+test('the ten are counted for each day, and earlier freed places are deleted when they no longer count', async () => {
   const licence = await givenKey(2)
   await passThrough(licence, 11)
   await harness.sql`

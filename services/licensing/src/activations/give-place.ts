@@ -19,7 +19,7 @@ export interface PlaceRequest {
   fingerprint: string
   host: string
   productVersion: string
-  /** Set for a machine without a network: how long its file is valid at most. */
+  /** The longest life of the file, if the machine has no network. */
   fileSeconds?: number
   /** Whether another activation is freed if the licence is full. */
   replacesOldest?: boolean
@@ -38,7 +38,7 @@ export function placeGiver(deps: ProductDependencies): GivePlace {
     (applicants) => deps.change((tx) => placeAll(tx, deps.now, applicants)),
     { ...queues, mostTogether: 100 },
   )
-  // One transaction for each: a request may replace the activation of the request before it.
+  // One transaction for each request, because a request may replace the activation of the request before it.
   const replace = gather<Applicant, Outcome>(
     ([applicant]) => deps.change(async (tx) => [await placeOrReplace(tx, deps.now, applicant!)]),
     { ...queues, mostTogether: 1 },

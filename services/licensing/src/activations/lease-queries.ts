@@ -6,9 +6,9 @@ const freedEntry: HistoryType = 'activation_freed'
 
 /** The leases of a floating licence, read under its lock. */
 export interface CountedLeases {
-  /** How many are counted. Only those that have not ended are, and those that are being extended. */
+  /** The number of counted leases: leases that have not ended, or that are being extended. */
   counted: number
-  /** Of the requested activations, those whose lease is counted. */
+  /** The requested activations whose lease is counted. */
   holders: Set<string>
 }
 
@@ -54,7 +54,7 @@ export interface GivenLease {
 }
 
 /**
- * Writes leases, new ones and longer ones, under the licence's lock: for the licence's minutes, or until the end of a
+ * Writes new and extended leases under the licence's lock. They last for the licence's minutes, or until the end of a
  * file.
  *
  * @returns the ends by activation
@@ -89,7 +89,7 @@ export async function writeLeases(
   return new Map(rows.map((row) => [row.activation_id, row.ends_at]))
 }
 
-/** Of these activations, those that still exist. */
+/** The activations in this list that still exist. */
 export async function findExisting(sql: Sql, activationIds: string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     select id from activations where id = any(${activationIds}::text[])`
@@ -131,7 +131,7 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
   const [licence] = await sql<{ status: LicenceStatus }[]>`
     select status from licences where id = ${licenceId} for update skip locked`
   if (!licence) return 0
-  // An activation that never had a lease counts as one whose lease ended when the licence became floating.
+  // If an activation never had a lease, the time when the licence became floating counts as the end of its lease.
   await sql`
     with former as (
       update floating_licences set floating_since = null

@@ -52,7 +52,7 @@ async function shownEnds(licence: Licence): Promise<Record<string, Date | undefi
 
 const full = { code: 'limit_reached', message: expect.stringContaining('at a time') as string }
 
-test('a lease ends its minutes after the activation and after each refresh, and so does the token at the latest', async () => {
+test('a lease ends its minutes after the activation or the latest refresh, and the token does not outlast it', async () => {
   const licence = await given({ maxConcurrent: 2, leaseMinutes: 20 })
   const first = await install(licence)
   const expectLease = async (grant: TokenGrant) => {
@@ -86,7 +86,7 @@ test('if a token would end before the lease, the lease does not lengthen it', as
   expect(exp - iat).toBe(86_400)
 })
 
-test('on other licences there is no lease', async () => {
+test('other licences have no leases', async () => {
   const licence = await given({ maxActivations: 2 })
   const grant = await install(licence)
   expect([grant, await refresh(grant)].map(endOf)).toEqual([undefined, undefined])
@@ -160,7 +160,7 @@ test('a release ends the lease and keeps the activation; it can be repeated, and
   expect((await activate(harness.products, licence, { fingerprint: 'one' })).created).toBe(false)
 })
 
-test('an activation that a product or the vendor frees gives its lease back', async () => {
+test('an activation that a product or the vendor frees frees its lease', async () => {
   const licence = await given({ maxConcurrent: 1 })
   const first = await install(licence)
   await harness.products.deactivate(callOf(first))
@@ -182,7 +182,7 @@ test('max_activations counts machines as before, with or without a lease', async
   expect(await leasesInUse(harness, licence)).toBe(1)
 })
 
-test('after the number was lowered no lease ends, and none is given until fewer are held', async () => {
+test('after the limit is lowered no lease ends, and no lease is given until fewer are held', async () => {
   const licence = await given({ maxConcurrent: 4 })
   const grants = [
     await install(licence),
@@ -286,7 +286,7 @@ test('a freed place is occupied no longer than the lease of its last token', asy
   expect(row!.token_ends_at.getTime()).toBeGreaterThanOrEqual(lifeOf(last).exp * 1000)
 })
 
-test('while the lease of a refresh is locked, other refreshes are answered, and it is itself in the end', async () => {
+test('while the lease of a refresh is locked, other refreshes are answered, and that refresh in the end', async () => {
   const licence = await given({ maxConcurrent: 2 })
   const [held, free] = [await install(licence), await install(await given({ maxConcurrent: 1 }))]
   let waiting: Promise<TokenGrant> | undefined

@@ -27,7 +27,7 @@ export function leaseTaker(change: Change): (activation: ActivatedLicence) => Pr
 /** Gives leases of one licence to activations, in their order. */
 async function takeLeases(tx: Transaction, activations: ActivatedLicence[]): Promise<boolean[]> {
   const licence = await lockLicence(tx, activations[0]!.id)
-  // If it is not floating any more, an activation needs no lease.
+  // If the licence is no longer floating, an activation needs no lease.
   if (!licence || licence.max_concurrent === null) return activations.map(() => true)
   const ids = [...new Set(activations.map(({ activation_id }) => activation_id))]
   const existing = await findExisting(tx, ids)
@@ -51,7 +51,7 @@ export function whyNoLease({ max_concurrent: most }: ProductLicence): string {
   )
 }
 
-/** A product gives its lease back. Its activation stays. */
+/** A product ends its lease. Its activation stays. */
 export async function release(
   deps: ProductDependencies,
   request: DeactivateRequest,

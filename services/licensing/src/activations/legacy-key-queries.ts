@@ -10,7 +10,7 @@ export interface ImportedLicence {
   migrated: boolean
 }
 
-/** In the order of the request. */
+/** The licences of legacy keys, in the order of the request. */
 export async function findByLegacyKeys(
   sql: Sql,
   asked: { applicationId: string; legacyKey: string }[],

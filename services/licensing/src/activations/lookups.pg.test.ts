@@ -15,7 +15,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 const { privateKey } = generateKeyPairSync('ed25519')
 
-/** A token that no key of ours has signed, for any application. */
+/** A token for any application that is not signed with a key of the service. */
 const forged = (applicationId: string, activationId: string) =>
   new SignJWT({ act: activationId })
     .setProtectedHeader({ alg: 'EdDSA', kid: newId('evt') })
@@ -30,7 +30,7 @@ test('unknown licence keys, legacy keys and tokens are refused even while all co
   const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
   await activate(products, licence)
   const activationId = newId('act')
-  // All of the pool that serves requests.
+  // All connections of the pool that serves requests.
   const held = await Promise.all(Array.from({ length: 15 }, () => sql.reserve()))
   try {
     const attempts: [string, () => Promise<unknown>][] = [

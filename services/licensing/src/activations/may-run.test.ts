@@ -27,10 +27,13 @@ test.each([
   ['suspended', 'expired'],
   ['revoked', 'revoked'],
   ['retired', 'retired'],
-] as const)('one that is %s and past its expiry, swept or not, is refused as: %s', (status, reason) => {
-  expect(reasonFor(status, before)).toBe(reason)
-  expect(reasonFor(status, now)).toBe(reason)
-})
+] as const)(
+  'a licence that is %s and past its expiry is refused, before and after the sweep, as: %s',
+  (status, reason) => {
+    expect(reasonFor(status, before)).toBe(reason)
+    expect(reasonFor(status, now)).toBe(reason)
+  },
+)
 
 test('the host is checked if the licence names domains and may run', () => {
   expect(reasonFor('active', null, ['other.example.com'])).toBe('domain_not_allowed')

@@ -19,7 +19,7 @@ export function refusalReason(
   return undefined
 }
 
-/** Whether its end has passed but the sweep has not changed it yet. It expires unless another of its purchases is valid. */
+/** Whether the licence's end has passed before the sweep. The sweep expires it, unless another of its purchases is valid. */
 export function isDue(
   { status, expires_on: end }: { status: LicenceStatus; expires_on: Date | null },
   now: Date,

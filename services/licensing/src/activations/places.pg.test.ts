@@ -17,7 +17,7 @@ const rivals = 50
 
 const replicaFor = (rival: number) => replicas[rival % replicas.length]!
 
-/** How many were let in, and that all others got the same answer. */
+/** The number of requests that were granted. Checks that all others got the same answer. */
 function granted(outcomes: PromiseSettledResult<unknown>[]): number {
   const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
   for (const { reason } of refused) expect(reason).toMatchObject({ code: 'limit_reached' })
@@ -109,7 +109,7 @@ test('if 50 installations, online and offline, compete for the last 3 activation
   const [row] = await harness.sql<{ count: number }[]>`
     select count(*)::int as count from activations where licence_id = ${licence.id}`
   expect(row).toEqual({ count: 3 })
-  // An installation that has its place keeps it, and another licence has places of its own.
+  // An installation that has its place keeps it, and another licence has its own places.
   for (const rival of placed) expect(await ask(rival)).toMatchObject({ created: false })
   await activate(harness.products, await givenLicence(own, { planId: plan.id }))
   await setQuota(harness.sql, accountId, 'activations', 4)

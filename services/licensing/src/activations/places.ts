@@ -16,11 +16,11 @@ export interface Applicant {
   fingerprint: string
   host: string
   productVersion: string
-  /** How long its token is valid at most. */
+  /** The longest life of its token. */
   lifeSeconds: number
   /** Whether its token is a file for a machine without a network. Then its lease lasts as long. */
   isOffline: boolean
-  /** Set if a vendor makes the request: then licences of other applications do not exist for it. */
+  /** Set if a vendor makes the request: then licences of other applications are not found. */
   of?: Application
 }
 
@@ -46,7 +46,7 @@ export type Outcome =
 /** The restriction that refuses an activation. The SDK tells them apart. */
 type UsedUp = 'max_activations' | 'max_concurrent'
 
-/** How many activations, and how many leases, have to end before one more is possible. */
+/** The numbers of activations and leases that have to end before one more is possible. */
 interface Excess {
   activations: number
   leases: number

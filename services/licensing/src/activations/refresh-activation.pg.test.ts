@@ -37,7 +37,7 @@ const verbOf = (licence: { id: string }) => ({
   actor: 'key_1',
 })
 
-test('a refresh answers in the shape of the activation, with a new token', async () => {
+test('the answer of a refresh has the fields of an activation, with a new token', async () => {
   const { licence, grant } = await givenInstalled()
   const refreshed = await harness.products.refreshActivation(callOf(grant))
   expect(Object.keys(refreshed).sort()).toEqual(Object.keys(grant).sort())
@@ -156,7 +156,7 @@ test('a token of an application without keys does not create keys', async () => 
 })
 
 test.each(tokenCalls)(
-  '%s of a freed activation is not found, nor of one that never was',
+  '%s is not found for a freed activation, or for an activation that never existed',
   async (_name, call) => {
     const { grant } = await givenInstalled()
     await harness.products.deactivate(callOf(grant))
@@ -178,7 +178,7 @@ const refusals = [
 ] as const
 
 test.each(refusals)(
-  'a licence that is %s is refused at once; it may still call home and go',
+  'a licence that is %s is refused at once; it may still call home and deactivate',
   async (status, change) => {
     const { licence, grant } = await givenPaidFor()
     await change(licence)

@@ -10,7 +10,7 @@ import { whyNoLease } from './leases.ts'
 import { isDue, refusalReason, refused } from './may-run.ts'
 import { grantMessage, latestEnd, tokenEnd } from './token.ts'
 
-/** A new token and a longer lease, if the licence still allows it. The call is recorded in either case. */
+/** Grants a new token and extends the lease, if the licence still allows it. Records the call in either case. */
 export async function refreshActivation(
   deps: ProductDependencies,
   request: RefreshActivationRequest,
@@ -34,7 +34,8 @@ async function tryToRefresh(
   const isReplaced = isDue(found, now) && (await deps.replaceEndedPurchase(found.id))
   const licence = isReplaced ? await authenticate(deps, request) : found
   const reason = refusalReason(licence, host, now)
-  // A lease that could not be extended may be locked: from then on, it waits for the licence's lock.
+  // If the lease could not be extended, another transaction may have locked it. Later tries wait for the licence's
+  // lock.
   const needsLease = licence.max_concurrent !== null && (!licence.has_lease || tries > 1)
   const isFull = reason === undefined && needsLease && !(await deps.takeLease(licence))
   if (reason !== undefined || isFull) {

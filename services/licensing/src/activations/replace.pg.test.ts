@@ -116,7 +116,7 @@ test('places that products freed and that are still occupied cannot be replaced'
   expect(await refusal(replacing(licence, 'next'))).toMatchObject(full)
 })
 
-test('no activation is freed if one less is not enough', async () => {
+test('no activation is freed if freeing one is not enough', async () => {
   const licence = await given({ maxActivations: 3, maxConcurrent: 3 })
   for (const fingerprint of ['a', 'b', 'c']) await install(licence, fingerprint)
   await harness.sql`update licences set max_activations = 2 where id = ${licence.id}`
@@ -144,7 +144,7 @@ test('a quota is not a limit of the licence: no activation is freed for it', asy
   expect(await refusal(replacing(limited, 'c'))).toMatchObject(full)
 })
 
-test('if leases are used up, the oldest of those that hold one is freed; if places are, the oldest of all', async () => {
+test('if leases are used up, the oldest activation with a lease is freed; if places are used up, the oldest activation', async () => {
   const licence = await given({ maxActivations: 4, maxConcurrent: 2 })
   const idle = await install(licence, 'idle')
   await harness.products.release(callOf(idle))

@@ -19,7 +19,7 @@ export async function findOldest(
   return row?.id
 }
 
-// Additions 14.7: as often per licence and UTC day.
+// Additions 14.7: this many replacements per licence and UTC day.
 const mostPerDay = 5
 
 /** Counts a replacement, under the licence's lock. @returns false if there were too many today */

@@ -146,7 +146,7 @@ export function grantToken(subject: TokenSubject, keys: KeySet, settings: TokenS
   }
 }
 
-/** RFC 7519. Signed here and not by `jose`, which uses WebCrypto: that takes 60 µs of CPU, and this takes 40. */
+/** A signed JWT (RFC 7519). This takes 40 µs of CPU; `jose`, which uses Web Crypto, takes 60. */
 function signedJwt(claims: JWTPayload, { kid, signingKey }: KeySet): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const signed = `${part({ alg: algorithm, typ: 'JWT', kid })}.${part(claims)}`

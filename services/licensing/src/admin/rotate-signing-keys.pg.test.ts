@@ -76,7 +76,7 @@ test('it encrypts the private keys with a new encryption key', async () => {
 test.each([
   ['nothing', []],
   ['--help', ['--help']],
-])('with %s it explains itself', async (_what, args) => {
+])('with %s it prints its help', async (_what, args) => {
   const { code, stdout, stderr } = await run(args)
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   for (const option of ['--app', '--all', '--lead-seconds', '--leaked', '--re-encrypt', 'ENCRYPTION_KEY']) {
@@ -88,8 +88,8 @@ test.each([
   ['two jobs', ['--all', '--re-encrypt']],
   ['no job', ['--leaked']],
   ['an unknown option', ['--everything']],
-  ['what is no application', ['--app', 'app_1']],
-  ['what is no number', ['--all', '--lead-seconds', 'soon']],
+  ['a text that is not the id of an application', ['--app', 'app_1']],
+  ['a text that is not a number', ['--all', '--lead-seconds', 'soon']],
 ])('with %s it says what is wrong and exits with 2', async (_what, args) => {
   const { code, stdout, stderr } = await run(args)
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })

@@ -28,7 +28,7 @@ type Of = { accountId: string; applicationId: string }
 const days = (of: Of, from = '2000-01-01', to = '2099-12-31') =>
   harness.licensing.getApplicationDays({ ...of, from, to })
 
-/** All that was counted of an application, whichever day. */
+/** The sums of all counters of an application over all days. */
 async function counted(of: Of) {
   const sums: Record<string, bigint> = {}
   for (const day of (await days(of)).days) {
@@ -39,7 +39,7 @@ async function counted(of: Of) {
   return sums
 }
 
-/** The harness, as an application of its own. */
+/** The harness with a new application. */
 function anApplication(): ProductsHarness {
   return { ...harness, applicationId: newId('app'), accountId: newId('acct') }
 }
@@ -134,7 +134,7 @@ test('a long transaction is counted once when it commits, even if other changes 
     insert into licence_history (licence_id, type, from_status, to_status, actor)
     values (${licence.id}, 'suspended', 'active', 'suspended', 'key_1')`
   await harness.sql.begin(async (tx) => {
-    // Has its number now, and writes to the history only after others have.
+    // The transaction gets its number now, and writes to the history after others have.
     await tx`select pg_current_xact_id()`
     await givenLicence(own, { planId: plan.id })
     await addUpAll()

@@ -28,7 +28,7 @@ export type DayRow = Record<(typeof counters)[number], bigint> & { day: string |
 const names = counters.join(', ')
 const sums = counters.map((counter) => `sum(${counter})::bigint as ${counter}`).join(', ')
 const additions = counters.map((counter) => `${counter} = d.${counter} + excluded.${counter}`).join(', ')
-/** All counters, of a source that has only these. */
+/** The counters in a select list, for a source that has only the counters in `own`. */
 const namesOf = (own: readonly string[]) =>
   counters.map((counter) => (own.includes(counter) ? counter : `0 as ${counter}`)).join(', ')
 const namesOfHistory = namesOf(historyCounters)
@@ -55,10 +55,10 @@ export async function listDays(
 }
 
 /**
- * Adds to the days what they do not contain yet: the history since the last time, and `application_day_changes`, whose
- * rows it deletes. One replica does this at a time. The sums and the position in the history commit together.
+ * Adds up the changes that are not in the days yet: the history since the last time, and `application_day_changes`,
+ * whose rows it deletes. One replica does this at a time. The sums and the position in the history commit together.
  *
- * @returns how many changes it added, at most `most`
+ * @returns the number of changes that it added, at most `most`
  */
 export async function addUp(sql: Database, most: number): Promise<number> {
   return transaction(sql, async (tx) => {

@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-/** The same service with an account whose quotas are its own. */
+/** The same service with a new account, which has its own quotas. */
 const withOwnAccount = (): ProductsHarness => ({
   ...harness,
   accountId: newId('acct'),
@@ -72,7 +72,7 @@ test('if a product reports a new host with each call, each replaces the host tha
   for (let call = 0; call < 60; call += 1) {
     await own.products.recordCallHome(callOf(grant, { host: `h${call}.seen.example.com` }))
   }
-  // The two domains stay, and are no hosts that were seen.
+  // The two domains stay, because they do not count as seen hosts.
   expect(await rowsOf('licence_hosts', licence)).toBe(22)
   expect(await foundBy(own, 'h59.seen.example.com')).toEqual([licence.id])
   expect(await foundBy(own, 'h40.seen.example.com')).toEqual([licence.id])
@@ -136,7 +136,7 @@ test('if a product activates and frees in a loop, the history keeps its newest e
   const byVendor = entries.filter(({ actor }) => actor !== 'product').map(({ type }) => type)
   const round = ['suspended', 'reactivated', 'activation_freed']
   expect(byVendor).toEqual(['issued', ...round, ...round, ...round, ...round])
-  // What is no longer in the history stays counted.
+  // Entries that were deleted from the history stay counted.
   const today = new Date().toISOString().slice(0, 10)
   const { accountId, applicationId } = own
   const { days } = await own.licensing.getApplicationDays({

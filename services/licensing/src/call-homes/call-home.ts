@@ -9,7 +9,7 @@ import type { CallHome } from './call-home-queries.ts'
 export interface RecordedCall {
   /** Whether the activation still exists. */
   isThere: boolean
-  /** Null if the call was to extend no lease, or if the lease has ended. */
+  /** Null if the call does not extend a lease, or if the lease has ended. */
   leaseEndsAt: Date | null
 }
 
@@ -25,7 +25,7 @@ export function callHomeRecorder(sql: Database, change: Change): (call: CallHome
       leaseEndsAt: leases.get(call.activationId) ?? null,
     }))
   }, options)
-  // One transaction per licence: a licence that an archive has locked delays no others.
+  // One transaction per licence, because an archive may have locked a licence for long.
   const mark = gather<string, void>(
     async (licenceIds) => {
       await change((tx) => markSeen(tx, licenceIds))

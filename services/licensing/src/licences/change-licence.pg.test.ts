@@ -77,7 +77,7 @@ test('on a retired plan a conflict does not offer to reactivate', async () => {
 })
 
 test.each(closedSets.licenceVerb)(
-  '%s of a licence of another account is the same as of none',
+  '%s of a licence of another account is answered like for an unknown licence',
   async (verb) => {
     const plan = await givenPlan(harness)
     const status: LicenceStatus = verb === 'reactivate' ? 'suspended' : 'active'
@@ -103,7 +103,7 @@ test('history cannot be changed or deleted', async () => {
   await expect(harness.sql`truncate licence_history`).rejects.toThrow('append-only')
 })
 
-test('calls that come together share transactions, and each has its own answer, history and event', async () => {
+test('concurrent calls share transactions, and each has its own answer, history and event', async () => {
   const plan = await givenPlan(harness)
   const licences = await Promise.all(
     Array.from({ length: 60 }, () => givenLicence(harness, { planId: plan.id })),

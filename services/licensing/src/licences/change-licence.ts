@@ -33,7 +33,7 @@ export async function requireVisible(
 
 type ChangeLicence = (request: LifecycleRequest) => Promise<MessageInitShape<typeof LicenceSchema>>
 
-/** A call of a verb, and the call's origin for its event: calls are changed together. */
+/** A call of a verb. Calls of several origins share a transaction, so each keeps its origin for its event. */
 type Call = LifecycleRequest & { origin: Origin }
 
 type Outcome =
@@ -100,7 +100,7 @@ async function changeIn(
       origin: first.get(row.id)!.origin,
     })),
   )
-  // Of two calls for one licence the second one finds what the first one has made of it.
+  // If two calls are for one licence, the second one finds the result of the first.
   const others = calls.filter((call) => !outcomes.has(call))
   if (others.length > 0) {
     const found = await findLicences(tx, others)

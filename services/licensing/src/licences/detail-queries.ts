@@ -16,7 +16,7 @@ export type DetailRow = LicenceRow & {
   leases_in_use: bigint
   activations: Activation[]
   call_home: CallHome[]
-  /** Sorted by key, also those that have ended. */
+  /** All overrides, sorted by key, including those that have ended. */
   overrides: ListedOverride[]
 }
 

@@ -89,7 +89,7 @@ async function importOnce(
   const results = createdOf(entries, minted)
   const mintedAt = new Map([...results].map(([place, { legacyKey }]) => [legacyKey, place]))
   const refused = entries.filter((entry) => !minted.has(entry.id))
-  // If a legacy key occurs twice, an item before the one that was imported does not count as existing.
+  // If a legacy key occurs twice and the second item was imported, the first item does not count as existing.
   const found = refused.filter(({ item, place }) => !((mintedAt.get(item.legacyKey) ?? -1) > place))
   const existing = await findExisting(deps, request, found)
   for (const { place, item } of found) {

@@ -54,7 +54,7 @@ test('an issued licence is active, has all requested values, and sends no event'
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-test('without expiry and restrictions a licence is perpetual and has none', async () => {
+test('without expiry and restrictions a licence is perpetual and unrestricted', async () => {
   const plan = await givenPlan(harness)
   const { licence } = await issue(harness, { planId: plan.id })
   expect(licence!.expiresOn).toBeUndefined()
@@ -83,7 +83,7 @@ test('the snapshot has the plan’s entitlements at issue time, even if the plan
   expect(await shown(later.licence!.id)).toEqual(['export feature false'])
 })
 
-test('the same key with the same body answers the licence in its current state, and makes no second one', async () => {
+test('a repetition with the same key and body returns the licence in its current state, and creates no second one', async () => {
   const plan = await givenPlan(harness)
   const same = { planId: plan.id, idempotencyKey: 'order-1' }
   const first = await issue(harness, same)
@@ -128,7 +128,7 @@ test('an idempotency key belongs to one application', async () => {
   expect(second.licence!.id).not.toBe(first.licence!.id)
 })
 
-test('a refused request does not use its key up', async () => {
+test('a refused request does not use up its key', async () => {
   const plan = await givenPlan(harness)
   await archive(harness, plan)
   const same = { planId: plan.id, idempotencyKey: 'order-3' }
@@ -187,15 +187,12 @@ test.each([
   expect(await activeOn(harness, plan)).toBe(0n)
 })
 
-test.each(['', 'x'.repeat(256)])(
-  'an idempotency key that is no key is refused (%#)',
-  async (idempotencyKey) => {
-    const plan = await givenPlan(harness)
-    expect(await refusal(issue(harness, { planId: plan.id, idempotencyKey }))).toMatchObject({
-      code: 'idempotency_key_required',
-    })
-  },
-)
+test.each(['', 'x'.repeat(256)])('an invalid idempotency key is refused (%#)', async (idempotencyKey) => {
+  const plan = await givenPlan(harness)
+  expect(await refusal(issue(harness, { planId: plan.id, idempotencyKey }))).toMatchObject({
+    code: 'idempotency_key_required',
+  })
+})
 
 test('in one batch each request gets its own outcome', async () => {
   const plan = await givenPlan(harness)

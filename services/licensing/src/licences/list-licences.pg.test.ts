@@ -24,7 +24,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 type Filter = Omit<Partial<ListLicencesRequest>, 'accountId' | keyof Message>
 
-/** An application of its own, so that a test sees its licences alone. */
+/** Each test has its own application, so that it lists only its own licences. */
 let applications = 0
 const freshApplication = (): Harness => {
   applications += 1
@@ -181,7 +181,7 @@ test('licences seen since a time are in list order, not in the order of their ca
   ])
 })
 
-/** Licences of two plans, statuses, hosts and references, of which some were seen; no two attributes go together. */
+/** Licences of two plans, statuses, hosts and references, of which some were seen. The attributes are independent. */
 async function givenVaried(within: Harness, count: number) {
   const [planId, otherId] = [(await givenPlan(within)).id, (await givenPlan(within)).id]
   const { sql, accountId } = harness

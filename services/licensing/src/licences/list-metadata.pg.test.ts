@@ -93,7 +93,7 @@ test('a licence whose entries look like the requested pairs in the index is not 
   expect(await list(within, { team: 'a', size: alike[3]! })).toEqual([])
 })
 
-/** Licences of two plans and statuses, with metadata, of which some are trials; no two attributes go together. */
+/** Licences of two plans and statuses, with metadata, of which some are trials. The attributes are independent. */
 async function givenVaried({ applicationId, accountId }: Harness, count: number) {
   const licences = Array.from({ length: count }, (_, n) => ({
     id: `lic_${applicationId}_${String(n).padStart(4, '0')}`,

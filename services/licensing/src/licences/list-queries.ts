@@ -79,7 +79,9 @@ export async function findLicences(
   return { rows, ...(last && { lookedUntil: beforeId }) }
 }
 
-/** All licences of an application have one account, and all licences of a plan have one application. */
+/**
+ * The filters as parts. All licences of an application have one account, and all licences of a plan one application.
+ */
 function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
   const {
     applicationId,
@@ -102,7 +104,8 @@ function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
       sql`${planId === undefined ? own : sql`plan_id = ${planId}`} and status = ${status}`,
     )
   } else if (planId !== undefined) {
-    // Without the application: the index of plans does not contain it, so every row would be read.
+    // Without a condition on the application: the index of plans does not contain it, so PostgreSQL would read every
+    // row.
     add('licences', sql`plan_id = ${planId}`)
   }
   if (domain !== undefined) add('licence_hosts', sql`${own} and host = ${domain.toLowerCase()}`)
@@ -117,7 +120,7 @@ function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
 
 /** A part for each pair of metadata. */
 function metadataParts(sql: Sql, applicationId: string, metadata: Metadata): Part[] {
-  // As `metadata_entry()` and its trigger compute them. In the statement, that took a fifth of the time of a page.
+  // Computed as in `metadata_entry()` and its trigger. In the statement, this took a fifth of the time of a page.
   const entries = Object.entries(metadata).map(([name, value]) =>
     createHash('sha256').update(`${applicationId} ${name} ${value}`).digest(),
   )
@@ -178,7 +181,7 @@ async function readPairs(sql: Sql, filter: LicenceFilter, parts: Part[], count: 
   }
 }
 
-// Enough to see that a pair has few licences.
+// Reading this many licences is enough to see that a pair has few.
 const probed = 100
 
 /** The entry whose next licences extend furthest back. */
@@ -205,7 +208,7 @@ async function readRarest(sql: Sql, filter: LicenceFilter, parts: Part[], count:
   return { rows: await readPage(sql, filter, among(sql, rarest, filter, { from, others })), from }
 }
 
-/** The part whose next `count` licences extend furthest back, and the last of them; the end if it has fewer. */
+/** The part whose next `count` licences extend furthest back, and the last of these; empty if the part has fewer. */
 async function nextStretch(
   sql: Sql,
   parts: Part[],
@@ -239,7 +242,7 @@ function among(
     order by part.${sql(column)} desc limit ${limit}`
 }
 
-/** `offset 0`: the planner looks them up one by one. */
+/** `offset 0` makes the planner look them up one by one. */
 function areIn(sql: Sql, parts: Part[], id: Fragment): Fragment {
   const lookups = parts.map(
     ({ table, column, conditions }) => sql`

@@ -165,7 +165,7 @@ test('changes of different entries at once are all made, and there are never mor
   expect(Object.keys((await read(licence)).metadata)).toHaveLength(50)
 })
 
-test('metadata of a revoked licence cannot be changed, but the same again is no change', async () => {
+test('metadata of a revoked licence cannot be changed; setting the same values is accepted', async () => {
   const licence = await given({ a: '1' })
   await harness.licensing.revokeLicence(verbOn(harness, licence))
   expect(await update(licence, { a: '1', b: null })).toMatchObject({ status: 'revoked' })

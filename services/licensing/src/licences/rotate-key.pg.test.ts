@@ -80,7 +80,7 @@ test('an imported licence’s legacy key leads to the new key', async () => {
   expect(await harness.products.migrateLegacyKey(legacy)).toMatchObject({ licenceId: licence.id, key })
 })
 
-test('a repetition answers the key of the first answer, even if it was rotated again since', async () => {
+test('a repetition returns the key of the first answer, even if the key was rotated again since', async () => {
   const licence = await given()
   const first = await rotateOnce(licence, 'a')
   const second = await rotateOnce(licence, 'b')
@@ -98,7 +98,7 @@ test('20 calls at once with one idempotency key rotate once, and are answered al
   expect(await history(harness, licence)).toHaveLength(2)
 })
 
-test('every rotation in calls at once is in the history, and the last key counts', async () => {
+test('every one of several concurrent rotations is in the history, and only the last key is valid', async () => {
   const licence = await given()
   const rotated = await Promise.all(Array.from({ length: 6 }, () => rotate(licence)))
   const keys = rotated.map(({ key }) => key)

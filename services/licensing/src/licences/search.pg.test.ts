@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-/** What is found, as `matched id`. */
+/** The results of a search, as `matched id`. */
 async function search(query: string, ofSales: { licenceId: string; matched: string }[] = []) {
   const { accountId, applicationId } = harness
   const { found } = await harness.licensing.searchLicences({ accountId, applicationId, query, ofSales })
@@ -79,7 +79,7 @@ test('domains that a licence is no longer restricted to do not find it', async (
   expect(await search('two.example')).toEqual([])
 })
 
-test('the beginning of a customer reference finds it, letter case ignored in every alphabet; an equal one comes first', async () => {
+test('a customer reference is found by its beginning, ignoring letter case in every alphabet; an exact match comes first', async () => {
   const [equal, longer, newest] = [
     await given('Müller'),
     await given('MÜLLER & Söhne'),
@@ -102,7 +102,7 @@ test('the beginning of a customer reference finds it, letter case ignored in eve
   for (const wild of ['m%', 'm_ller', 'M\\']) expect(await search(wild)).toEqual([])
 })
 
-test('other exact matches come before references, a licence once under its first match, newer before older', async () => {
+test('other exact matches come before references, newer licences before older; a licence is listed once, under its first match', async () => {
   const text = 'dup.example'
   const byReference = await given(text)
   const byHost = await given('x', { domains: [text] })
@@ -121,7 +121,7 @@ test('other exact matches come before references, a licence once under its first
   ])
 })
 
-test('at most 20 are found, the newest; of very many that begin alike too', async () => {
+test('the newest 20 matches are found, also among very many references with the same beginning', async () => {
   const { accountId, applicationId } = harness
   const items = (count: number, externalRef: string) =>
     Array.from({ length: count }, (_, at) => ({
@@ -148,7 +148,7 @@ test('at most 20 are found, the newest; of very many that begin alike too', asyn
   expect(await search('bulk-a')).toEqual(await newestOf('bulk-a%'))
 })
 
-test('what another account, or another application, has is not found', async () => {
+test('licences of another account or application are not found', async () => {
   const licence = await given('mine alone', { domains: ['mine.example'] })
   const { activationId } = await givenActivation(harness.products, licence, { host: 'mine.example' })
   for (const scope of [

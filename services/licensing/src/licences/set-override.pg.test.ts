@@ -93,7 +93,7 @@ test('overrides of deleted definitions stay and are counted: a licence has at mo
   const refused = await refusal(setOverride(harness, licence, 'export', { value: 'false' }))
   expect(refused).toMatchObject({ code: 'quota_exceeded', members: { limit: 2_000 } })
   expect((await detail(licence)).overrides).toEqual(full.overrides)
-  // An existing one is changed and deleted as before.
+  // An existing override can still be changed and deleted.
   expect(await setOverride(harness, licence, 'seats', { value: '51' })).toMatchObject({ value: '51' })
   await deleteOverride(harness, licence, 'deleted-1')
   expect(await setOverride(harness, licence, 'export', { value: 'false' })).toMatchObject({ value: 'false' })

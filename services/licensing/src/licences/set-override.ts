@@ -74,11 +74,11 @@ interface Overridden {
   overrides: LicenceOverride[]
   /** The override of the requested key. */
   former: LicenceOverride | undefined
-  /** By the database's clock. */
+  /** The time by the database's clock. */
   now: Date
 }
 
-/** Locks the licence and reads what its products get. */
+/** Locks the licence and reads the entitlements of its products. */
 async function findOverridden(tx: Transaction, request: LicenceScope & { key: string }): Promise<Overridden> {
   const licence = await lockLicence(tx, request)
   if (!licence) throw licenceNotFound(request)
@@ -89,7 +89,7 @@ async function findOverridden(tx: Transaction, request: LicenceScope & { key: st
   return { licence, captured: await findEntitlements(tx, licence.snapshot_id), overrides, former, now }
 }
 
-/** An entitlement of the snapshot, or a definition of the application: each plan has all of these. */
+/** The kind of an entitlement, from the snapshot or from the definitions of the application, all of which each plan has. */
 async function kindOf(
   tx: Transaction,
   licence: LicenceWithSnapshot,
@@ -113,7 +113,7 @@ function checkSettings(request: SetOverrideRequest, kind: EntitlementKind, now: 
   return { value, ends_on: end, note: note ?? null }
 }
 
-// An application has no more definitions than that. Overrides of definitions that were deleted since stay and are counted.
+// The maximum number of definitions of an application. Overrides of deleted definitions stay and are counted.
 const mostOverrides = quotas.entitlement_defs.ceiling
 
 function checkNumber(existing: number): void {

@@ -37,7 +37,7 @@ async function changePlan(plan: PlanCopy, entitlements: PlanCopy['entitlements']
   await harness.licensing.syncPlans({ plans: [planCopy(harness, { id, version, entitlements })] })
 }
 
-test('the snapshot becomes what the plan grants now; the drift is empty, and the vendor gets an event', async () => {
+test('the snapshot gets the values that the plan grants now; the drift is empty, and the vendor gets an event', async () => {
   const plan = await givenPlan(harness, { entitlements: seats('5') })
   const licence = await givenLicence(harness, { planId: plan.id })
   const newer = { key: 'export', kind: 'feature', value: 'true', default: 'false' }
@@ -147,7 +147,7 @@ test('values that are taken after a renewal changed the plan stay with the next 
   expect((await snapshotsAstray(harness)).missing).toEqual([])
 })
 
-test('values that were taken before the first payment are those of the licence’s own terms', async () => {
+test('values that were taken before the first payment belong to the terms on which the licence was issued', async () => {
   const plan = await givenPlan(harness, { entitlements: seats('5') })
   const other = await givenPlan(harness, { entitlements: seats('2') })
   const externalRef = unique('buyer')

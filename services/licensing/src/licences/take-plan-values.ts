@@ -59,7 +59,10 @@ async function takeIn(tx: Transaction, request: LifecycleRequest): Promise<Licen
   return licence
 }
 
-/** Replaces it in the purchase that the licence rests on, too: otherwise the next payment would restore the former snapshot. */
+/**
+ * Replaces the snapshot of the licence and of the purchase that it rests on. The next payment would restore the
+ * former one otherwise.
+ */
 async function replaceSnapshot(
   tx: Transaction,
   changes: Changes,

@@ -114,7 +114,7 @@ test('the end of updates and the limits of a floating licence are set and cleare
   expect((await changesOf(licence))[0]).toEqual({ updates_until: { from, to }, restrictions })
   await update(licence, { updatesUntil, restrictions: floating })
   expect(await changesOf(licence)).toHaveLength(2)
-  // The usual length of a lease.
+  // The default length of a lease.
   await update(licence, { restrictions: { maxConcurrent: 3 } })
   expect((await changesOf(licence))[0]).toEqual({
     restrictions: { from: restrictions.to, to: { max_concurrent: 3, lease_minutes: 15 } },

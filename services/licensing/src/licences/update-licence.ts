@@ -117,7 +117,7 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, fields: As
 interface Change {
   asked: Asked
   differences: FieldChanges
-  /** The licence is expired, and the change ends that. */
+  /** Whether the change makes an expired licence valid again. */
   returns: boolean
   plan: PlanRow | undefined
   actor: string
@@ -164,7 +164,7 @@ async function changeFields(
   await writeChanges(tx, changes)
 }
 
-/** The purchase that the licence rests on is valid until the new end, in spite of its renewals and a cancellation. */
+/** Makes the purchase that the licence rests on valid until the new end, whatever its renewals or a cancellation require. */
 async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLicence): Promise<void> {
   const purchase = restsOn(purchased)
   if (!purchase) return
@@ -192,7 +192,7 @@ function byName(metadata: Metadata): Metadata {
   return Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** In the form of REST. */
+/** The restrictions in the form of the REST API. */
 function restrictionsOf(licence: LicenceRow) {
   const { domains, max_activations, max_seats, max_concurrent, lease_minutes } = licence
   const limits = Object.entries({ max_activations, max_seats, max_concurrent, lease_minutes })

@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
-/** Writes the fields of a licence that the transaction has locked. `former` are its domains before. */
+/** Writes the fields of a licence that the transaction has locked. `former`: its domains before the change. */
 export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]): Promise<void> {
   const { id, application_id: applicationId, external_ref, domains, max_activations, max_seats } = licence
   const { max_concurrent, lease_minutes, metadata, updates_until } = licence

@@ -11,13 +11,13 @@ interface Changes {
   cause?: string
   /** The columns of `l` by which the selection is ordered. */
   order: Selection
-  /** The next licences after one; see `Selection`. */
+  /** Selects the next licences after a licence; see `Selection`. */
   select: (after: ChangedUncounted | undefined, limit: number) => Selection
   /** At most this many steps; by default until no licence is left. */
   steps?: number
   /** Licences per step. It limits memory, and how long this process does nothing else. */
   atOnce: number
-  /** It pauses before each step for as long as the previous step took, in total at most this long; 0 by default. */
+  /** The total limit of pauses: before each step it pauses for as long as the previous step took. Default: 0. */
   mostPauseMs?: number
 }
 

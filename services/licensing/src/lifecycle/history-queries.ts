@@ -47,7 +47,7 @@ export interface NewHistory {
   actor: string
   cause?: string | undefined
   changes?: Changes
-  /** Now by default. */
+  /** Default: now. */
   at?: Date
 }
 

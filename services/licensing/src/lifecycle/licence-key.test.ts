@@ -39,6 +39,6 @@ test.each([
   '0'.repeat(26),
   `${'0'.repeat(24)}ß`,
   '0'.repeat(10_000),
-])('what cannot be a key is none (%#)', (text) => {
+])('a text that cannot be a key is refused (%#)', (text) => {
   expect(readLicenceKey(text)).toBeUndefined()
 })

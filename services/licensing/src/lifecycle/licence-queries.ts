@@ -42,7 +42,7 @@ export const inScope = (sql: Sql, { accountId, licenceId, onlyApplicationId }: L
   l.id = ${licenceId} and l.account_id = ${accountId}
   ${onlyApplicationId === undefined ? sql`` : sql`and l.application_id = ${onlyApplicationId}`}`
 
-/** The same for a licence that was read by its id alone. */
+/** Whether a licence that was read only by its id is in the scope. */
 export function isInScope(licence: LicenceRow, { accountId, onlyApplicationId }: LicenceScope): boolean {
   return (
     licence.account_id === accountId &&
@@ -149,7 +149,7 @@ export async function changeLicences(sql: Sql, selection: Selection, move: Move)
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
-/** The same without the plans' counters: the caller adds to them once, at the end. */
+/** Like `changeLicences`, without the plans' counters: the caller changes them once, at the end. */
 export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
@@ -162,7 +162,9 @@ export async function changeLicencesUncounted(
     from changed l order by ${order}`
 }
 
-/** Now, or later than every known event of the licence's purchases, whose times come from the processor's clock. */
+/**
+ * The current time, or a time after every known event of the licence's purchases, which have the processor's times.
+ */
 const afterAllKnown = (sql: Sql) => sql`greatest(clock_timestamp(), (
   select max(at) + interval '1 millisecond' from purchase_effects where licence_id = l.id))`
 

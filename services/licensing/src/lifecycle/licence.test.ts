@@ -19,7 +19,7 @@ test('the allowed verbs are those that change something, reactivate only on an a
   expect(allowedVerbs('retired', 'active')).toEqual([])
 })
 
-test('nothing leads out of retired, and only retire out of revoked', () => {
+test('no transition leaves retired, and only retire leaves revoked', () => {
   const leaving = (status: LicenceStatus) =>
     transitions
       .filter(({ transition }) => transition.to !== 'same' && transition.from.includes(status))

@@ -19,7 +19,7 @@ interface StatusRules {
   canBeRevoked: boolean
 }
 
-/** What each status means. Every list of statuses is derived from this table. */
+/** The properties of each status. Every list of statuses is derived from this table. */
 export const statuses = {
   active: { grants: 'values', isOver: false, takesPayments: true, canExpire: true, canBeRevoked: true },
   suspended: { grants: 'nothing', isOver: false, takesPayments: true, canExpire: true, canBeRevoked: true },
@@ -146,7 +146,7 @@ const expired = {
 const returned = { from: ['expired'], to: 'former', history: 'renewed' } as const
 const planChanged = { emits: 'licencePlanChanged', history: 'plan_changed' } as const
 const activated = { to: 'active', ...planChanged } as const
-// Of a suspended licence only the reason changes: there is no event.
+// If the licence is suspended already, only the reason changes, and no event is sent.
 const silently = { from: ['suspended'], to: 'suspended', history: 'suspended' } as const
 const silentlyArchived = { ...silently, reason: 'plan_archived' } as const
 
@@ -194,7 +194,8 @@ export const lifecycle = {
   ],
   inquiry_closed: [
     { ...reactivated, where: { ...inquired, plan: 'active' } },
-    // Only the archive keeps it suspended: after a restore the vendor reactivates it like the other licences of the plan.
+    // The licence stays suspended only because of the archive: after a restore the vendor reactivates it like the
+    // others.
     { ...silentlyArchived, where: { ...inquired, plan: 'retired' } },
   ],
   refunded: [revoked],
@@ -319,7 +320,7 @@ export interface Step {
   to: LicenceStatus
 }
 
-/** Applies causes one after the other: the transitions that matched, and the state after the last. */
+/** Applies causes one after the other. Returns the transitions that matched, and the state after the last one. */
 export function follow(
   causes: readonly Cause[],
   licence: LicenceState,

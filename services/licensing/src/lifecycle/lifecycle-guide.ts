@@ -84,7 +84,7 @@ ${rows().join('\n')}
 `
 }
 
-/** Those from and to `active`, and of a revoked licence: with all others nobody could read the diagram. */
+/** The transitions from and to `active`, and those of a revoked licence. With all transitions the diagram is unreadable. */
 function edges(): string[] {
   const labels = new Map<string, Set<string>>()
   for (const [cause, transitions] of Object.entries(lifecycle)) {

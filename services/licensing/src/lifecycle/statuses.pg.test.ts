@@ -51,7 +51,7 @@ test('an archive and a sweep lock only the licences of their step, whatever the 
   await sql`delete from licences where expires_on is null`
   const lockedBy = (selection: (tx: Sql) => Selection) =>
     sql.begin(async (tx) => {
-      // It believes then that all is faster read than looked up.
+      // The planner then assumes that reading the whole table is faster than look-ups.
       await tx`set local random_page_cost = 1000`
       expect(await tx`${selection(tx)}`).toHaveLength(100)
       const free = await sql`select id from licences for update skip locked`
@@ -71,7 +71,7 @@ test('a sweep and an archive find their licences in the right index, with a gene
     from pg_index where indrelid = 'licence_statuses'::regclass order by 1`
   const indexesUsedBy = (selection: (tx: Sql) => Selection) =>
     sql.begin(async (tx) => {
-      // As after many executions.
+      // The kind of plan that a statement has after many executions.
       await tx`set local plan_cache_mode = force_generic_plan`
       const before = await scans(tx)
       await tx`${selection(tx)}`

@@ -52,7 +52,7 @@ export const currentOverrides = (sql: Sql) => sql`
     from licence_overrides o where o.licence_id = l.id and (o.ends_on is null or o.ends_on > now())
   )`
 
-/** The overrides of licences, sorted by key, also those that have ended. */
+/** The overrides of licences, sorted by key, including those that have ended. */
 export async function findOverrides(sql: Sql, licenceIds: string[]): Promise<LicenceOverride[]> {
   return sql<LicenceOverride[]>`
     select ${columns(sql)} from licence_overrides o

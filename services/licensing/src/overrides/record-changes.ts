@@ -9,10 +9,10 @@ import type { EffectiveEntitlement } from '../plans/effective.ts'
 /** A change of the overrides or the snapshot of a licence that the transaction has locked. */
 export interface EntitlementsChange {
   licence: LicenceRow
-  /** What products got before the change, and what they get after it. */
+  /** The entitlements of products before the change and after it. */
   before: EffectiveEntitlement[]
   after: EffectiveEntitlement[]
-  /** For the history. */
+  /** The changes for the history. */
   changes: Changes
   actor: string
 }

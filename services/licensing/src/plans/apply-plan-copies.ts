@@ -46,7 +46,7 @@ export const archivePlan: Handler<'archivePlan'> = async ({ change }, { plan }) 
 
 /**
  * Consumes catalog's events, which name the plans that have a new version. If no push brings that version, catalog is asked
- * for it (`awaited-plans.ts`): so a failed push is repaired, also that of an archive.
+ * for it (`awaited-plans.ts`): so a failed push is repaired, also the push of an archive.
  */
 export async function consumePlanEvents(tx: Transaction, events: Pick<Received, 'event'>[]): Promise<void> {
   const latest = new Map<string, PlanVersion>()

@@ -10,7 +10,7 @@ interface WantedPlan {
   planId: string
 }
 
-/** Whether catalog has a plan, and it is copied now; `unavailable` if catalog does not answer. */
+/** `known`: catalog has the plan, and its copy is stored now. `unavailable`: catalog does not answer. */
 export type CatalogAnswer = 'known' | 'unknown' | 'unavailable'
 
 // An issue waits for this call: it must not be blocked while catalog is unavailable.

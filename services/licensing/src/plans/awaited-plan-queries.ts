@@ -11,7 +11,7 @@ export interface PlanVersion extends AwaitedPlan {
   version: bigint
 }
 
-/** Adds the plans to the list whose copy is missing or older than the given version. */
+/** Adds to the list the plans whose copy is missing or older than the given version. */
 export async function awaitPlans(sql: Sql, versions: PlanVersion[]): Promise<void> {
   await sql`
     insert into awaited_plans as awaited (plan_id, account_id, application_id, version)
@@ -46,7 +46,7 @@ export async function postponeAwaitedPlan(sql: Sql, planId: string): Promise<voi
   await sql`update awaited_plans set since = now() where plan_id = ${planId}`
 }
 
-/** For a plan that catalog does not have. */
+/** Removes a plan that catalog does not have. */
 export async function removeAwaitedPlan(sql: Sql, planId: string): Promise<void> {
   await sql`delete from awaited_plans where plan_id = ${planId}`
 }

@@ -9,17 +9,17 @@ export interface OverrideValue {
   value: string
 }
 
-/** A value that products get, and where it comes from. */
+/** A value that products get, with its origin. */
 export interface EffectiveEntitlement extends OverrideValue {
   from: EntitlementSource
 }
 
 /**
- * The entitlements that a token of the licence carries, sorted by key: the values of the snapshot and, instead of them or
- * beside them, those of overrides. A downgraded licence has the defaults of its snapshot alone (additions 14.2). A
- * definition that is newer than the snapshot is not among them: interface 2.3, the snapshot is captured at issue time.
+ * The entitlements in a token of the licence, sorted by key: the values of the snapshot, replaced and extended by
+ * overrides. A downgraded licence has only the defaults of its snapshot (additions 14.2). A definition that is newer
+ * than the snapshot is left out: interface 2.3, the snapshot is captured at issue time.
  *
- * @param overrides those that have not ended
+ * @param overrides the overrides that have not ended
  */
 export function effectiveEntitlements(
   status: LicenceStatus,

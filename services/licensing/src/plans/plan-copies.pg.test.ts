@@ -38,7 +38,7 @@ const sync = (...plans: PlanCopy[]) => harness.licensing.syncPlans({ plans })
 const canIssueOn = async (plan: PlanCopy) =>
   (await issue(harness, { planId: plan.id }).catch(() => undefined)) !== undefined
 
-test('an archive suspends each active licence, with its event and history entry, and answers how many', async () => {
+test('an archive suspends each active licence, with its event and history entry, and returns their number', async () => {
   const { plan, licences } = await given(3)
   const [first, second, third] = licences
   await harness.licensing.suspendLicence(verbOn(harness, second!))
@@ -135,7 +135,7 @@ test('several thousand licences are suspended in one archive', async () => {
   expect(Math.max(...steps.map((step) => step.events))).toBe(100)
 })
 
-test('of two copies the higher version wins, in either order', async () => {
+test('the copy with the higher version wins, in either order', async () => {
   const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
   const plan = planCopy(harness, { version: 5n, entitlements: entitlements('5') })
   await sync(plan)

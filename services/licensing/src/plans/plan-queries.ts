@@ -115,7 +115,7 @@ export async function findPlans(
 
 /**
  * The ids of plans by their codes, in the order of the request. If the codes of two plans were exchanged, both may have
- * the same for a moment: the one whose copy is up to date counts.
+ * the same code for a moment: the plan whose copy is up to date is used.
  */
 export async function findPlansOfCodes(
   sql: Sql,

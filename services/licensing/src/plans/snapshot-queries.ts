@@ -2,8 +2,9 @@ import type { Sql } from '@licensing/database/connect'
 import type { SnapshotEntitlement } from './snapshot.ts'
 
 /**
- * For a statement that inserts licences: `plan` are their plans, locked, and `minted` the new licences. A snapshot is
- * stored with the first licence that has it, so a plan that is changed often leaves no unused snapshots.
+ * The part of a statement that stores the snapshots of inserted licences. `plan` has their locked plans, and `minted`
+ * the new licences. A snapshot is stored with the first licence that has it, so a plan that is changed often leaves
+ * no unused snapshots.
  */
 export const storeSnapshotsOfMinted = (sql: Sql) => sql`
   insert into snapshots (id, entitlements)
@@ -12,7 +13,7 @@ export const storeSnapshotsOfMinted = (sql: Sql) => sql`
   order by snapshot_id
   on conflict (id) do nothing`
 
-/** The same for licences and purchases that get the current snapshot of a plan. The transaction has locked the plans. */
+/** Stores the current snapshots of plans that licences and purchases get. The transaction has locked the plans. */
 export async function storeSnapshots(
   sql: Sql,
   used: { plan_id: string | null; snapshot_id: string | null }[],

@@ -18,7 +18,7 @@ interface Snapshot {
 interface OverriddenLicence {
   snapshot_id: string
   status: LicenceStatus
-  /** Those that have not ended. */
+  /** The overrides that have not ended. */
   overrides: readonly OverrideValue[]
 }
 

@@ -10,12 +10,12 @@ import type { Purchase } from './purchase.ts'
 import { takesPayments } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
-/** What happened, and what the licence rested on before and after it. */
+/** An effect on a purchase, and the basis of the licence before and after it. */
 export interface BasisChange {
   /** `ended`: the end of a purchase has passed. */
   kind: EffectKind | 'ended'
   purchase?: Purchase
-  /** What the licence rested on when it was last written. */
+  /** The purchase that the licence rested on when it was last written. */
   restedOn: Purchase | undefined
   before: Basis
   after: Basis
@@ -62,7 +62,9 @@ function hadEnded({ kind, purchase, after: { current } }: BasisChange): boolean 
   return kind === 'paid' && purchase !== undefined && isLater(purchase, current)
 }
 
-/** Whether the licence has the status that its purchases required until a late effect changed what they require. */
+/**
+ * Whether the licence has the status that its purchases required before a late effect changed the required status.
+ */
 function isStatusOutdated({ before, after }: BasisChange, { status, status_reason }: LockedLicence): boolean {
   if (status === 'expired' && !before.isValid && after.isValid) return true
   const isAsBefore = resultOf(before.decisive) === (status === 'suspended' ? status_reason : status)
@@ -90,7 +92,8 @@ function causesOf(change: BasisChange, isReplaced: boolean): Cause[] {
   }
   if (isReplaced) return [...replacing, ...preventing]
   if (kind === 'renewed' && isCurrent) return [...renewing, ...changed]
-  // Its own effect counts also if it changes nothing: the vendor may have changed the status since.
+  // An effect on the current purchase applies even if it changes nothing here: the vendor may have changed the status
+  // since.
   const isDecisive = kind === 'inquiry_closed' ? after.decisive === 'paid' : kind === after.decisive
   if (isSame && !(isCurrent && isDecisive)) return []
   return after.decisive === 'paid' ? [recoveryFrom(before.decisive)] : [after.decisive]

@@ -66,7 +66,9 @@ export async function applyBatch(
   return results
 }
 
-/** An effect with the licence that it changes: of its purchase or, before that is paid, of its customer. */
+/**
+ * An effect with the licence that it changes: that of its purchase or, if it is not paid yet, that of its customer.
+ */
 type Located = Asked & { licenceId: string | undefined; created: boolean; isPaid: boolean }
 
 /** Finds the licences that effects change. Locks the customers of payments. */

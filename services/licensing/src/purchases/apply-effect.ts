@@ -30,7 +30,7 @@ export interface Batch {
   plans: ReadonlyMap<string, PlanRow>
 }
 
-/** A customer without a licence has paid. */
+/** Creates a licence, because a customer without a licence has paid. */
 export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicence {
   const { changes } = batch
   const plan = planFor(batch, effect, effect.planId)
@@ -51,7 +51,7 @@ export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicenc
   return { licence, purchases: [purchase], effects: [] }
 }
 
-/** A customer who holds a licence has paid. */
+/** Adds a purchase to the licence of a customer, because the customer has paid. */
 export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: PaidEffect): void {
   const { changes, plans } = batch
   const { licence } = purchased
@@ -214,7 +214,7 @@ function includedUpdates({ purchases, effects }: PurchasedLicence): Date | null 
  * The licence's new `updates_until`. If the vendor has changed it, a payment moves it from there, never back.
  *
  * @param included `includedUpdates` before this payment
- * @param paidUntil until when this payment includes updates; null if it says nothing about them
+ * @param paidUntil until when this payment includes updates; null if it does not set this
  */
 function updatesAfter(
   purchased: PurchasedLicence,

@@ -11,9 +11,9 @@ export type DecisiveEffect = Exclude<EffectKind, 'renewed' | 'inquiry_closed' | 
 /** Effects that change no status. */
 type UnrankedEffect = 'renewal_stopped' | 'renewal_resumed' | 'order_corrected'
 
-/** The purchase that a licence rests on, and what it requires. */
+/** The purchase that a licence rests on, and the effect that decides about its status. */
 export interface Basis {
-  /** The latest valid purchase. If no purchase is valid, the one that was valid last. */
+  /** The latest valid purchase. If no purchase is valid, the purchase that was valid last. */
   current: Purchase
   isValid: boolean
   decisive: DecisiveEffect
@@ -62,8 +62,8 @@ const transitions = {
 type TransitionKind = keyof typeof transitions
 
 /**
- * Goes through all that happened to the purchases of a licence, in the order of the processor's clock (decisions 7, "What a
- * licence rests on"). So the result does not depend on the order in which it became known.
+ * Goes through all events of the purchases of a licence in the order of the processor's clock (decisions 7, "What a
+ * licence rests on"). So the result does not depend on the order in which the events became known.
  *
  * @param now milliseconds; an end after it has not passed yet
  */

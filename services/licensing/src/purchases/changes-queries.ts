@@ -12,7 +12,7 @@ export async function insertLicences(sql: Sql, licences: LockedLicence[]): Promi
     from ${rowsOf(sql, 'licences', licences)}`
 }
 
-/** The transaction has locked these licences. */
+/** Writes licences that the transaction has locked. */
 export async function updateLicences(sql: Sql, licences: LockedLicence[]): Promise<void> {
   if (licences.length === 0) return
   await sql`

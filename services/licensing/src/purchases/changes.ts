@@ -16,9 +16,9 @@ import type { NewProvision } from './purchase-queries.ts'
 import { afterAll } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
-/** What a transaction has to write: licences and purchases with their final values. */
+/** The rows that a transaction has to write: licences and purchases with their final values. */
 export interface Changes {
-  /** By the database's clock. */
+  /** The time by the database's clock. */
   now: Date
   /** New licences, as they were created; `licences` has their later changes. */
   created: LockedLicence[]
@@ -28,7 +28,7 @@ export interface Changes {
   provisions: NewProvision[]
   history: NewHistory[]
   events: NewEvent[]
-  /** By how much the number of active licences changes, by plan. */
+  /** The change of the number of active licences, by plan. */
   counts: Map<string, number>
 }
 
@@ -56,11 +56,11 @@ interface LicenceChange {
   causes: readonly Cause[]
   circumstances: Circumstances
   by: By
-  /** Plan and end that the licence gets. */
+  /** The plan and end that the licence gets. */
   given: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
 }
 
-/** Moves a licence as the lifecycle table says for these causes, one after the other. */
+/** Changes a licence as the lifecycle table says for these causes, one after the other. */
 export function changeLicence(changes: Changes, purchased: PurchasedLicence, change: LicenceChange): void {
   const { licence } = purchased
   const { causes, circumstances, by, given } = change

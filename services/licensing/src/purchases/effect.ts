@@ -22,11 +22,11 @@ interface EffectOf<Kind extends EffectKind> {
 export interface PaidEffect extends EffectOf<'paid'> {
   planId: string
   externalRef: string
-  /** Null: the purchase never ends by time. */
+  /** Null: the purchase has no end date. */
   endsAt: Date | null
   /** Entries for the licence's metadata. */
   metadata: Metadata
-  /** Null: the payment says nothing about updates. */
+  /** Null: the payment does not set the end of updates. */
   updatesUntil: Date | null
   /** Whether it is a subscription that the processor will charge again. */
   renews: boolean
@@ -35,7 +35,7 @@ export interface PaidEffect extends EffectOf<'paid'> {
 export interface RenewedEffect extends EffectOf<'renewed'> {
   planId: string | undefined
   endsAt: Date
-  /** Null: the payment says nothing about updates. */
+  /** Null: the payment does not set the end of updates. */
   updatesUntil: Date | null
 }
 

@@ -35,7 +35,9 @@ describe('updates_until', () => {
     return { ...paid(purchase, on, until), kind: 'renewed' }
   }
 
-  /** What happens, in the order of the processor's clock, and the day until which the licence includes updates then. */
+  /**
+   * Events in the order of the processor's clock, and the day until which the licence includes updates after them.
+   */
   const stories: [title: string, steps: Step[], until: number | undefined][] = [
     ['one payment', [paid('a', 1, 100)], 100],
     ['a payment that says nothing', [paid('a', 1)], undefined],

@@ -36,7 +36,10 @@ const plans = new Map(
   ]),
 )
 
-/** The day until which the customer was issued a licence before all purchases, if so: at times one of a purchase. */
+/**
+ * The day on which a licence ends that was issued before all purchases; null: there is none. It can be the day of a
+ * purchase.
+ */
 const issues = option(nat({ max: 140 }))
 
 function issuedUntil(on: number | null): PurchasedLicence[] {
@@ -50,7 +53,7 @@ function issuedUntil(on: number | null): PurchasedLicence[] {
     orderedAt: day(0, now),
   }
   const endsAt = new Date(day(on, now).getTime() + 400)
-  // Half of them have a limit.
+  // Half of the issued licences have a limit.
   const updatesUntil = on % 2 === 0 ? null : day(on, now)
   const metadata = { n10: 'issued', n99: 'issued' }
   const bought = { planId: planId!, endsAt, metadata, updatesUntil, renews: false }
@@ -95,7 +98,7 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
   } else Object.assign(licence, follow(['expiry_passed'], licence, {}).state)
 }
 
-/** Decisions 7: it may differ where a revocation had gone out before what would have prevented it was known. */
+/** Decisions 7: the result may differ if a revocation was sent before an event that would have prevented it became known. */
 function isExempt(order: readonly Effect[], licences: PurchasedLicence[]): boolean {
   return mayRevokeEarly(order) && licences.some(({ licence }) => licence.status === 'revoked')
 }
@@ -109,7 +112,7 @@ function shown(licences: PurchasedLicence[]) {
   return { plan_id, snapshot_id, expires_on, status, status_reason, renews }
 }
 
-/** After a revocation, a purchase has a licence of its own, and has none of the updates and entries of the licence before. */
+/** After a revocation a purchase has another licence, which does not include the updates and metadata of the former one. */
 function paidFieldsOf(licences: PurchasedLicence[]) {
   const [only, another] = licences.map(({ licence }) => licence)
   if (another || only!.status === 'revoked') return 'of several licences'

@@ -34,7 +34,7 @@ const entries = (count: number, prefix: string): Metadata =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`${prefix}${10 + at}`, 'x']))
 
 describe('metadata of a payment', () => {
-  test('is that of the licence that it creates, and is merged into that of a licence that exists', async () => {
+  test('becomes the metadata of a new licence, and is merged into the metadata of an existing licence', async () => {
     const externalRef = unique('buyer')
     const first = await buy(harness, {
       planId,
@@ -66,7 +66,7 @@ describe('metadata of a payment', () => {
     expect((await buy(harness, paid)).licence.metadata).toEqual({ tier: 'silver' })
   })
 
-  test('keeps to the most entries: new names that do not fit are left out, in order of name', async () => {
+  test('never exceeds the limit: new names that do not fit are left out, in the order of the names', async () => {
     const externalRef = unique('buyer')
     const held = entries(metadataLimits.entries - 2, 'held')
     await buy(harness, { planId, externalRef, orderedAt: daysAgo(3), metadata: held })
@@ -163,7 +163,7 @@ describe('a subscription', () => {
   const subscribe = (orderedOn: number, externalRef = unique('buyer')) =>
     buy(harness, { planId, externalRef, orderedAt: daysAgo(orderedOn), endsAt: inDays(30), renews: true })
 
-  test('renews until it is stopped, again when that is undone, and not after its end', async () => {
+  test('renews until it is stopped, renews again if that is undone, and does not renew after its end', async () => {
     const bought = await subscribe(9)
     const { licence } = bought
     const before = [await now(licence), await history(harness, licence), await eventTypes(harness, licence)]
@@ -197,7 +197,7 @@ describe('a subscription', () => {
     expect(await rests(first.licence)).toBe(true)
   })
 
-  test('is not what a licence without a purchase, or with a single payment, rests on', async () => {
+  test('is not the basis of a licence without a purchase or with a single payment', async () => {
     const issued = await givenLicence(harness, { planId, externalRef: unique('buyer') })
     const { licence } = await buy(harness, { planId, orderedAt: daysAgo(1), endsAt: inDays(30) })
     expect([await rests(issued), await rests(licence)]).toEqual([false, false])

@@ -36,7 +36,7 @@ export interface Provision {
   created: boolean
 }
 
-/** What these purchases provisioned, in the order of `names`. */
+/** The licences that these purchases provisioned, in the order of `names`. */
 export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(Provision | undefined)[]> {
   const rows = await sql<(Provision & { place: number })[]>`
     select name.place::int, p.licence_id, p.created
@@ -73,7 +73,7 @@ export async function findNewestLicences(sql: Sql, customers: Customer[]): Promi
 /** Whether to wait for rows that other transactions have locked, or to skip them. */
 export type Busy = 'wait' | 'skip'
 
-/** Locks these plans, those of the licences and those of the licences' purchases: shared, in the order of their ids. */
+/** Locks these plans, and the plans of the licences and of their purchases: shared, in the order of their ids. */
 export async function lockPlansOf(
   sql: Sql,
   licenceIds: string[],
@@ -134,7 +134,7 @@ export const restsOnRenewingSubscription = (sql: Sql) => sql`
       and (l.rests_on is null or rested_on.purchase_ref = l.rests_on)
   )`
 
-/** The vendor has set the purchase's end, which replaces the ends that its renewals brought until then. */
+/** Removes the ends that renewals gave the purchase until now, because the vendor has set another end. */
 export async function forgetRenewedEnds(
   sql: Sql,
   { licence_id, purchase_ref }: Pick<Purchase, 'licence_id' | 'purchase_ref'>,
@@ -144,7 +144,7 @@ export async function forgetRenewedEnds(
     where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and kind = 'renewed'`
 }
 
-/** Renewals of a purchase that brought a plan bring another snapshot of that plan. */
+/** Replaces the snapshot in those renewals of a purchase that changed the plan to its current plan. */
 export async function replaceRenewedSnapshots(
   sql: Sql,
   { licence_id, purchase_ref, plan_id }: Pick<Purchase, 'licence_id' | 'purchase_ref' | 'plan_id'>,

@@ -1,7 +1,7 @@
 import type { Metadata } from '@licensing/proto/metadata'
 import type { EffectKind } from './effect.ts'
 
-/** Something that a licence may rest on, as a row of the table `purchases`. */
+/** A purchase that a licence may rest on, as a row of the table `purchases`. */
 export interface Purchase {
   application_id: string
   purchase_ref: string
@@ -11,9 +11,9 @@ export interface Purchase {
   ordered_at: Date | null
   plan_id: string
   snapshot_id: string
-  /** Null: it never ends by time. */
+  /** Null: the purchase has no end date. */
   ends_at: Date | null
-  /** Plan and end as they were bought, before all renewals; the end also as the vendor last set it. */
+  /** Plan and end as they were bought, before all renewals. If the vendor has set another end, that end. */
   bought_plan_id: string
   bought_snapshot_id: string
   bought_ends_at: Date | null
@@ -23,7 +23,7 @@ export interface Purchase {
   money_returned: boolean
   /** Whether it is a subscription that the processor will charge again. */
   renews: boolean
-  /** Until when its first payment includes updates. Null: it says nothing about them. */
+  /** Until when its first payment includes updates. Null: the payment does not set this. */
   updates_until: Date | null
   /** Entries that its first payment brings. */
   metadata: Metadata
@@ -35,7 +35,7 @@ export interface RecordedEffect {
   kind: Exclude<EffectKind, 'paid'>
   cause: string
   at: Date
-  /** End, plan and time of updates that a renewal brings. */
+  /** The end, plan and time of updates that a renewal gives. */
   ends_at: Date | null
   plan_id: string | null
   snapshot_id: string | null
@@ -53,7 +53,7 @@ export function inOrderOfTime(purchases: readonly Purchase[]): Purchase[] {
   return purchases.toSorted((a, b) => (isLater(a, b) ? 1 : -1))
 }
 
-/** Milliseconds. */
+/** The time of the order in milliseconds. */
 export function orderOf({ ordered_at }: Purchase): number {
   return ordered_at?.getTime() ?? Number.NEGATIVE_INFINITY
 }

@@ -63,12 +63,12 @@ export function termsOf({ plan_id, snapshot_id, expires_on: ends_at }: Terms) {
   }
 }
 
-/** What the licence rests on at a time; it has at least one purchase. */
+/** The basis of the licence at a time. The licence must have at least one purchase. */
 export function basisAt({ licence, purchases, effects }: PurchasedLicence, now: Date): Basis {
   return basisOf(purchases, effects, licence.reactivated_at, now.getTime())
 }
 
-/** A time after all that is known of the licence's purchases, and not before `now`. */
+/** A time that is later than all known events of the licence's purchases, and not before `now`. */
 export function afterAll({ licence, purchases, effects }: PurchasedLicence, now: Date): Date {
   const known = [
     licence.reactivated_at?.getTime() ?? 0,
@@ -78,7 +78,7 @@ export function afterAll({ licence, purchases, effects }: PurchasedLicence, now:
   return new Date(Math.max(now.getTime(), ...known.map((at) => at + 1)))
 }
 
-/** Adds an effect to what is known of the purchase. @param plan the plan of a renewal */
+/** Adds an effect to the purchase and its licence. @param plan the plan of a renewal */
 export function record(
   { effects }: PurchasedLicence,
   purchase: Purchase,
@@ -108,7 +108,9 @@ export function record(
   return recorded
 }
 
-/** Whether the processor will charge the purchase again: the latest that is known decides, and an end is final. */
+/**
+ * Whether the processor will charge the purchase again: the latest known effect decides, and a cancellation is final.
+ */
 function willRenew({ purchase_ref: ref, renews }: Purchase, effects: readonly RecordedEffect[]): boolean {
   const own = effects.filter(({ purchase_ref }) => purchase_ref === ref)
   if (own.some(({ kind }) => kind === 'canceled')) return false
@@ -119,7 +121,7 @@ function willRenew({ purchase_ref: ref, renews }: Purchase, effects: readonly Re
   return latest ? latest.kind === 'renewal_resumed' : renews
 }
 
-/** Sets the end and the plan that the purchase's renewals have brought, in whatever order they became known. */
+/** Sets the end and the plan that the purchase's renewals give, in whatever order they became known. */
 function renew(purchase: Purchase, effects: readonly RecordedEffect[]): void {
   const renewals = effects
     .filter(({ purchase_ref, kind }) => purchase_ref === purchase.purchase_ref && kind === 'renewed')

@@ -9,9 +9,9 @@ import type { Busy } from './purchase-queries.ts'
 import { basisAt, restsOn } from './purchased-licence.ts'
 
 interface Options {
-  /** The database's time if absent. */
+  /** Default: the database's time. */
   now?: Date
-  /** What to do with licences and plans that other transactions have locked. */
+  /** Whether to wait for licences and plans that other transactions have locked, or to skip them. */
   busy: Busy
 }
 

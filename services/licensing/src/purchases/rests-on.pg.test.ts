@@ -40,7 +40,7 @@ const newEvents = async (licence: { id: string }, since: number) =>
     return { type, ...object, ...(previous && { previous }) }
   })
 
-/** A customer who bought one plan and later another, and what each of them is. */
+/** A customer who bought one plan and later another, with both plans and purchases. */
 async function upgraded(ends: { first?: Date; second?: Date } = {}) {
   const [small, large] = [await givenPlan(harness), await givenPlan(harness)]
   const externalRef = unique('buyer')
@@ -142,7 +142,7 @@ test('a licence that was issued until a time is revoked after a purchase and its
     await eventually(() => expect(Date.now()).toBeGreaterThan(expiresOn.getTime() + 5))
     if (swept) await sweepExpiries(harness.deps)
     expect(await statusOf(harness, licence)).toBe(swept ? 'expired' : 'active')
-    // As the processor reports it.
+    // The processor reports whole seconds.
     const second = new Date(Math.floor(expiresOn.getTime() / 1000) * 1000)
     const bought = await buy(harness, { planId, externalRef, orderedAt: second })
     expect(bought.licence).toMatchObject({ id: licence.id, status: 'active' })
@@ -227,14 +227,14 @@ test('the plan follows the subscription’s price; on a retired plan the licence
     type: 'licence.plan_changed',
     previous: { plan_id: plan.id },
   })
-  // Known late, an earlier invoice takes it nowhere.
+  // An earlier invoice that becomes known late does not change the plan.
   await apply(harness, bought, renewed(plan.id), daysAgo(3))
   expect(await shown(bought.licence)).toMatchObject({ plan: next.id })
   await apply(harness, bought, renewed(retired.id), daysAgo(1))
   expect(await shown(bought.licence)).toMatchObject({ plan: retired.id, status: 'suspended' })
 })
 
-test('the sweep does not expire a licence with an earlier valid purchase: the licence rests on that one', async () => {
+test('the sweep does not expire a licence with an earlier valid purchase: the licence rests on that purchase', async () => {
   const { small, second, licence } = await upgraded({ second: daysAgo(1) })
   expect(second.licence.status).toBe('active')
   await sweepExpiries(harness.deps)
@@ -345,7 +345,7 @@ test('a call that has timed out provisions nothing, even if it gets its lock lat
     await expect(given).rejects.toMatchObject({ code: 'unavailable' })
     expect(await waiting()).toBe(1)
   })
-  // What is done under the lock from now on comes after the late call.
+  // When this lock is granted, the late call has released it.
   await harness.sql.begin((tx) => lockCustomers(tx, [customer]))
   const licences = await harness.sql`
     select id from licences where application_id = ${applicationId} and external_ref = ${customer.externalRef}`

@@ -15,7 +15,7 @@ afterEach(() => {
   harness.clock.aheadMs = 0
 })
 
-/** An application whose list has so many entries, made up from their numbers. */
+/** An application with a revocation list of this size. The entries are generated from their numbers. */
 async function givenList(size: number, applicationId = newId('app'), from = 1): Promise<string> {
   for (let first = from; first <= size; first += 50_000) {
     await harness.sql`
@@ -77,7 +77,7 @@ test(`long lists, polled from everywhere, are each signed once and sent whole ($
     if (each.size - (each.since ?? 0) > 20_000) expect(parts).toBeGreaterThan(4)
     signatures.push(list!.signature)
   }
-  // What signs them again gives them another time.
+  // A list that is signed again has another time, and so another signature.
   harness.clock.aheadMs = 60_000
   for (const [at, each] of polls.entries()) expect((await ask(each)).list!.signature).toBe(signatures[at])
   for (const since of [undefined, longest - 37_850, longest - 1]) {

@@ -221,7 +221,7 @@ test('both replicas give the same list the same ETag', async () => {
   expect(theirs).toMatchObject({ etag, revoked })
 })
 
-test('while 50 licences are revoked at once, a client that follows version by version misses none', async () => {
+test('while 50 licences are revoked at once, a client that follows version by version misses no revocation', async () => {
   const own = withOwnApplication()
   const replica = await harness.replica()
   const other = await harness.otherProducts()

@@ -13,9 +13,12 @@ export function reEncryptPrivateKeys(sql: Database, keys: EncryptionKeys, budget
   return reEncryptTables(tables, keys, budgetMs)
 }
 
-/** The same without a time limit. @returns how many keys changed @throws Error if a key cannot be decrypted */
+/**
+ * Like `reEncryptPrivateKeys`, without a time limit. @returns how many keys changed @throws Error if a key cannot be
+ * decrypted
+ */
 export async function reEncryptAllPrivateKeys(sql: Database, keys: EncryptionKeys): Promise<number> {
   const { reEncrypted, unreadable } = await reEncryptPrivateKeys(sql, keys, Infinity)
-  if (unreadable > 0) throw new Error(`${unreadable} keys are under an encryption key that is not configured`)
+  if (unreadable > 0) throw new Error(`${unreadable} keys are encrypted with a key that is not configured`)
   return reEncrypted
 }

@@ -30,7 +30,7 @@ async function rootKeyOf(applicationId: string): Promise<string> {
   return (await harness.rootKeys.getRootKeys({ applicationIds: [applicationId] })).rootKeys[0]!
 }
 
-/** What a root key says, verified as a product does it: with nothing but the text compiled into it. */
+/** The content that a root key signed, verified as in a product: only with the text that is compiled into it. */
 async function opened(jws: string, rootKey: string) {
   const key = await importJWK({ kty: 'OKP', crv: 'Ed25519', x: rootKey.slice('lrk_'.length) }, 'EdDSA')
   const { payload, protectedHeader } = await compactVerify(jws, key)
@@ -120,7 +120,7 @@ test('a set is signed again after a day, with a later time even if a clock is be
     const [renewed] = (await published(applicationId, await harness.otherProducts())).signed
     const second = await opened(renewed!, rootKey)
     expect(second.iat).toBeGreaterThanOrEqual(first.iat + 86_400)
-    // On a replica whose clock is a day behind that, a changed set is still the later one.
+    // Even a replica whose clock is a day behind gives a changed set a later time.
     harness.clock.aheadMs = 0
     await rotateSigning(applicationId)
     const [changed] = (await published(applicationId, await harness.otherProducts())).signed

@@ -69,7 +69,7 @@ export const rotateRootKey: Handler<'rotateRootKey'> = async ({ sql, encryption 
   return { rootKey: next.kid, current: [next.kid, ...former.map(({ kid }) => kid)] }
 }
 
-// It takes this long until releases that pin the new root key have reached the installations.
+// Long enough for releases that pin the new root key to reach the installations.
 const overlapMs = 180 * 86_400_000
 
 /** Retires all root keys of an application except the newest. Products that pin only retired ones can no longer be licensed. */

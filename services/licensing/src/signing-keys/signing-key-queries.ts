@@ -70,7 +70,7 @@ export async function deleteSigningKeysOf(sql: Sql, applicationIds: string[]): P
   await sql`delete from signing_keys where application_id = any(${applicationIds}::text[])`
 }
 
-/** Keeps a key verifying at least until then. @returns false if the key does not exist any more */
+/** Makes a key verify at least until this time. @returns false if the key does not exist any more */
 export async function keepSigningKeyUntil(sql: Sql, kid: string, until: Date): Promise<boolean> {
   const { count } = await sql`
     update signing_keys set offline_until = greatest(offline_until, ${until}) where kid = ${kid}`
@@ -89,7 +89,7 @@ export async function findApplicationsWithKeys(
   return rows.map((row) => row.application_id)
 }
 
-/** Only one rotation at a time: two would give an application two next keys. */
+/** Allows one rotation at a time, because two would give an application two next keys. */
 export async function lockSigningKeys(sql: Sql): Promise<void> {
   await sql`lock table signing_keys in share row exclusive mode`
 }

@@ -23,7 +23,7 @@ export interface KeySet {
 export interface SigningKeys {
   /** The keys of an application. If it has none, its first key is made. */
   of(applicationId: string): Promise<KeySet>
-  /** The same, read from the database instead of the cache. */
+  /** Like `of`, but read from the database instead of the cache. */
   latest(applicationId: string): Promise<KeySet>
   /** The key with this id, if the application has it. */
   verifyingKey(applicationId: string, kid: string): Promise<KeyObject | undefined>

@@ -36,7 +36,7 @@ async function noticesOf(licence: { id: string }): Promise<unknown[]> {
     .map(({ object }) => object['expires_on'])
 }
 
-/** The licence ends in `days`, which was set when `daysBefore` were left. */
+/** Sets the licence's end to `days` from now, as if this had been done `daysBefore` days before the end. */
 async function setEnd({ id }: { id: string }, days: number, daysBefore: number): Promise<Date> {
   const end = inDays(days)
   await harness.sql`update licences set expires_on = ${end.toISOString()} where id = ${id}`
@@ -46,7 +46,7 @@ async function setEnd({ id }: { id: string }, days: number, daysBefore: number):
   return end
 }
 
-/** Time passes: as if everything about a licence and the notices of its plan had been done so many days earlier. */
+/** Moves all times of a licence and of the notices of its plan back, as if so many days had passed. */
 async function pass({ id }: { id: string }, days: number): Promise<Date> {
   const { sql } = harness
   const passed = sql`${days}::float8 * interval '24 hours'`
@@ -123,7 +123,7 @@ test.each(Object.entries(byStatus))('a licence that is %s gets a notice: %s', as
   )
 })
 
-test('a perpetual licence gets none', async () => {
+test('a perpetual licence gets no notice', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   expect(await send()).toBe(0)
@@ -202,7 +202,7 @@ const writers: Record<string, (plan: PlanCopy, days: number) => Promise<{ id: st
 }
 
 test.each(Object.entries(writers))(
-  '%s sets an end: no notice within the notice, one when a later end comes near',
+  '%s sets an end: no notice if fewer days are left than the notice, but one when a later end comes near',
   async (_way, write) => {
     const plan = await givenPlan(harness)
     const near = await write(plan, 14)
@@ -219,7 +219,7 @@ test.each(Object.entries(writers))(
   },
 )
 
-test('if the number is raised, licences inside the longer notice that have had none get it, once', async () => {
+test('if the notice becomes longer, licences inside it that have had no notice get one, once', async () => {
   const plan = await givenPlan(harness)
   const [notified, within, trial, outside, perpetual] = await Promise.all(
     Array.from({ length: 5 }, () => givenLicence(harness, { planId: plan.id })),
@@ -240,7 +240,7 @@ test('if the number is raised, licences inside the longer notice that have had n
   expect(await send()).toBe(1)
 })
 
-test('if the number is lowered, a licence gets its notice when the shorter one begins', async () => {
+test('if the notice becomes shorter, a licence gets its notice when the shorter one begins', async () => {
   const plan = await givenPlan(harness)
   const [quiet, notified] = [
     await givenLicence(harness, { planId: plan.id, expiresOn: inDays(10) }),
@@ -296,7 +296,7 @@ test('if the cancellation comes before the notice would be due, it is sent in ti
   expect(await send()).toBe(1)
 })
 
-test('if the licence comes to rest on another purchase with the same end, that one counts', async () => {
+test('if the licence comes to rest on another purchase with the same end, that purchase counts', async () => {
   const plan = await givenPlan(harness)
   const externalRef = unique('buyer')
   const endsAt = inDays(30)
@@ -333,7 +333,7 @@ test('a licence that is no longer expired gets the notice that it has not had', 
   expect(await noticesOf(licence)).toEqual([end.toISOString()])
 })
 
-test('a changed plan is checked, with its own number', async () => {
+test('after a change of the plan, the notice of the new plan applies', async () => {
   const [plan, longer] = [await givenPlan(harness), await givenPlan(harness, { expiringNoticeDays: 30 })]
   // The notices of the other plan have come this far.
   const ahead = await givenLicence(harness, { planId: longer.id })
@@ -370,7 +370,7 @@ test('a licence that another transaction has locked is left for the next round, 
   expect(await send()).toBe(1)
 })
 
-test('an end that is changed while its notice is looked at is not announced any more', async () => {
+test('an end that is changed while its notice is checked is not announced any more', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   await setEnd(licence, 10, 30)
@@ -382,7 +382,7 @@ test('an end that is changed while its notice is looked at is not announced any 
   expect(await noticesOf(licence)).toEqual([])
 })
 
-test('after a downtime it catches up, and replicas that look at once notify each licence once', async () => {
+test('after a downtime it catches up, and replicas that check at the same time notify each licence once', async () => {
   const plan = await givenPlan(harness)
   const count = 3_500
   await insertEnding(plan.id, count, inDays(5), 'spread')
@@ -397,7 +397,7 @@ test('after a downtime it catches up, and replicas that look at once notify each
   expect(await harness.sql`select from notice_checks`).toHaveLength(0)
 })
 
-test('changes of the end and of the number at once with replicas that look: no end is announced twice', async () => {
+test('if ends and notices change while replicas check, no end is announced twice', async () => {
   const plan = await givenPlan(harness)
   const licences = await Promise.all(
     Array.from({ length: 10 }, () => givenLicence(harness, { planId: plan.id })),
@@ -461,7 +461,7 @@ test('notices of passed ends are deleted in the background', async () => {
   expect(await harness.sql`select from expiring_notices`).not.toHaveLength(0)
 })
 
-/** Licences whose ends came within the notice while nobody looked. */
+/** Licences whose ends came within the notice while no replica checked. */
 async function insertEnding(
   planId: string,
   count: number,

@@ -21,10 +21,10 @@ export async function findPlansToNotify(sql: Sql): Promise<string[]> {
 }
 
 /**
- * Adds the next licences of a plan that have come within the notice to those that are checked, and moves the plan's
- * position. If the position was moved meanwhile, it stays: then a licence is checked twice.
+ * Adds the next licences of a plan that have come within the notice to the checks, and moves the plan's position. If
+ * another transaction has moved the position, it stays, and a licence is checked twice.
  *
- * @returns how many
+ * @returns the number of licences
  */
 export async function queueNoticeChecks(sql: Sql, planId: string, most: number): Promise<number> {
   const [row] = await sql<{ queued: number }[]>`
@@ -51,7 +51,7 @@ export interface NoticeCheck {
   locked: boolean
 }
 
-/** The next licences to check. Locks those that no other transaction has locked. */
+/** The next licences to check. Locks the licences that no other transaction has locked. */
 export async function lockNoticeChecks(sql: Sql, after: bigint, limit: number): Promise<NoticeCheck[]> {
   return sql<NoticeCheck[]>`
     with queued as materialized (
@@ -64,7 +64,7 @@ export async function lockNoticeChecks(sql: Sql, after: bigint, limit: number): 
     from queued q left join locked on locked.id = q.licence_id order by q.position`
 }
 
-/** The transaction has locked the licences of these checks. */
+/** Deletes checks. The transaction has locked their licences. */
 export async function deleteNoticeChecks(sql: Sql, positions: bigint[]): Promise<void> {
   await sql`delete from notice_checks where position = any(${positions.map(String)}::text[]::bigint[])`
 }

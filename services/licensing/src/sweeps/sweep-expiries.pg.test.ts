@@ -133,7 +133,7 @@ test('it runs in the background until it is stopped, even after a failure of the
   expect(await sweep()).toBe(1)
 })
 
-/** Licences that fell due while nobody swept, counted as issue would have. */
+/** Licences that became due while no sweep ran, with the counters that an issue would have written. */
 async function insertDue(planId: string, count: number): Promise<void> {
   const { sql, accountId, applicationId } = harness
   const ids = Array.from({ length: count }, () => newId('lic'))

@@ -22,7 +22,7 @@ export interface SweepOptions extends SweepDependencies {
   log: Logger
 }
 
-// One works while the other commits.
+// One sweeper works while the other commits.
 const sweepers = 2
 // Steps per transaction. A verb on one of its licences may wait for all of them, up to 100 ms each.
 const stepsAtOnce = 2

@@ -14,7 +14,7 @@ interface UpkeepOptions {
   change: Change
   tokenLifeSeconds: number
   log: Logger
-  /** A minute when absent. */
+  /** Default: a minute. */
   intervalMs?: number | undefined
 }
 

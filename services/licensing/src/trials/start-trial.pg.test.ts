@@ -75,7 +75,7 @@ async function written() {
   return Object.fromEntries(tables.map((table) => [table, contents[table]]))
 }
 
-test('a first trial is a licence of nobody with an end and one place, and the machine is active', async () => {
+test('a first trial is a licence without a customer, with an end and one place, and the machine is activated', async () => {
   const entitlements = [{ key: 'seats', kind: 'limit', value: '3', default: '0' }]
   const plan = await givenTrialPlan({ entitlements: entitlements as PlanCopy['entitlements'] })
   const asked = Date.now()
@@ -117,7 +117,7 @@ test('a first trial is a licence of nobody with an end and one place, and the ma
   expect(await statusesAstray(harness)).toEqual([])
 })
 
-test('the same machine again has the same trial and activation, on whichever plan it asks', async () => {
+test('the same machine again has the same trial and activation, whichever plan it asks for', async () => {
   const [plan, other] = [await givenTrialPlan(), await givenTrialPlan({ trialDays: 30 })]
   const fingerprint = unique('m')
   const first = await start(plan, { fingerprint })
@@ -178,7 +178,7 @@ test('the licence key works like any other: the one place is taken', async () =>
   expect(await refusal(call)).toMatchObject({ code: 'limit_reached' })
 })
 
-/** What happens to a running trial, and the reason with which the machine is refused afterwards. */
+/** Changes of a running trial, and the reason with which the machine is refused after each. */
 const ends: Record<
   string,
   [happens: (licence: { id: string }) => Promise<unknown>, reason: string | undefined]
@@ -319,7 +319,7 @@ test('an unknown code and a plan without trials are not found, a retired plan is
   expect(await start(retired, { fingerprint: known })).toMatchObject({ created: false })
 })
 
-test('when the vendor ends the trials on a plan, running trials go on and no new one starts', async () => {
+test('when the vendor ends the trials on a plan, running trials continue and no new one starts', async () => {
   const plan = await givenTrialPlan()
   const fingerprint = unique('m')
   const first = await start(plan, { fingerprint })
@@ -337,7 +337,7 @@ test('a renamed code is found by its new name only', async () => {
   expect(await start({ code }, { fingerprint: unique('m') })).toMatchObject({ created: true })
 })
 
-test('if two plans have one code for a moment, the one whose copy is up to date counts', async () => {
+test('if two plans have one code for a moment, the plan whose copy is up to date is used', async () => {
   const [former, current] = [await givenTrialPlan(), await givenTrialPlan()]
   const { accountId, applicationId, sql } = harness
   for (const [stale, code] of [
@@ -390,7 +390,7 @@ test('only a hash of the fingerprint is kept, and each application has trials of
   }
 })
 
-test('trials are no licences that somebody issued: by day they only count as active', async () => {
+test('trials do not count as issued licences: in the counts by day they are only active', async () => {
   await using own = await startProducts()
   const plan = await givenPlan(own, { code: 'trial', trialDays: 1 })
   const { accountId, applicationId } = own

@@ -35,7 +35,7 @@ interface Asked extends Machine {
   installation: Installation
   /** Whether only a trial that is running may be answered. */
   runningOnly: boolean
-  /** How long its token is valid at most. */
+  /** The longest life of its token. */
   lifeSeconds: number
 }
 

@@ -76,7 +76,7 @@ export async function countTrial(sql: Sql, applicationId: string): Promise<numbe
   return row!.started
 }
 
-/** The transaction has locked the plan. */
+/** Inserts the licence of a trial. The transaction has locked the plan. */
 export async function insertTrialLicence(
   sql: Sql,
   { id, key, applicationId, plan }: { id: string; key: string; applicationId: string; plan: TrialPlan },

@@ -39,7 +39,7 @@ beforeAll(async () => {
 })
 afterAll(() => replicas[Symbol.asyncDispose]())
 
-/** A plan with trials, of an application of its own. */
+/** A plan with trials, in a new application. */
 const givenTrialPlan = () => givenPlan(harness, { code: 'trial', trialDays: 14, applicationId: newId('app') })
 
 const start = ({ products }: Harness, { code, applicationId }: PlanCopy, fingerprint: string) =>
@@ -93,7 +93,7 @@ test('of 30 machines that compete for the last 5 trials of the day, on two repli
     members: { limit: 6 },
   })
 
-  // A running trial is no new one. The next day has places again, and another application has its own.
+  // A running trial does not count again. The next day and another application have their own trials.
   expect(await start(harness, plan, 'known')).toMatchObject({ created: false, licenceKey: known.licenceKey })
   await sql`update trial_days set day = day - 1 where application_id = ${plan.applicationId}`
   expect(await start(harness, plan, 'another')).toMatchObject({ created: true })
@@ -109,7 +109,7 @@ test('of 30 machines that compete for the last 5 trials of the day, on two repli
 test('a transaction that began before midnight does not count from the beginning again', async () => {
   const plan = await givenTrialPlan()
   await start(harness, plan, 'one')
-  // As another transaction has counted since midnight.
+  // As if another transaction had counted since midnight.
   await harness.sql`update trial_days set day = day + 1, started = 7 where application_id = ${plan.applicationId}`
   await start(harness, plan, 'two')
   expect(await countLicences(plan)).toMatchObject({ started: 8 })

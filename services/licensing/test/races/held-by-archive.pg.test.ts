@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-/** What an archive in the middle of its work holds: the plan, and its licences. */
+/** Holds the locks of an unfinished archive: the plan, and its licences. */
 async function heldByArchive(planId: string) {
   const connection = await harness.deps.lists.reserve()
   await connection`begin`
@@ -65,7 +65,7 @@ test('verbs, activations and issues that wait for an archive occupy no connectio
   await licensing.getLicence({ accountId: neighbour.accountId, licenceId: elsewhere.id })
   await licensing.suspendLicence(verbOn(neighbour, elsewhere))
   await harness.sql`select 1`
-  // Sooner than they give up: of 60 that wait, two look again at a time.
+  // Before the calls time out: two of the 60 waiting calls try again at a time.
   await eventually(async () => expect(await waiting()).toBeLessThanOrEqual(3), { timeoutMs: 3_000 })
   await held.end()
   for (const outcome of await Promise.allSettled([...asked, issued])) {
@@ -92,7 +92,7 @@ test('a call that waits longer than four seconds gets unavailable, and changes n
 
 test('an archive pauses between two steps for as long as the first took', async () => {
   const plan = await givenPlan(harness)
-  // One more than a step changes.
+  // One more licence than a step changes.
   const licences = await Promise.all(
     Array.from({ length: 101 }, () => givenLicence(harness, { planId: plan.id })),
   )

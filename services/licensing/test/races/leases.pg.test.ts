@@ -32,7 +32,7 @@ async function given(fields: { maxConcurrent: number; maxActivations?: number })
 
 type Licence = Awaited<ReturnType<typeof given>>
 
-/** Looks at the leases until it is stopped. @returns the most that had not ended at one time */
+/** Counts the leases until it is stopped. @returns the most that had not ended at one time */
 function watch(licence: Licence) {
   const done = new AbortController()
   let most = 0
@@ -64,7 +64,7 @@ test('if 300 clients of two replicas activate at once, exactly max_concurrent ge
   await expectNoDeadlock(harness)
 })
 
-test('if leases end while others refresh and activate, each that is given is free', async () => {
+test('if leases end while others refresh and activate, each lease that is given was free', async () => {
   for (const _ of rounds) {
     const licence = await given({ maxConcurrent: 10 })
     const grants = await Promise.all(

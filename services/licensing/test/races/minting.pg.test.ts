@@ -114,7 +114,7 @@ test('an issue, import or payment that races an archive is refused, or the archi
   }
 })
 
-test('racing payments of a new customer make one licence and land on it', async () => {
+test('concurrent payments of a new customer create one licence, and all apply to it', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
     const externalRef = unique('buyer')
@@ -166,7 +166,7 @@ test('an issue or reactivation on a plan that is being archived waits, and is th
         .importLicences({ accountId, applicationId, actor, items, dryRun: false })
         .then(({ items: [item] }) => Promise.reject(item!.error ?? new Error(item!.result))),
     ].map((call) => call.catch((error: { code: string }) => error.code))
-    // The others wait without a connection, and look again and again.
+    // The others wait without a connection, and try again repeatedly.
     await eventually(async () => expect(await waitingForLocks(harness)).toBeGreaterThan(0))
     return { calls }
   })

@@ -86,7 +86,7 @@ test('calls of products and the vendor, payments, an archive and sweeps at once:
     const grants = await Promise.all(
       licences.map((licence) => givenActivation(harness.products, licence, { fingerprint: 'first' })),
     )
-    // As imported, and as not yet seen, so that the locks of both are taken too.
+    // The licences look imported and not yet seen, so that the calls take the locks for both.
     await harness.sql`update licences set legacy_key = 'old-' || id, seen = false where plan_id = ${plan.id}`
     const drawn = [
       ...sample(constantFrom(...productCalls), 60),

@@ -101,7 +101,7 @@ test('after any concurrent calls the counts are exact, no retired plan has an ac
   await expectNoDeadlock(harness)
 })
 
-/** Ends archived. */
+/** Archives and restores the plan several times, and leaves it archived. */
 async function archiveAndRestore(plan: PlanCopy): Promise<void> {
   for (let time = 0; time < 3; time += 1) {
     await untilAvailable(() => archive(other, plan))
@@ -114,9 +114,9 @@ async function expectOneStory(licence: { id: string }): Promise<void> {
   const entries = await history(harness, licence)
   expect(entries.map((entry) => entry.from).slice(1)).toEqual(entries.map((entry) => entry.to).slice(0, -1))
   expect(entries.at(-1)!.to).toBe(await statusOf(harness, licence))
-  // A renewal that finds its plan retired leaves the licence suspended for that reason, which is no event.
+  // If a renewal finds the plan retired, only the reason of the suspension changes, without an event.
   const silent = (entry: (typeof entries)[number]) => entry.type === 'suspended' && entry.from === 'suspended'
-  // Taken to a retired plan it is suspended by the same cause, and the event of the plan says so already.
+  // A change to a retired plan also suspends the licence. The event of the plan change contains that status already.
   const becomes = (entry: (typeof entries)[number]) => {
     const next = entries[entries.indexOf(entry) + 1]
     const isTaken = entry.type === 'plan_changed' && next?.type === 'suspended'
