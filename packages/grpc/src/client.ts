@@ -82,12 +82,12 @@ export function connectTo<S extends DescService>(
     'grpc.keepalive_timeout_ms': 5_000,
     ...reconnectOptions,
     'grpc.dns_min_time_between_resolutions_ms': 2_000,
-    // TXT records may hold such a configuration too. A network whose name server does not answer for them would keep a
-    // program from ending for half a minute.
-    'grpc.service_config_disable_resolution': 1,
     // A revocation list of 100,000 licences has 8 MiB.
     'grpc.max_receive_message_length': 64 * 1024 * 1024,
     'grpc.service_config': JSON.stringify(serviceConfig(service)),
+    // TXT records are not searched for another configuration: if no name server answers, as in a network without a way
+    // out, a program would end half a minute late.
+    'grpc.service_config_disable_resolution': 1,
   })
   const reachable = reachability(client)
   const calls: Record<string, unknown> = {}
