@@ -8,12 +8,14 @@ import type { Published } from './packages.ts'
 
 const run = promisify(execFile)
 
-const sources = [
+/** Files and folders of the checkout that the packages are made from. */
+export const sources = [
   ...publishedPackages.flatMap(({ folder, alsoHas }) =>
     ['src', 'package.json', 'README.md', ...alsoHas].map((part) => `${folder}/${part}`),
   ),
   'packages/builds/src',
   'packages/csv/src',
+  'packages/money/src',
   'packages/terminal/src',
   'deploy/downloads/src',
   'LICENSE',

@@ -2,11 +2,11 @@ import { CHECKOUT } from '@licensing/local-servers/services'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, realpath, stat, writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ensurePacked } from './build.ts'
+import { ensurePacked, sources } from './build.ts'
 import { publishedPackages } from './packages.ts'
 
 const run = promisify(execFile)
@@ -15,6 +15,7 @@ interface Manifest {
   exports?: Record<string, object>
   bin?: Record<string, string>
   dependencies?: Record<string, string>
+  devDependencies?: Record<string, string>
 }
 
 /** Packages as they are installed; `theirs`: as the package manager packs them for the registry. */
@@ -84,6 +85,21 @@ test.each(publishedPackages.map(({ folder: name }) => name))(
     }
   },
 )
+
+test('the packages inside the command line are installed in an image, and a change to one packs it again', async () => {
+  // An image's installation leaves out the development dependencies of the command line.
+  const { devDependencies } = await manifestIn(join(CHECKOUT, 'cli'))
+  const inside = Object.keys(devDependencies ?? {}).filter((name) => name !== 'vitest')
+  const { dependencies } = await manifestIn(join(CHECKOUT, 'deploy/downloads'))
+  expect(Object.keys(dependencies ?? {})).toEqual(expect.arrayContaining(inside))
+  const folders = await Promise.all(
+    inside
+      .filter((name) => name.startsWith('@licensing/'))
+      .map((name) => realpath(join(CHECKOUT, 'cli/node_modules', name))),
+  )
+  expect(folders.length).toBeGreaterThan(2)
+  expect(sources).toEqual(expect.arrayContaining(folders.map((path) => `${relative(CHECKOUT, path)}/src`)))
+})
 
 test('the command line runs as it is installed, and knows its version', async () => {
   const program = join(ours('cli'), 'dist/main.js')

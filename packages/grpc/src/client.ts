@@ -86,6 +86,9 @@ export function connectTo<S extends DescService>(
     // A revocation list of 100,000 licences has 8 MiB.
     'grpc.max_receive_message_length': 64 * 1024 * 1024,
     'grpc.service_config': JSON.stringify(serviceConfig(service)),
+    // TXT records are not searched for another configuration: if no name server answers, as in a network without a way
+    // out, a program would end half a minute late.
+    'grpc.service_config_disable_resolution': 1,
   })
   const reachable = reachability(client)
   const calls: Record<string, unknown> = {}

@@ -5,6 +5,9 @@ import { ProductService } from '@licensing/proto/products'
 import { Client, credentials } from '@grpc/grpc-js'
 import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
+import { createSocket } from 'node:dgram'
+import { getServers, promises as dns, setServers } from 'node:dns'
+import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { callContext } from './call-context.ts'
 import { connectTo } from './client.ts'
@@ -306,3 +309,30 @@ test.each(['conflict', 'not_found', 'plan_archived'] as const)(
     connection.close()
   },
 )
+
+test('a connection asks no name server for a configuration, so a silent one does not keep a program from ending', async () => {
+  let questions = 0
+  const nameServer = createSocket('udp4').on('message', (question, { port, address }) => {
+    questions += 1
+    // The same message as an answer: there is no such name.
+    nameServer.send(
+      Buffer.concat([question.subarray(0, 2), Buffer.of(0x81, 0x83), question.subarray(4)]),
+      port,
+      address,
+    )
+  })
+  await once(nameServer.bind(0, '127.0.0.1'), 'listening')
+  await using given = await givenServer({ getSigningKeys: () => Promise.resolve({}) })
+  const before = getServers()
+  setServers([`127.0.0.1:${nameServer.address().port}`])
+  try {
+    const connection = connectTo(ProductService, `localhost:${given.port}`)
+    await connection.calls.getSigningKeys({ applicationId: 'app_1' })
+    connection.close()
+    await expect(dns.resolveTxt('licensing.test')).rejects.toMatchObject({ code: 'ENOTFOUND' })
+    expect(questions).toBe(1)
+  } finally {
+    setServers(before)
+    nameServer.close()
+  }
+})

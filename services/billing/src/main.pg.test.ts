@@ -36,6 +36,9 @@ test('two replicas that start at once on an empty database serve, and stop clean
       code: 'not_found',
     })
     billing.close()
+    const log = await replica.log()
+    expect(log).toContain('STRIPE_SECRET_KEY is not set: nothing can be sold')
+    expect(log).not.toContain('test mode')
     expect(await replica.stop()).toBe('exit code 0')
   }
 })

@@ -35,7 +35,8 @@ export const program = defineProgram(
     })
     onStop('licensing channel', () => licensing.close())
     const processor = stripeProcessor(stripeSettings(config))
-    if (!processor.live) log.warn('the payment processor is in test mode: no money moves')
+    if (!config.STRIPE_SECRET_KEY) log.warn('STRIPE_SECRET_KEY is not set: nothing can be sold')
+    else if (!processor.live) log.warn('the payment processor is in test mode: no money moves')
 
     step('billing')
     const billing = startBilling({

@@ -1,4 +1,5 @@
 import { apiClient } from '@licensing/test-support/api-client'
+import { hostName } from '@licensing/test-support/docker'
 import { eventually } from '@licensing/test-support/poll'
 import { runAdmin } from '@licensing/test-support/run-admin'
 import { startStack } from '@licensing/test-support/stack'
@@ -327,7 +328,7 @@ test('an operator sets an account’s quotas, each is refused with 409 and its l
     [1, () => post('/v1/api-keys', { name: name(), scopes: ['read'] })],
     [1, () => post(`${app}/plans`, { name: 'x', code: name() })],
     [2, () => post(`${app}/entitlement-defs`, { key: name(), kind: 'feature' })],
-    [2, () => post(`${app}/webhook-endpoints`, { url: 'https://127.0.0.1:9/', subscribed_events: '*' })],
+    [2, () => post(`${app}/webhook-endpoints`, { url: `https://${hostName()}:9/`, subscribed_events: '*' })],
     [1, () => post('/v1/activations', { ...machine, fingerprint: name() }, null)],
     [1, () => post(`${app}/offline-activations`, { ...machine, fingerprint: name(), days: 1 })],
   ]

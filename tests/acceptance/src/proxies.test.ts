@@ -139,9 +139,12 @@ test.each(ways)(
   },
 )
 
+/** Stands in for a service behind HTTPS. Its clients run on this machine, whatever the stack runs on. */
+const givenSecureService = () => startHttpsReceiver({ body: JSON.stringify({ id: licence.id }) }, 'processes')
+
 test('a backend reaches the service through the proxy of HTTPS_PROXY', async () => {
   await using proxy = await startProxy()
-  await using receiver = await startHttpsReceiver({ body: JSON.stringify({ id: licence.id }) })
+  await using receiver = await givenSecureService()
   const environment = {
     NODE_USE_ENV_PROXY: '1',
     NODE_EXTRA_CA_CERTS: receiver.caFile,
@@ -173,7 +176,7 @@ test('the command line uses HTTP_PROXY, HTTPS_PROXY and NO_PROXY by itself', asy
   expect(await show({ HTTPS_PROXY: proxy.url })).toMatchObject({ code: 0, stderr: '' })
   expect([...proxy.targets]).toEqual([])
 
-  await using receiver = await startHttpsReceiver({ body: JSON.stringify({ id: licence.id }) })
+  await using receiver = await givenSecureService()
   const secure = {
     LICENSING_URL: receiver.url(''),
     NODE_EXTRA_CA_CERTS: receiver.caFile,

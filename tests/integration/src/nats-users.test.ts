@@ -76,3 +76,16 @@ test.skipIf(program.kind === 'docker')(
     expect(server.endedBy()).toBeUndefined()
   },
 )
+
+test.skipIf(program.kind === 'docker').each(['nats.conf', 'nats-cluster.conf'])(
+  'NATS finds nothing to complain about in %s',
+  async (name) => {
+    await using folder = await makeTemporaryFolder()
+    const secrets = join(folder.path, 'secrets')
+    await makeSecrets(secrets)
+    const command = program.kind === 'program' ? program.path : 'nats-server'
+    const env = { PATH: process.env['PATH'] ?? '', HOSTNAME: 'nats-1', ...(await secretsOf(secrets, 'nats')) }
+    // Warnings make this command fail too.
+    await promisify(execFile)(command, ['-t', '-c', join(compose, name)], { env })
+  },
+)

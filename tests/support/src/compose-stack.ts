@@ -1,5 +1,6 @@
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -14,7 +15,7 @@ import {
 import { apiClient, demoAccount } from './api-client.ts'
 import { addressOf, docker, hostAddress, inspect, portOf } from './docker.ts'
 import { eventually } from './poll.ts'
-import type { Stack, StackOptions } from './stack-shape.ts'
+import type { Ended, Stack, StackOptions } from './stack-shape.ts'
 import { startSimulator } from './stripe-simulator.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 import type { TestProcess } from './test-process.ts'
@@ -96,6 +97,7 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
     },
     simulator,
     runCommands: (commands) => runCommands(project, commands, environment, folder.path),
+    runAdmin: async (args) => runAdmin((await containersOf(compose, 'catalog'))[0]!, args),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
@@ -124,16 +126,27 @@ async function runCommands(
   await promisify(execFile)('bash', ['--norc', '-euo', 'pipefail', '-c', script], { cwd, env })
 }
 
+/** As the compose file tells an operator to run it. */
+async function runAdmin(container: string, args: string[]): Promise<Ended> {
+  const command = ['exec', container, 'with-secrets', 'licensing-admin', ...args]
+  try {
+    return { code: 0, ...(await promisify(execFile)('docker', command)) }
+  } catch (error) {
+    const { code, stdout, stderr } = error as Ended
+    if (typeof code !== 'number') throw error
+    return { code, stdout, stderr }
+  }
+}
+
 async function containersOf(compose: Compose, service: string): Promise<string[]> {
   return (await compose('ps', '--quiet', service)).split('\n')
 }
 
 async function processesOf(compose: Compose, service: ServiceName): Promise<TestProcess[]> {
   const ids = await containersOf(compose, service)
-  const secrets =
-    service === 'gateway' ? '' : await compose('exec', '--no-TTY', service, 'with-secrets', 'env')
+  const secrets = await compose('exec', '--no-TTY', service, 'with-secrets', 'env')
   const given = secrets.split('\n').flatMap((line) => {
-    const [, name, value] = /^(DATABASE_URL|ENCRYPTION_KEY)=(.+)$/.exec(line) ?? []
+    const [, name, value] = /^(DATABASE_URL|ENCRYPTION_KEY|PORTAL_SESSION_KEY)=(.+)$/.exec(line) ?? []
     return name === undefined || value === undefined ? [] : [[name, value] as const]
   })
   return Promise.all(
@@ -184,8 +197,12 @@ async function composeProcess(
   }
   return {
     name,
-    get pid(): number {
-      throw new Error('a container has no process id here')
+    // On this machine. The container's own first process is the init of the engine.
+    get pid() {
+      const init = execFileSync('docker', ['inspect', '--format', '{{.State.Pid}}', container], {
+        encoding: 'utf8',
+      }).trim()
+      return Number(readFileSync(`/proc/${init}/task/${init}/children`, 'utf8'))
     },
     get environment() {
       return { ...secrets, METRICS_ADDRESS: `${address}:${operationsPort}` }

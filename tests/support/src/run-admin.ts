@@ -1,14 +1,12 @@
 import { runAdmin as runProgram } from '../../../services/catalog/src/admin/run-admin.ts'
-import type { Stack } from './stack-shape.ts'
+import type { Ended, Stack } from './stack-shape.ts'
 
-export interface Ended {
-  code: number
-  stdout: string
-  stderr: string
-}
-
-/** Does what `licensing-admin` does, with the environment of a stack's catalog. */
-export async function runAdmin(stack: Pick<Stack, 'processes'>, ...args: string[]): Promise<Ended> {
+/** Does what `licensing-admin` does, with the environment of a stack's catalog. On compose it runs in the catalog's container. */
+export async function runAdmin(
+  stack: Pick<Stack, 'processes' | 'runAdmin'>,
+  ...args: string[]
+): Promise<Ended> {
+  if (stack.runAdmin) return stack.runAdmin(args)
   const { code, output, errors } = await runProgram(args, stack.processes.catalog[0]!.environment)
   return { code, stdout: output, stderr: errors }
 }

@@ -40,4 +40,13 @@ export interface Stack extends AsyncDisposable {
   readonly simulator: StripeSimulator | undefined
   /** On compose: runs shell commands in which `dc` is docker compose, as in the runbook. */
   readonly runCommands?: (commands: string) => Promise<void>
+  /** On compose: runs `licensing-admin` in the catalog's container. */
+  readonly runAdmin?: (args: string[]) => Promise<Ended>
+}
+
+/** What a program printed, and its exit code. */
+export interface Ended {
+  code: number
+  stdout: string
+  stderr: string
 }
