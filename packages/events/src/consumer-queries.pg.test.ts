@@ -74,8 +74,8 @@ test('replicas that begin at the same time have their shares after a few rounds,
   const round = () => Promise.all(members.map(lease))
   for (let number = 0; number < 4; number += 1) await round()
   const shares = await round()
-  expect(shares.map((share) => share.length).sort()).toEqual([2, 3, 3])
-  expect(shares.flat().sort()).toEqual(all)
+  expect(shares.map((share) => share.length).toSorted((a, b) => a - b)).toEqual([2, 3, 3])
+  expect(shares.flat().toSorted((a, b) => a - b)).toEqual(all)
   expect(await round()).toEqual(shares)
 })
 

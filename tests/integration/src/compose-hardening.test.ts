@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { allManifests, componentNames } from './manifests.ts'
 
 interface ComposeService {
+  init?: boolean
   read_only?: boolean
   cap_drop?: string[]
   cap_add?: string[]
@@ -116,6 +117,8 @@ test('every service of the compose file is hardened, PostgreSQL and the maker of
     // Not the network that all share when none is named.
     expect(service.network_mode ?? service.networks, name).toBeDefined()
   }
+  // As process 1, PostgreSQL would take the end of a foreign process for a crash of its own.
+  expect(compose.services['postgres']!.init).toBe(true)
   // Only root can change the owner of the secrets.
   const asRoot = Object.entries(compose.services).filter(([, { user }]) => /^(0|root)\b/.test(user ?? ''))
   expect(asRoot.map(([name, { network_mode: mode }]) => [name, mode])).toEqual([['secrets', 'none']])

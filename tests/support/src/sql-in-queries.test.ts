@@ -7,6 +7,7 @@ import { expect, test } from 'vitest'
 /** Files that hold SQL and are no `…-queries.ts`, each with the reason. */
 const exceptions: [RegExp, string][] = [
   [/^packages\/database\/src\/(?:migrate|prepare)\.ts$/, 'they prepare the database that queries run on'],
+  [/^packages\/database\/src\/transaction\.ts$/, 'it begins and ends the transactions that queries run in'],
   [/^tools\/local-servers\/src\/databases\.ts$/, 'it makes databases and roles, and reads no table'],
 ]
 
