@@ -7,7 +7,7 @@ export interface Turns {
   inTurn<T>(key: string, work: () => Promise<T>): Promise<T>
 }
 
-/** @param busy the detail of that error: what the call waited for, and that it can be repeated */
+/** @param busy the detail of that error: says what the call waited for and that it can be repeated */
 export function createTurns(busy: string): Turns {
   const last = new Map<string, Promise<void>>()
   return {
