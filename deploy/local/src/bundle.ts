@@ -46,7 +46,7 @@ export async function bundlePrograms(say: (line: string) => void): Promise<(main
 }
 
 async function build(): Promise<Bundle> {
-  // Garbage collection took a third of esbuild's CPU time. Its process is short, so it may use more memory instead.
+  // Garbage collection took a third of esbuild's CPU time. Its process is short-lived, so it may use more memory instead.
   process.env['GOGC'] ??= '400'
   const esbuild = await import('esbuild')
   const sources = new Map<string, string>()
