@@ -41,7 +41,7 @@ export interface GatewayDependencies {
   log: Logger
   /** Proxies whose X-Forwarded-For is trusted: their number or their addresses; false for none. */
   trustProxy: string | boolean | ((address: string, hop: number) => boolean)
-  /** Where callers reach the gateway, for the API reference. */
+  /** Public address of the gateway, for the API reference. */
   publicUrl?: string | undefined
   /** Folders of the guides and the packed packages. They need not exist. */
   guidesFolder?: string | undefined

@@ -16,7 +16,7 @@ export const gatewayConfig = z.object({
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   BILLING_ADDRESS: address.describe('host:port of the billing service'),
   NOTIFIER_ADDRESS: address.describe('host:port of the notifier service'),
-  PUBLIC_URL: z.url().optional().describe('where callers reach the gateway; shown in the API reference'),
+  PUBLIC_URL: z.url().optional().describe('public address of the gateway; shown in the API reference'),
   RATE_LIMIT_PER_MINUTE: wholeNumber(1).default(6000).describe('requests a minute of one API key'),
   PRODUCT_RATE_PER_MINUTE: wholeNumber(1).default(600).describe('product requests a minute of one address'),
   PRODUCT_WRONG_KEYS_PER_MINUTE: wholeNumber(1)

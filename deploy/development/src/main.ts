@@ -9,7 +9,7 @@ import { createFront } from './front.ts'
 // The program of the development image: runs npm start behind one port. PUBLIC_URL is the address of this port for users.
 const port = 8080
 const start = fileURLToPath(new URL('../../local/src/start.ts', import.meta.url))
-// Only this process watches standard input, because its children have another standard input.
+// STOP_WITH_PARENT is not passed on to child processes, because their standard input is not the pipe of the parent.
 const { STOP_WITH_PARENT: stopWithParent, ...environment } = process.env
 const { DATA_DIR: dataDir = '/data', PUBLIC_URL: publicUrl = `http://127.0.0.1:${port}` } = environment
 

@@ -54,7 +54,7 @@ test('an installation that prints nothing for seconds prints a line at least eve
   expect(lines.length).toBeGreaterThanOrEqual(4)
 })
 
-test('what the installation prints is passed on, and its failure is reported with its code', async () => {
+test('the output of the installation is passed on, and its failure is reported with the exit code', async () => {
   const folder = await givenCheckout('echo out; echo err >&2; exit 3')
   const { code, stdout, stderr } = await install(folder)
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })

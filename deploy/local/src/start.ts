@@ -20,8 +20,8 @@ for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     stopping.abort()
   })
 }
-// Gateway and services may run in this process. An unexpected error in one of them ends all, so that the stack does not
-// continue without it.
+// Gateway and services may run in this process. An unexpected error in any of them ends npm start, so that the stack does not
+// continue without this service.
 for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
   process.on(event, (error: unknown) => {
     process.stderr.write(`\nnpm start ends after a defect (${event}): ${describe(error)}\n`)

@@ -6,7 +6,7 @@ import { KeyLookups } from './key-lookups.ts'
 
 const hashOf = (at: number) => Buffer.from(`key ${at}`).toString('base64')
 
-test('while the maximum of unknown keys of one address wait, a further key is refused; afterwards it is looked up', async () => {
+test('while one address has the maximum number of waiting unknown keys, a further key is refused; later it is looked up', async () => {
   const asked = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
   const lookups = new KeyLookups({

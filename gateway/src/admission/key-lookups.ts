@@ -29,7 +29,7 @@ const mostTogether = 500
 const mostWaitingOfCaller = 2_000
 const mostWaiting = 20_000
 const timeoutMs = 5_000
-// Allows 10,000 keys a second, so that a valid key of a limited caller is still found.
+// Still looks up 10,000 keys per second, so that a valid key of a limited caller is found.
 const limitedPauseMs = 50
 
 /**

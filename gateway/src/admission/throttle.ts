@@ -56,7 +56,7 @@ export class Throttle {
     check(reply, this.#products, this.#products.take(caller))
   }
 
-  /** Call it before a licence key or token is checked. A caller with too many wrong ones is refused even if this is valid. */
+  /** Call it before a licence key or token is checked. A caller that has sent too many wrong ones is refused, even with a valid one. */
   guess(reply: FastifyReply, caller: string): void {
     const left = this.#wrongKeys.peek(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)

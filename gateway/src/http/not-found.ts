@@ -8,7 +8,7 @@ interface KnownPath {
   forBrowsers: boolean
 }
 
-/** Answers requests that match no route: OPTIONS, 405 with `Allow` if the path has other methods, else 404. */
+/** Answers requests that match no route: OPTIONS, 405 with `Allow` if the path has other methods, otherwise 404. */
 export class UnknownRoutes {
   readonly #known: KnownPath[] = []
 
