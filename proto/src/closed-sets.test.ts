@@ -48,7 +48,7 @@ test('a word of the set is returned unchanged', () => {
 })
 
 test.each(['frozen', '', 'Active', 'active ', 'toString', '0'])(
-  '%j is no licence status, and says so',
+  '%j is refused as a licence status; the error lists the known words',
   (word) => {
     expect(isMember('licenceStatus', word)).toBe(false)
     const read = () => readMember('licenceStatus', word)

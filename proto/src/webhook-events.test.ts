@@ -44,7 +44,7 @@ test('a reason that is not set is left out', () => {
   })
 })
 
-test('the former plan goes to the envelope’s previous, not into the object', () => {
+test('the former plan is in the envelope’s previous, not in the object', () => {
   const event = create(EventSchema, {
     payload: {
       case: 'licencePlanChanged',

@@ -100,7 +100,7 @@ test('the lock of an installer that was killed is taken over', async () => {
   expect(await install(folder)).toMatchObject({ code: 0 })
 })
 
-test('while another process installs, a line says so every ten seconds, however long that takes', async () => {
+test('while another process installs, a line about it is printed every ten seconds', async () => {
   const folder = await givenCheckout(INSTALLS)
   await mkdir(join(folder, 'node_modules/.installing'), { recursive: true })
   const other = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])

@@ -143,7 +143,7 @@ const host = 'portal.example.net'
 const origins: [origin: string | undefined, own: boolean, extra?: Record<string, string>][] = [
   [undefined, true],
   [`http://${host}`, true],
-  // A proxy that ends TLS and keeps the host.
+  // A proxy that terminates TLS and keeps the host.
   [`https://${host}`, true],
   [publicUrl, true],
   ['http://licensing.example.com', false],

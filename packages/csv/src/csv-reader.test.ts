@@ -41,7 +41,7 @@ test('a record has the number of its first line; empty lines and line breaks in 
   expect(read('a\n\n"x\r\ny"\r\n\nz\n').map(({ line }) => line)).toEqual([1, 3, 6])
 })
 
-test('a misplaced quote makes one record invalid, and not the next', () => {
+test('a misplaced quote makes one record invalid, but not the next', () => {
   expect(read('a,b\n1,x"y"\n"1"2,3\nfine,4\n')).toEqual([
     { line: 1, fields: ['a', 'b'] },
     { line: 2, fields: ['1'], flaw: 'a quote stands inside a value' },

@@ -15,7 +15,7 @@ test.for([
     'a reservation',
     'sql.reserve().then((connection) => connection`select ${1}::int`.then(() => connection.release()))',
   ],
-])('%s is garbage as soon as it has ended', async ([, operation]) => {
+])('%s can be collected by the garbage collector when it has ended', async ([, operation]) => {
   await using database = await createTestDatabase()
   const given = `
     import { connect } from './connect.ts'

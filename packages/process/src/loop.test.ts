@@ -175,7 +175,7 @@ test('stop aborts the signal of the running round, waits for its end and reports
   expect(reported).toEqual([])
 })
 
-test('a round has the context in which the loop was made, not that of the request that wakes it', async () => {
+test('a round runs in the context in which the loop was created, not in that of the request that wakes it', async () => {
   const storage = new AsyncLocalStorage<string>()
   const seen: (string | undefined)[] = []
   const loop = storage.run('the loop’s own', () =>
@@ -238,7 +238,7 @@ test('a loop that is asleep runs again when it is woken, at once or later', asyn
   await loop.stop()
 })
 
-test('a wake for later is kept if it is asked for during a round', async () => {
+test('a wakeIn during a round takes effect after the round', async () => {
   const round = Promise.withResolvers<'idle'>()
   let rounds = 0
   const loop = startLoop({

@@ -690,7 +690,7 @@ export const ProductService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Ends the activation's lease. Nothing changes if it holds none.
+   * Ends the activation's lease. If the activation has no lease, nothing changes.
    *
    * @generated from rpc licensing.v1.ProductService.Release
    */
