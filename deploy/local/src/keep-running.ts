@@ -18,7 +18,7 @@ export interface Child {
 /**
  * Starts a child again whenever it ends by itself, after a pause that doubles from 0.5 s to 10 s in a crash loop.
  *
- * @param say receives a line about each end and start
+ * @param say receives a line when the child ends or cannot be started
  * @returns a function that stops the child permanently
  */
 export function keepRunning(child: Child, say: (line: string) => void): () => Promise<void> {

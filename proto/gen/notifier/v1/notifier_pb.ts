@@ -59,7 +59,7 @@ export type Endpoint = Message<"notifier.v1.Endpoint"> & {
   disabledReason?: string | undefined;
 
   /**
-   * Number of attempts that an event to this endpoint has had. Set from the 4th attempt on.
+   * Failed attempts of the event with the most failures, if they are 4 or more; otherwise 0.
    *
    * @generated from field: int32 failing_attempts = 8;
    */
