@@ -1389,7 +1389,7 @@ export type HistoryEntry = Message<"licensing.v1.HistoryEntry"> & {
   actor: string;
 
   /**
-   * The event id, charge, archived plan or activation that caused the change. Absent if the actor alone caused it.
+   * The event id, charge, plan archive or activation that caused the change. Absent if the actor alone caused it.
    *
    * @generated from field: optional string cause = 7;
    */
