@@ -1,5 +1,5 @@
 #!/bin/bash
-# A database and a role a service; run by the PostgreSQL image when its volume is empty.
+# Creates a database and a role for each service. The PostgreSQL image runs it if its volume is empty.
 set -euo pipefail
 source /secrets/env
 for service in catalog licensing billing notifier; do

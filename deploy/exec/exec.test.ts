@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 
 const file = new URL('exec.mjs', import.meta.url).pathname
 
-test('where a shell has no exec, this one runs the program with its words, output and exit code', async () => {
+test('in a shell without exec, this file runs the program and passes on arguments, output and exit code', async () => {
   const program = 'console.log(JSON.stringify(process.argv.slice(1))); process.exit(7)'
   const words = ['create-account', '--name', 'Second vendor']
   const child = spawn(process.execPath, [file, 'node', '-e', program, '--', ...words], {
@@ -17,7 +17,7 @@ test('where a shell has no exec, this one runs the program with its words, outpu
   expect(code).toBe(7)
 })
 
-test('no script of the checkout asks more of a shell than that: no variables before a command', async () => {
+test('no script in package.json sets variables before a command, which the cmd of Windows does not support', async () => {
   const { scripts } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
     scripts: Record<string, string>
   }

@@ -78,14 +78,14 @@ test.each([
   expect(await detailOf(method, path, options)).toBe(detail)
 })
 
-test('a missing scope is named beside those of the key', async () => {
+test('the error for a missing scope names it and the scopes of the key', async () => {
   const key = gateway.keyWith(['read', 'issue'])
   expect(await detailOf('post', plans, { key, body: {} })).toBe(
     'this needs the scope admin; the API key has read, issue',
   )
 })
 
-test('a rule that a service checks is refused with its field', async () => {
+test('the error for a rule that a service checks names the field', async () => {
   gateway.answers.catalog.createPlan = async () => {
     const errors = [{ pointer: '/entitlements/0/key', message: 'has no entitlement definition' }]
     throw new ServiceError('validation_failed', 'has no entitlement definition', { errors })
@@ -95,12 +95,12 @@ test('a rule that a service checks is refused with its field', async () => {
   )
 })
 
-// What somebody sends by mistake in place of the right value.
+// Values that a caller may send by mistake.
 const mistakes = [null, -1, 0, 1.5, 1e12, '', 'x', 'x'.repeat(5_000), true, [], [1], {}, { a: 1 }]
 const fieldsOf = ({ body }: { body?: unknown }) =>
   Object.keys((body as { shape?: object } | undefined)?.shape ?? {})
 
-test('no field is refused in the words of the validator', () => {
+test('no error has the default message of the validator', () => {
   const messages: string[] = []
   for (const route of routes) {
     for (const field of fieldsOf(route)) {

@@ -36,21 +36,21 @@ export interface GatewayDependencies {
   services: Services
   limits: RateLimits
   health: Health
-  /** What `/readyz` reports beside: a probe a service. */
+  /** One probe for each service. `/readyz` also reports them. */
   parts: Health
   log: Logger
-  /** Proxies whose X-Forwarded-For is trusted: how many, or which addresses; false for none. */
+  /** Proxies whose X-Forwarded-For is trusted: their number or their addresses; false for none. */
   trustProxy: string | boolean | ((address: string, hop: number) => boolean)
-  /** Where callers reach the gateway, for the API reference. */
+  /** Public address of the gateway, for the API reference. */
   publicUrl?: string | undefined
-  /** Folder of the guides, and of the packed packages, whether or not they are there. */
+  /** Folders of the guides and the packed packages. They need not exist. */
   guidesFolder?: string | undefined
   downloadsFolder?: string | undefined
-  /** Folder of the built portal, whether or not it is there. */
+  /** Folder of the built portal. It need not exist. */
   portalFolder: string
-  /** What seals the portal's sessions; absent: nobody can sign in. */
+  /** Encrypts the portal's sessions. If it is absent, nobody can sign in. */
   sessionKeys?: SessionKeys | undefined
-  /** How long a request may take to arrive whole; 30 s when absent. */
+  /** How long a complete request may take to arrive, in milliseconds. Default: 30 s. */
   requestMs?: number
 }
 
@@ -63,12 +63,12 @@ declare module 'fastify' {
 
 const keepAliveMs = 72_000
 const defaultRequestMs = 30_000
-// Node looks for requests that are late no more often than this: the limit is kept to within as much.
+// How often Node checks for requests that are too slow. They are refused at most this much too late.
 const lateCheckMs = 500
-// More than a request line holds: an id of any length is looked at in its place in the order of refusals.
+// Longer than any request line, so that an id of any length reaches its route, which refuses it in the documented order.
 const longestParam = 65_536
 
-/** The gateway: all routes, the pages, and the handling that is common to all requests. */
+/** Builds the gateway: all routes, the pages, and the handling that all requests share. */
 export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstance> {
   const gate: Gate = {
     services: deps.services,
@@ -88,7 +88,7 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
     http: {
       headersTimeout: requestMs,
       connectionsCheckingInterval: lateCheckMs,
-      // Refused by `refuseMalformed`, with a problem.
+      // `refuseMalformed` refuses such a request with a problem.
       requireHostHeader: false,
     },
     // Requests in progress when the process stops are answered, not refused.
@@ -144,7 +144,7 @@ function addHooks(
       }),
     )
   })
-  // Also for requests that came before the stop: a connection that is kept alive would keep the server open.
+  // Also for requests that arrived before the stop, because a keep-alive connection would keep the server open.
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (stopping) reply.header('connection', 'close')
     done(null, payload)
@@ -158,7 +158,7 @@ function addHooks(
 async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest, reply: FastifyReply) {
   refuseMalformed(request.raw)
   if (request.is404) {
-    // Before the body is read, because no route takes it.
+    // No route reads the body, so the request is answered before it.
     if (request.url.startsWith('/v1/')) gate.throttle.unauthenticated(reply, callerAt(request.ip))
     return unknown.answer(request, reply)
   }
@@ -172,7 +172,7 @@ async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest
   refuseEncoded(request.raw)
 }
 
-// A path that no router can read, such as one with broken percent-encoding; no hook runs for it.
+// Answers a request whose path the router cannot parse, such as invalid percent-encoding. No hook runs for it.
 function answerUnroutable(thrown: unknown, { throttle }: Gate, request: FastifyRequest, reply: FastifyReply) {
   reply.header('x-request-id', request.id)
   let error = asServiceError(thrown)
@@ -194,7 +194,7 @@ async function answerError(
   const error = await firstRefusal(asServiceError(thrown), gate, request, reply)
   if (error.code === 'internal') log.error({ err: thrown, request_id: request.id }, 'request failed')
   const { route } = request.routeOptions.config
-  // Answered nevertheless: a client that knows the catalogue can read it. Tests fail on this line.
+  // The error is still sent, because a client that knows the catalogue can read it. Tests fail on this log line.
   if (route && !declares(route, error.code)) {
     log.error(
       { operation: route.operationId, code: error.code },
@@ -203,20 +203,20 @@ async function answerError(
   }
   if (error.code === 'unavailable') log.warn({ err: thrown, request_id: request.id }, 'unavailable')
   if (error.code === 'payload_too_large') {
-    // Fastify would close the connection, and a client that is still sending would lose the answer. The rest is discarded, until
-    // the time for a request is over.
+    // Fastify would close the connection, and a client that is still sending would lose the answer. Instead the rest of the
+    // body is discarded until the time limit of the request.
     reply.removeHeader('connection')
     request.raw.resume()
   }
   return sendProblem(reply, error, request.id)
 }
 
-// Bodies are read as bytes and parsed later, in the order of refusals. A body of another media type is refused unread.
+// Bodies are read as bytes and parsed later, in the order of refusals. A body of another media type is not read.
 function takeBodiesAsBytes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, take)
   app.addContentTypeParser('*', (_request, payload, done) => {
-    // One that is sent in chunks shows only here whether there is anything in it. The rest is discarded unread.
+    // Whether a chunked body is empty is known only when its first bytes arrive. The rest is discarded.
     Promise.race([
       once(payload, 'data').then(() => notJson),
       once(payload, 'end').then(() => undefined),
@@ -234,8 +234,8 @@ function take(_request: FastifyRequest, body: Buffer, done: (error: null, body: 
   done(null, body)
 }
 
-// Some clients name a media type where they send nothing: there is nothing to refuse then. Whether a body in chunks is
-// nothing is seen when it is read.
+// Some clients send a media type without a body, which must not be refused. Whether a chunked body is empty is known only
+// when it is read.
 function forgetTypeOfNothing({ headers }: FastifyRequest): void {
   const { 'content-type': type, 'content-length': length, 'transfer-encoding': encoding } = headers
   const mayBeNothing =

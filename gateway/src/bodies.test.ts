@@ -9,7 +9,7 @@ const planId = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ab'
 beforeAll(async () => {
   gateway = await startGateway()
   for (const answers of Object.values(gateway.answers) as Record<string, unknown>[]) {
-    // Whatever a path leads to is there.
+    // Every resource in a path exists.
     for (const name of [
       'getPlan',
       'getEntitlementDefinition',
@@ -29,7 +29,7 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 const withBodies = routes.filter(({ method, rawBody }) => method !== 'GET' && !rawBody)
 
 test.each(withBodies.map((route) => [`${route.method} ${route.path}`, route] as const))(
-  '%s names every field that it does not know, and takes nothing but an object',
+  '%s reports every unknown field, and accepts only an object',
   async (_name, { method, path }) => {
     const call = (body: unknown) =>
       gateway.api[method.toLowerCase() as 'post']<{ errors: { pointer: string; message: string }[] }>(
@@ -55,7 +55,7 @@ test.each(withBodies.map((route) => [`${route.method} ${route.path}`, route] as 
   },
 )
 
-test('an empty body is 400 where one is asked for, and well where none is', async () => {
+test('an empty body gets 400 if the route needs a body, and is accepted otherwise', async () => {
   for (const route of withBodies) {
     const call = gateway.api[route.method.toLowerCase() as 'post']
     for (const headers of [{}, { 'content-type': 'application/json' }]) {
@@ -65,7 +65,7 @@ test('an empty body is 400 where one is asked for, and well where none is', asyn
   }
 })
 
-test('NUL and unpaired surrogates are refused wherever text is kept', async () => {
+test('NUL and unpaired surrogates are refused in every text that is stored', async () => {
   const licence = (field: string, value: string) =>
     gateway.api.post<{ errors: { pointer: string }[] }>(`/v1/apps/${appId}/licences`, {
       headers: { 'idempotency-key': 'k' },
@@ -109,14 +109,14 @@ test('an empty PATCH changes nothing and answers 200', async () => {
   }
 })
 
-test('a hundred thousand broken rules are answered with the first hundred', async () => {
+test('if a body has a hundred thousand errors, the answer has the first hundred', async () => {
   const body = { name: 'x', code: 'x', entitlements: Array.from({ length: 100_000 }, () => 1) }
   const answer = await gateway.api.post<{ errors: unknown[] }>(`/v1/apps/${appId}/plans`, { body })
   expect(answer.status).toBe(422)
   expect(answer.body.errors).toHaveLength(100)
 })
 
-test('a body nested a hundred thousand deep is refused like any other', async () => {
+test('a body with a hundred thousand nested levels is refused like any invalid body', async () => {
   const deep = '['.repeat(100_000) + ']'.repeat(100_000)
   const answer = await gateway.api.post(`/v1/apps/${appId}/plans`, {
     body: `{"name":${deep},"code":"x","more":${deep}}`,

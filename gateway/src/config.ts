@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { parseSessionKeys } from './portal/session-seal.ts'
 import type { SessionKeys } from './portal/session-seal.ts'
 
-// Two folders above this file in the checkout, and above the program in an image.
+// `../..` is the root of the checkout for this file, and of the image for the bundled program.
 const guides = fileURLToPath(new URL('../../docs/site/dist', import.meta.url))
 const downloads = fileURLToPath(new URL('../../deploy/downloads/dist', import.meta.url))
 const builtPortal = fileURLToPath(new URL('../../portal/dist', import.meta.url))
@@ -16,7 +16,7 @@ export const gatewayConfig = z.object({
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   BILLING_ADDRESS: address.describe('host:port of the billing service'),
   NOTIFIER_ADDRESS: address.describe('host:port of the notifier service'),
-  PUBLIC_URL: z.url().optional().describe('where callers reach the gateway; shown in the API reference'),
+  PUBLIC_URL: z.url().optional().describe('public address of the gateway; shown in the API reference'),
   RATE_LIMIT_PER_MINUTE: wholeNumber(1).default(6000).describe('requests a minute of one API key'),
   PRODUCT_RATE_PER_MINUTE: wholeNumber(1).default(600).describe('product requests a minute of one address'),
   PRODUCT_WRONG_KEYS_PER_MINUTE: wholeNumber(1)
@@ -33,21 +33,21 @@ export const gatewayConfig = z.object({
   GUIDES_DIR: z
     .string()
     .default(guides)
-    .describe('folder of the built guides, served at /docs/guides when it is there'),
+    .describe('folder of the built guides, served at /docs/guides if it exists'),
   DOWNLOADS_DIR: z
     .string()
     .default(downloads)
-    .describe('folder of the packed packages, served at /downloads/ when it is there'),
+    .describe('folder of the packed packages, served at /downloads/ if it exists'),
   PORTAL_DIR: z
     .string()
     .default(builtPortal)
-    .describe('folder of the built portal, served at /portal when it is there'),
+    .describe('folder of the built portal, served at /portal if it exists'),
   PORTAL_SESSION_KEY: z
     .string()
     .optional()
     .transform(sessionKeys)
     .describe(
-      '32 bytes in base64url that sessions of the portal are sealed with, the same on all replicas; the new before the old to rotate',
+      'key that encrypts sessions of the portal: 32 bytes in base64url, the same on all replicas; to rotate it, set NEW,OLD',
     ),
 })
 
@@ -61,7 +61,7 @@ function sessionKeys(text: string | undefined, context: z.RefinementCtx): Sessio
   }
 }
 
-/** A number says how many hops before us are believed. */
+/** Parses TRUST_PROXY. A number is the number of proxies in front of the gateway. */
 function trustedProxies(
   text: string | undefined,
 ): string | boolean | ((address: string, hop: number) => boolean) {

@@ -21,7 +21,7 @@ const objects = ['x', 1, true, []]
 const manyEntries = Object.fromEntries(Array.from({ length: 51 }, (_, at) => [`n${at}`, 'v']))
 const text500 = '😀'.repeat(500)
 
-/** Values of an entry of metadata that no entry may have. */
+/** Values that an entry of metadata must not have. */
 const entryValues = [1, true, [], {}, `${text500}x`, 'a\0', '\ud800']
 const entryNames = ['', 'a b', 'ä', 'a/b', 'n'.repeat(41)]
 
@@ -65,7 +65,7 @@ const rules: Rule[] = [
     operations: ['importLicences'],
     field: '/items/0/metadata/a',
     refused: [null, 1, 'a\0'],
-    // Lengths are checked item by item, as of the other fields.
+    // The service checks the lengths, and refuses only the items that break them.
     accepted: ['', `${text500}x`],
   },
   {
@@ -162,7 +162,7 @@ const rows = rules.flatMap((rule) =>
   rule.operations.map((operationId) => [`${rule.field} of ${operationId}`, operationId, rule] as const),
 )
 
-test.each(rows)('%s is refused by its pointer if it breaks a rule', async (_name, operationId, rule) => {
+test.each(rows)('the error for an invalid %s points to it', async (_name, operationId, rule) => {
   const send = (value: unknown) => call(operationId, withValue(operationId, rule, value))
   for (const value of rule.refused) {
     const { status, errors } = await send(value)
@@ -171,12 +171,12 @@ test.each(rows)('%s is refused by its pointer if it breaks a rule', async (_name
   }
   for (const value of rule.accepted) {
     const { status, errors } = await send(value)
-    // No service answers here.
+    // No service answers, so only the gateway's own errors are checked.
     expect(errors, `${JSON.stringify(value)}: ${status}`).toEqual([])
   }
 })
 
-test('every wrong name of an entry of metadata is refused by its pointer', async () => {
+test('the error for an invalid name of a metadata entry points to it', async () => {
   const metadata = Object.fromEntries([...entryNames, '__proto__', 'good'].map((name) => [name, 'v']))
   for (const operationId of ['issueLicence', 'createPlan', 'updateLicence', 'updatePlan']) {
     const { errors } = await call(operationId, { ...requestExamples[operationId], metadata })
@@ -185,7 +185,7 @@ test('every wrong name of an entry of metadata is refused by its pointer', async
   }
 })
 
-test('an entry may have any name that the rule allows, also one that objects know', async () => {
+test('an entry may have any name that the rule allows, even a name of an object’s property such as __proto__', async () => {
   const sent: unknown[] = []
   gateway.answers.licensing.updateLicence = async ({ metadata }) => {
     sent.push(Object.entries(metadata?.set ?? {}), metadata?.remove, metadata?.clear)
@@ -209,7 +209,7 @@ test('an entry may have any name that the rule allows, also one that objects kno
   expect(sent).toEqual([entries, ['gone', 'toString'], false, [], [], true, [], undefined, undefined])
 })
 
-test('licences are filtered by at most three entries of metadata, each named once', async () => {
+test('licences can be filtered by at most three metadata entries with different names', async () => {
   const filters: unknown[] = []
   gateway.answers.licensing.listLicences = async ({ metadata, trial }) => {
     filters.push([Object.entries(metadata?.entries ?? {}), trial])

@@ -6,14 +6,14 @@ import { routes } from './routes/table.ts'
 
 const root = new URL('../../', import.meta.url)
 
-/** The files that are made from the code, by their path from the root of the checkout. */
+/** The files that are generated from the code. */
 export const generatedFiles = [
   { file: new URL('gateway/openapi.json', root), make: openApiText },
   { file: new URL('docs/guides/events.md', root), make: eventsGuide },
   { file: new URL('docs/guides/errors.md', root), make: errorsGuide },
 ]
 
-/** The OpenAPI document. The typed client of the SDK is made from it. */
+/** The OpenAPI document. The SDK's typed client is generated from it. */
 function openApiText(): string {
   return `${JSON.stringify(openApiDocument(routes), null, 2)}\n`
 }

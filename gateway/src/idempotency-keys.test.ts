@@ -8,7 +8,7 @@ import { accountId, appId, pathOf, startGateway } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
 
 let gateway: TestGateway
-/** Of the calls that arrived with a key, in order. */
+/** The keys of the calls that had one, in order. */
 const keys: [rpc: string, key: Omit<ServedKey, 'replayed'>][] = []
 
 const reading = /^(get|list|find|authenticate)/
@@ -17,7 +17,7 @@ beforeAll(async () => {
   gateway = await startGateway()
   for (const [service, answers] of Object.entries(gateway.answers)) {
     const known: Record<string, unknown> = { ...answers }
-    // Whatever is asked for is there; whatever is to change notes its key and is refused.
+    // Every resource exists. Every change records its key and is refused.
     const answer = (rpc: string) => async () => {
       const key = callContext()?.idempotencyKey
       if (key) {
@@ -39,7 +39,7 @@ beforeEach(() => void (keys.length = 0))
 
 const one = (prefix: string) => `${prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`
 
-/** A valid body of each POST that asks for one. */
+/** A valid body for each POST that needs one. */
 const bodies: Record<string, object> = {
   createEntitlementDefinition: { key: 'sso', kind: 'feature' },
   createPlan: { name: 'Pro', code: 'pro' },
@@ -75,7 +75,7 @@ const posts = routes.filter(({ method, audience }) => method === 'POST' && audie
 
 test.each(
   posts.filter((route) => !route.needsIdempotencyKey).map((route) => [route.operationId, route] as const),
-)('%s sends its key with the one call that changes something', async (operationId, route) => {
+)('%s passes its key to the only RPC that changes something', async (operationId, route) => {
   const body = bodies[operationId] ?? {}
   const headers = { 'idempotency-key': 'a key' }
   const answer = await gateway.api.post(pathOf(route.path), { body, headers })
@@ -87,7 +87,7 @@ test.each(
   expect(keys).toHaveLength(1)
 })
 
-test('issue keeps keys by rules of its own, and calls without an API key have none', async () => {
+test('issuing a licence, and requests without an API key, pass no key in the metadata', async () => {
   const headers = { 'idempotency-key': 'a key' }
   const body = { external_ref: 'x', plan_id: one('pln') }
   await gateway.api.post(`/v1/apps/${appId}/licences`, { body, headers })
@@ -97,7 +97,7 @@ test('issue keeps keys by rules of its own, and calls without an API key have no
 
 const suspend = `/v1/licences/${one('lic')}/suspend`
 
-test('no body is the same as an empty object, and a path the same however it is spelled', async () => {
+test('an empty body is the same as an empty object, and the encoding of a path does not matter', async () => {
   const headers = { 'idempotency-key': 'a key' }
   await gateway.api.post(suspend, { headers })
   await gateway.api.post(suspend, { headers, body: {} })
@@ -105,7 +105,7 @@ test('no body is the same as an empty object, and a path the same however it is 
   expect(keys).toEqual([keys[0], keys[0], keys[0]])
 })
 
-test('the order of members and white space do not count, values do', async () => {
+test('the order of members and white space do not change the hash of a body, but values do', async () => {
   const headers = { 'idempotency-key': 'a key' }
   const create = (body: string) => gateway.api.post(`/v1/apps/${appId}/plans`, { headers, body })
   await create('{"name":"x","code":"y"}')
@@ -116,10 +116,10 @@ test('the order of members and white space do not count, values do', async () =>
   expect(third).not.toBe(first)
 })
 
-/** As a header carries it: a character for each byte of UTF-8. */
+/** The form of a text in a header: one character for each byte of UTF-8. */
 const inUtf8 = (text: string) => Buffer.from(text).toString('latin1')
 
-test('a key that is empty or longer than 255 characters is refused, after what is not JSON and before a shape', async () => {
+test('a key that is empty or longer than 255 characters is refused, after invalid JSON and before invalid fields', async () => {
   const create = (key: string, body: string) =>
     gateway.api.post(`/v1/apps/${appId}/plans`, { headers: { 'idempotency-key': key }, body })
   for (const key of ['', 'x'.repeat(256), 'é'.repeat(256), inUtf8('😀'.repeat(256))]) {
@@ -140,7 +140,7 @@ test('a key that is empty or longer than 255 characters is refused, after what i
   expect(get.status).not.toBe(400)
 })
 
-test('an answer that repeats an earlier one says so, and what is shown once is null', async () => {
+test('a repeated answer is marked as such, and a secret that is shown once is null', async () => {
   const at = { seconds: 1_793_000_000n, nanos: 0 }
   const answers: Record<string, unknown>[] = []
   let isRepeated = false

@@ -20,7 +20,7 @@ export const program = defineProgram(
       (service) => signCalls('gateway', service, config),
     )
     onStop('channels', () => services.close())
-    // One that is unavailable takes its own requests with it, and not the gateway out of service.
+    // The gateway is ready while any service is: if one is unavailable, requests to the others still work.
     health.add('services', () => Promise.any(Object.values(services.probes).map((ask) => ask())))
     const parts = new Health()
     for (const [name, probe] of Object.entries(services.probes)) parts.add(name, probe)

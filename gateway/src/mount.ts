@@ -12,20 +12,20 @@ import type { Answer, Call, Route } from './route.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The entry of the route table that answers here. */
+    /** The entry of the route table. */
     route?: Route
   }
   interface FastifyRequest {
-    /** Set once the request is let in. */
+    /** Set when the request has been admitted. */
     call: Call | null
-    /** Set once its input is in order: errors from here on are the handler's. */
+    /** True when the input is valid. Later errors come from the handler. */
     handled: boolean
   }
 }
 
 const jsonType = 'application/json; charset=utf-8'
 
-/** Gives fastify a route of the table. Admission happened in the `onRequest` hook of `app.ts`. */
+/** Adds a route of the table to fastify. The `onRequest` hook in `app.ts` has admitted the request before. */
 export function mount(app: FastifyInstance, route: Route): void {
   app.route({
     method: route.method,
@@ -56,15 +56,15 @@ async function answerOf(route: Route, call: Call): Promise<Answer> {
   return { ...answer, headers: { ...answer.headers, 'idempotent-replayed': 'true' } }
 }
 
-// One form of each path, whichever characters the request percent-encoded.
+// Returns the same text for each path, whichever characters the request percent-encoded.
 function pathOf(route: Route, call: Call): string {
   const params: Readonly<Record<string, string>> = call.params
   return route.path.replaceAll(/\{([^}]+)\}/g, (_, name: string) => params[name]!)
 }
 
 /**
- * The refusal that comes first: of input that breaks a rule and a path that leads nowhere or a token that is not its
- * own, the path or the token; of one wrong licence key too many and the wrong key, the limit.
+ * The refusal that comes first in the documented order. A missing resource or a wrong token comes before invalid input. If
+ * a caller has sent too many wrong licence keys, `rate_limited` comes before the refusal of the key.
  */
 export async function firstRefusal(
   thrown: ServiceError,
@@ -87,7 +87,7 @@ export async function firstRefusal(
   return error
 }
 
-/** How to find out whether the path leads somewhere; a GET without parameters does nothing else. */
+/** Finds out whether the resource in the path exists. For a GET without parameters that is its handler. */
 function lookUpOf(route: Route): ((call: Call) => Promise<unknown>) | undefined {
   return route.exists ?? (route.method === 'GET' && !route.query ? route.handle : undefined)
 }

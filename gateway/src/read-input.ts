@@ -8,7 +8,7 @@ import { bodySchema, querySchema, takesIdempotencyKey } from './route.ts'
 
 const { most: longestIdempotencyKey } = textLimits.reference
 
-/** Puts body and query into the call, in the order of refusals: JSON, idempotency key, shape. */
+/** Reads body and query into the call. Checks them in the order of refusals: JSON, idempotency key, fields. */
 export function readInput(route: Route, call: Call, query: unknown, bytes: unknown): void {
   if (route.rawBody) {
     if (!(bytes instanceof Buffer) || bytes.length === 0)
@@ -25,8 +25,8 @@ export function readInput(route: Route, call: Call, query: unknown, bytes: unkno
 }
 
 /**
- * The key that came with a call. Node reads each byte of a header as a character, and keys that are short enough so are
- * known by that reading; a longer one counts by what it is in UTF-8.
+ * The `Idempotency-Key` of a call. Node reads each byte of a header as one character, and a key that is short enough in this
+ * form is used in this form. A longer key is decoded as UTF-8.
  */
 export function sentIdempotencyKey(call: Pick<Call, 'header'>): string | undefined {
   const read = call.header('idempotency-key')

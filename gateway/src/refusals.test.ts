@@ -26,7 +26,7 @@ const tooMuch = JSON.stringify({ name: 'x'.repeat(1024 * 1024) })
 const text = { 'content-type': 'text/plain' }
 const json = { 'content-type': 'application/json' }
 
-/** In the order of decisions.md, section 1: each request breaks one rule and all that come after it. */
+/** In the order of decisions.md, section 1. Each request breaks one rule and all later rules. */
 const inOrder: [string, string, string, string, Record<string, string>, (() => string) | null][] = [
   ['an unknown route', 'POST', `${patch()}/nowhere`, tooMuch, text, null],
   ['a method that the path does not have', 'PUT', patch(planGone, otherAccountAppId), tooMuch, text, null],
@@ -71,7 +71,7 @@ const codes = [
 ] as const
 
 test.each(inOrder.map((row, index) => [row[0], codes[index]!, row] as const))(
-  '%s is refused with %s before anything that comes after it',
+  '%s is refused with %s before all errors that are later in the order',
   async (_title, code, [, method, path, body, headers, key]) => {
     const response = await fetch(`${gateway.url}${path}`, {
       method,
@@ -91,7 +91,7 @@ test.each(inOrder.map((row, index) => [row[0], codes[index]!, row] as const))(
   },
 )
 
-test('what the path names is looked for before the body wherever something is changed', async () => {
+test('every change checks the resource in the path before the body', async () => {
   const changing = routes.filter(({ audience, method }) => audience === 'vendor' && method !== 'GET')
   for (const { method, path, exists } of changing) {
     const namesOne = path.replace('{app_id}', '').includes('{')
@@ -99,7 +99,7 @@ test('what the path names is looked for before the body wherever something is ch
   }
 })
 
-test('a key or an activation that is not there is refused before a body that breaks a rule', async () => {
+test('a missing key or activation is refused before an invalid body', async () => {
   const there = 'act_01k9zj3v8qe5ktw2m4x6r7n8ab'
   const older = 'act_01k9zj3v8qe5ktw2m4x6r7n8aa'
   gateway.answers.licensing.listActivations = async ({ beforeId, limit }) => {
@@ -120,7 +120,7 @@ test('a key or an activation that is not there is refused before a body that bre
   }
 })
 
-test('an id that cannot be one is an unknown one, however long and whatever it holds', async () => {
+test('a text that is not an id is answered like an unknown id, whatever its length and content', async () => {
   for (const id of [
     'x',
     'pln_',
@@ -137,7 +137,7 @@ test('an id that cannot be one is an unknown one, however long and whatever it h
   }
 })
 
-test('a path that is not even percent-encoded text is an unknown one', async () => {
+test('a path with invalid percent-encoding is answered like an unknown path', async () => {
   const answer = await gateway.api.get('/v1/apps/%zz/plans')
   expect(answer.status).toBe(404)
   expect(answer.body).toMatchObject({ code: 'not_found' })
@@ -145,7 +145,7 @@ test('a path that is not even percent-encoded text is an unknown one', async () 
   expect(answer.headers.get('ratelimit')).toBeTruthy()
 })
 
-test('what a service refuses arrives with its code, detail and members', async () => {
+test('the error of a service is sent with its code, detail and members', async () => {
   gateway.answers.catalog.archivePlan = async () => {
     throw new ServiceError('conflict', 'plan is retired; restore it first', {
       members: { current: 'retired', allowed: ['restore'] },
@@ -165,7 +165,7 @@ test('what a service refuses arrives with its code, detail and members', async (
   })
 })
 
-test('a defect of a service says nothing of it', async () => {
+test('an internal error of a service is sent without its text', async () => {
   gateway.answers.catalog.archivePlan = async () => {
     throw new Error('duplicate key value in 10.0.0.7:5432')
   }
@@ -185,7 +185,7 @@ test('an unavailable dependency is 503 with Retry-After', async () => {
   expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
 })
 
-test('a key bound to one application finds no other, and makes neither applications nor keys', async () => {
+test('a key bound to one application finds no other application, and cannot create applications or keys', async () => {
   const key = gateway.keyWith(['admin', 'read', 'revoke', 'issue'], appId)
   expect((await gateway.api.get(patch(), { key })).status).not.toBe(404)
   for (const app of [otherAppId, otherAccountAppId]) {
@@ -199,7 +199,7 @@ test('a key bound to one application finds no other, and makes neither applicati
   }
 })
 
-test('a token that is not the activation’s is refused before a body that breaks a rule, and counts as a wrong one', async () => {
+test('a token of another activation is refused before an invalid body, and counts as a wrong token', async () => {
   await using strict = await startGateway({ wrongKeysPerAddress: 2 })
   const activation = '/v1/activations/act_01k9zj3v8qe5ktw2m4x6r7n8ab'
   const refresh = (token: string | null, body = '{') =>
@@ -218,7 +218,7 @@ test('a token that is not the activation’s is refused before a body that break
   expect((await refresh('forged', '{}')).status).toBe(429)
 })
 
-test('a forged token is refused before an activation whose id cannot be one', async () => {
+test('a forged token is refused before an activation id that is not an id', async () => {
   gateway.answers.products.deactivate = async ({ token }) => {
     if (token === 'forged') throw new ServiceError('unauthenticated', 'send this activation’s own token')
     throw new ServiceError('not_found', 'there is no such activation')

@@ -11,15 +11,15 @@ const spec = {
 } as const
 const firstPage = { limit: 50, beforeId: '' }
 
-test('only the call of a vendor has an account, as its type says', () => {
+test('by its type, only the call of a vendor has an account', () => {
   const vendor = vendorRoute({
     ...spec,
     scopes: ['read'],
     handle: async (call) => {
       await call.services.catalog.listPlans({ ...within(call), ...firstPage })
-      // @ts-expect-error -- a forgotten scope
+      // @ts-expect-error -- the account and application are missing
       await call.services.catalog.listPlans(firstPage)
-      // @ts-expect-error -- a token is an activation's
+      // @ts-expect-error -- only an activation has a token
       void call.token
       return {}
     },
@@ -30,9 +30,9 @@ test('only the call of a vendor has an account, as its type says', () => {
     handle: async (call) => {
       // @ts-expect-error -- a product has no account
       within(call)
-      // @ts-expect-error -- nor a key
+      // @ts-expect-error -- a product has no API key
       void call.keyId
-      // @ts-expect-error -- nor a token
+      // @ts-expect-error -- a product has no token
       void call.token
       return {}
     },
@@ -47,7 +47,7 @@ test('only the call of a vendor has an account, as its type says', () => {
       return {}
     },
   })
-  // @ts-expect-error -- a vendor's route is a vendorRoute, which names its scopes
+  // @ts-expect-error -- a vendor's route must be a vendorRoute, which has scopes
   keylessRoute({ ...spec, audience: 'vendor', handle: async () => ({}) })
   expect([vendor, product, activation].map(({ audience }) => audience)).toEqual([
     'vendor',
@@ -56,6 +56,6 @@ test('only the call of a vendor has an account, as its type says', () => {
   ])
 })
 
-test('a route has scopes exactly where its calls have an account', () => {
+test('a route has scopes if and only if its calls have an account', () => {
   for (const route of routes) expect(route.scopes.length > 0, route.path).toBe(route.audience === 'vendor')
 })

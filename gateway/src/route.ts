@@ -7,9 +7,8 @@ import type { Services } from './services.ts'
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
- * Who calls a route and how they show it:
- * `vendor` an API key; `product` nothing, or a licence key in the body; `activation` the token of an activation;
- * `processor` a signature over the body.
+ * The callers of a route, and their credentials: `vendor` an API key; `product` none, or a licence key in the body;
+ * `activation` the token of an activation; `processor` a signature over the body.
  */
 export type Audience = 'vendor' | 'product' | 'activation' | 'processor'
 
@@ -22,9 +21,9 @@ export interface Request {
   /** The body before its schema: parsed JSON, or the exact bytes of a route with `rawBody`. */
   sentBody: unknown
   header(name: string): string | undefined
-  /** The caller, as rate limits count callers. */
+  /** The caller for rate limits, from `callerAt`. */
   caller: string
-  /** Starts a trial and counts it for the caller; with false, `start` must refuse a new trial with `rate_limited`. */
+  /** Starts a trial and counts it for the caller. If `mayBeNew` is false, `start` must refuse a new trial with `rate_limited`. */
   countTrial<Started extends { created: boolean }>(
     start: (mayBeNew: boolean) => Promise<Started>,
   ): Promise<Started>
@@ -36,9 +35,9 @@ export interface VendorCall extends Request {
   audience: 'vendor'
   /** The API key's account. */
   accountId: string
-  /** The API key itself, as who did it. */
+  /** The id of the API key, which is the actor of a change. */
   keyId: string
-  /** For a key bound to one application. */
+  /** Set for a key that is bound to one application. */
   onlyApplicationId: string | undefined
 }
 
@@ -56,7 +55,7 @@ interface ProcessorCall extends Request {
   audience: 'processor'
 }
 
-/** One request as its handler sees it: admitted, and its input of the right shape. Only a vendor's has an account. */
+/** An admitted request with valid input, for the handler. Only a vendor's call has an account. */
 export type Call = VendorCall | ProductCall | ActivationCall | ProcessorCall
 
 /** The answer of a handler. The default of `status` is the status of the route. */
@@ -68,10 +67,10 @@ export interface Answer<Body = unknown> {
   json?: string | Buffer | Readable
 }
 
-/** One entry of the route table: all that admission, validation, the OpenAPI document and the tests know of it. */
+/** An entry of the route table. Admission, validation, the OpenAPI document and the tests use it. */
 export interface Route {
   method: Method
-  /** As OpenAPI writes it: `/v1/apps/{app_id}/plans`. */
+  /** In the form of OpenAPI: `/v1/apps/{app_id}/plans`. */
   path: string
   operationId: string
   tag: string
@@ -80,26 +79,26 @@ export interface Route {
   audience: Audience
   /** Any one of these scopes is enough. */
   scopes: readonly Scope[]
-  /** It reaches beyond one application: a bound key is refused. */
+  /** The route is about more than one application, so a bound key is refused. */
   accountWide: boolean
-  /** Absent: it has no parameters. */
+  /** If absent, the route has no query parameters. */
   query?: z.ZodType
-  /** Absent: no body is asked for, an empty one or `{}` is valid. */
+  /** If absent, the route needs no body; an empty body or `{}` is valid. */
   body?: z.ZodType
   /** An empty body is the same as `{}`. */
   bodyOptional: boolean
   rawBody: boolean
   bodyLimit: number
-  /** It is refused without `Idempotency-Key`, and keeps keys by rules of its own. */
+  /** A request without `Idempotency-Key` is refused. The service stores these keys itself, with its own rules. */
   needsIdempotencyKey: boolean
   status: number
   answer?: z.ZodType
-  /** Other statuses it succeeds with, and when. */
+  /** Other successful statuses, and when they are sent. */
   alsoAnswers: Readonly<Record<number, string>>
   answerHeaders: Readonly<Record<string, string>>
-  /** Errors beyond those that every route of its kind can have. */
+  /** Error codes in addition to those of every route of its kind. */
   errors: readonly ErrorCode[]
-  /** Asks for the resource in the path, and whether the token is its own: a body that breaks a rule is answered after a path that leads nowhere. */
+  /** Checks that the resource in the path exists and that the token belongs to it. Both are refused before an invalid body. */
   exists?(call: Call): Promise<unknown>
   handle(call: Call): Promise<Answer>
 }
@@ -132,7 +131,7 @@ interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
   rawBody?: boolean
   bodyLimit?: number
   needsIdempotencyKey?: boolean
-  /** 200 with an answer, 204 without one, unless named. */
+  /** Default: 200 with an answer, 204 without an answer. */
   status?: number
   answer?: Reply
   alsoAnswers?: Record<number, string>
@@ -159,7 +158,7 @@ export function vendorRoute<
   return complete(spec, 'vendor', spec.scopes, spec.accountWide ?? false)
 }
 
-/** A route that is called without an API key: its calls have no account. */
+/** A route that is called without an API key. Its calls have no account. */
 export function keylessRoute<
   For extends Exclude<Audience, 'vendor'>,
   Path extends string,
@@ -176,7 +175,7 @@ function complete<For extends Audience, Path extends string, Query, Body, Reply>
   scopes: readonly Scope[],
   accountWide: boolean,
 ): Route {
-  // The handler's types follow from the same schemas that make its input, and the audience that admission goes by.
+  // The cast is safe: the handler's types follow from the schemas that parse its input and from the audience that is admitted.
   return {
     bodyOptional: spec.body === undefined,
     rawBody: false,
@@ -203,7 +202,7 @@ export function querySchema(route: Route): z.ZodType {
   return route.query ?? nothing
 }
 
-/** Whether a repetition with the same `Idempotency-Key` is answered as the first call was: decisions, section 1. */
+/** Whether a repetition with the same `Idempotency-Key` gets the answer of the first call (decisions, section 1). */
 export function takesIdempotencyKey(route: Route): boolean {
   return route.audience === 'vendor' && route.method === 'POST'
 }

@@ -7,7 +7,7 @@ import type { TestGateway } from './testing/gateway.ts'
 
 const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
 
-// Decisions, section 1, and additions, section 14, written down once more: the table of routes must not be its own witness.
+// The scopes of decisions, section 1, and additions, section 14, written a second time to check the table of routes.
 const lifecycle = ['suspend', 'reactivate', 'revoke', 'retire'].map(
   (verb) => `POST /v1/licences/{licence_id}/${verb}`,
 )
@@ -67,7 +67,7 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 
 function send(route: Route, key: string | null, application?: string) {
   const call = gateway.api[route.method.toLowerCase() as 'get']
-  // A body that no rule accepts: nothing behind the gateway is reached.
+  // The body is invalid, so that no service is called.
   return call(pathOf(route.path, application), { key, ...(route.method !== 'GET' && { body: '[' }) })
 }
 
@@ -81,7 +81,7 @@ describe.each(vendorRoutes.map((route) => [`${route.method} ${route.path}`, rout
   (name, route) => {
     const allowed = expected[name] ?? ['admin']
 
-    test.each(scopes)('is open to the scopes it needs alone: %s', async (scope) => {
+    test.each(scopes)('is allowed only with its scopes: %s', async (scope) => {
       const answer = await send(route, keys.get(scope)!)
       if (allowed.includes(scope)) {
         expect([401, 403]).not.toContain(answer.status)
@@ -94,7 +94,7 @@ describe.each(vendorRoutes.map((route) => [`${route.method} ${route.path}`, rout
       expect(answer.headers.get('ratelimit-policy')).toBe('"key";q=100000;w=60')
     })
 
-    test('answers 401 without a key, and to one that is unknown or malformed', async () => {
+    test('answers 401 without a key and for an unknown or malformed key', async () => {
       for (const key of [null, `lsk_${'0'.repeat(50)}`, 'lsk_short', 'x'.repeat(50)]) {
         const answer = await send(route, key)
         expect(answer.status).toBe(401)
@@ -103,7 +103,7 @@ describe.each(vendorRoutes.map((route) => [`${route.method} ${route.path}`, rout
       }
     })
 
-    test('carries no permission for pages of other origins', async () => {
+    test('does not allow pages of other origins', async () => {
       const answer = await send(route, keys.get(allowed[0]!)!)
       expect(answer.headers.get('access-control-allow-origin')).toBeNull()
     })
@@ -114,7 +114,7 @@ test.each(
   vendorRoutes
     .filter(({ path }) => path.includes('{app_id}'))
     .map((route) => [`${route.method} ${route.path}`, route] as const),
-)('%s finds no application that is not the account’s or the key’s', async (name, route) => {
+)('%s finds no application of another account, or other than that of a bound key', async (name, route) => {
   const scope = (expected[name] ?? ['admin'])[0]!
   const bound = gateway.keyWith([scope], appId)
   expect((await send(route, keys.get(scope)!, otherAccountAppId)).status).toBe(404)
@@ -122,7 +122,7 @@ test.each(
   expect((await send(route, bound, appId)).status).not.toBe(403)
 })
 
-// Decisions, section 2, written down once more.
+// The list of decisions, section 2, written a second time.
 const accountWide = [
   'GET /v1/account',
   'PATCH /v1/account',
@@ -142,21 +142,18 @@ test.each(
   vendorRoutes
     .filter(({ path }) => !path.includes('{app_id}') && !path.includes('{licence_id}'))
     .map((route) => [`${route.method} ${route.path}`, route] as const),
-)(
-  '%s is closed to a bound key where it is about the account as a whole, and only there',
-  async (name, route) => {
-    const key = gateway.keyWith(scopes, appId)
-    const path = route.path.replace('{key_id}', 'key_01k9zj3v8qe5ktw2m4x6r7n8ab')
-    const call = gateway.api[route.method.toLowerCase() as 'get']
-    const before = gateway.calls.length
-    const answer = await call(path, { key, ...(route.method !== 'GET' && { body: {} }) })
-    if (!accountWide.includes(name)) {
-      expect(answer.status).not.toBe(403)
-      return
-    }
-    expect(answer.status).toBe(403)
-    expect(answer.body).toMatchObject({ code: 'insufficient_scope' })
-    expect(String(answer.body['detail'])).toContain(appId)
-    expect(gateway.calls.slice(before).filter((name) => !name.startsWith('authenticateKey'))).toEqual([])
-  },
-)
+)('%s refuses a bound key if and only if the route is about the whole account', async (name, route) => {
+  const key = gateway.keyWith(scopes, appId)
+  const path = route.path.replace('{key_id}', 'key_01k9zj3v8qe5ktw2m4x6r7n8ab')
+  const call = gateway.api[route.method.toLowerCase() as 'get']
+  const before = gateway.calls.length
+  const answer = await call(path, { key, ...(route.method !== 'GET' && { body: {} }) })
+  if (!accountWide.includes(name)) {
+    expect(answer.status).not.toBe(403)
+    return
+  }
+  expect(answer.status).toBe(403)
+  expect(answer.body).toMatchObject({ code: 'insufficient_scope' })
+  expect(String(answer.body['detail'])).toContain(appId)
+  expect(gateway.calls.slice(before).filter((name) => !name.startsWith('authenticateKey'))).toEqual([])
+})

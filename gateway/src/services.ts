@@ -27,14 +27,14 @@ export interface ServiceAddresses {
 
 export interface ServiceConnections {
   calls: Services
-  /** One probe a service: resolves when it says that it is serving. */
+  /** One probe for each service. It resolves if the service is serving. */
   probes: Record<keyof ServiceAddresses, () => Promise<void>>
   close(): void
 }
 
 const probeMs = 1_500
 
-/** Opens channels to the four services; they connect lazily and reconnect by themselves. */
+/** Opens channels to the four services. They connect lazily and reconnect by themselves. */
 export function connectServices(
   addresses: ServiceAddresses,
   signFor: (service: keyof ServiceAddresses) => SignCall | undefined = () => undefined,

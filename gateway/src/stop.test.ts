@@ -2,7 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { startGateway } from './testing/gateway.ts'
 
-test('a gateway that stops finishes what it has in hand and takes no more', async () => {
+test('a gateway that stops answers running requests and accepts no new ones', async () => {
   await using gateway = await startGateway()
   const gate = Promise.withResolvers<void>()
   gateway.answers.notifier.listEvents = async () => {
@@ -25,11 +25,11 @@ test('a gateway that stops finishes what it has in hand and takes no more', asyn
   expect(answer.headers.get('connection')).toBe('close')
   const answeredAt = Date.now()
   await closed
-  // And not when the caller's kept connection has timed out.
+  // It does not wait until the caller's keep-alive connection times out.
   expect(Date.now() - answeredAt).toBeLessThan(5_000)
 })
 
-test('it is ready as long as each of its parts is', async () => {
+test('the gateway reports degraded and names the service if one is unavailable', async () => {
   await using gateway = await startGateway()
   const readiness = async () => {
     const answer = await fetch(`${gateway.url}/readyz`)
@@ -46,7 +46,7 @@ test('it is ready as long as each of its parts is', async () => {
   expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200)
 })
 
-test('asked about its readiness by many at once, it asks each service once', async () => {
+test('many concurrent requests for the readiness run each probe once', async () => {
   await using gateway = await startGateway()
   let asked = 0
   gateway.health.add('counted', () => {
@@ -54,6 +54,6 @@ test('asked about its readiness by many at once, it asks each service once', asy
   })
   const answers = await Promise.all(Array.from({ length: 200 }, () => fetch(`${gateway.url}/readyz`)))
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
-  // Twice a second, on a machine however slow.
+  // At most twice a second, also on a slow machine.
   expect(asked).toBeLessThan(20)
 })

@@ -14,7 +14,7 @@ const durations = new Histogram({
 
 const slowMs = 1_000
 
-/** Begins the span of a request, as a child of the caller's span if the request names one. No span if none are recorded. */
+/** Begins the span of a request, as a child of the caller's span if there is one. Returns no span if spans are not recorded. */
 export function startSpan(request: FastifyRequest): { span: Span | null; context: Context } {
   const header = (name: string) => request.headers[name]?.toString()
   const parent = contextFrom({ traceparent: header('traceparent'), tracestate: header('tracestate') })
@@ -45,7 +45,7 @@ export function recordAnswer(
   span?.setAttribute('http.response.status_code', statusCode)
   if (statusCode >= 500) span?.setStatus({ code: SpanStatusCode.ERROR })
   span?.end()
-  // The metrics cover what went well and fast; a line for each of thousands a second would cost more than the call.
+  // Fast successful requests are only counted in the metrics: a log line for each would cost more than the request.
   const level = statusCode >= 500 ? 'warn' : elapsedTime >= slowMs ? 'info' : 'debug'
   if (!log.isLevelEnabled(level)) return
   log[level](
@@ -64,7 +64,7 @@ export function recordAnswer(
   )
 }
 
-// The pattern and not the path, which holds ids and may hold anything.
+// The pattern of the route, because a path has ids and can contain anything.
 function routeOf(request: FastifyRequest): string {
   return request.routeOptions.config.route?.path ?? request.routeOptions.url ?? 'unknown'
 }

@@ -29,7 +29,7 @@ const page = { hasMore: false }
 
 interface Reading {
   path: string
-  /** Puts a word where the peer's answer has a member of the set. */
+  /** Makes the peer's answer contain a word in place of a member of the set. */
   answer: (answers: StandIns, word: string) => void
 }
 
@@ -55,7 +55,7 @@ const endpoints = (change: (word: string) => object): Reading => ({
   },
 })
 
-// Every place where the gateway reads a word of a closed set; import and sales, which are posts, below.
+// Every place where the gateway reads a member of a closed set. The POSTs for imports and sales are tested below.
 const readings: [set: SetName, what: string, Reading][] = [
   [
     'licenceStatus',

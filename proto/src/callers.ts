@@ -14,7 +14,7 @@ import { SecretsService } from '../gen/secrets/v1/secrets_pb.ts'
 export type Callee = 'catalog' | 'licensing' | 'billing' | 'notifier'
 export type Caller = Callee | 'gateway'
 
-/** What one component may call of a service of another. */
+/** RPCs of a service that a component may call. */
 interface Grant {
   on: Callee
   service: DescService
@@ -29,7 +29,7 @@ function grant<S extends DescService>(
   return { on, service, methods }
 }
 
-/** Every call between the components that is made, and so every one that is let in. `licensing-admin` is catalog's. */
+/** Every call that components make to each other. All other calls are refused. `licensing-admin` belongs to catalog. */
 export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
   gateway: [
     grant(

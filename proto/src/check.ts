@@ -25,7 +25,7 @@ function breaking(): void {
     )
 }
 
-/** The main branch of this repository, or on main the previous commit. Undefined before the first release. */
+/** The main branch of this repository or, on main, the previous commit. Undefined before the first release. */
 function earlierContracts(): string | undefined {
   const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' })
   if (git('tag', '--list', 'v*') === '') return undefined

@@ -41,14 +41,14 @@ test('each set has the words of the interface, the decisions and the additions',
   expect(Object.fromEntries(sets)).toEqual(written)
 })
 
-test('a word of the set is read as it is', () => {
+test('a word of the set is returned unchanged', () => {
   for (const set of Object.keys(closedSets) as SetName[]) {
     for (const word of closedSets[set]) expect(readMember(set, word)).toBe(word)
   }
 })
 
 test.each(['frozen', '', 'Active', 'active ', 'toString', '0'])(
-  '%j is no licence status, and says so',
+  '%j is refused as a licence status; the error lists the known words',
   (word) => {
     expect(isMember('licenceStatus', word)).toBe(false)
     const read = () => readMember('licenceStatus', word)
@@ -57,6 +57,6 @@ test.each(['frozen', '', 'Active', 'active ', 'toString', '0'])(
   },
 )
 
-test('what is quoted of a long word is bounded', () => {
+test('an error quotes only the first 64 characters of a long word', () => {
   expect(() => readMember('scope', 'x'.repeat(1_000_000))).toThrow(/^"x{64}" is no scope/)
 })

@@ -1,9 +1,9 @@
 /**
- * Every closed set of words that crosses the wire or stands in a database: the only place that lists one. Types, REST
- * schemas, the OpenAPI document and the SDK come from here; what a migration writes down is compared with it by a test.
+ * All closed sets of words that services exchange or store. No other file lists them: types, REST schemas, the OpenAPI
+ * document and the SDK are derived from here, and a test compares the checks in migrations with these sets.
  */
 export const closedSets = {
-  // What an account may have only so many of: `quotas.ts` says how many.
+  // Resources whose number per account is limited; the limits are in `quotas.ts`.
   quota: [
     'applications',
     'api_keys',
@@ -45,12 +45,12 @@ export const closedSets = {
     'trial_started',
     'key_rotated',
   ],
-  // Where the value that a token carries comes from.
+  // The origin of a value in a token.
   entitlementSource: ['snapshot', 'override', 'default'],
-  // Which activation makes place for a new one.
+  // The activation that is freed for a new one.
   activationReplacement: ['oldest'],
   importResult: ['created', 'existing', 'failed'],
-  // What a search finds a licence by; of several the first counts.
+  // The field by which a search found a licence. If several fields match, the first in this order counts.
   searchMatch: [
     'id',
     'key',
@@ -63,7 +63,7 @@ export const closedSets = {
     'external_ref',
   ],
 
-  // What billing reports to licensing about a purchase: a checkout session or a sale event.
+  // Effects that billing reports to licensing about a purchase, which is a checkout session or a sale event.
   purchaseEffect: [
     // Its first payment, which provisions a licence. It comes before all other effects of the purchase.
     'paid',
@@ -82,7 +82,7 @@ export const closedSets = {
     'canceled',
     // Its subscription will end with the paid period: the processor will not charge it again.
     'renewal_stopped',
-    // That was undone.
+    // Its subscription will be charged again after all.
     'renewal_resumed',
     // Nothing new happened: the time of its first charge was corrected.
     'order_corrected',
@@ -93,7 +93,7 @@ export const closedSets = {
   priceMode: ['payment', 'subscription'],
   checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
   saleStatus: ['provisioned', 'provision_failed'],
-  // Whether a row of the refunds is a refund that completes the amount of its charge, another refund, or a chargeback.
+  // A refund that completes the amount of its charge, any other refund, or a chargeback.
   refundLane: ['full_refund', 'partial_refund', 'chargeback'],
   refundStatus: ['pending', 'succeeded', 'failed', 'canceled'],
   disputeStatus: ['open', 'won', 'lost', 'closed'],
@@ -144,7 +144,7 @@ export type DisabledReason = Member<'disabledReason'>
 export type DeliveryStatus = Member<'deliveryStatus'>
 export type AlertKind = Member<'alertKind'>
 
-/** A peer or a database says a word that its closed set does not have. Never for what a caller may get wrong. */
+/** A peer or a database sent a word that is not in the closed set. Not for the input of callers of the API. */
 export class UnknownMember extends Error {
   override name = 'UnknownMember'
 }
@@ -155,9 +155,10 @@ export function isMember<Name extends SetName>(set: Name, word: string): word is
 }
 
 /**
- * A word from a peer or a database as a member of its set.
+ * Checks that a word from a peer or a database is a member of its set, and returns it.
  *
- * @throws {UnknownMember} naming set and word; a call that it ends is logged in full and answered with `internal`
+ * @throws {UnknownMember} with the set and the word. If a call fails with it, the error is logged in full and the caller
+ *   gets `internal`
  * @example const status = readMember('licenceStatus', licence.status)
  */
 export function readMember<Name extends SetName>(set: Name, word: string): Member<Name> {

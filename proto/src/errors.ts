@@ -1,6 +1,6 @@
 /**
- * The error catalogue: the only place that says what an error code means on the wire (gRPC status) and at the edge
- * (HTTP status), and what its reader should do. `GET /errors/{code}` at the gateway shows these texts.
+ * The error catalogue: for each error code, its gRPC status between services, its HTTP status at the gateway, and what
+ * its reader should do. `GET /errors/{code}` at the gateway shows these texts.
  */
 export interface ErrorKind {
   /** Numeric gRPC status code. */

@@ -1,4 +1,4 @@
-/** The services that send events; each has a log, and a stream that carries it. */
+/** The services that send events. Each has a log in its database and a stream in NATS. */
 export const sources = ['catalog', 'licensing', 'billing'] as const
 export type Source = (typeof sources)[number]
 
@@ -18,7 +18,7 @@ export function subjectOf(source: Source, partition: number): string {
   return `events.${source}.${partition}`
 }
 
-/** All batches of a source, as the stream holds them. */
+/** The subjects of all batches of a source, for its stream. */
 export function subjectsOf(source: Source): string {
   return `events.${source}.*`
 }

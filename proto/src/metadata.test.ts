@@ -29,7 +29,7 @@ test('metadata has at most 50 entries with short names and values', () => {
   }
 })
 
-test('a change keeps other entries, and is refused as a whole if it makes too many', () => {
+test('a change keeps other entries, and is refused as a whole if the result has too many', () => {
   const change = { clear: false, remove: ['a'], set: { b: '2', c: '3' } }
   expect(changedMetadata({ a: '1', b: '1', d: '4' }, change)).toEqual({
     metadata: { b: '2', d: '4', c: '3' },

@@ -1,12 +1,11 @@
 import type { MetadataChange } from '../gen/rpc/v1/metadata_pb.ts'
 import { problemOfText } from './text.ts'
 
-/** The vendor's own entries of a licence or plan, by name. */
+/** Entries that the vendor has stored with a licence or plan, by name. */
 export type Metadata = Readonly<Record<string, string>>
 
 export const metadataLimits = {
   entries: 50,
-  /** What a name looks like. */
   name: /^[A-Za-z0-9_.-]{1,40}$/,
   value: { least: 0, most: 500 },
 } as const
@@ -14,7 +13,7 @@ export const metadataLimits = {
 const tooMany = `at most ${metadataLimits.entries} entries`
 
 /**
- * What is wrong with metadata that a request contains, or undefined if nothing is.
+ * The problem of the metadata in a request, or undefined if it is valid.
  *
  * @returns `pointer` leads from the metadata to the wrong value: empty, or `/` and the name of an entry
  */
@@ -41,8 +40,8 @@ export function changedMetadata(
 }
 
 /**
- * Metadata after a payment that brings entries. If the result would have too many, new names that no longer fit are left
- * out, in order of name.
+ * Metadata after a payment with entries of its own. If the result would have too many entries, new names are added in
+ * alphabetical order until it is full.
  */
 export function mergedMetadata(held: Metadata, brought: Metadata): Metadata {
   const left = Math.max(0, metadataLimits.entries - Object.keys(held).length)

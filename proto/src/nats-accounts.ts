@@ -10,11 +10,12 @@ import {
 const streamsAccount = 'EVENTS'
 
 /**
- * The accounts of the NATS servers, for their configuration. Each service has an account of its own, with exactly what
- * it may ask of the streams imported: permissions within one account would not do, since JetStream sends its answers
- * without them to any `reply` that a request names, so that an empty answer to `STREAM.DELETE` deletes a stream.
+ * The accounts of the NATS servers, for their configuration. Each service has an account of its own that imports exactly
+ * the subjects it may use. Permissions within one shared account would not be enough: JetStream ignores them when it
+ * answers to the `reply` subject of a request, so a service could have an empty answer sent to `STREAM.DELETE`, which
+ * deletes a stream.
  *
- * @param password what stands for the password of a user
+ * @param password the text to write as the password of a user
  */
 export function natsAccounts(password: (user: NatsUser | 'operator') => string): string {
   const lines = [
@@ -62,7 +63,7 @@ function accountLines(user: NatsUser, password: string): string[] {
     '          subscribe: { allow: [',
     ...quoted(['_INBOX.>', ...answers.map(({ subject }) => subject), ...among]),
     '          ] }',
-    // To the sender of what it has received.
+    // It may answer the sender of a message.
     ...(answers.length > 0 ? ['          allow_responses: true'] : []),
     '      } }',
     '    ]',

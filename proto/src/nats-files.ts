@@ -3,7 +3,7 @@ import { natsAccounts } from './nats-accounts.ts'
 const root = new URL('../..', import.meta.url)
 const origin = '# Generated from proto/src/nats-rights.ts by `pnpm --filter @licensing/proto generate`.'
 
-/** The files of `deploy/` that have the accounts; the servers take the passwords from their environment. */
+/** The files in `deploy/` that contain the accounts. The servers read the passwords from their environment. */
 export function natsFiles(): { file: URL; text: string }[] {
   const accounts = `${origin}\n${natsAccounts((user) => `$NATS_${user.toUpperCase()}_PASSWORD`)}`
   const indented = accounts.replace(/^(?=.)/gm, '    ')

@@ -5,10 +5,10 @@ import { consumersOf, logSubjectOf, sources, streamOf, subjectsOf, type Source }
 export const natsUsers = ['catalog', 'licensing', 'billing', 'notifier'] as const satisfies readonly Callee[]
 export type NatsUser = (typeof natsUsers)[number]
 
-/** What a service does with events. */
+/** A service's use of NATS. */
 interface Part {
   sends?: Source
-  /** What its replicas send to one another, which no other service receives. */
+  /** Subject for messages between its replicas, which no other service receives. */
   among?: string
 }
 
@@ -24,32 +24,33 @@ interface Right {
   subject: string
   /** The service that answers; absent: the account of the streams. */
   of?: NatsUser
-  /** One request has many answers. */
+  /** A request gets several answers. */
   stream?: true
 }
 
 /**
- * All that a service may ask of other accounts. It may create its own stream and not change one: a stream can be configured
- * to copy what it holds to any subject. JetStream refuses to create one that exists otherwise.
+ * The subjects of other accounts that a service may use. It may create its own stream but not change it, because a stream
+ * can be configured to copy its messages to any subject. JetStream refuses to create a stream that exists with another
+ * configuration.
  */
 export function natsRights(user: NatsUser): Right[] {
   const { sends } = parts[user]
   return [
-    // If it is imported, the server does not import all of `$JS.API` by itself.
+    // Without this import the server would import all of `$JS.API` by itself.
     { subject: '$JS.API.INFO' },
     ...(sends ? [{ subject: subjectsOf(sends) }, ...creation(streamOf(sends))] : []),
     ...sources.filter((source) => consumes(user, source)).flatMap((source) => consumption(source, user)),
   ]
 }
 
-/** On what a service answers the consumers of its log, each on a subject of its own. */
+/** The subjects on which a service answers the consumers of its log, one for each consumer. */
 export function natsAnswers(user: NatsUser): { subject: string; to: NatsUser }[] {
   const { sends } = parts[user]
   if (!sends) return []
   return consumersOf[sends].map((consumer) => ({ subject: logSubjectOf(sends, consumer), to: consumer }))
 }
 
-/** What its replicas publish and subscribe to within the service's own account. */
+/** The subjects that replicas of a service publish and subscribe to within its own account. */
 export function natsSubjectsAmongReplicas(user: NatsUser): string[] {
   const { among } = parts[user]
   return among === undefined ? [] : [among]

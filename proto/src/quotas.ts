@@ -1,31 +1,31 @@
 import type { Quota } from './closed-sets.ts'
 
 interface Bound {
-  /** What an account may have, where no operator has changed it. */
+  /** The quota of an account, unless an operator has changed it. */
   usual: number
   /** The most that an operator can allow. */
   ceiling: number
-  /** What is counted together: the things of an account, of one of its applications, or of one licence. */
+  /** Resources are counted per account, per application or per licence. */
   per: 'account' | 'application' | 'licence' | 'application and UTC day'
 }
 
-/** One more is refused. */
+/** A resource beyond the quota is refused. */
 interface Refusing extends Bound {
   beyond: 'refused'
-  /** In the plural, for the error of the caller who has all of them. */
+  /** Plural of the resource, for the text of the error. */
   noun: string
-  /** What makes a place free. */
+  /** What the caller can do about it, for the text of the error. */
   remedy: string
 }
 
-/** One more replaces the oldest: an installed product makes them, and cannot do anything about a refusal. */
+/** A resource beyond the quota replaces the oldest: installed products create it, and could not react to a refusal. */
 interface Replacing extends Bound {
   beyond: 'replaced'
 }
 
 const operator = 'ask the operator to raise the quota'
 
-/** What an account may have of each thing that a vendor or a product can make. */
+/** The quotas of all resources that a vendor or a product can create. */
 export const quotas = {
   applications: {
     usual: 100,
@@ -51,7 +51,7 @@ export const quotas = {
     beyond: 'refused',
     remedy: operator,
   },
-  // A plan's copy for licensing is one message, which carries every definition.
+  // The copy of a plan that licensing gets is one message with every definition.
   entitlement_defs: {
     usual: 500,
     ceiling: 2_000,
@@ -76,7 +76,7 @@ export const quotas = {
     beyond: 'refused',
     remedy: `deactivate an installation, or ${operator}`,
   },
-  // Hosts on which a licence was seen: no fewer than its activations.
+  // Hosts on which a licence was seen. The quota is at least that of activations.
   hosts: { usual: 10_000, ceiling: 1_000_000, per: 'licence', beyond: 'replaced' },
   // Entries of a licence's history for activations that products freed.
   deactivations: { usual: 1_000, ceiling: 100_000, per: 'licence', beyond: 'replaced' },
@@ -99,7 +99,7 @@ export const quotas = {
   },
 } as const satisfies Record<Quota, Refusing | Replacing>
 
-/** Quotas beyond which one more is refused. */
+/** Quotas beyond which a resource is refused. */
 export type RefusingQuota = {
   [K in Quota]: (typeof quotas)[K]['beyond'] extends 'refused' ? K : never
 }[Quota]

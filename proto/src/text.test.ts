@@ -5,11 +5,11 @@ test('a character is a code point, in and outside the basic plane', () => {
   expect(characters('')).toBe(0)
   expect(characters('aé€')).toBe(3)
   expect(characters('😀'.repeat(200))).toBe(200)
-  // A base letter and its combining accent are two.
+  // A base letter and its combining accent are two code points.
   expect(characters('e\u0301')).toBe(2)
 })
 
-test('a text may have as many characters as its limit says, whatever they are', () => {
+test('the limit of a text counts characters, also those of two UTF-16 units', () => {
   const limit = { least: 2, most: 4 }
   for (const character of ['a', 'é', '€', '😀']) {
     for (const count of [2, 3, 4]) expect(problemOfText(character.repeat(count), limit)).toBeUndefined()
@@ -19,7 +19,7 @@ test('a text may have as many characters as its limit says, whatever they are', 
   }
 })
 
-test('NUL and half of a surrogate pair cannot be stored', () => {
+test('NUL and unpaired surrogates are refused', () => {
   for (const text of ['\0', 'a\0b', '\ud83d', 'a\ude00', '\ude00\ud83d']) {
     expect(isStorable(text)).toBe(false)
     expect(problemOfText(text, { least: 1, most: 10 })).toContain('must not contain NUL')
@@ -27,7 +27,7 @@ test('NUL and half of a surrogate pair cannot be stored', () => {
   for (const text of ['', 'a', '😀', '\u{10ffff}', '\ufffd']) expect(isStorable(text)).toBe(true)
 })
 
-test('the beginning of a text never ends within a character', () => {
+test('the beginning of a text never ends inside a character', () => {
   expect(firstCharacters('ab', 3)).toBe('ab')
   expect(firstCharacters('a😀b', 2)).toBe('a😀')
   expect(firstCharacters('😀'.repeat(100), 64)).toBe('😀'.repeat(64))

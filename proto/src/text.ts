@@ -1,26 +1,26 @@
-/** The least and the most characters of a text. */
+/** The minimum and maximum number of characters of a text. */
 export interface TextLimit {
   least: number
   most: number
 }
 
-/** How long each kind of text may be, in characters; the gateway and the service that stores it both ask here. */
+/** The length of each kind of text, in characters. Both the gateway and the service that stores the text check it. */
 export const textLimits = {
-  /** What people call something: a plan, an application, an account, an API key, an entitlement. */
+  /** The name of a plan, an application, an account, an API key or an entitlement. */
   name: { least: 1, most: 200 },
-  /** A reference of the vendor's: external_ref, sale_id, legacy_key, price_id, Idempotency-Key. */
+  /** A text that the vendor chooses: external_ref, sale_id, legacy_key, price_id, Idempotency-Key. */
   reference: { least: 1, most: 255 },
-  /** What a licence is searched by: anything that has the length of a reference, and enough to mean something. */
+  /** A search for licences. It is at most as long as a reference; one character would match too much. */
   search: { least: 2, most: 255 },
   entitlementKey: { least: 1, most: 64 },
-  /** What a vendor writes beside an override, for other people. */
+  /** The vendor's note on an override. */
   note: { least: 0, most: 500 },
-  /** What an installed product says of itself: fingerprint, product_version. */
+  /** Texts that an installed product sends: fingerprint, product_version. */
   product: { least: 1, most: 128 },
   hostName: { least: 1, most: 253 },
   webAddress: { least: 1, most: 2048 },
   emailAddress: { least: 3, most: 254 },
-  /** An id that a payment processor gives. */
+  /** An id that a payment processor has assigned. */
   processorId: { least: 1, most: 255 },
 } as const satisfies Record<string, TextLimit>
 
@@ -36,15 +36,15 @@ export function characters(text: string): number {
   return count
 }
 
-/** Whether PostgreSQL's text can hold it as it is: without NUL and without half of a surrogate pair. */
+/** Whether PostgreSQL can store a text unchanged: it contains no NUL and no unpaired surrogate. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed()
 }
 
-/** What is wrong with a text that has to be storable and within a limit, or undefined where nothing is. */
+/** The problem of a text that must be storable and within a limit, or undefined if it is valid. */
 export function problemOfText(text: string, { least, most }: TextLimit): string | undefined {
   if (!isStorable(text)) return unstorable
-  // Code points never outnumber UTF-16 units, and are at least half as many: most texts need no counting.
+  // A code point has one or two UTF-16 units, so most texts need no counting.
   if (text.length <= most && text.length >= 2 * least) return undefined
   const count = characters(text)
   return count < least || count > most ? `must have ${least} to ${most} characters` : undefined
@@ -52,7 +52,7 @@ export function problemOfText(text: string, { least, most }: TextLimit): string 
 
 export const unstorable = 'must not contain NUL or an unpaired surrogate'
 
-/** The beginning of a text, whole characters of it. */
+/** The first characters of a text, at most `most`. */
 export function firstCharacters(text: string, most: number): string {
   // A character has at most two UTF-16 units.
   return Array.from(text.slice(0, 2 * most))

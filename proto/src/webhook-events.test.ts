@@ -26,7 +26,7 @@ test('the types are those of the interface, the decisions and the additions', ()
   )
 })
 
-test('an unset reason is left out and a set one is there', () => {
+test('a reason that is not set is left out', () => {
   const value = { licenceId: 'lic_1', status: 'suspended' }
   const without = create(EventSchema, { payload: { case: 'licenceSuspended', value } })
   expect(toWebhook(without)).toEqual({
@@ -44,7 +44,7 @@ test('an unset reason is left out and a set one is there', () => {
   })
 })
 
-test('the former plan goes to the envelope’s previous, not into the object', () => {
+test('the former plan is in the envelope’s previous, not in the object', () => {
   const event = create(EventSchema, {
     payload: {
       case: 'licencePlanChanged',
@@ -59,13 +59,13 @@ test('the former plan goes to the envelope’s previous, not into the object', (
   expect(eventName(event)).toBe('licence_plan_changed')
 })
 
-test('money is a number, also where it is zero', () => {
+test('an amount is a number, also if it is zero', () => {
   const event = create(EventSchema, {
     payload: { case: 'paymentSucceeded', value: { licenceId: 'lic_1', amount: 0n, currency: 'usd' } },
   })
   expect(toWebhook(event)?.object).toEqual({ licence_id: 'lic_1', amount: 0, currency: 'usd' })
 })
 
-test('an event without a webhook type stays inside', () => {
+test('an event without a webhook type is not sent to the vendor', () => {
   expect(toWebhook(create(EventSchema, { payload: { case: 'planCopyChanged', value: {} } }))).toBeNull()
 })

@@ -23,15 +23,15 @@ export function webhookTypeOf(payload: NonNullable<Event['payload']['case']>): s
   return byCase.get(payload)?.type
 }
 
-/** When each type of webhook event is sent, in a sentence for vendors. */
+/** A sentence for vendors about when each type of webhook event is sent. */
 export const webhookOccasions: Readonly<Record<string, string>> = Object.fromEntries(
   payloads.map(({ type, message }) => [type, getOption(message, webhook_when)]),
 )
 
-/** What JSON has for a field of an event, with a question mark where the field may be absent. */
+/** The JSON type of a field of an event, with a question mark if the field may be absent. */
 export type WebhookFieldKind = `${'string' | 'number' | 'boolean' | 'object'}${'' | '?'}`
 
-/** The fields of each type of webhook event: those of `data.object`, and `previous` where it has one. */
+/** The fields of each type of webhook event: the fields of `data.object`, and `previous` if the type has it. */
 export const webhookFields: Readonly<Record<string, Record<string, WebhookFieldKind>>> = Object.fromEntries(
   payloads.map(({ type, message }) => [
     type,
@@ -47,8 +47,8 @@ export function eventName(event: Event): string {
 }
 
 /**
- * What a domain event says to the vendor: its webhook type, `data.object` and `previous` (interface 6.1),
- * or null for an event that is internal to the system.
+ * The content of a domain event's webhook: its type, `data.object` and `previous` (interface 6.1). Null for an event that
+ * is internal to the system.
  */
 export function toWebhook(event: Event): {
   type: string

@@ -1,10 +1,10 @@
 import { createServer, request as send } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 
-/** What the simulated processor answers: its pages and its control. Its API is for the billing service alone. */
+/** Paths of the simulated processor: its pages and its control. Its API is not public; only billing calls it. */
 const ofSimulator = /^\/(?:$|\?|pay\/|actions\/|_sim\/)/
 
-/** One port for both: the gateway, and the simulated processor where the gateway has nothing. */
+/** A proxy with one port for the gateway and the simulated processor. */
 export function createFront(gateway: string, simulator: string | undefined): Server {
   return createServer((request, response) => {
     const isSimulators = simulator !== undefined && ofSimulator.test(request.url ?? '/')

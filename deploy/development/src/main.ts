@@ -6,10 +6,10 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { createFront } from './front.ts'
 
-// The development image: what npm start runs, behind one port. PUBLIC_URL is where its users reach that port.
+// The program of the development image: runs npm start behind one port. PUBLIC_URL is the address of this port for users.
 const port = 8080
 const start = fileURLToPath(new URL('../../local/src/start.ts', import.meta.url))
-// What watches standard input is this process: those that it starts have another.
+// STOP_WITH_PARENT is not passed on to child processes, because their standard input is not the pipe of the parent.
 const { STOP_WITH_PARENT: stopWithParent, ...environment } = process.env
 const { DATA_DIR: dataDir = '/data', PUBLIC_URL: publicUrl = `http://127.0.0.1:${port}` } = environment
 
@@ -26,7 +26,7 @@ const stack = spawn(process.execPath, [start], {
 })
 const ended = once(stack, 'exit')
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stack.kill('SIGTERM'))
-// A test's process that was killed leaves nothing running: its end of the pipe closes.
+// If the process of a test is killed, its end of the pipe closes, and the stack stops.
 if (stopWithParent === '1') {
   process.stdin.on('end', () => stack.kill('SIGTERM')).resume()
 }

@@ -24,11 +24,11 @@ export const sources = [
 ]
 
 /**
- * Makes `deploy/downloads/dist`, with each package packed as it would be published, unless it is of these sources
- * already.
+ * Builds `deploy/downloads/dist`, with each package packed as it would be published, unless it was built from the same
+ * sources.
  *
- * @param say receives a line when there is something to build
- * @param signal gives up
+ * @param say receives a line if there is something to build
+ * @param signal aborts the build
  */
 export async function ensurePacked(say: (line: string) => void, signal?: AbortSignal): Promise<void> {
   await buildOnce(
@@ -46,7 +46,7 @@ export async function ensurePacked(say: (line: string) => void, signal?: AbortSi
 }
 
 async function pack(published: Published, stage: string, target: string): Promise<void> {
-  // The folder's name is the one that npm expects inside.
+  // npm expects a folder `package` in the archive.
   await stagePackage(published, checkout, join(stage, 'package'))
   await run('tar', ['-czf', join(target, `licensing-${published.folder}.tgz`), '-C', stage, 'package'])
 }

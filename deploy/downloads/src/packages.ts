@@ -11,11 +11,11 @@ const run = promisify(execFile)
 const require = createRequire(import.meta.url)
 
 export interface Published {
-  /** In the checkout; the package is `@licensing/<folder>`. */
+  /** Folder in the checkout. The package is `@licensing/<folder>`. */
   readonly folder: string
-  /** `bundled`: a program of one file, whose dependencies are inside. `both`: modules, for CommonJS as well. */
+  /** `compiled`: ES modules. `both`: ES modules and CommonJS. `bundled`: a program in one file with its dependencies. */
   readonly made: 'compiled' | 'both' | 'bundled'
-  /** What is copied as it is, beside the README and the licence. */
+  /** Further files and folders to copy, besides the README and the licence. */
   readonly alsoHas: readonly string[]
 }
 
@@ -35,7 +35,7 @@ interface Manifest {
   publishConfig: Readonly<Record<string, unknown>>
 }
 
-/** Puts a package, as the registry would have it, into a folder. */
+/** Writes the files of a package, as they would be published, to a folder. */
 export async function stagePackage(published: Published, checkout: string, stage: string): Promise<void> {
   const source = join(checkout, published.folder)
   await mkdir(stage, { recursive: true })
@@ -48,14 +48,14 @@ export async function stagePackage(published: Published, checkout: string, stage
   await makeFiles(published, source, join(stage, 'dist'))
 }
 
-/** JavaScript for Node 20 and later, with types where it is compiled. */
+/** Builds JavaScript for Node 20 and later. Compiled packages have types. */
 export async function makeFiles({ made }: Published, source: string, dist: string): Promise<void> {
   if (made === 'bundled') return bundle(source, join(dist, 'main.js'))
   await compile(source, dist)
   if (made === 'both') await addCommonJs(source, dist)
 }
 
-/** `publishConfig` takes the place of what only a checkout needs, as pnpm does it. */
+/** The published package.json: like pnpm, replaces fields by those of `publishConfig`. */
 function publishedManifest(manifest: Manifest): object {
   const { scripts: _scripts, devDependencies: _dev, publishConfig, ...kept } = manifest
   const { access, provenance, ...replaced } = publishConfig
@@ -72,7 +72,8 @@ async function compile(source: string, outDir: string): Promise<void> {
   const types = (name: string) => dirname(require.resolve(`@types/${name}/package.json`))
   await using folder = await mkdtempDisposable(join(tmpdir(), 'licensing-compile-'))
   const project = join(folder.path, 'tsconfig.json')
-  // An image's installation leaves out a package's development dependencies: their types are those of this one.
+  // When an image is built, the development dependencies of the package are not installed, so their types are taken from
+  // this package.
   const compilerOptions = {
     outDir,
     typeRoots: [dirname(types('node'))],
@@ -83,8 +84,8 @@ async function compile(source: string, outDir: string): Promise<void> {
 }
 
 /**
- * Puts a `.cjs` beside each module that the package exports, with all that it imports inside: `jose` is an ES module only. The
- * types for it are those of the ES modules, under names by which TypeScript sees that they are for CommonJS.
+ * Writes a `.cjs` next to each exported module. It contains everything that it imports, because `jose` is only an ES module.
+ * Its types are copies of the ES modules' types, with names that TypeScript recognizes as CommonJS.
  */
 async function addCommonJs(source: string, dist: string): Promise<void> {
   const { exports } = JSON.parse(await readFile(join(source, 'package.json'), 'utf8')) as {
@@ -110,7 +111,7 @@ async function addCommonJs(source: string, dist: string): Promise<void> {
   }
 }
 
-// Libraries that are CommonJS inside find what they expect of Node.
+// Defines `require`, which bundled CommonJS libraries use.
 const banner = `#!/usr/bin/env node
 import { createRequire as __createRequire } from 'node:module';
 const require = __createRequire(import.meta.url);`
@@ -125,7 +126,8 @@ async function bundle(source: string, outfile: string): Promise<void> {
     format: 'esm',
     banner: { js: banner },
     legalComments: 'eof',
-    // What a program has inside is a development dependency of its package, which an image's installation leaves out.
+    // The dependencies of a bundled program are development dependencies of its package. When an image is built, they are
+    // installed only here.
     nodePaths: [fileURLToPath(new URL('../node_modules', import.meta.url))],
     logLevel: 'warning',
   })

@@ -10,7 +10,7 @@ if (
     'pack and publish this package with pnpm: npm would leave exports that point to the sources',
   )
 }
-// Before a package is packed or published from its own folder: `node prepack.ts cli` makes `cli/dist`.
+// Runs before a package is packed or published from its own folder: `node prepack.ts cli` builds `cli/dist`.
 const published = publishedPackages.find(({ folder }) => folder === process.argv[2])
 if (!published) throw new Error(`name one of ${publishedPackages.map(({ folder }) => folder).join(', ')}`)
 const source = fileURLToPath(new URL(`../../../${published.folder}`, import.meta.url))

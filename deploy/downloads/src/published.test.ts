@@ -18,7 +18,7 @@ interface Manifest {
   devDependencies?: Record<string, string>
 }
 
-/** Packages as they are installed; `theirs`: as the package manager packs them for the registry. */
+/** Contains `ours`, the packages that the gateway serves, and `theirs`, the packages that pnpm packs for the registry. */
 let folder: TemporaryFolder
 const ours = (name: string) => join(folder.path, 'ours/node_modules/@licensing', name)
 const theirs = (name: string) => join(folder.path, 'theirs', name)
@@ -41,7 +41,7 @@ beforeAll(async () => {
   for (const { folder: name } of publishedPackages) {
     await unpack(join(CHECKOUT, `deploy/downloads/dist/licensing-${name}.tgz`), ours(name))
   }
-  // The SDK is packed so in a test of its own (sdk/test/package.test.ts): two at once would build into one folder.
+  // sdk/test/package.test.ts packs the SDK. Two tests must not build into the same folder at once.
   await Promise.all([pack('cli'), pack('testing')])
 })
 afterAll(() => folder[Symbol.asyncDispose]())
@@ -50,7 +50,7 @@ const manifestIn = async (path: string) =>
   JSON.parse(await readFile(join(path, 'package.json'), 'utf8')) as Manifest
 const filesIn = async (path: string) => (await readdir(path, { recursive: true })).toSorted()
 
-test.each(['cli', 'testing'])('%s is given by the gateway as the registry would have it', async (name) => {
+test.each(['cli', 'testing'])('the gateway serves %s with the same files as the registry', async (name) => {
   expect(await filesIn(ours(name))).toEqual(await filesIn(theirs(name)))
   const {
     scripts: _,
@@ -61,7 +61,7 @@ test.each(['cli', 'testing'])('%s is given by the gateway as the registry would 
 })
 
 test.each(publishedPackages.map(({ folder: name }) => name))(
-  '%s has what it names, its licence and where it comes from, and no source',
+  '%s contains the files that its package.json names, its licence and its repository, but no sources',
   async (name) => {
     const manifest = await manifestIn(ours(name))
     expect(manifest).toMatchObject({
@@ -101,7 +101,7 @@ test('the packages inside the command line are installed in an image, and a chan
   expect(sources).toEqual(expect.arrayContaining(folders.map((path) => `${relative(CHECKOUT, path)}/src`)))
 })
 
-test('the command line runs as it is installed, and knows its version', async () => {
+test('the installed command line runs and prints its version', async () => {
   const program = join(ours('cli'), 'dist/main.js')
   const { version } = JSON.parse(await readFile(join(ours('cli'), 'package.json'), 'utf8')) as {
     version: string

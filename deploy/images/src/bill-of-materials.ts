@@ -11,9 +11,9 @@ interface Material {
 }
 
 /**
- * What a bundle is made of, as a CycloneDX document.
+ * The bill of materials of a bundle, as a CycloneDX document.
  *
- * @param inputs the files that were bundled, from `folder`
+ * @param inputs the bundled files, relative to `folder`
  */
 export async function billOfMaterials(
   component: { name: string; version: string },

@@ -11,8 +11,8 @@ import { billOfMaterials } from './bill-of-materials.ts'
 import { components } from './components.ts'
 import type { Component, LibraryFiles } from './components.ts'
 
-// Makes dist/<component>/: one file a program, migrations, and the few files that a library reads at run time.
-// In the image it is /app; programs are /app/dist/src/<program>.mjs. `--to` names another folder than dist.
+// Builds dist/<component>/: one file for each program, migrations, and files that a library reads at run time. In the image
+// the folder is /app, and programs are /app/dist/src/<program>.mjs. `--to` sets another folder than dist.
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 const { values: options, positionals: wanted } = parseArgs({
   options: {
@@ -22,7 +22,7 @@ const { values: options, positionals: wanted } = parseArgs({
 })
 const output = options.to
 
-// Libraries that are CommonJS inside find what they expect of Node.
+// Defines `require`, which bundled CommonJS libraries use.
 const banner = `import { createRequire as __createRequire } from 'node:module';
 import { fileURLToPath as __fileURLToPath } from 'node:url';
 const require = __createRequire(import.meta.url);
@@ -56,7 +56,7 @@ async function bundle(component: Component): Promise<void> {
     format: 'esm',
     banner: { js: banner },
     define: { COMPONENT: JSON.stringify(name) },
-    // Names of classes and functions are read in logs and traces.
+    // Logs and traces show names of classes and functions.
     keepNames: true,
     minifySyntax: true,
     minifyWhitespace: true,

@@ -1,17 +1,17 @@
-/** A component of the system, and what goes into its image. */
+/** A component of the system, and the contents of its image. */
 export interface Component {
   name: string
   /** Folder of its package, from the root of the checkout. */
   folder: string
   /** Programs: name in the image, source file from the root of the checkout. The image runs `main`. */
   programs: Record<string, string>
-  /** Folders of migrations, from the root of the checkout: where they lie in the image → where they come from. */
+  /** Folders of migrations: path in the image → path in the checkout. */
   migrations: Record<string, string>
-  /** Built folders, from the root of the checkout: where they lie in the image → where they come from. */
+  /** Built folders: path in the image → path in the checkout. */
   built: Record<string, string>
-  /** Folders that it serves as they are, from the root of the checkout: where they lie in the image → where they come from. */
+  /** Folders that the component serves unchanged: path in the image → path in the checkout. */
   served: Record<string, string>
-  /** Files that a library reads at run time beside itself. */
+  /** Files of libraries that are read at run time. */
   libraryFiles: LibraryFiles[]
 }
 
@@ -21,7 +21,7 @@ export interface LibraryFiles {
   library: string
   /** File or folder of the library. */
   from: string
-  /** Where the bundled library looks for it: from the image's /app. */
+  /** Path at which the bundled library looks for it, relative to /app of the image. */
   to: string
 }
 

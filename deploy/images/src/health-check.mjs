@@ -1,4 +1,4 @@
-// What the container's health check runs: whether the process says that it is ready.
+// The container's health check: asks the process whether it is ready.
 const address = process.env.METRICS_ADDRESS ?? '127.0.0.1:9090'
 const port = address.slice(address.lastIndexOf(':') + 1)
 try {

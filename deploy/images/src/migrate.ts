@@ -4,10 +4,10 @@ import { readConfig } from '@licensing/process/config'
 import { existsSync } from 'node:fs'
 import { z } from 'zod'
 
-// `node /app/dist/src/migrate.mjs`: brings the database of DATABASE_URL to what this image needs, and ends. A service
-// does the same when it starts; as a command of its own it can run before the first new replica.
+// `node /app/dist/src/migrate.mjs`: applies the migrations of this image to DATABASE_URL and exits. A service does the same
+// when it starts; the command can do it before the first new replica.
 
-/** Named when it is bundled: `catalog`, `licensing`, … */
+/** Defined by the bundler: `catalog`, `licensing`, … */
 declare const COMPONENT: string
 
 const folder = (path: string) => new URL(`../${path}`, import.meta.url).pathname

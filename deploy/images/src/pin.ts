@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 
-// Prints the images of others that this system is built and run on, by the digests that their registry has for their tags
-// now, as lines for deploy/.env. Where no registry answers it prints none, and exits 1.
+// Prints the third-party images, with the digests that the registry currently has for their tags, as lines for deploy/.env.
+// If the registry does not answer, it prints nothing and exits 1.
 const tags = {
   NODE_IMAGE: process.env['NODE_IMAGE'] ?? 'node:26-slim',
   POSTGRES_IMAGE: process.env['POSTGRES_IMAGE'] ?? 'postgres:17-alpine',
@@ -21,7 +21,7 @@ try {
   process.exitCode = 1
 }
 
-/** An image with the digest of its index, so that it is the same one on every platform. */
+/** An image with the digest of its index, which is the same on every platform. */
 async function pinned(image: string): Promise<string> {
   const [tag = image] = image.split('@')
   const { stdout } = await promisify(execFile)('docker', ['buildx', 'imagetools', 'inspect', '--raw', tag], {

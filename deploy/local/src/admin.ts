@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { findRunningStack } from './data-folder.ts'
 import { dataDirOf } from './start-settings.ts'
 
-// `npm run --silent admin -- create-account --name NAME`: the catalog's own command, on the database of the stack
-// that runs in DATA_DIR.
+// `npm run --silent admin -- create-account --name NAME`: runs the catalog's command on the database of the stack that runs
+// in DATA_DIR.
 const ADMIN = fileURLToPath(
   new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url),
 )

@@ -1,14 +1,14 @@
 import { join } from 'node:path'
 import type { RunningStack } from './stack.ts'
 
-/** Printed when everything is ready: addresses, and calls to paste. */
+/** The text that is printed when everything is ready: addresses, and commands to paste. */
 export function announcement(stack: RunningStack, logs: string, portal: boolean): string {
   const { gateway, appId, apiKey } = stack
   const places = [
     ['gateway', gateway],
     ['guides', `${gateway}/docs/guides`],
     ['API reference', `${gateway}/docs`],
-    // Signs in with the key, which the page takes out of the address.
+    // The page signs in with the key in the address, and removes the key from it.
     ...(portal ? [['portal', `${gateway}/portal#key=${apiKey}`]] : []),
     ...(stack.simulatorUrl === undefined ? [] : [['Stripe', `simulated, ${stack.simulatorUrl}`]]),
     ['API key', apiKey],

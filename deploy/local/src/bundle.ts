@@ -9,20 +9,20 @@ import { SIMULATOR_MAIN } from '@licensing/local-servers/stripe'
 
 const cache = join(CHECKOUT, 'node_modules', '.cache', 'programs')
 const latestFile = join(cache, 'latest.json')
-/** A stack that still runs starts a crashed service again from its own bundle. */
+/** Older bundles are kept, because a running stack restarts a crashed service from its own bundle. */
 const keptBundles = 3
 
 interface Bundle {
-  /** In the cache. */
+  /** Folder in the cache. */
   folder: string
-  /** Files of the checkout, without the libraries, that went into it. */
+  /** Bundled files of the checkout, without libraries. */
   inputs: string[]
   hash: string | undefined
 }
 
 /**
- * Bundles all programs of a stack together, unless it was done from these sources before. A program of a bundle is ready
- * for 60 % of the CPU time of one that loads its sources, compiled before or not.
+ * Bundles all programs of a stack together, unless they were bundled from the same sources. The start of a bundled program
+ * takes 60 % of the CPU time of a start from the sources, with or without the compile cache.
  *
  * @param say receives a line if there is something to bundle
  * @returns the bundled file of a program's main file
@@ -46,7 +46,7 @@ export async function bundlePrograms(say: (line: string) => void): Promise<(main
 }
 
 async function build(): Promise<Bundle> {
-  // Its process is short-lived: to collect its garbage took a third of its CPU time.
+  // Garbage collection took a third of esbuild's CPU time. Its process is short-lived, so it may use more memory instead.
   process.env['GOGC'] ??= '400'
   const esbuild = await import('esbuild')
   const sources = new Map<string, string>()
@@ -58,12 +58,12 @@ async function build(): Promise<Bundle> {
     outdir: join(cache, folder),
     outExtension: { '.js': '.mjs' },
     bundle: true,
-    // What several programs use is parsed and written once.
+    // Modules that several programs use are written once.
     splitting: true,
     platform: 'node',
     target: `node${process.versions.node}`,
     format: 'esm',
-    // For libraries that are CommonJS inside.
+    // Defines `require`, which bundled CommonJS libraries use.
     banner: {
       js: `import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);`,
     },
@@ -77,7 +77,7 @@ async function build(): Promise<Bundle> {
   })
   await esbuild.stop()
   const inputs = Object.keys(metafile.inputs).filter((path) => !path.includes('node_modules/'))
-  // The hash of the bundled sources: a file may have been edited meanwhile.
+  // The hash is of the sources that were bundled, because a file may have been edited since.
   const bundle = { folder, inputs, hash: hashOf(inputs, (path) => sources.get(path) ?? readText(path)) }
   await writeFile(`${latestFile}.${process.pid}`, JSON.stringify(bundle))
   await rename(`${latestFile}.${process.pid}`, latestFile)
@@ -86,9 +86,9 @@ async function build(): Promise<Bundle> {
 }
 
 /**
- * A bundle reads migrations and pages from the folders of the sources.
+ * Makes bundled modules use the paths of their sources, so that they find migrations and pages in the checkout.
  *
- * @param sources receives what was read of the checkout, by path
+ * @param sources receives the text of each file of the checkout, by path
  */
 function ownPlaces(sources: Map<string, string>): Plugin {
   const placed = (contents: string, path: string) =>
@@ -112,13 +112,13 @@ function ownPlaces(sources: Map<string, string>): Plugin {
   }
 }
 
-/** A program is named after the folder of its package. */
+/** The name of a program is the folder of its package. */
 function nameOf(main: string): string {
   return relative(CHECKOUT, main).split('/').at(-3)!
 }
 
 /**
- * One for these files, the libraries of the lock file, and this program.
+ * A hash of the files, the lock file, this file and the version of Node.
  *
  * @returns undefined if a file was removed
  */

@@ -26,7 +26,7 @@ const stack = {
   apiKey: 'lsk_of_the_test',
 }
 
-test('a folder in use is refused, naming who uses it, and free again afterwards', async () => {
+test('a folder in use is refused, and the error names the process; afterwards the folder can be used', async () => {
   const path = await givenPath()
   {
     await using folder = await takeDataFolder(path, quietly)
@@ -39,7 +39,7 @@ test('a folder in use is refused, naming who uses it, and free again afterwards'
   expect(again.path).toBe(path)
 })
 
-test('a running stack is found in its folder, and not after it has gone', async () => {
+test('a running stack is found in its folder, but not after it has ended', async () => {
   const path = await givenPath()
   expect(await findRunningStack(path)).toBeUndefined()
   {
@@ -51,7 +51,7 @@ test('a running stack is found in its folder, and not after it has gone', async 
   expect(await findRunningStack(path)).toBeUndefined()
 })
 
-test('what a killed launcher left running is stopped, and an unrelated process with its old number is not', async () => {
+test('processes that a killed launcher left running are stopped, but not an unrelated process with the same number', async () => {
   const path = await givenPath()
   const first = await takeDataFolder(path, quietly)
   const [left, unrelated] = [spawn('sleep', ['60']), spawn('sleep', ['60'])]
@@ -72,7 +72,7 @@ test('what a killed launcher left running is stopped, and an unrelated process w
   expect(await identityOf(unrelated.pid as number)).toBeDefined()
 })
 
-test('secrets are made once, kept, and readable by their owner alone', async () => {
+test('secrets are generated once, kept, and readable only by their owner', async () => {
   const path = await givenPath()
   await using _ = await takeDataFolder(path, quietly)
   const secrets = await loadSecrets(path, undefined)
@@ -83,7 +83,7 @@ test('secrets are made once, kept, and readable by their owner alone', async () 
   expect(secrets.bootstrapKey).toMatch(/^lsk_[0-9A-Za-z]{6}_[0-9A-Za-z]{49}$/)
 })
 
-test('a folder from when licensing and the notifier had one key keeps it, and gives the notifier its own', async () => {
+test('a folder with one key for licensing and the notifier keeps it for licensing, and the notifier gets its own', async () => {
   const path = await givenPath()
   await using _ = await takeDataFolder(path, quietly)
   const { notifierEncryptionKey: _own, ...former } = await loadSecrets(path, undefined)
@@ -95,7 +95,7 @@ test('a folder from when licensing and the notifier had one key keeps it, and gi
   expect((await loadSecrets(path, undefined)).notifierEncryptionKey).toBe(notifierEncryptionKey)
 })
 
-test('a key that the operator brings replaces the one made, and stays', async () => {
+test('a key that the operator sets replaces the generated key, and is kept', async () => {
   const path = await givenPath()
   await using _ = await takeDataFolder(path, quietly)
   const made = await loadSecrets(path, undefined)

@@ -11,9 +11,9 @@ import {
 import { writeSecretFile } from '@licensing/local-servers/secrets'
 import type { DatabaseService } from '@licensing/local-servers/services'
 
-/** What a running stack tells who works with its folder. */
+/** Data about a running stack, for other programs that use its folder. */
 export interface StackFile {
-  /** Of the launcher. */
+  /** Process of the launcher. */
   pid: number
   gateway: string
   accountId: string
@@ -24,7 +24,7 @@ export interface StackFile {
   grpc: Record<DatabaseService, string>
   /** The demo account's key, with all four scopes. */
   apiKey: string
-  /** Where the page of the local stand-in for Stripe is; absent when a real Stripe is used. */
+  /** Address of the Stripe simulator; absent if a real Stripe is used. */
   simulatorUrl?: string | undefined
 }
 
@@ -32,9 +32,9 @@ export interface StackFile {
 export interface DataFolder extends AsyncDisposable {
   readonly path: string
   readonly logs: string
-  /** Notes a process, so that the next start finds it if this one is killed. */
+  /** Records a process, so that the next start finds it if this one is killed. */
   note(name: string, pid: number): Promise<void>
-  /** Writes down where the stack is. */
+  /** Stores the addresses of the stack. */
   publish(stack: StackFile): Promise<void>
 }
 
@@ -43,10 +43,10 @@ interface NotedProcess extends ProcessIdentity {
 }
 
 /**
- * Takes the folder and stops what a killed launcher left running.
+ * Locks the folder and stops processes that a killed launcher left running.
  *
- * @param say receives a line about what was left
- * @throws when another launcher holds it
+ * @param say receives a line for each of these processes
+ * @throws Error if another launcher uses the folder
  */
 export async function takeDataFolder(path: string, say: (line: string) => void): Promise<DataFolder> {
   await makePassableFolder(path)
@@ -70,9 +70,9 @@ export async function takeDataFolder(path: string, say: (line: string) => void):
 }
 
 /**
- * Where the stack of this folder is.
+ * Finds the stack that runs in a folder.
  *
- * @returns undefined when no launcher holds the folder, or its stack is not up yet
+ * @returns undefined if no launcher uses the folder, or its stack is not ready yet
  */
 export async function findRunningStack(path: string): Promise<StackFile | undefined> {
   const stack = await readStackFile(path)
@@ -92,7 +92,7 @@ function dataFolder(path: string, logs: string, lock: FileLock): DataFolder {
       const identity = await identityOf(pid)
       if (identity === undefined) return
       noted.set(name, { name, ...identity })
-      // One after the other: two at once would write the same file.
+      // Writes run one after another, because they write the same file.
       written = written.then(() => writeSecretFile(processesFile(path), JSON.stringify([...noted.values()])))
       await written
     },
@@ -106,7 +106,7 @@ function dataFolder(path: string, logs: string, lock: FileLock): DataFolder {
   }
 }
 
-/** Programs first, servers last, so that a program that is still at work can finish. */
+/** Stops programs first and servers last, so that programs can finish their work. */
 async function stopLeftovers(path: string, say: (line: string) => void): Promise<void> {
   await rm(stackFile(path), { force: true })
   const text = await readFile(processesFile(path), 'utf8').catch(() => '[]')
@@ -120,7 +120,7 @@ async function stopLeftovers(path: string, say: (line: string) => void): Promise
 async function stopLeftover(noted: NotedProcess, say: (line: string) => void): Promise<void> {
   if (!(await isRunning(noted))) return
   say(`stopping ${noted.name} (process ${noted.pid}), left over from an npm start that was killed`)
-  // PostgreSQL would wait for its clients on SIGTERM.
+  // On SIGTERM, PostgreSQL would wait for its clients.
   await stopProcess(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
 }
 

@@ -8,10 +8,10 @@ export interface DemoAccount {
 const refusedMs = 30_000
 
 /**
- * The account that a key belongs to and its oldest application, as the gateway tells them.
+ * Asks the gateway for the account of a key and its oldest application. Asks again while the gateway is busy or unavailable.
  *
  * @param gateway base URL, without a slash at the end
- * @throws when the gateway has refused for 30 s; says its answer. While it is busy or unavailable, it is asked again
+ * @throws Error with the gateway's answer, if it has refused the key for 30 s
  */
 export async function findDemoAccount(
   gateway: string,

@@ -16,8 +16,8 @@ import { YOUNG_GENERATION } from '@licensing/local-servers/node-process'
 import { printableLines } from '@licensing/terminal/printable'
 import { dataDirOf } from './start-settings.ts'
 
-// `npm run demo`: the whole lifecycle, each request and answer shown. Against the stack that runs in DATA_DIR, or one of
-// its own that is gone afterwards.
+// `npm run demo`: shows the whole lifecycle, with each request and answer. Uses the stack that runs in DATA_DIR, or starts a
+// temporary one.
 try {
   await using stack = await useStack()
   const { gateway, apiKey, simulatorUrl } = stack.file

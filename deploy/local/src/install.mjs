@@ -1,5 +1,5 @@
-// Installs the dependencies when they are not those of the lock file. Runs before anything is installed, on
-// whatever Node there is, so it is plain JavaScript and uses nothing but Node.
+// Installs the dependencies if they differ from the lock file. Runs before anything is installed, with any version of Node,
+// so it is plain JavaScript and imports only modules of Node.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -8,13 +8,13 @@ import { fileURLToPath } from 'node:url'
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 const lockFolder = `${checkout}node_modules/.installing`
 const sayEveryMs = 10_000
-// Of the installation itself: some of its steps print nothing for many seconds.
+// If pnpm prints nothing for this time, a line is printed. Some of its steps print nothing for many seconds.
 const longestSilenceMs = 900
 
 if (!isInstalled()) {
   takeTurn()
   try {
-    // Somebody else may have done it meanwhile.
+    // Another process may have installed them meanwhile.
     if (!isInstalled()) await install()
   } finally {
     rmSync(lockFolder, { recursive: true, force: true })
@@ -46,7 +46,7 @@ async function install() {
   process.exit(1)
 }
 
-/** Runs a program, and prints a line whenever it has printed nothing for a while. @returns why it failed */
+/** Runs a program, and prints a line when it has printed nothing for a while. @returns why it failed */
 async function run(args) {
   const child = spawn(process.execPath, args, {
     cwd: checkout,
@@ -57,7 +57,7 @@ async function run(args) {
   let saidAt = startedAt
   const say = (text) => {
     saidAt = Date.now()
-    // Its progress is no output of ours: scripts read standard output.
+    // Written to standard error, because scripts read standard output.
     process.stderr.write(text)
   }
   for (const output of [child.stdout, child.stderr]) output.on('data', say)
@@ -75,7 +75,7 @@ async function run(args) {
   }
 }
 
-/** One at a time in this checkout; a folder is made by one alone. */
+/** Lets one process at a time install in this checkout. The lock is a folder, which only one process can create. */
 function takeTurn() {
   mkdirSync(`${checkout}node_modules`, { recursive: true })
   for (let saidAt = Date.now(); ;) {
@@ -97,7 +97,7 @@ function takeTurn() {
   }
 }
 
-/** Its maker was killed. The pid is there a moment after the folder. */
+/** Whether the process with the lock was killed. The file with its pid is written a moment after the folder. */
 function isAbandoned() {
   const pid = Number(readOrEmpty(`${lockFolder}/pid`))
   if (pid > 0) {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 
-/** A checkout with nothing installed, and a pnpm in its place that notes its arguments and runs `script`. */
+/** A checkout without dependencies, with a fake pnpm that records its arguments and runs `script`. */
 async function givenCheckout(script: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
@@ -54,7 +54,7 @@ test('an installation that prints nothing for seconds prints a line at least eve
   expect(lines.length).toBeGreaterThanOrEqual(4)
 })
 
-test('what the installation prints is passed on, and its failure is reported with its code', async () => {
+test('the output of the installation is passed on, and its failure is reported with the exit code', async () => {
   const folder = await givenCheckout('echo out; echo err >&2; exit 3')
   const { code, stdout, stderr } = await install(folder)
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
@@ -63,7 +63,7 @@ test('what the installation prints is passed on, and its failure is reported wit
   expect(stderr).toContain('it ended with 3')
 })
 
-test('nothing is done again until the lock file changes', async () => {
+test('dependencies are not installed again until the lock file changes', async () => {
   const folder = await givenCheckout(INSTALLS)
   await install(folder)
   expect(await install(folder)).toEqual({ code: 0, stdout: '', stderr: '' })
@@ -73,14 +73,14 @@ test('nothing is done again until the lock file changes', async () => {
   expect(await calls(folder)).toHaveLength(2)
 })
 
-test('two at once install once', async () => {
+test('two concurrent runs install once', async () => {
   const folder = await givenCheckout(INSTALLS)
   const both = await Promise.all([install(folder), install(folder)])
   expect(both.map(({ code }) => code)).toEqual([0, 0])
   expect(await calls(folder)).toHaveLength(1)
 })
 
-test('a failure says what to do, and does not stand in the way of the next try', async () => {
+test('a failure says what to do, and the next try works', async () => {
   const folder = await givenCheckout('exit 7')
   const failed = await install(folder)
   expect(failed.code).toBe(1)
@@ -91,7 +91,7 @@ test('a failure says what to do, and does not stand in the way of the next try',
   expect(await install(folder)).toMatchObject({ code: 0 })
 })
 
-test('the turn of an installer that was killed is taken over', async () => {
+test('the lock of an installer that was killed is taken over', async () => {
   const folder = await givenCheckout(INSTALLS)
   await mkdir(join(folder, 'node_modules/.installing'), { recursive: true })
   const gone = spawn(process.execPath, ['-e', ''])
@@ -100,7 +100,7 @@ test('the turn of an installer that was killed is taken over', async () => {
   expect(await install(folder)).toMatchObject({ code: 0 })
 })
 
-test('while another process installs, a line says so every ten seconds, however long that takes', async () => {
+test('while another process installs, a line about it is printed every ten seconds', async () => {
   const folder = await givenCheckout(INSTALLS)
   await mkdir(join(folder, 'node_modules/.installing'), { recursive: true })
   const other = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])

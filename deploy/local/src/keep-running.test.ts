@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { keepRunning, type Child } from './keep-running.ts'
 
-/** A child that is ended by hand. */
+/** A child that the test ends with `end`. */
 function givenChild(): Child & { starts: number; end(how: string): void } {
   let { promise, resolve } = Promise.withResolvers<string>()
   return {
@@ -27,7 +27,7 @@ test('a child that ends by itself is started again, and the operator is notified
   await stop()
 })
 
-test('a child that is stopped is not started again, not even in the pause after a crash', async () => {
+test('a stopped child is not started again, not even if it is stopped in the pause after a crash', async () => {
   const stopped = givenChild()
   await keepRunning(stopped, () => undefined)()
   const crashed = givenChild()

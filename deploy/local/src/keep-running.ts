@@ -2,25 +2,24 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 10_000
-/** Who ran for so long is not in a loop of crashes. */
+/** A child that ran for this long is not in a crash loop. */
 const SOUND_AFTER_MS = 60_000
 
 /** A process that runs and can be started again. */
 export interface Child {
   name: string
-  /** Settles when the process that runs now has ended, with what ended it. */
+  /** Resolves when the current process has ended, with its exit code or signal. */
   ended(): Promise<string>
   restart(): Promise<void>
-  /** Stops it in order; does nothing when it does not run. */
+  /** Stops the process gracefully. Does nothing if it is not running. */
   stop(): Promise<void>
 }
 
 /**
- * Starts a child again whenever it ends by itself, after a pause that doubles from 0.5 s to 10 s while it keeps
- * ending.
+ * Starts a child again whenever it ends by itself, after a pause that doubles from 0.5 s to 10 s in a crash loop.
  *
- * @param say receives a line about what happens
- * @returns how to stop it permanently
+ * @param say receives a line when the child ends or cannot be started
+ * @returns a function that stops the child permanently
  */
 export function keepRunning(child: Child, say: (line: string) => void): () => Promise<void> {
   const stopping = new AbortController()

@@ -11,14 +11,14 @@ const readyPollMs = 20
 
 interface Part extends Launched {
   program: Program
-  /** Throws if its start has failed. */
+  /** Rejects if its start has failed. */
   check(): Promise<void>
 }
 
 /**
- * Starts programs in this process, group by group, and returns when all are ready, however long that takes: a group begins
- * when the one before is ready, so that it does not wait for its connections. Disposing of `started` stops them group by
- * group, the last group first.
+ * Starts programs in this process, group by group, and returns when all are ready, however long that takes. A group starts
+ * when the previous group is ready, so that its programs can connect at once. Disposing of `started` stops the groups, the
+ * last first.
  *
  * @throws NotReadyError
  */
@@ -58,8 +58,8 @@ export async function launchPrograms(
 }
 
 /**
- * Loads the modules of programs. All of them before any is launched: meanwhile this process does nothing else, and a
- * connection that is being opened would time out on a busy machine.
+ * Loads the modules of all programs before any is launched. Loading blocks this process, so a connection that is being
+ * opened meanwhile would time out on a busy machine.
  */
 export async function loadPrograms(mains: string[]): Promise<Map<string, LaunchableProgram>> {
   const programs = new Map<string, LaunchableProgram>()

@@ -19,7 +19,7 @@ createServer((request, response) => {
 }).listen(Number(process.env.PORT), '127.0.0.1')
 `
 
-test('a program is waited for as long as it runs, and lines say what is missing', async () => {
+test('a start waits for a program as long as it runs, and prints lines that say what is missing', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const main = join(folder, 'slow.mjs')
@@ -44,7 +44,7 @@ test('a program is waited for as long as it runs, and lines say what is missing'
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_000 })
   onTestFinished(() => void vi.useRealTimers())
   const before = said.length
-  // It is looked at every 50 ms.
+  // The program is checked every 50 ms.
   await expect.poll(() => said.length, patience).toBeGreaterThan(before + 10)
   vi.useRealTimers()
   await writeFile(readyFile, '')
@@ -52,7 +52,7 @@ test('a program is waited for as long as it runs, and lines say what is missing'
   expect(said.at(-1)).toBe('slow is ready')
 })
 
-test('while nothing is waited for, nothing is said', async () => {
+test('lines are printed only while the start waits for something', async () => {
   const said: string[] = []
   using waits = new Waits((line) => said.push(line), 5)
   const [first, second] = [Promise.withResolvers<number>(), Promise.withResolvers<number>()]

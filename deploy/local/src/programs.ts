@@ -7,7 +7,7 @@ import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensi
 /** Longer than the services need to finish running requests. */
 const STOP_GRACE_MS = 30_000
 
-/** One of our programs. */
+/** The gateway, a service or the Stripe simulator. */
 export interface Program {
   name: string
   main: string
@@ -16,18 +16,18 @@ export interface Program {
   readyUrl: string
 }
 
-/** How a start reports about itself, and what ends it. */
+/** How a start reports its progress, and how it is aborted. */
 export interface StartContext {
   /** Receives lines about the progress. */
   say: (line: string) => void
   waits: Waits
-  /** Gives up, with its reason. */
+  /** Aborts the start with a reason. */
   signal: AbortSignal
 }
 
 /**
- * Starts programs, all at once, and returns when all are ready, however long that takes while they run; from then on each is kept running until `started` is
- * disposed of, which stops them group by group, the last group first.
+ * Starts all programs at once, and returns when all are ready. Waits as long as they run. From then on a program that ends is
+ * started again. Disposing of `started` stops the groups, the last first.
  *
  * @throws NotReadyError
  */
@@ -71,7 +71,7 @@ export async function startPrograms(
   }
 }
 
-/** What /readyz says is missing. */
+/** The failed probes in an answer of /readyz, as text. */
 function missingOf(answer: string): string {
   try {
     return problemsOf((JSON.parse(answer) as { probes?: Probes }).probes ?? {})
@@ -80,7 +80,7 @@ function missingOf(answer: string): string {
   }
 }
 
-/** Null: it works. */
+/** The problem of each probe; null if it passes. */
 export type Probes = Record<string, string | null>
 
 export function problemsOf(probes: Probes): string {

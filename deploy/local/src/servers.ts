@@ -6,7 +6,7 @@ import { startPostgres, type PostgresServer } from '@licensing/local-servers/pos
 import type { StartContext } from './programs.ts'
 import type { StartSettings } from './start-settings.ts'
 
-/** Where the stack's PostgreSQL (as a user that may create databases) and NATS are. */
+/** Addresses of the stack's PostgreSQL, with a user that may create databases, and NATS. */
 export interface ServerUrls {
   postgresUrl: string
   natsUrl: string

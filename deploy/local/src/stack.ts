@@ -16,12 +16,12 @@ import {
 import type { StartSettings } from './start-settings.ts'
 import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local-servers/stripe'
 
-/** A stack that is up, and what a person needs to use it. */
+/** Addresses and keys of a running stack. */
 export type RunningStack = Omit<StackFile, 'pid'>
 
 /**
- * Brings up everything in a data folder: servers, databases, the simulator, the services and, last, the gateway.
- * When `started` is disposed of, everything is stopped in reverse order, also if this function throws.
+ * Starts everything in a data folder: servers, databases, the simulator, the services and, last, the gateway. Disposing of
+ * `started` stops everything in reverse order, also after this function has thrown.
  */
 export async function bringUp(
   settings: StartSettings,
@@ -37,7 +37,7 @@ export async function bringUp(
     )
   }
   const bundling = waits.during('the bundle of the programs', bundlePrograms(say))
-  // Compiled while PostgreSQL starts, which is another process. A program that cannot be loaded fails when it is launched.
+  // Programs are loaded while PostgreSQL starts in another process. If a program cannot be loaded, its launch fails.
   if (settings.processes === 'one') {
     const mains = [...DATABASE_SERVICES.map(mainOf), mainOf('gateway'), SIMULATOR_MAIN]
     void bundling.then((bundled) => loadPrograms(mains.map(bundled))).catch(() => undefined)
@@ -63,7 +63,7 @@ export async function bringUp(
       bootstrapKey,
       portalSessionKey,
       operator: {
-        // Each takes 3 MiB, and one machine needs no more.
+        // Each connection takes 3 MiB, and more are not needed on one machine.
         DATABASE_CONNECTIONS: '8',
         ...settings.operator,
         ...(simulator !== undefined && {
@@ -84,7 +84,7 @@ export async function bringUp(
         env: {
           PATH: process.env['PATH'] ?? '',
           ...simulatorEnvironment(simulator, gateway, webhookSecret),
-          // Where customers reach its pages, when that is not its own address.
+          // The public address of its pages, if it is not the simulator's own.
           ...(publicSimulator && { PUBLIC_URL: publicSimulator }),
         },
         readyUrl: `http://${simulator}/healthz`,

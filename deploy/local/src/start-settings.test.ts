@@ -4,7 +4,7 @@ import { CHECKOUT } from '@licensing/local-servers/services'
 import { serviceEnvironment } from '@licensing/local-servers/stack-environment'
 import { readStartSettings } from './start-settings.ts'
 
-test('with nothing set, the gateway is on 8080 and the data in the checkout', () => {
+test('without settings, the gateway has port 8080 and the data are in the checkout', () => {
   expect(readStartSettings({})).toMatchObject({
     dataDir: join(CHECKOUT, '.data'),
     gatewayPort: 8080,
@@ -15,7 +15,7 @@ test('with nothing set, the gateway is on 8080 and the data in the checkout', ()
   })
 })
 
-test('port 0 means a free one, and an empty variable is one that is not set', () => {
+test('port 0 means a free port, and an empty variable counts as absent', () => {
   expect(readStartSettings({ GATEWAY_PORT: '0', DATABASE_URL: '', STRIPE_SECRET_KEY: '' })).toMatchObject({
     gatewayPort: undefined,
     databaseUrl: undefined,
@@ -23,7 +23,7 @@ test('port 0 means a free one, and an empty variable is one that is not set', ()
   })
 })
 
-test('a relative DATA_DIR is meant from where npm was called', () => {
+test('a relative DATA_DIR is relative to the folder in which npm was called', () => {
   expect(readStartSettings({ DATA_DIR: 'mine', INIT_CWD: '/somewhere' }).dataDir).toBe('/somewhere/mine')
 })
 

@@ -1,25 +1,25 @@
 import { join, resolve } from 'node:path'
 import { CHECKOUT } from '@licensing/local-servers/services'
 
-/** What `npm start` takes from its environment. */
+/** The settings of `npm start`, from its environment. */
 export interface StartSettings {
-  /** Absolute. */
+  /** Absolute path. */
   dataDir: string
-  /** Undefined: a free one. */
+  /** If undefined, a free port. */
   gatewayPort: number | undefined
-  /** The operator's PostgreSQL and NATS; undefined: embedded ones. */
+  /** The operator's PostgreSQL and NATS. If undefined, embedded servers are started. */
   databaseUrl: string | undefined
   natsUrl: string | undefined
   bootstrapKey: string | undefined
-  /** Gateway and services in the process of npm start, or each in one of its own. */
+  /** Gateway and services run in the process of npm start, or each in a process of its own. */
   processes: 'one' | 'separate'
-  /** A real Stripe is meant: the simulator is not started. */
+  /** A real Stripe is used, so the simulator is not started. */
   stripeKeyGiven: boolean
-  /** All of the environment, for the services. */
+  /** The complete environment, which is passed to the services. */
   operator: Record<string, string | undefined>
 }
 
-/** The folder of a stack: DATA_DIR, relative to where npm was called, or `.data` in the checkout. */
+/** The data folder: DATA_DIR, relative to the folder in which npm was called, or `.data` in the checkout. */
 export function dataDirOf(env: Record<string, string | undefined>): string {
   const given = env['DATA_DIR'] ?? ''
   return given === '' ? join(CHECKOUT, '.data') : resolve(env['INIT_CWD'] ?? '', given)
@@ -28,7 +28,7 @@ export function dataDirOf(env: Record<string, string | undefined>): string {
 /**
  * Reads the environment of `npm start`. An empty variable counts as absent.
  *
- * @throws when a variable does not fit; names it
+ * @throws Error that names an invalid variable
  */
 export function readStartSettings(env: Record<string, string | undefined>): StartSettings {
   const given = (name: string) => (env[name] === '' ? undefined : env[name])

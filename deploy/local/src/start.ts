@@ -13,14 +13,15 @@ const { signal } = stopping
 const stopped = Promise.withResolvers<void>()
 signal.addEventListener('abort', () => stopped.resolve())
 
-// npm passes a signal on that the terminal has sent us as well: what comes after the first changes nothing.
+// The terminal sends a signal to this process, and npm passes the same signal on. Signals after the first have no effect.
 for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
   process.on(name, () => {
     if (!signal.aborted) say('stopping')
     stopping.abort()
   })
 }
-// Gateway and services may run in this process. A defect of one ends them all: nothing goes on with a part missing.
+// Gateway and services may run in this process. An unexpected error in any of them ends npm start, so that the stack does not
+// continue without this service.
 for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
   process.on(event, (error: unknown) => {
     process.stderr.write(`\nnpm start ends after a defect (${event}): ${describe(error)}\n`)
@@ -28,11 +29,11 @@ for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     stopping.abort()
   })
 }
-// A reader of our output that is gone does not stop the stack.
+// The stack continues if the reader of its output has ended.
 process.stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)
 
-// Nothing that we have started keeps us running by itself.
+// Child processes and servers do not keep this process alive, so this timer does.
 const alive = setInterval(() => undefined, 60_000)
 try {
   await run()
@@ -64,15 +65,15 @@ async function run(): Promise<void> {
   await folder.publish({ ...stack, pid: process.pid })
   process.stdout.write(announcement(stack, folder.logs, await hasPortal(gateway)))
   process.stdout.write(readyLine(stack))
-  // Keeps the process alive: if nobody reads its output, nothing else does.
+  // Keeps the process alive if nobody reads its output.
   const alive = setInterval(() => undefined, 60_000)
   await stopped.promise
   clearInterval(alive)
 }
 
 /**
- * Builds what the gateway serves where its sources have changed. The rest works without it. Guides take longer than
- * everything else, so only a request for one waits for them.
+ * Builds the portal, the packages and the guides if their sources have changed. Everything else works without them. Guides
+ * take the longest, so the start does not wait for them, only a request for a guide does.
  */
 function giveBuilds(waits: Waits, signal: AbortSignal): { builds: Promise<unknown>; guides: Promise<void> } {
   const build = async (what: string, make: () => Promise<void>) => {

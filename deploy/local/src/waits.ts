@@ -1,4 +1,4 @@
-/** What a start waits for now. While there is something, a line says so every ten seconds. */
+/** The tasks that a start waits for. While there are any, it prints them every ten seconds. */
 export class Waits implements Disposable {
   readonly #open = new Set<() => string>()
   readonly #timer: NodeJS.Timeout
@@ -9,7 +9,7 @@ export class Waits implements Disposable {
     }, everyMs)
   }
 
-  /** @param what a name, or a function if that changes meanwhile */
+  /** @param what the name of the task, or a function if the name changes */
   async during<Result>(what: string | (() => string), work: Promise<Result>): Promise<Result> {
     const describe = typeof what === 'string' ? () => what : what
     this.#open.add(describe)

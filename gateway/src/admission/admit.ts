@@ -21,8 +21,8 @@ export interface Gate {
 }
 
 /**
- * Admits or refuses a request in the order of decisions.md section 1: key, scope, application in the path. The checks that
- * need the body (media type, size, JSON, shape) follow in `read-input.ts`.
+ * Admits or refuses a request in the order of decisions.md, section 1: key, scope, application in the path. The checks
+ * that need the body (media type, size, JSON, shape) follow in `read-input.ts`.
  */
 export async function admit(
   gate: Gate,
@@ -37,7 +37,7 @@ export async function admit(
       : admitKeyless(gate, { route, audience }, request, reply)
   for (const [name, id] of Object.entries(call.params)) {
     const expected = pathIds[name]
-    // The service checks the token of an activation first; only then may it say whether the activation exists.
+    // For an activation the service decides: it must check the token before it reveals whether the activation exists.
     if (expected && audience !== 'activation' && !isId(expected.prefix, id)) {
       throw new ServiceError('not_found', noSuch(expected))
     }

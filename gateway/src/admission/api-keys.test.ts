@@ -5,15 +5,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { hashOf, startGateway } from '../testing/gateway.ts'
 
-/** Between two requests of a client that asks for seconds: without it the requests take a whole core. */
+/** Pause between two requests of a client that polls for seconds. Without it the requests use a whole core. */
 const pauseMs = 20
 
-test('a key is looked up once for many requests, also when they come at once', async () => {
+test('a key is looked up once for many requests, even if they arrive at the same time', async () => {
   await using gateway = await startGateway()
   gateway.answers.catalog.getAccount = async ({ accountId: id }) => ({ id, name: 'Acme' })
   const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.api.get('/v1/account')))
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
-  // One each second at most, on a machine however slow.
+  // At most one each second, also on a slow machine.
   expect(gateway.calls.filter((name) => name.startsWith('authenticateKey')).length).toBeLessThan(10)
 })
 
@@ -27,7 +27,7 @@ test('a revoked key is refused within 2 seconds', async () => {
   })
 })
 
-test('while the catalog is down a key that was valid is still accepted, and an unknown one is 503', async () => {
+test('while the catalog is down, a key that was valid is still accepted, and an unknown key gets 503', async () => {
   await using gateway = await startGateway()
   gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
   expect((await gateway.api.get('/v1/events')).status).toBe(200)
@@ -45,7 +45,7 @@ test.each([
   ['is cut', (proxy: FaultyProxy) => proxy.refuse()],
   ['is slow by 3 seconds', (proxy: FaultyProxy) => proxy.delay(3_000)],
 ])(
-  'while the connection of one gateway to the catalog %s, a revoked key is refused within 2 seconds, and another is 503',
+  'while the connection of one gateway to the catalog %s, a revoked key is refused within 2 seconds, and another key gets 503',
   async (_how, disturb) => {
     await using gateway = await startGateway()
     gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
@@ -72,7 +72,7 @@ test.each([
   },
 )
 
-test('while the catalog answers that its database is unavailable, a key is accepted for 2 seconds and then 503', async () => {
+test('while the catalog’s database is unavailable, a key is accepted for 2 seconds and then gets 503', async () => {
   await using gateway = await startGateway()
   gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
   expect((await gateway.api.get('/v1/events')).status).toBe(200)
@@ -87,7 +87,7 @@ test('while the catalog answers that its database is unavailable, a key is accep
     return answer.status
   })
   expect(status).toBe(503)
-  // Not before: a short outage is not noticed.
+  // Not earlier, so that a short outage has no effect.
   expect(performance.now() - sinceMs).toBeGreaterThan(1_000)
 })
 
@@ -103,7 +103,7 @@ test('a key that was refused is not accepted again while the catalog is down', a
   await eventually(async () => expect(await status()).toBe(503))
 })
 
-test('the name of the scheme counts in any case, and nothing but one token follows it', async () => {
+test('the scheme Bearer is accepted in upper and lower case, with exactly one token after it', async () => {
   await using gateway = await startGateway()
   gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
   const status = async (authorization: string) =>
@@ -120,7 +120,7 @@ test('the name of the scheme counts in any case, and nothing but one token follo
   }
 })
 
-test('a flood of made-up keys asks the catalog a few questions, and known keys wait for none of them', async () => {
+test('a flood of invalid keys causes only a few calls of the catalog, and known keys do not wait for them', async () => {
   await using gateway = await startGateway({ perKey: 100_000 })
   const { answers, calls, api } = gateway
   answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
@@ -142,16 +142,16 @@ test('a flood of made-up keys asks the catalog a few questions, and known keys w
   for (let count = 0; count < 30; count += 1) {
     expect((await api.get('/v1/events')).status).toBe(200)
   }
-  // A key that is used for the first time is found among them.
+  // A valid key that is used for the first time is found during the flood.
   expect((await api.get('/v1/events', { key: gateway.keyWith(['read']) })).status).toBe(200)
   expect(new Set((await Promise.all(flood)).map(({ status }) => status))).toEqual(new Set([401]))
   const questions = calls.slice(before).filter((name) => name === 'authenticateKeys')
-  // Each takes 100 ms; one for each key would be 450.
+  // Each call takes 100 ms. With a call for each key there would be 450.
   expect(questions.length).toBeLessThan(Math.min(60 + (performance.now() - askedMs) / 100, 225))
   expect(mostAsking).toBe(1)
 })
 
-test('behind an address that sent more wrong keys than it may, wrong ones are 429 and a right one is answered', async () => {
+test('if an address has sent too many invalid keys, further invalid keys get 429 and a valid key still works', async () => {
   await using gateway = await startGateway({ perKey: 20 })
   const { answers, api } = gateway
   answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })

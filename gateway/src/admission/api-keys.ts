@@ -10,17 +10,18 @@ import type { Requester, FoundKey } from './key-lookups.ts'
 
 /** Catalog is asked again after this time. */
 const freshMs = 1_000
-/** A revoked key must be refused everywhere within 2 seconds, so older answers do not count. */
+/** Older answers are not used, because a revoked key must be refused everywhere within 2 seconds. */
 const provenMs = 2_000
-/** Timeouts: the first call may go to a replica that does not answer; the second goes to the next replica. */
+/** Timeouts of two attempts. If a replica does not answer the first, the second goes to the next replica. */
 const askMs = [500, 1_000]
 /** How long a key that was valid is accepted while catalog is down. */
 const outageMs = 5 * 60_000
 const mostKeys = 10_000
 
 /**
- * Identifies callers: looks API keys up in catalog by their hash, each at most once a second. A key that catalog has not confirmed
- * in the last 2 seconds is accepted only while catalog is down for all (docs/decisions/0026-keys-are-confirmed.md).
+ * Identifies callers: looks up API keys in catalog by their hash, each at most once a second. A key that catalog has not
+ * confirmed in the last 2 seconds is accepted only while catalog is down for all gateways
+ * (docs/decisions/0026-keys-are-confirmed.md).
  */
 export class ApiKeys {
   readonly #authenticateKey: Services['catalog']['authenticateKey']
@@ -36,14 +37,14 @@ export class ApiKeys {
     this.#outage = new CatalogOutage(services)
   }
 
-  /** @throws ServiceError `unauthenticated`, or `unavailable` if that cannot be known now */
+  /** @throws ServiceError `unauthenticated`, or `unavailable` if the key cannot be checked now */
   principalOf(authorization: string | undefined, requester: Requester): Principal | Promise<Principal> {
     return this.principalWith(hashOfKey(bearerOf(authorization)), requester)
   }
 
   /**
    * @param keyHash from `hashOfKey`
-   * @throws ServiceError `unauthenticated`, or `unavailable` if that cannot be known now
+   * @throws ServiceError `unauthenticated`, or `unavailable` if the key cannot be checked now
    */
   principalWith(keyHash: string, requester: Requester): Principal | Promise<Principal> {
     const entry = this.#known.get(keyHash)
@@ -53,7 +54,7 @@ export class ApiKeys {
     return this.#askOnce(keyHash, requester)
   }
 
-  // A call that has taken long may have been answered before a revocation, so its answer is not used.
+  // If a call took long, catalog may have answered it before a revocation, so its answer is not used.
   #askOnce(keyHash: string, requester: Requester): Promise<Principal> {
     const nowMs = performance.now()
     const asked = this.#asked.get(keyHash)
@@ -98,7 +99,7 @@ export class ApiKeys {
 
   #remember(keyHash: string, found: FoundKey): Principal {
     for (const scope of found.principal.scopes) readMember('scope', scope)
-    // A later call has found that the key is invalid.
+    // A later call has already found that the key is invalid.
     if (this.#refused.has(keyHash)) throw refusal()
     this.#known.set(keyHash, found)
     return found.principal
@@ -114,15 +115,15 @@ export class ApiKeys {
   }
 }
 
-/** Counted from the call, not from the answer, because a revocation after the call is not in the answer. */
+/** Time since the call, not since its answer, because the answer may not include a revocation made after the call. */
 function ageOf({ askedMs }: FoundKey): number {
   return performance.now() - askedMs
 }
 
 /**
- * The hash by which an API key is looked up: SHA-256, base64.
+ * The hash of an API key with which it is looked up: SHA-256 in base64.
  *
- * @throws ServiceError `unauthenticated` for a text that is no API key
+ * @throws ServiceError `unauthenticated` if the text does not have the form of an API key
  */
 export function hashOfKey(key: string | undefined): string {
   if (key === undefined) {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { appId, startGateway } from '../testing/gateway.ts'
 
-test('whose an application is, is asked once for many requests of products', async () => {
+test('the account of an application is looked up once for many requests of products', async () => {
   await using gateway = await startGateway()
   gateway.answers.products.getSigningKeys = async () => ({ jwksJson: '{"keys":[]}' })
   for (let request = 0; request < 5; request += 1) {

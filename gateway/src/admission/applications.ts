@@ -6,7 +6,7 @@ type Catalog = Pick<Services['catalog'], 'findApplicationOwner'>
 
 const mostApplications = 50_000
 
-/** Finds the account of an application. It never changes, so answers are cached without a time limit. */
+/** Finds the account of an application. The account never changes, so answers are cached without a time limit. */
 export class Applications {
   readonly #catalog: Catalog
   readonly #accounts = new LRUCache<string, string>({ max: mostApplications })

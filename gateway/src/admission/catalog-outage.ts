@@ -3,13 +3,13 @@ import type { Services } from '../services.ts'
 
 const askCatalogMs = 300
 const askLicensingMs = 700
-/** From when both were asked: a catalog that is started again may revoke a key at once. */
+/** How long an answer is used, counted from the question. A restarted catalog can revoke a key at once. */
 const knownMs = 1_000
 const askAgainMs = 400
 
 /**
- * Whether catalog is down for all, not just unreachable from this gateway: licensing, which has a connection of its own,
- * cannot connect to it either. Then nobody can revoke an API key.
+ * Finds out whether catalog is down for everybody and not only unreachable from this gateway. It is down if licensing, which
+ * has its own connection, cannot connect to it either. Then nobody can revoke an API key.
  */
 export class CatalogOutage {
   readonly #services: Pick<Services, 'catalog' | 'licensing'>
@@ -20,7 +20,7 @@ export class CatalogOutage {
     this.#services = services
   }
 
-  /** Whether it is known without asking. Asks again in time, so that no request waits for it during an outage. */
+  /** Whether catalog is known to be down. Renews the answer in advance, so that no request waits for it during an outage. */
   isKnown(): boolean {
     const ageMs = performance.now() - this.#downAskedMs
     if (ageMs >= knownMs) return false

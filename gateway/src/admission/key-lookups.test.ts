@@ -6,11 +6,11 @@ import { KeyLookups } from './key-lookups.ts'
 
 const hashOf = (at: number) => Buffer.from(`key ${at}`).toString('base64')
 
-test('while as many unknown keys wait as one address may have, one more is refused, and looked up once they were', async () => {
+test('while one address has the maximum number of waiting unknown keys, a further key is refused; later it is looked up', async () => {
   const asked = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
   const lookups = new KeyLookups({
-    // No key is known to catalog.
+    // Catalog knows none of these keys.
     authenticateKeys: async ({ keyHashes = [] }) => {
       asked.resolve()
       await gate.promise

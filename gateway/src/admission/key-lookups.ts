@@ -8,14 +8,14 @@ type Catalog = Pick<Services['catalog'], 'authenticateKeys'>
 /** The source of an API key that this gateway does not know. */
 export interface Requester {
   caller: string
-  /** It has sent too many invalid keys, so its keys are looked up slowly. */
+  /** The caller has sent too many invalid keys, so its keys are looked up slowly. */
   isLimited: boolean
 }
 
 /** A key that is in force. */
 export interface FoundKey {
   principal: Principal
-  /** When catalog was asked, on the monotonic clock. */
+  /** Time of the call of catalog, on the monotonic clock. */
   askedMs: number
 }
 
@@ -29,12 +29,12 @@ const mostTogether = 500
 const mostWaitingOfCaller = 2_000
 const mostWaiting = 20_000
 const timeoutMs = 5_000
-// 10,000 keys a second: a valid key among them is found as well.
+// Still looks up 10,000 keys per second, so that a valid key of a limited caller is found.
 const limitedPauseMs = 50
 
 /**
- * Looks up keys that are not known here, which is all that a flood of made-up keys consists of: many in one question, and
- * one question at a time. However many come, catalog answers a few statements a second, on a connection of their own.
+ * Looks up API keys that are not cached: many keys in one call of catalog, and one call at a time. A flood of invalid keys
+ * therefore costs catalog only a few statements per second, on a separate connection.
  */
 export class KeyLookups {
   readonly #usual: Lane
@@ -55,7 +55,7 @@ export class KeyLookups {
   }
 }
 
-/** Keys that wait together, callers in turn. */
+/** A queue of keys that takes one key of each caller in turn. */
 class Lane {
   readonly #ask: (keyHashes: string[]) => Promise<(Principal | undefined)[]>
   readonly #pauseMs: number
@@ -86,7 +86,7 @@ class Lane {
 
   async #askAll(): Promise<void> {
     this.#isAsking = true
-    // What arrives in this turn of the event loop goes together.
+    // Keys that arrive in this turn of the event loop are in one call.
     await sleep(0)
     while (this.#waiting > 0) {
       const batch = this.#take()

@@ -30,7 +30,7 @@ test.each([
   `t=1,${Array.from({ length: 100 }, () => v1).join(',')}`,
 ])('an event with the signature %j is refused before its body is read', async (signature) => {
   const before = gateway.calls.length
-  // More than is read at all of such a body.
+  // Larger than the body limit: if the body were read, the answer would be 413.
   const answer = await send(signature, 'x'.repeat(2 * 1024 * 1024))
   expect(answer.status).toBe(400)
   expect(answer.body).toMatchObject({ code: 'bad_request' })

@@ -23,7 +23,7 @@ function activate({ api, answers }: TestGateway, address: string, licenceKey = a
   })
 }
 
-test('a key has its requests of a minute, counted down on every answer, and no other key’s', async () => {
+test('each key has its own number of requests per minute, and every answer has the rest', async () => {
   await using gateway = await startGateway({ perKey: 3 })
   for (const left of [2, 1, 0]) {
     const answer = await gateway.api.get('/v1/licences/lic_no')
@@ -40,7 +40,7 @@ test('a key has its requests of a minute, counted down on every answer, and no o
   expect((await gateway.api.get('/v1/licences/lic_no', { key: gateway.keyWith(['read']) })).status).toBe(404)
 })
 
-test('keys that are wrong are limited by the address they come from', async () => {
+test('invalid keys are limited by address', async () => {
   await using gateway = await startGateway({ perKey: 3 })
   const call = () => gateway.api.get('/v1/licences/lic_no', { key: `lsk_${'0'.repeat(50)}` })
   for (let count = 0; count < 3; count++) expect((await call()).status).toBe(401)
@@ -48,7 +48,7 @@ test('keys that are wrong are limited by the address they come from', async () =
   expect((await gateway.api.get('/v1/licences/lic_no')).status).toBe(404)
 })
 
-test('an address has its product requests of a minute', async () => {
+test('product requests are limited per minute and address', async () => {
   await using gateway = await startGateway({ perAddress: 5 })
   for (const left of [4, 3, 2, 1, 0]) {
     const answer = await activate(gateway, '203.0.113.7', good)
@@ -62,7 +62,7 @@ test('an address has its product requests of a minute', async () => {
   expect((await activate(gateway, '203.0.113.8', good)).status).toBe(201)
 })
 
-test('who guessed wrong too often waits, whatever comes next, and others do not', async () => {
+test('a caller with too many wrong licence keys must wait, even with a correct one; others need not', async () => {
   await using gateway = await startGateway({ perAddress: 600, wrongKeysPerAddress: 60 })
   for (let count = 0; count < 60; count++) expect((await activate(gateway, '203.0.113.7')).status).toBe(404)
   for (const key of [activation.licence_key, good]) {
@@ -71,14 +71,14 @@ test('who guessed wrong too often waits, whatever comes next, and others do not'
   expect((await activate(gateway, '203.0.113.8', good)).status).toBe(201)
 })
 
-test('of wrong keys that come at once no more are looked at than are allowed', async () => {
+test('if many wrong licence keys arrive at once, only the allowed number is checked', async () => {
   await using gateway = await startGateway({ wrongKeysPerAddress: 10 })
   const answers = await Promise.all(Array.from({ length: 40 }, () => activate(gateway, '203.0.113.7')))
   expect(answers.filter(({ status }) => status === 404)).toHaveLength(10)
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(30)
 })
 
-/** A licensing that gives each fingerprint one trial. */
+/** Asks for a trial. Licensing gives each fingerprint one trial. */
 function startTrial({ api, answers }: TestGateway, address: string, fingerprint: string, tried: Set<string>) {
   answers.products.startTrial = async ({ fingerprint: machine, runningOnly }) => {
     if (!tried.has(machine) && runningOnly) throw new ServiceError('rate_limited', 'too many trials')
@@ -93,7 +93,7 @@ function startTrial({ api, answers }: TestGateway, address: string, fingerprint:
   })
 }
 
-test('one address that tries a thousand fingerprints gets its trials of a day, and others still get theirs', async () => {
+test('an address that sends a thousand fingerprints gets its daily trials, and other addresses still get theirs', async () => {
   await using gateway = await startGateway({ trialsPerAddress: 100 })
   const tried = new Set<string>()
   const start = (address: string, fingerprint: string) => startTrial(gateway, address, fingerprint, tried)
@@ -115,7 +115,7 @@ test('one address that tries a thousand fingerprints gets its trials of a day, a
   expect((await start('203.0.113.8', 'another')).status).toBe(201)
 })
 
-test('trials that are running, and trials that are refused, are not counted', async () => {
+test('running and refused trials are not counted', async () => {
   await using gateway = await startGateway({ trialsPerAddress: 2 })
   const tried = new Set(['running'])
   const start = (fingerprint: string) => startTrial(gateway, '203.0.113.7', fingerprint, tried)
@@ -131,14 +131,14 @@ test('trials that are running, and trials that are refused, are not counted', as
   ])
 })
 
-test('addresses of one IPv6 network are one caller', async () => {
+test('all addresses of an IPv6 /64 are one caller', async () => {
   await using gateway = await startGateway({ perAddress: 1 })
   expect((await activate(gateway, '2001:db8:0:7::1', good)).status).toBe(201)
   expect((await activate(gateway, '2001:db8:0:7:ffff::2', good)).status).toBe(429)
   expect((await activate(gateway, '2001:db8:0:8::1', good)).status).toBe(201)
 })
 
-test('unknown routes, wrong methods and preflights tell the rate too', async () => {
+test('answers to unknown routes, wrong methods and preflights have rate limit headers too', async () => {
   await using gateway = await startGateway()
   for (const request of [
     gateway.api.get('/v1/nothing'),

@@ -6,18 +6,18 @@ import type { Requester } from './key-lookups.ts'
 export interface RateLimits {
   /** Requests per minute of one API key, and of one address without an API key. */
   perKey: number
-  /** Product requests a minute of one address. */
+  /** Product requests per minute of one address. */
   perAddress: number
-  /** Of those, wrong licence keys and tokens. */
+  /** Wrong licence keys and tokens per minute of one address. */
   wrongKeysPerAddress: number
   /** New trials of one address in 24 hours. */
   trialsPerAddress: number
 }
 
-// A payment processor sends its events from few addresses, in bursts, and signs them: this only bounds the absurd.
+// A payment processor sends signed events in bursts from few addresses. This limit is far above real traffic.
 const processorEventsPerMinute = 60_000
 
-/** The request rates that the gateway allows. Each replica counts for itself. */
+/** The rate limits of the gateway. Each replica has its own counters. */
 export class Throttle {
   readonly #keys: RateLimit
   readonly #unauthenticated: RateLimit
@@ -38,12 +38,12 @@ export class Throttle {
     check(reply, this.#keys, this.#keys.take(keyId))
   }
 
-  /** A request without a valid key. */
+  /** Counts a request without a valid key. */
   unauthenticated(reply: FastifyReply, caller: string): void {
     check(reply, this.#unauthenticated, this.#unauthenticated.take(caller))
   }
 
-  /** The source of an API key that is not known yet. */
+  /** The source of an API key that this gateway does not know yet. */
   requesterAt(caller: string): Requester {
     return { caller, isLimited: !this.#unauthenticated.peek(caller).allowed }
   }
@@ -56,29 +56,29 @@ export class Throttle {
     check(reply, this.#products, this.#products.take(caller))
   }
 
-  /** Before a licence key or token is looked at: a caller that guessed too often has to wait, right or wrong. */
+  /** Call it before a licence key or token is checked. A caller that has sent too many wrong ones is refused, even with a valid one. */
   guess(reply: FastifyReply, caller: string): void {
     const left = this.#wrongKeys.peek(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)
   }
 
-  /** A licence key or token turned out wrong. */
+  /** Counts a wrong licence key or token. */
   wrongKey(reply: FastifyReply, caller: string): void {
     const left = this.#wrongKeys.take(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)
   }
 
   /**
-   * Counts the caller's new trials. A trial that is running already is not counted, and never refused.
+   * Counts the caller's new trials. A trial that is already running is not counted and never refused.
    *
-   * @param start with false, it must refuse a new trial with `rate_limited`
+   * @param start called with false, it must refuse a new trial with `rate_limited`
    */
   async trial<Started extends { created: boolean }>(
     reply: FastifyReply,
     caller: string,
     start: (mayBeNew: boolean) => Promise<Started>,
   ): Promise<Started> {
-    // Counted before it starts: otherwise requests that come at once could all start one.
+    // Counted before the trial starts. Otherwise concurrent requests could exceed the limit.
     const left = this.#trials.take(caller)
     let isNew = false
     try {
@@ -117,7 +117,7 @@ const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 const mostCallers = 100_000
 
-/** Counts requests of each caller in windows that begin with the caller's first. */
+/** Counts requests of each caller in windows. A window begins with the caller's first request. */
 class RateLimit {
   /** `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). */
   readonly policy: string
@@ -147,7 +147,7 @@ class RateLimit {
     return this.#allowance(allowed, window, nowMs)
   }
 
-  /** Takes back one request that was counted. */
+  /** Undoes the count of one request. */
   giveBack(caller: string): void {
     const window = this.#windows.get(caller)
     if (window && window.taken > 0) window.taken--

@@ -25,16 +25,16 @@ const patterns = Object.fromEntries(
   prefixes.map((prefix) => [prefix, new RegExp(`^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$`)]),
 ) as Record<IdPrefix, RegExp>
 
-/** Whether text has the form of an id. No resource has another id, so no service needs to be called for it. */
+/** Whether text has the form of an id. If it does not, no resource has this id, and no service needs to be called. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return patterns[prefix].test(text)
 }
 
-/** What is said about a text that is no id. */
+/** Error text for a text that does not have the form of an id. */
 export const noSuch = ({ prefix, what }: { prefix: IdPrefix; what: string }) =>
   `there is no such ${what}: its id is ${prefix}_ and 26 characters`
 
-/** An id in a body. A text that is no id breaks a rule, just as the id of a missing resource does. */
+/** An id in a body. A text that is not an id is a validation error, as is the id of a resource that does not exist. */
 export function reference(prefix: IdPrefix, what: string) {
   return z
     .string()

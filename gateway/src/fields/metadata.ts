@@ -14,14 +14,14 @@ const schema = {
   propertyNames: { pattern: name.source },
   additionalProperties: entrySchema,
 }
-// Not `z.record`, which leaves out an entry of the name `__proto__`.
+// `z.record` cannot be used, because it leaves out an entry with the name `__proto__`.
 const object = z.unknown().transform((given, context) => {
   if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given
   context.addIssue({ code: 'custom', message: 'must be an object' })
   return z.NEVER
 })
 
-/** The vendor's own entries in a request that creates something. */
+/** Metadata in a request that creates a resource. */
 export const metadata = object
   .transform((entries, context) => {
     checkNumber(entries, mostEntries, context)
@@ -29,12 +29,12 @@ export const metadata = object
   })
   .meta(schema)
 
-/** Entries of an item of an import. If an entry breaks a rule, the service refuses that item alone. */
+/** Metadata of an item of an import. If an entry breaks a rule, the service refuses only that item. */
 export const importedMetadata = object
   .transform((entries, context) => checkEntries(entries, context, (_named, entry) => problemOfType(entry)))
   .meta(schema)
 
-/** A change of entries in a PATCH. The service counts the entries of the result. */
+/** A change of metadata in a PATCH. The service checks the number of entries of the result. */
 export const metadataChange = object
   .nullable()
   .transform((given, context) => {
@@ -54,7 +54,7 @@ export const metadataChange = object
     'Sets these entries and keeps all others. null removes an entry; null for the object removes all.',
   )
 
-/** `metadata[NAME]=VALUE` in a query, as `gatherMetadata` puts it together. */
+/** The object that `gatherMetadata` makes of `metadata[NAME]=VALUE` in a query. */
 export const metadataFilter = object
   .transform((entries, context) => {
     checkNumber(entries, mostFilters, context)
@@ -68,7 +68,7 @@ export const metadataFilter = object
 /** The entries in an answer. */
 export const metadataInAnswer = z.record(z.string(), z.string())
 
-/** Puts the parameters `metadata[NAME]` of a query into one object `metadata`. */
+/** Collects the parameters `metadata[NAME]` of a query in one object `metadata`. */
 export function gatherMetadata(query: unknown): unknown {
   const parameters = Object.entries(query as Record<string, unknown>)
   const entries: typeof parameters = []

@@ -36,12 +36,12 @@ export const positionCursor = cursor(
   0n,
 )
 
-/** The cursor after the row named `last`. */
+/** The cursor of the page after the row `last`. */
 export function cursorAfter(last: string): string {
   return Buffer.from(version + last, 'latin1').toString('base64url')
 }
 
-/** A page's answer. */
+/** The schema of a page. */
 export function pageOf<S extends z.ZodType>(row: S) {
   return z.strictObject({
     data: z.array(row),
@@ -50,9 +50,10 @@ export function pageOf<S extends z.ZodType>(row: S) {
 }
 
 /**
- * A page of rows; `last` names the row that the next page begins after.
+ * A page of rows.
  *
- * @param lookedUntil the row that the next page begins after, if this page ended before it was full
+ * @param last returns the id or number of a row, for the cursor of the next page
+ * @param lookedUntil the id after which the next page begins, if this page ended before it was full
  */
 export function page<Row>(data: Row[], hasMore: boolean, last: (row: Row) => string, lookedUntil?: string) {
   const lastRow = data.at(-1)

@@ -13,12 +13,12 @@ export function text(limit: TextLimit) {
     .meta(lengths(limit))
 }
 
-/** A limit as the OpenAPI document has it, for a schema that refines `text` or checks the limit itself. */
+/** A limit in the form of the OpenAPI document, for a schema that refines `text` or checks the limit itself. */
 export function lengths({ least, most }: TextLimit) {
   return { minLength: least, maxLength: most }
 }
 
-/** Text of any length that PostgreSQL can store. A service checks the rest. */
+/** Text of any length that PostgreSQL can store. The service checks its other rules. */
 export const storableText = z.string().refine(isStorable, unstorable)
 
 const label = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
@@ -27,7 +27,7 @@ const hostName = new RegExp(`^(?:${label}\\.)*${label}$`)
 const machineName = /^[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_-]{0,62}))*$/
 const longest = textLimits.hostName.most
 
-/** An entry of `restrictions.domains`: a host name, or `*.` and one for any depth of sub-domain; lower-cased. */
+/** An entry of `restrictions.domains`: a host name, or `*.` and a host name for subdomains at any depth. Lower-cased. */
 export const domain = z.string().transform((text, context) => {
   const lower = text.toLowerCase()
   if (isDomain(lower)) return lower
@@ -38,7 +38,7 @@ export const domain = z.string().transform((text, context) => {
   return z.NEVER
 })
 
-/** The host that a product runs on; lower-cased. */
+/** The host that a product runs on, lower-cased. */
 export const host = z
   .string()
   .meta({ ...lengths(textLimits.hostName), pattern: '^[A-Za-z0-9_.-]+$', examples: ['build-7.example.com'] })
@@ -52,13 +52,13 @@ export const host = z
 function isDomain(lower: string): boolean {
   const name = lower.startsWith('*.') ? lower.slice(2) : lower
   if (characters(lower) > longest || !hostName.test(name)) return false
-  // A last label of digits alone (or 0x…) makes an IPv4 address of the whole (WHATWG URL, host parsing).
+  // If the last label is a number, the name is parsed as an IPv4 address (WHATWG URL, host parsing).
   return !/^(?:\d+|0x[0-9a-f]*)$/.test(name.slice(name.lastIndexOf('.') + 1))
 }
 
 const limit = textLimits.webAddress
 
-/** An absolute http or https URL, such as a customer's browser is sent to. */
+/** An absolute http or https URL to which a customer's browser is sent. */
 export const webAddress = text(limit)
   .refine((value) => {
     const url = URL.parse(value)
@@ -66,7 +66,7 @@ export const webAddress = text(limit)
   }, 'must be an http or https URL')
   .meta({ format: 'uri', ...lengths(limit), examples: ['https://shop.example.com/thanks'] })
 
-/** The URL of a webhook endpoint. The notifier, which resolves it, checks that its addresses are public. */
+/** The URL of a webhook endpoint. The notifier resolves it and checks that its addresses are public. */
 export const webhookUrl = z
   .string()
   .superRefine((value, context) => {

@@ -15,7 +15,7 @@ export function parseTimestamp(text: string): number | undefined {
   const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHours, offsetMinutes] = parts
   const local = new Date(0)
   local.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
-  // 31 June rolls over into July: the date does not exist.
+  // 31 June does not exist and becomes a day in July.
   if (local.getUTCMonth() !== Number(month) - 1 || local.getUTCDate() !== Number(day)) return undefined
   local.setUTCHours(Number(hour), Number(minute), Number(second), Number(fraction.padEnd(3, '0').slice(0, 3)))
   const offset = sign ? Number(`${sign}1`) * (Number(offsetHours) * 60 + Number(offsetMinutes)) : 0
@@ -23,7 +23,7 @@ export function parseTimestamp(text: string): number | undefined {
   return ms >= firstMs && ms <= lastMs ? ms : undefined
 }
 
-/** A timestamp in a request: ISO 8601 with `Z` or an offset, a real date; to the millisecond. */
+/** A timestamp in a request: ISO 8601 with `Z` or an offset, and an existing date. Shortened to milliseconds. */
 export const timestamp = z
   .string()
   .meta({ format: 'date-time', examples: ['2027-01-31T00:00:00.000Z'] })
@@ -56,7 +56,7 @@ export function isoTextOrNull(from: Timestamp | undefined): string | null {
 
 export const dayMs = 86_400_000
 
-/** A date of UTC in a request, as the time at which it begins. */
+/** A UTC date in a request, converted to the time at which it begins. */
 export const day = z
   .string()
   .meta({ format: 'date', examples: ['2026-11-01'] })
@@ -68,7 +68,7 @@ export const day = z
     return z.NEVER
   })
 
-/** The date of UTC of a time. */
+/** The UTC date of a time. */
 export function dayText(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
 }

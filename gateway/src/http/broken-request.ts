@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream'
 import { problem } from './problem.ts'
 
 interface Connection {
-  /** Answers that have not been sent to their end. */
+  /** Answers that have not been sent completely. */
   readonly answers: Set<ServerResponse>
   latest: ServerResponse
 }
@@ -16,20 +16,20 @@ interface Connection {
 // If the connection were closed at once, a caller that is still sending would lose the answer.
 const lingerMs = 2_000
 
-/** Answers input that Node does not turn into a request, because it is no HTTP, too slow or too large. */
+/** Answers input that Node rejects before it is a request: not HTTP, too slow or too large. */
 export class BrokenRequests {
   readonly #connections = new WeakMap<Duplex, Connection>()
   readonly #ended = new WeakSet<Duplex>()
 
   watch(server: Server): void {
     server.prependListener('request', (request, response) => this.#follow(request, response))
-    // Another Expect header than 100-continue is refused later, like any malformed request.
+    // An Expect header other than 100-continue is refused later, like any malformed request.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (request, socket) => {
       void this.#underWay(socket).then(() => {
         if (socket.writable) server.emit('request', request, lastResponse(request, socket))
       })
-      // Nobody else listens to it from here on.
+      // Node has removed its own listeners from the socket.
       socket.on('error', () => socket.destroy())
     })
     // A caller that has closed its side of the connection still waits for its answer.
@@ -70,7 +70,7 @@ export class BrokenRequests {
   }
 }
 
-/** Node leaves the connection of a CONNECT request to its listener. This answers it like any other method. */
+/** Node gives the connection of a CONNECT request to its listener. With this response it gets an answer like any method. */
 function lastResponse(request: IncomingMessage, socket: Duplex): ServerResponse {
   const response = new ServerResponse(request)
   response.shouldKeepAlive = false

@@ -58,25 +58,28 @@ test.each([
       '0\r\n\r\n',
     ],
   ],
-])('who sends a body that is too large (%s) gets the answer, and may send the rest', async (_how, asSent) => {
-  const [framing = '', sent = '', end] = asSent('x'.repeat(3 * 1024 * 1024))
-  const socket = createConnection(gateway.port, '127.0.0.1')
-  let text = ''
-  socket.on('data', (chunk) => (text += chunk.toString()))
-  const closed = once(socket, 'close')
-  const half = sent.length / 2
-  socket.write(head('POST /v1/apps HTTP/1.1', 'Host: x', 'Content-Type: application/json', framing))
-  socket.write(sent.slice(0, half))
-  await eventually(() => expectProblem(answersIn(text)[0], 413, 'payload_too_large'))
-  socket.write(`${sent.slice(half)}${end}GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
-  await closed
-  expect(answersIn(text).map(({ status }) => status)).toEqual([413, 200])
-})
+])(
+  'a client that sends a body that is too large (%s) gets the answer, and can send the rest',
+  async (_how, asSent) => {
+    const [framing = '', sent = '', end] = asSent('x'.repeat(3 * 1024 * 1024))
+    const socket = createConnection(gateway.port, '127.0.0.1')
+    let text = ''
+    socket.on('data', (chunk) => (text += chunk.toString()))
+    const closed = once(socket, 'close')
+    const half = sent.length / 2
+    socket.write(head('POST /v1/apps HTTP/1.1', 'Host: x', 'Content-Type: application/json', framing))
+    socket.write(sent.slice(0, half))
+    await eventually(() => expectProblem(answersIn(text)[0], 413, 'payload_too_large'))
+    socket.write(`${sent.slice(half)}${end}GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+    await closed
+    expect(answersIn(text).map(({ status }) => status)).toEqual([413, 200])
+  },
+)
 
-describe('what HTTP does not allow is answered with a problem and a request id', () => {
+describe('a request that violates HTTP gets a problem with a request id', () => {
   const closing = 'Connection: close'
 
-  test('no Host, or two of them', async () => {
+  test('no Host header, or two', async () => {
     const none = await answersTo(head('GET /v1/apps HTTP/1.1', closing, 'X-Request-Id: mine'))
     expectProblem(none[0], 400, 'bad_request')
     expect(none[0]!.headers.get('x-request-id')).toBe('mine')
@@ -90,7 +93,7 @@ describe('what HTTP does not allow is answered with a problem and a request id',
     expect(answer).toMatchObject({ status: 200, body: '{"status":"ok"}' })
   })
 
-  test('an expectation that is not known', async () => {
+  test('an unknown expectation', async () => {
     for (const expectation of ['200-ok', '100-continue, nonsense', '']) {
       const line = head(
         'GET /v1/apps HTTP/1.1',
@@ -105,7 +108,7 @@ describe('what HTTP does not allow is answered with a problem and a request id',
     }
   })
 
-  test('Expect: 100-continue is met', async () => {
+  test('Expect: 100-continue is supported', async () => {
     const [first, second] = await answersTo(
       creation('waits').replace('Host: x', `Host: x\r\n${closing}\r\nExpect: 100-Continue`),
     )
@@ -126,7 +129,7 @@ describe('what HTTP does not allow is answered with a problem and a request id',
   })
 })
 
-describe('a body that is empty is the same however its length is sent', () => {
+describe('an empty body is treated the same, however its length is sent', () => {
   const archive = `POST /v1/apps/${appId}/plans/pln_01k9zj3v8qe5ktw2m4x6r7n8ab/archive HTTP/1.1`
   const lengths = [
     ['Content-Length: 0', ''],
@@ -145,30 +148,33 @@ describe('a body that is empty is the same however its length is sent', () => {
     }
   })
 
-  test.each([undefined, 'text/plain', 'nonsense'])('but one that is not is refused: %s', async (type) => {
-    const types = type === undefined ? [] : [`Content-Type: ${type}`]
-    const chunked = ['Host: x', 'Connection: close', 'Transfer-Encoding: chunked', ...types]
-    const [answer] = await answersTo(head(archive, ...chunked) + '2\r\n{}\r\n0\r\n\r\n')
-    expectProblem(answer, 415, 'unsupported_media_type')
-  })
+  test.each([undefined, 'text/plain', 'nonsense'])(
+    'a body that is not empty is refused with type %s',
+    async (type) => {
+      const types = type === undefined ? [] : [`Content-Type: ${type}`]
+      const chunked = ['Host: x', 'Connection: close', 'Transfer-Encoding: chunked', ...types]
+      const [answer] = await answersTo(head(archive, ...chunked) + '2\r\n{}\r\n0\r\n\r\n')
+      expectProblem(answer, 415, 'unsupported_media_type')
+    },
+  )
 })
 
-describe('a request that is followed by something else on its connection', () => {
-  test('is answered itself, and what is no request after it', async () => {
+describe('a request that is followed by invalid input on its connection', () => {
+  test('is answered, and then the invalid input', async () => {
     for (const garbage of ['garbage\r\n\r\n', '\0\0\0\0', `${'x'.repeat(100_000)}\r\n\r\n`]) {
       for (const thenEnd of [false, true]) {
         const [answer, refusal, ...more] = await answersTo(creation('done') + garbage, { thenEnd })
         expect(answer).toMatchObject({ status: 201 })
         expect(JSON.parse(answer!.body)).toMatchObject({ name: 'done' })
         expect(created).toEqual(['done'])
-        // A caller that has closed its half is left once it has its answer.
+        // If the caller has closed its half, the connection may be closed after the first answer.
         if (refusal || !thenEnd) expectProblem(refusal, 400, 'bad_request')
         expect(more).toEqual([])
       }
     }
   })
 
-  test('is answered in its order where several came before', async () => {
+  test('is answered in order if several requests came before', async () => {
     const answers = await answersTo(creation('one') + creation('two') + creation('three') + 'garbage\r\n\r\n')
     expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 400])
     expect(answers.slice(0, 3).map(({ body }) => (JSON.parse(body) as { name: string }).name)).toEqual([
@@ -178,7 +184,7 @@ describe('a request that is followed by something else on its connection', () =>
     ])
   })
 
-  test('is answered once where the rest of it breaks', async () => {
+  test('is answered once if the rest of its body is invalid', async () => {
     const chunked = head(
       'POST /v1/apps HTTP/1.1',
       'Host: x',
@@ -188,25 +194,25 @@ describe('a request that is followed by something else on its connection', () =>
     const broken = await answersTo(`${creation('before')}${chunked}5\r\n{"nam\r\nnonsense`)
     expect(broken.map(({ status }) => status)).toEqual([201, 400])
     expectProblem(broken[1], 400, 'bad_request')
-    // It has been refused before its body broke.
+    // The request was refused before its body became invalid.
     const refused = await answersTo(`${chunked.replace('Bearer ', 'Bearer x')}5\r\n{"nam\r\nnonsense`)
     expect(refused.map(({ status }) => status)).toEqual([401])
   })
 
-  test('is answered where the caller has closed its half', async () => {
+  test('is answered if the caller has closed its half of the connection', async () => {
     const [answer] = await answersTo(creation('half'), { thenEnd: true })
     expect(answer).toMatchObject({ status: 201 })
   })
 })
 
-describe('a request that does not arrive whole', () => {
+describe('an incomplete request', () => {
   const requestMs = 1_000
 
   test.each([
-    ['its body never comes', 'Content-Type: application/json\r\nContent-Length: 10\r\n\r\n'],
-    ['its body comes in part', 'Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{"'],
-    ['its head never ends', 'X-More: '],
-  ])('is refused when its time is over: %s', async (_, rest) => {
+    ['its body does not arrive', 'Content-Type: application/json\r\nContent-Length: 10\r\n\r\n'],
+    ['only a part of its body arrives', 'Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{"'],
+    ['its headers do not end', 'X-More: '],
+  ])('is refused at its time limit: %s', async (_, rest) => {
     await using slow = await startGateway({ requestMs })
     const begun = Date.now()
     const line = `POST /v1/apps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${slow.apiKey}\r\n`
@@ -217,7 +223,7 @@ describe('a request that does not arrive whole', () => {
     expect(Date.now() - begun).toBeLessThan(requestMs + 15_000)
   })
 
-  test('has 30 seconds, kept to within a second', () => {
+  test('has a time limit of 30 seconds, checked to within a second', () => {
     expect(gateway.app.server).toMatchObject({
       requestTimeout: 30_000,
       headersTimeout: 30_000,
@@ -225,7 +231,7 @@ describe('a request that does not arrive whole', () => {
     })
   })
 
-  test('closes its connection without another answer where it has one', async () => {
+  test('gets no second answer if it was already answered, and its connection is closed', async () => {
     await using slow = await startGateway({ requestMs })
     const length = 'Content-Type: application/json\r\nContent-Length: 10'
     const line = `POST /v1/apps HTTP/1.1\r\nHost: x\r\n${length}\r\n\r\n`
@@ -233,7 +239,7 @@ describe('a request that does not arrive whole', () => {
   })
 })
 
-test('a connection that is reset in the middle of anything stops nothing', async () => {
+test('a connection that is reset at any time does not affect the gateway', async () => {
   for (const bytes of [
     'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n',
     `${creation('one')}CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n`,
@@ -253,7 +259,7 @@ test('a connection that is reset in the middle of anything stops nothing', async
   expect((await answersTo(creation('after'), { thenEnd: true }))[0]).toMatchObject({ status: 201 })
 })
 
-test('a connection that goes on sending after its refusal is closed', async () => {
+test('a connection that continues to send after its refusal is closed', async () => {
   const socket = createConnection(gateway.port, '127.0.0.1')
   socket.on('error', () => undefined)
   socket.write('garbage\r\n\r\n')

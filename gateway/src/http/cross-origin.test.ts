@@ -44,7 +44,7 @@ test.each(productPaths)(
   },
 )
 
-test('what goes well is readable too', async () => {
+test('a successful answer is readable too', async () => {
   await using gateway = await startGateway()
   gateway.answers.products.migrateLegacyKey = async ({ legacyKey }) => {
     if (legacyKey !== 'old-1') throw new ServiceError('not_found', 'there is no such legacy key')
@@ -58,7 +58,7 @@ test('what goes well is readable too', async () => {
   expect(answer.headers.get('access-control-allow-origin')).toBe('*')
 })
 
-test('a vendor’s path and the processor’s answer OPTIONS without letting any origin in', async () => {
+test('the paths of vendors and of the processor answer OPTIONS without permission for any origin', async () => {
   await using gateway = await startGateway()
   for (const path of [`/v1/apps/${appId}/plans`, '/v1/events', '/v1/processors/stripe/events']) {
     const answer = await fetch(`${gateway.url}${path}`, { method: 'OPTIONS', headers: { origin } })

@@ -7,8 +7,8 @@ const accepted = 'Authorization, Content-Type, If-None-Match, X-Request-Id, Trac
 const preflightSeconds = '86400'
 
 /**
- * Whether pages of any origin may call a route. Installed products may run in browsers, and their routes use no cookies. API
- * keys must not be used in a browser.
+ * Whether pages of any origin may call a route. Installed products can run in browsers, and their routes use no cookies.
+ * Routes with API keys are excluded, because API keys must not be used in browsers.
  */
 export function isForBrowsers(route: Route | undefined): boolean {
   return route?.audience === 'product' || route?.audience === 'activation'

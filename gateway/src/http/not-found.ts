@@ -8,13 +8,13 @@ interface KnownPath {
   forBrowsers: boolean
 }
 
-/** Answers requests that match no route: OPTIONS, 405 with `Allow` if the path has other methods, else 404. */
+/** Answers requests that match no route: OPTIONS, 405 with `Allow` if the path has other methods, otherwise 404. */
 export class UnknownRoutes {
   readonly #known: KnownPath[] = []
 
   /**
-   * @param path may have `{name}` for any segment, and `*` at the end for any rest
-   * @param forBrowsers pages of any origin may call it
+   * @param path can have `{name}` for any segment, and `*` at the end for any number of segments
+   * @param forBrowsers whether pages of any origin may call it
    */
   add(method: string, path: string, forBrowsers: boolean): void {
     const source = path
@@ -53,13 +53,13 @@ function noRoute(path: string): string {
   return `there is no such route: ${advice}`
 }
 
-/** The path as the router reads it: percent-decoded, without the scheme and host that a request line may have. */
+/** The path as the router reads it: percent-decoded, and without a scheme and host in the request line. */
 function pathOf(url: string): string {
   const [path = ''] = url.replace(/^[a-z]+:\/\/[^/]*/i, '').split(/[?#]/, 1)
   try {
     return decodeURI(path)
   } catch {
-    // The router reads paths only for methods that it has.
+    // The router does not refuse invalid percent-encoding for methods that it does not have.
     return path
   }
 }

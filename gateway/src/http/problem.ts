@@ -6,7 +6,7 @@ import { sendJson } from './request.ts'
 
 const retryAfterSeconds = '1'
 
-/** Answers with an RFC 9457 problem: the one place where an error becomes HTTP. */
+/** Answers with an RFC 9457 problem. Every error of a request is sent here. */
 export function sendProblem(reply: FastifyReply, error: ServiceError, requestId: string): FastifyReply {
   const { http } = errorCatalogue[error.code]
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
@@ -42,7 +42,7 @@ function detailOf({ code, message, errors }: ServiceError): string {
   return `${first.pointer || 'the body'}: ${first.message}${others}`
 }
 
-// Errors of fastify, and the codes of the catalogue that they become.
+// Fastify's errors and their codes in the catalogue.
 const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     code: 'unsupported_media_type',

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 
 export const sendJson = 'send Content-Type: application/json'
 
-/** In place of a body of another media type, which is not read. */
+/** Stands for a body of another media type, which is not read. */
 export const notJson = Symbol('not JSON')
 
 /** Refuses a compressed body before it is read, because its real size is unknown. The body of a GET is never read. */
@@ -41,7 +41,7 @@ export function parseJson(bytes: unknown, mayBeEmpty: boolean): unknown {
   }
 }
 
-/** Refuses requests that HTTP does not allow, but that Node accepts. */
+/** Refuses requests that violate HTTP but that Node accepts. */
 export function refuseMalformed(request: IncomingMessage): void {
   const { headers, httpVersion, rawHeaders } = request
   const hosts = countHosts(rawHeaders)
@@ -63,7 +63,7 @@ function countHosts(rawHeaders: string[]): number {
   return count
 }
 
-/** The caller's `X-Request-Id` if it has 1 to 128 visible ASCII characters, else a new id. */
+/** The caller's `X-Request-Id` if it has 1 to 128 visible ASCII characters; otherwise a new id. */
 export function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id']
   return typeof given === 'string' && /^[\x21-\x7e]{1,128}$/.test(given) ? given : randomUUID()

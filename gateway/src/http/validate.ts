@@ -2,12 +2,13 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { FieldError } from '@licensing/grpc/errors'
 import { z } from 'zod'
 
-// A body of a megabyte can break a rule a hundred thousand times.
+// A body of one megabyte can have a hundred thousand errors.
 const mostErrors = 100
 
 /**
- * What a schema makes of the body or the query of a request, or `validation_failed` that points to every field that
- * breaks a rule.
+ * Parses the body or the query of a request with a schema.
+ *
+ * @throws ServiceError `validation_failed` with a pointer to every invalid field
  */
 export function validate<S extends z.ZodType>(
   schema: S,
@@ -38,7 +39,7 @@ function fieldErrors(
       message: unknown + known,
     }))
   }
-  // A parameter that is sent twice is read as a list.
+  // If a parameter is sent twice, its value is a list.
   const isRepeated =
     part === 'query' && Array.isArray((value as Record<PropertyKey, unknown>)[issue.path[0]!])
   const message = isRepeated ? 'must be sent once' : messageOf(issue, value)

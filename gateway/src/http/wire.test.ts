@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
-test('what is not HTTP is answered with a problem too', async () => {
+test('input that is not HTTP gets a problem too', async () => {
   for (const bytes of [
     'nonsense\r\n\r\n',
     'GET / HTTP/9\r\n\r\n',
@@ -30,7 +30,7 @@ test('what is not HTTP is answered with a problem too', async () => {
   }
 })
 
-test('a path that is known answers other methods with 405 and the ones it has', async () => {
+test('a known path answers other methods with 405 and a list of its methods', async () => {
   for (const method of ['PUT', 'DELETE', 'PATCH', 'PROPFIND']) {
     const response = await fetch(`${gateway.url}/v1/apps`, { method })
     expect(response.status).toBe(405)
@@ -39,7 +39,7 @@ test('a path that is known answers other methods with 405 and the ones it has', 
   }
 })
 
-test('a path is known however it is spelled', async () => {
+test('a path is recognized in any percent-encoding', async () => {
   for (const path of [
     '/v1/%61pps',
     `http://127.0.0.1:${gateway.port}/v1/apps`,
@@ -66,21 +66,21 @@ test('HEAD is GET without the body', async () => {
   expect((await fetch(`${gateway.url}/v1/nothing`, { method: 'HEAD' })).status).toBe(404)
 })
 
-test('OPTIONS tells the methods of a path that is known', async () => {
+test('OPTIONS returns the methods of a known path', async () => {
   const known = await fetch(`${gateway.url}/v1/apps`, { method: 'OPTIONS' })
   expect(known.status).toBe(204)
   expect(known.headers.get('allow')).toContain('POST')
   expect((await fetch(`${gateway.url}/v1/nothing`, { method: 'OPTIONS' })).status).toBe(404)
 })
 
-test('a request id is the caller’s where it is 1 to 128 visible characters', async () => {
+test('the request id is the caller’s if it has 1 to 128 visible characters', async () => {
   const idFor = async (sent: string) =>
     (await gateway.api.get('/v1/apps', { headers: { 'x-request-id': sent } })).headers.get('x-request-id')
   for (const good of ['a', '!~', 'x'.repeat(128)]) expect(await idFor(good)).toBe(good)
   for (const bad of ['', 'a b', 'x'.repeat(129), 'é']) expect(await idFor(bad)).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-test('only JSON is taken as a body, whatever its parameters', async () => {
+test('only application/json is accepted as a body, with any parameters', async () => {
   const send = async (type: string | undefined, body: string | Buffer = '{"name":"x"}') => {
     const response = await fetch(`${gateway.url}/v1/apps`, {
       method: 'POST',
@@ -114,7 +114,7 @@ test('only JSON is taken as a body, whatever its parameters', async () => {
   expect(await send('text/plain', '')).toBe(400)
 })
 
-test('a body over 1 MiB is refused, an import over 2 MiB, and the answer arrives every time', async () => {
+test('a body over 1 MiB, or an import over 2 MiB, is refused, and the client always gets the answer', async () => {
   const padded = (bytes: number) => `{"name":"x"${' '.repeat(bytes - 12)}}`
   const status = async (path: string, body: string) => (await gateway.api.post(path, { body })).status
   expect(await status('/v1/apps', padded(1024 * 1024))).toBe(201)
@@ -131,7 +131,7 @@ test('a body over 1 MiB is refused, an import over 2 MiB, and the answer arrives
   expect(await status(path, imported(2 * 1024 * 1024 + 1))).toBe(413)
 })
 
-test('a body that is sent in chunks is measured too', async () => {
+test('the size of a chunked body is limited too', async () => {
   const body = new ReadableStream({
     start(controller) {
       for (let times = 0; times < 20; times++) controller.enqueue(Buffer.alloc(64 * 1024, 32))
@@ -147,7 +147,7 @@ test('a body that is sent in chunks is measured too', async () => {
   expect(response.status).toBe(413)
 })
 
-test('a page’s limit and cursor are checked, and a cursor leads on to where the page ended', async () => {
+test('limit and cursor are checked, and the next page begins after the last row', async () => {
   const list = (query: string) =>
     gateway.api.get<{ data: unknown[]; next_cursor: string | null }>(`/v1/apps?${query}`)
   for (const limit of ['0', '201', '-1', '1.0', '1e1', ' 1', '+1', '', 'x', '1&limit=2']) {
@@ -177,7 +177,7 @@ test('a page’s limit and cursor are checked, and a cursor leads on to where th
   ])
 })
 
-test('a page that ended early leads on to where it had looked, with rows or without', async () => {
+test('after a page that ended early, with or without rows, the next page continues where the search ended', async () => {
   const [first, last] = ['lic_01k9zj3v8qe5ktw2m4x6r7n8ab', 'lic_01k9zj3v8qe5ktw2m4x6r7n8aa']
   const asked: string[] = []
   gateway.answers.licensing.listLicences = async ({ beforeId, mayEndEarly }) => {

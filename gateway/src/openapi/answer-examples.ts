@@ -4,8 +4,8 @@ import { exampleEvent } from './webhooks.ts'
 const token = 'eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCIsImtpZCI6InQ0X2…' as const
 
 /**
- * Values of fields by name, or by schema and name if a name has several meanings. A field that is not here has the first
- * example or member of its schema.
+ * Values of fields by name, or by schema and name if a name has several meanings. Any other field has the first example or
+ * member of its schema.
  */
 const values: Readonly<Record<string, unknown>> = {
   Event: exampleEvent('licence.suspended'),
@@ -151,7 +151,7 @@ const changed: Readonly<Record<string, object>> = {
   archivePlan: { status: 'retired', active_licences: 0 },
 }
 
-/** An answer of an operation as it could be sent, from the schema of the answer. */
+/** A realistic answer of an operation, made from the schema of the answer. */
 export function answerExample(operationId: string, schema: JsonSchema, book: SchemaBook): unknown {
   const example = exampleOf(schema, operationId, '', book)
   return operationId in changed ? { ...(example as object), ...changed[operationId] } : example

@@ -39,7 +39,7 @@ test('every route of the table is in the document, and nothing else', () => {
   expect(documented.toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
 })
 
-test('every operation has an id of its own, a summary, its success and its errors', () => {
+test('every operation has a unique id, a summary, its success and its errors', () => {
   const operations = Object.values(document.paths).flatMap((each) => Object.values(each))
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length)
   for (const operation of operations) {
@@ -53,7 +53,7 @@ test('every operation has an id of its own, a summary, its success and its error
   }
 })
 
-test('every operation, property and parameter says what it is', () => {
+test('every operation, property and parameter has a description', () => {
   const silent: string[] = []
   const walk = (at: string, part: unknown) => {
     if (typeof part !== 'object' || part === null) return
@@ -76,7 +76,7 @@ test('every operation, property and parameter says what it is', () => {
   expect(silent).toEqual([])
 })
 
-test('there is a webhook for every type of event, named by a constant type, with an example that fits', () => {
+test('there is a webhook for every type of event, with the type as a constant and a valid example', () => {
   expect(Object.keys(document.webhooks)).toEqual([...webhookEventTypes])
   for (const [type, { post }] of Object.entries(document.webhooks)) {
     const { schema, example } = (post as WebhookOperation).requestBody.content['application/json']
@@ -88,12 +88,12 @@ test('there is a webhook for every type of event, named by a constant type, with
   }
 })
 
-test('every operation that takes a body has an example of it, and every example an operation', () => {
+test('every operation with a body has an example of it, and every example has an operation', () => {
   const ids = routes.filter(({ body, rawBody }) => body && !rawBody).map(({ operationId }) => operationId)
   expect(Object.keys(requestExamples).toSorted()).toEqual(ids.toSorted())
 })
 
-test('every answer of a success with a body has an example that fits its schema', () => {
+test('every successful answer with a body has an example that matches its schema', () => {
   const examples = routes.flatMap(({ operationId, answer }) => {
     const operation = Object.values(document.paths)
       .flatMap((each) => Object.values(each))
@@ -116,7 +116,7 @@ test('every answer of a success with a body has an example that fits its schema'
   expect(wrong).toEqual([])
 })
 
-test('the document names the server, and the form of api_version', () => {
+test('the document has the server and the form of api_version', () => {
   expect(document.servers).toEqual([{ url: '/', description: 'This licensing service' }])
   expect(openApiDocument(routes, 'https://licensing.example.com').servers).toMatchObject([
     { url: 'https://licensing.example.com' },
@@ -135,7 +135,7 @@ test('the document names the server, and the form of api_version', () => {
   }
 })
 
-test('every reference in the document leads somewhere', () => {
+test('every reference in the document has a target', () => {
   const text = JSON.stringify(document)
   const references = [...text.matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path]) => path!)
   expect(references.length).toBeGreaterThan(100)

@@ -19,7 +19,7 @@ export interface OpenApiDocument {
   servers: object[]
   tags: { name: string }[]
   paths: Record<string, Record<string, Operation>>
-  /** By type of event: the request that the vendor's endpoint receives. */
+  /** The request that the vendor's endpoint receives, by type of event. */
   webhooks: Record<string, { post: object }>
   components: {
     schemas: Record<string, JsonSchema>
@@ -52,7 +52,7 @@ empty: continue until \`next_cursor\` is null.
 effect. Answers are kept for 24 hours. If those of an account take more than its quota, a new key is refused with \`quota_exceeded\`, and nothing is done.
 `.trim()
 
-/** The OpenAPI 3.1 document of the route table: everything in it comes from the schemas that validate. */
+/** The OpenAPI 3.1 document of the route table, made from the schemas that validate requests. */
 export function openApiDocument(routes: readonly Route[], publicUrl?: string): OpenApiDocument {
   const book = new SchemaBook()
   const paths: OpenApiDocument['paths'] = {}
@@ -204,7 +204,7 @@ function answerHeaders(route: Route): Readonly<Record<string, string>> {
   }
 }
 
-/** Several codes share a status: one response that names them all. */
+/** The response for a status with several codes. It names all of them. */
 function anyProblem(before: object, code: ErrorCode): object {
   const names =
     '$ref' in before

@@ -9,7 +9,7 @@ const installation = {
   product_version: '4.2.0',
 }
 
-/** A body for each operation that takes one, by its id. An acceptance test sends each. */
+/** Example bodies by operation id. An acceptance test sends each of them. */
 export const requestExamples: Readonly<Record<string, object>> = {
   createApplication: { name: 'Photo Editor' },
   updateApplication: { expiring_notice_days: 30 },

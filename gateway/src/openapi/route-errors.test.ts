@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { expect, test } from 'vitest'
 import { appId, startGateway } from '../testing/gateway.ts'
 
-test('a code that a route does not declare is answered as it is, and fails the test that saw it', async () => {
+test('a code that the route does not declare is sent unchanged, and fails the test in which it occurred', async () => {
   const gateway = await startGateway()
   gateway.answers.catalog.listPlans = () =>
     Promise.reject(new ServiceError('spend_cap_reached', 'the budget is spent'))

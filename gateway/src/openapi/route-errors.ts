@@ -12,7 +12,7 @@ export function declares(route: Route, code: ErrorCode): boolean {
   return known.has(code)
 }
 
-/** Every code that a route can answer with: those of its kind and its own, by status. */
+/** Every code that a route can answer with, by status: the codes of its kind of route and its own. */
 export function errorsOf(route: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>(route.errors).add('bad_request').add('validation_failed')
   if (route.audience === 'vendor') {

@@ -7,7 +7,7 @@ export interface JsonSchema {
   [keyword: string]: unknown
 }
 
-/** Turns zod schemas into JSON Schema; those with an id go into the document's components once. */
+/** Converts zod schemas to JSON Schema. A schema with an id is added once to the document's components. */
 export class SchemaBook {
   readonly schemas: Record<string, JsonSchema> = {}
 

@@ -125,7 +125,7 @@ const meanings: Readonly<Record<string, string>> = {
   version: 'Grows with each revocation.',
 }
 
-/** Exceptions: by schema or operation, and the path of names in it. */
+/** Exceptions, by schema or operation and the path of names in it. */
 const exceptions: Readonly<Record<string, string>> = {
   'ImportResult.items.error.code': 'An error code: `not_found`, `plan_archived` or `validation_failed`.',
   'Problem.code': 'Error code. Use it in programs.',
@@ -144,7 +144,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'Revocations.revoked': 'Ids of revoked licences: all, or with `since` those added after that version.',
 }
 
-/** Gives every property that says nothing of itself the meaning of its name. */
+/** Gives every property without a description the description of its name. */
 export function describeProperties(owner: string, schema: unknown): void {
   if (typeof schema !== 'object' || schema === null) return
   const { properties, ...rest } = schema as JsonSchema

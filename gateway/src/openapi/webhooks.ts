@@ -4,12 +4,12 @@ import type { WebhookFieldKind } from '@licensing/proto/webhook-events'
 import type { JsonSchema } from './schema-book.ts'
 import { describeProperties } from './vocabulary.ts'
 
-/** Of `api_version`: the date of the event schema. */
+/** Pattern of `api_version`, which is the date of the event schema. */
 export const apiVersionPattern = String.raw`^\d{4}-\d{2}-\d{2}$`
 
 type Fields = Readonly<Record<string, WebhookFieldKind>>
 
-/** `webhooks` of the OpenAPI document: each type of event as it is delivered, made from events.proto. */
+/** `webhooks` of the OpenAPI document: the delivery of each type of event, generated from events.proto. */
 export function webhookOperations(): Record<string, { post: object }> {
   return Object.fromEntries(webhookEventTypes.map((type) => [type, { post: operation(type) }]))
 }
@@ -80,7 +80,7 @@ export function fieldMeaning(name: string, kind: WebhookFieldKind): string {
   return schema.properties?.[name]?.description ?? ''
 }
 
-/** Descriptions of fields of events whose names do not say enough. A question mark: the field may be absent. */
+/** Descriptions of event fields that need more than their name. A question mark means that the field may be absent. */
 const eventFields: Readonly<Record<string, { values?: readonly string[]; description?: string }>> = {
   status: { values: closedSets.licenceStatus, description: 'The licence’s status at the time of the event.' },
   lane: { values: closedSets.refundLane },
@@ -109,7 +109,7 @@ const exampleFields: Readonly<Record<string, unknown>> = {
   expires_on: '2026-12-06T12:00:00.000Z',
 }
 
-/** An event of a type as it could be sent. */
+/** An example of an event of a type. */
 export function exampleEvent(type: string): Readonly<Record<string, unknown>> {
   const { previous, ...fields } = webhookFields[type] as Fields
   const status = type.replace('licence.', '')

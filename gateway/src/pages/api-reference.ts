@@ -6,7 +6,7 @@ import type { OpenApiDocument } from '../openapi/document.ts'
 import { languages } from './sample-languages.ts'
 import type { SampleRequest } from './sample-languages.ts'
 
-// The reference puts styles on its elements. No upgrade to https: the gateway may be looked at over plain HTTP.
+// The reference sets styles on its elements. There is no upgrade to https, because the gateway can be opened over plain HTTP.
 const contentSecurityPolicy = [
   "default-src 'self'",
   "img-src 'self' data:",
@@ -17,7 +17,7 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** `/docs`: the OpenAPI document for people. Everything it loads comes from here. */
+/** Serves `/docs`, the OpenAPI document for people. The page loads files only from the gateway. */
 export async function mountReference(app: FastifyInstance, document: OpenApiDocument): Promise<void> {
   const specification: StaticDocumentSpec = {
     document: withCodeSamples(document) as StaticDocumentSpec['document'],
@@ -26,7 +26,7 @@ export async function mountReference(app: FastifyInstance, document: OpenApiDocu
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     uiConfig: {
-      // Without a bar on top that would load the document of any other address.
+      // Without the usual top bar, which can load a document from any address.
       layout: 'BaseLayout',
       docExpansion: 'list',
       deepLinking: true,
@@ -44,8 +44,8 @@ export async function mountReference(app: FastifyInstance, document: OpenApiDocu
 }
 
 /**
- * What the reference shows beyond what Swagger UI does: each operation's code samples, and a search over all operations
- * and events. Plain JavaScript, since a browser runs it as it stands.
+ * Additions to Swagger UI: code samples of each operation, and a search over all operations and events. It is plain
+ * JavaScript, because browsers run it unbuilt.
  */
 const referencePlugin = `
 const original = window.SwaggerUIBundle
@@ -94,7 +94,7 @@ function licensingReference({ React }) {
 }
 `
 
-/** Colours that keep a contrast of 4.5 to 1, and the look of the above. */
+/** Colours with a contrast of at least 4.5 to 1, and styles of the additions above. */
 const referenceStyle = `
 .swagger-ui .info .title small.version-stamp { background-color: #4a6a00 }
 .swagger-ui .info a, .swagger-ui .info .link { color: #1f62b5 }
@@ -126,7 +126,7 @@ interface Parameter {
   readonly schema: { readonly examples?: readonly string[]; readonly enum?: readonly string[] }
 }
 
-/** The document with `x-codeSamples` at each operation: a program in each language that sends it. */
+/** The document with `x-codeSamples` in each operation: a program in each language that calls it. */
 function withCodeSamples(document: OpenApiDocument): OpenApiDocument {
   const paths = Object.entries(document.paths).map(([template, operations]) => {
     const sampled = Object.entries(operations).map(([method, operation]) => {

@@ -7,7 +7,7 @@ const path = '/v1/processors/stripe/authorized'
 const attack = '<script>alert(1)</script>"\'&'
 
 let gateway: TestGateway
-/** What billing was asked, in order. */
+/** The requests to billing, in order. */
 let asked: { state?: string; browser: string; confirmation?: string }[]
 beforeAll(async () => {
   gateway = await startGateway()
@@ -44,7 +44,7 @@ const click = (cookie: string, headers: Record<string, string> = {}, confirmatio
     headers: { cookie, ...headers },
   })
 
-test('the page names the vendor account as text, loads nothing, and is kept nowhere', async () => {
+test('the page shows the vendor account as text, loads nothing, and is not cached', async () => {
   const page = await look({ state: 'good', code: '1' })
   expect(page.status).toBe(200)
   const html = await page.text()
@@ -63,7 +63,7 @@ test('the page names the vendor account as text, loads nothing, and is kept nowh
   expect(gateway.calls).not.toContain('confirmProcessorAuthorization')
 })
 
-test('a click of the browser that came back connects', async () => {
+test('a click in the browser that opened the page connects the account', async () => {
   const { html, cookie } = await opened()
   const confirmation = /name="confirmation" value="([^"]+)"/.exec(html)?.[1] ?? ''
   const own = { origin: gateway.url, 'sec-fetch-site': 'same-origin' }
@@ -78,7 +78,7 @@ test('a click of the browser that came back connects', async () => {
   ])
 })
 
-test('every look brings a browser secret of its own, and one without the cookie has none', async () => {
+test('each opening of the page gets its own browser secret, and a request without the cookie has none', async () => {
   const [first, second] = [await opened(), await opened()]
   expect(first.cookie).not.toBe(second.cookie)
   await click('')
@@ -89,7 +89,7 @@ test.each([
   [{ origin: 'https://evil.example' }],
   [{ origin: 'null' }],
   [{ origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }],
-])('a form of another page is refused before anything is asked: %o', async (headers) => {
+])('a form of another page is refused before billing is called: %o', async (headers) => {
   const { cookie } = await opened()
   asked.length = 0
   const answer = await click(cookie, headers)
@@ -98,7 +98,7 @@ test.each([
   expect(asked).toEqual([])
 })
 
-test('what is wrong is said on the page, as text, with 400', async () => {
+test('the page shows errors as text, with status 400', async () => {
   const queries: Record<string, string>[] = [{ state: 'used', code: '1' }, { code: '1' }, {}]
   for (const query of queries) {
     const page = await look(query)
@@ -115,12 +115,12 @@ test('what is wrong is said on the page, as text, with 400', async () => {
   expect((await look({ state: 'down', code: '1' })).status).toBe(503)
 })
 
-test('a HEAD request, such as of a preview, uses nothing up', async () => {
+test('a HEAD request, for example of a link preview, does not use the state up', async () => {
   expect((await look({ state: 'good', code: '1' }, 'HEAD')).status).not.toBe(200)
   expect(asked).toEqual([])
 })
 
-test('the address to open is asked for with a return to this gateway', async () => {
+test('the return URL of an authorization is an address of this gateway', async () => {
   let returnUrl = ''
   gateway.answers.billing.beginProcessorAuthorization = async (request) => {
     returnUrl = request.returnUrl

@@ -12,12 +12,12 @@ import { escapeHtml, page } from './html.ts'
 const processor = 'stripe'
 const cookieName = 'licensing_authorization'
 const cookieSeconds = 900
-/** The portal's page about the processor: portal/src/pages/settings/processor.tsx. */
+/** The portal's page with the processor's settings (portal/src/pages/settings/processor.tsx). */
 const portalPath = '/portal/settings'
 
 /**
- * The page to which the payment processor sends a vendor's browser back. The page names whose account would be connected, and
- * connects on a click: of the same browser, from this page.
+ * The page to which the payment processor sends a vendor's browser back. It shows the vendor account and the processor
+ * account, and connects them after a click on this page in the same browser.
  */
 export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Logger): void {
   const { billing } = gate.services
@@ -25,7 +25,7 @@ export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Log
   scope.route({
     method: 'GET',
     url: authorizedPath,
-    // Looking at the page uses the state up.
+    // A request for the page uses the state up, so HEAD is not supported.
     exposeHeadRoute: false,
     handler: (request, reply) =>
       answer(request, reply, async () => {
@@ -52,7 +52,7 @@ ${wayBack('', 'Back to the portal, without connecting')}`,
     bodyLimit: 4096,
     handler: (request, reply) =>
       answer(request, reply, async () => {
-        // A form of another site sends no cookie of the portal (SameSite), and its origin is checked here.
+        // A form of another site does not send the cookie (SameSite). In addition the origin is checked.
         if (!isOfOwnPage(request, gate.publicUrl)) {
           throw new ServiceError('bad_request', 'this request was sent from another origin')
         }

@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// A build that has not ended after this time was killed.
+// A build that takes longer is assumed to have been killed.
 const longestBuildMs = 60_000
 const lookAgainMs = 200
 
@@ -13,13 +13,13 @@ export class BuiltFiles {
   #builtMs = 0
   #names: ReadonlySet<string> = new Set()
 
-  /** @param index a page that each build has; the folder need not be there yet */
+  /** @param index a page that each build contains. The folder need not exist yet */
   constructor(folder: string, index: string) {
     this.root = resolve(folder)
     this.#index = index
   }
 
-  /** Like `list`. Waits for the first build if that is being made, which leaves its folder beside this one meanwhile. */
+  /** Like `list`, but waits for the first build if it is running. A running build has a folder next to this one. */
   async listWhenBuilt(): Promise<ReadonlySet<string> | undefined> {
     const until = performance.now() + longestBuildMs
     for (;;) {
@@ -30,7 +30,7 @@ export class BuiltFiles {
     }
   }
 
-  /** Their paths, without those that are not to be served; undefined if nothing is built. */
+  /** The paths of the files to serve; undefined if nothing is built. */
   async list(): Promise<ReadonlySet<string> | undefined> {
     const built = await stat(join(this.root, this.#index)).catch(() => undefined)
     if (built === undefined) return undefined

@@ -37,7 +37,7 @@ const look = (query: string, method = 'GET') => fetch(`${gateway.url}${path}${qu
 const click = (form: Record<string, string>, headers: Record<string, string> = {}) =>
   fetch(`${gateway.url}${path}`, { method: 'POST', body: new URLSearchParams(form), headers })
 
-test('looking at the page confirms nothing, however often and however a scanner looks', async () => {
+test('requests for the page, such as those of a mail scanner, confirm nothing', async () => {
   for (const method of ['GET', 'HEAD', 'GET']) {
     const answer = await look(`?token=${token}`, method)
     expect([method, answer.status]).toEqual([method, 200])
@@ -45,7 +45,7 @@ test('looking at the page confirms nothing, however often and however a scanner 
   expect(confirmed).toEqual([])
 })
 
-test('the page works without a script, loads nothing, is kept nowhere, and shows the address as text', async () => {
+test('the page works without a script, loads nothing, is not cached, and shows the address as text', async () => {
   const page = await look(`?token=${token}`)
   const html = await page.text()
   expect(html).not.toContain('<script')
@@ -63,7 +63,7 @@ test('the page works without a script, loads nothing, is kept nowhere, and shows
   expect(page.headers.get('referrer-policy')).toBe('same-origin')
 })
 
-test('the button confirms once, without a login, and the token itself stays in the gateway', async () => {
+test('the button confirms once, without a login, and the gateway passes on only the hash of the token', async () => {
   const done = await click({ token })
   expect(done.status).toBe(200)
   expect(await done.text()).toContain('Confirmed')
@@ -83,7 +83,7 @@ test.each([
   `?token=${token}x`,
   `?token=${token}&token=${token}`,
   '?token=%3Cscript%3E',
-])('a link that is not whole is refused: %j', async (query) => {
+])('an incomplete link is refused: %j', async (query) => {
   const before = gateway.calls.length
   const answer = await look(query)
   expect(answer.status).toBe(400)

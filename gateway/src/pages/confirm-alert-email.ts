@@ -7,12 +7,12 @@ import type { Gate } from '../admission/admit.ts'
 import { answers, formOf, sentence, statusOf, textsOf } from './decision.ts'
 import { escapeHtml, page } from './html.ts'
 
-// Links in mails lead to it: services/notifier/src/alerts/send-confirmation.ts.
+// The mails of services/notifier/src/alerts/send-confirmation.ts link to this path.
 const path = '/confirm-alert-email'
 
 /**
- * The page of the link in a confirmation mail. Mail scanners follow links, so opening the page changes nothing: the
- * reader confirms by a button. The token shows that the reader has the mail, so no login is needed.
+ * The page behind the link in a confirmation mail. Mail scanners follow links, so opening the page changes nothing; the
+ * reader confirms with a button. The token proves that the reader has the mail, so no login is needed.
  */
 export function mountConfirmAlertEmail(scope: FastifyInstance, gate: Gate, log: Logger): void {
   const { catalog } = gate.services

@@ -14,8 +14,8 @@ type Answer = (
 ) => Promise<FastifyReply>
 
 /**
- * Answers for a page on which a person decides something, without a key: `work` makes the page, `refusal` the page that
- * says why there is none.
+ * Answers requests for a page on which a person confirms something, without an API key. `work` returns the page; if it
+ * throws, `refusal` returns a page with the error.
  */
 export function answers({ throttle }: Gate, log: Logger, refusal: (error: ServiceError) => string): Answer {
   return async (request, reply, work) => {
@@ -30,13 +30,13 @@ export function answers({ throttle }: Gate, log: Logger, refusal: (error: Servic
   }
 }
 
-/** 400 for any invalid input: a person who looks at the page does not need other statuses. */
+/** 400 for every error of the caller, since the reader of a page does not need different statuses. */
 export function statusOf({ code }: ServiceError): number {
   const { http } = errorCatalogue[code]
   return http < 500 && code !== 'rate_limited' ? 400 : http
 }
 
-/** Errors begin with a small letter, and ids stay as they are. */
+/** Makes a sentence of an error text, which begins in lower case. An id at its beginning stays as it is. */
 export function sentence(text: string): string {
   const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
   return /[.!?]$/.test(first) ? first : `${first}.`

@@ -10,7 +10,7 @@ const packages: Readonly<Record<string, readonly [name: string, purpose: string]
   'licensing-testing.tgz': ['@licensing/testing', 'a licensing service for test suites'],
 }
 
-/** `/downloads/`: the packages that this gateway was built with. They are looked for at each request: a build may come later. */
+/** Serves `/downloads/`, the packages. They are looked up at each request, because they may be built after the start. */
 export function mountDownloads(app: FastifyInstance, folder: string | undefined): void {
   const list = async () => {
     const names = folder === undefined ? [] : await readdir(folder).catch(() => [])

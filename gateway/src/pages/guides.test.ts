@@ -17,7 +17,7 @@ beforeAll(async () => {
   gateway = await startGateway({ guidesFolder })
   const names = async (folder: string) =>
     (await readdir(join(docs, folder))).map((name) => `${folder}/${name.replace(/\.md$/, '')}`)
-  // How the tests are organized concerns only people who change the service.
+  // The page about test suites is only for developers of the service, and is not served.
   const operations = (await names('operations')).filter((path) => path !== 'operations/test-suites')
   paths = [...(await names('guides')), ...operations].toSorted()
 })
@@ -25,7 +25,7 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 
 const get = (path: string) => fetch(`${gateway.url}${path}`)
 
-test('every guide of the repository is served and listed, and no other', async () => {
+test('exactly the guides of the repository are served and listed', async () => {
   const list = await get('/docs/guides')
   expect([list.status, list.url]).toEqual([200, `${gateway.url}/docs/guides/`])
   const main = /<main[^]*<\/main>/.exec(await list.text())![0]
@@ -42,7 +42,7 @@ test('every guide of the repository is served and listed, and no other', async (
   }
 })
 
-test('a guide is a page under a policy that runs only its own scripts, and the Markdown that it is written in', async () => {
+test('a guide is served as a page whose policy allows only its own scripts, and as Markdown', async () => {
   for (const path of paths) {
     const page = await get(`/docs/${path}`)
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
@@ -63,7 +63,7 @@ test('a guide is a page under a policy that runs only its own scripts, and the M
   }
 })
 
-test('every link of a guide leads to a page, and to a heading that is there; also from its Markdown', async () => {
+test('every link of a guide, also in its Markdown, leads to an existing page and heading', async () => {
   const pages = new Map<string, string>()
   const load = async (path: string) => {
     const known = pages.get(path)
@@ -95,7 +95,7 @@ test('every link of a guide leads to a page, and to a heading that is there; als
   expect(headings).toBeGreaterThan(100)
 })
 
-test('an asset has a hash in its name and is kept; a page of a new build is served without a restart', async () => {
+test('an asset has a hash in its name and is cached permanently; a new build is served without a restart', async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), 'licensing-guides-'))
   await using serving = await startGateway({ guidesFolder: join(folder.path, 'dist') })
   const page = () => fetch(`${serving.url}/docs/guides/quickstart`)
@@ -128,7 +128,7 @@ test('/llms.txt links to every guide and to the OpenAPI document, relative to it
   }
 })
 
-test('what was not built in is said plainly, and the API reference is there all the same', async () => {
+test('if guides and packages are not built, the answer says so, and the API reference still works', async () => {
   await using bare = await startGateway()
   for (const [path, detail] of [
     ['/docs/guides', 'built without the guides'],
@@ -144,7 +144,7 @@ test('what was not built in is said plainly, and the API reference is there all 
   expect((await fetch(`${bare.url}/docs`)).status).toBe(200)
 })
 
-test('packages are listed and given as they are, also those that were built after the start', async () => {
+test('packages are listed and served unchanged, even if they were built after the start', async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), 'licensing-downloads-'))
   await using serving = await startGateway({ downloadsFolder: folder.path })
   expect((await fetch(`${serving.url}/downloads/`)).status).toBe(404)

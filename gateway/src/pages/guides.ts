@@ -11,8 +11,8 @@ const index = 'docs/guides/index.html'
 const assets = 'docs/guides/assets/'
 
 /**
- * `/docs/guides` and `/docs/operations`: the guides as pages, each also as the Markdown that it is written in; and
- * `/llms.txt`, which lists them. A build may come later than the start.
+ * Serves the guides at `/docs/guides` and `/docs/operations`, as pages and as Markdown, and `/llms.txt`, which lists them.
+ * They may be built after the start.
  */
 export async function mountGuides(app: FastifyInstance, folder: string | undefined): Promise<void> {
   const site = new BuiltFiles(folder ?? '/nowhere', index)
@@ -45,14 +45,14 @@ export async function mountGuides(app: FastifyInstance, folder: string | undefin
         answer(`docs/${part}/${request.params['*']}`, reply),
       )
     }
-    // A page that was loaded before a new build asks for this list.
+    // A page that was loaded before a new build requests hashmap.json.
     for (const file of ['llms.txt', 'hashmap.json']) {
       scope.get(`/${file}`, (_request, reply) => answer(file, reply))
     }
   })
 }
 
-/** Nothing but the gateway's own files, and the scripts that are in the page. Code in colours has styles on its elements. */
+/** Allows only the gateway's own files, the scripts in the page, and styles on elements, which colour the code. */
 function contentSecurityPolicy(page: string): string {
   const scripts = [...page.matchAll(/<script(?![^>]* src=)[^>]*>([^]*?)<\/script>/g)].map(
     ([, script]) => `'sha256-${createHash('sha256').update(script!).digest('base64')}'`,

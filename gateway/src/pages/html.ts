@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** Text as it may stand in a page, also inside a quoted attribute. */
+/** Escapes text for a page, also for a quoted attribute. */
 export function escapeHtml(text: string): string {
   return text
     .replaceAll('&', '&amp;')
@@ -10,7 +10,7 @@ export function escapeHtml(text: string): string {
     .replaceAll("'", '&#39;')
 }
 
-// As the portal looks: portal/src/tokens.css.
+// The same look as the portal's (portal/src/tokens.css).
 const style = `
 :root { color-scheme: light dark }
 * { box-sizing: border-box }
@@ -39,12 +39,12 @@ export const pageHeaders: Readonly<Record<string, string>> = {
     "frame-ancestors 'none'",
   ].join('; '),
   'x-content-type-options': 'nosniff',
-  // The address of the page contains a secret, so only forms send the origin.
+  // The address of the page contains a secret, so no referrer is sent to other sites. The page's own form needs an origin.
   'referrer-policy': 'same-origin',
   'cache-control': 'no-store',
 }
 
-/** @param body HTML; text in it is escaped by its maker */
+/** @param body HTML; the caller has escaped texts in it */
 export function page(title: string, body: string): string {
   return `<!doctype html>
 <html lang="en">

@@ -11,7 +11,7 @@ table { border-collapse: collapse; display: block; overflow-x: auto }
 th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0 }
 `
 
-// The one style of all pages, named by its hash: no other is applied, and nothing is loaded or run.
+// The policy allows only this style, by its hash. Nothing else is loaded or run.
 const styleHash = createHash('sha256').update(style).digest('base64')
 
 const headers = {

@@ -49,7 +49,7 @@ export async function mountPages(
     const { ready: areAllReady, probes } = await readiness()
     const ready = areAllReady && !health.isStopping
     const outcomes = Object.entries(probes)
-    // Which dependency is unavailable, but not its address.
+    // Names the unavailable dependency, but not its address.
     const byName = Object.fromEntries(
       outcomes.map(([name, problem]) => [name, problem === null ? 'ready' : 'not ready']),
     )
@@ -68,7 +68,7 @@ export async function mountPages(
 
 const readinessMs = 500
 
-/** Anybody may ask, as often as they like: the services are asked twice a second at most. */
+/** Anybody may request the readiness at any rate, so the services are asked at most twice a second. */
 function cachedReadiness(health: Health): () => ReturnType<Health['check']> {
   let asked: ReturnType<Health['check']> | undefined
   let untilMs = 0

@@ -1,27 +1,27 @@
-/** A request as an example shows it. */
+/** The request of a code sample. */
 export interface SampleRequest {
   readonly method: string
-  /** With its parameters in braces, as the document has it. */
+  /** Path with parameters in braces, as in the document. */
   readonly template: string
-  /** The values of those parameters. */
+  /** The values of these parameters. */
   readonly path: Readonly<Record<string, string>>
-  /** What the operation does not go without. */
+  /** The required query parameters. */
   readonly query: Readonly<Record<string, string>>
-  /** What it is sent with, besides what a body needs. */
+  /** The headers, except Content-Type. */
   readonly headers: Readonly<Record<string, string>>
-  /** Where the bearer of `Authorization` comes from; undefined if no bearer is needed. */
+  /** Environment variable with the credentials of `Authorization`; undefined if none are needed. */
   readonly bearer: 'LICENSING_API_KEY' | 'ACTIVATION_TOKEN' | undefined
   readonly body: unknown
 }
 
 interface Language {
-  /** As syntax highlighters name it. */
+  /** The name of the language in syntax highlighters. */
   readonly lang: string
   readonly label: string
   readonly write: (request: SampleRequest) => string
 }
 
-/** The languages of the samples, with each one's own HTTP client; in TypeScript the SDK. */
+/** The languages of the samples. Each uses the HTTP client of its standard library; TypeScript uses the SDK. */
 export const languages: readonly Language[] = [
   { lang: 'shell', label: 'curl', write: curl },
   { lang: 'typescript', label: 'TypeScript', write: typescript },
@@ -57,7 +57,7 @@ function curl(request: SampleRequest): string {
   ].join(' \\\n  ')
 }
 
-/** A value as a literal: without quotes around names that need none. */
+/** A value as a JavaScript literal, without quotes around names that need none. */
 function literal(value: unknown): string {
   return JSON.stringify(value, null, 2).replaceAll(/^(\s*)"([a-z_]\w*)":/gm, '$1$2:')
 }
@@ -82,7 +82,7 @@ const licensing = createLicensingBackend({
 console.log(await licensing.${method.toLowerCase()}('${template}'${given}))`
 }
 
-/** What a product sends: \`LicenceClient\` does so by itself. */
+/** A sample for installed products, with `fetch`. */
 function fetched(request: SampleRequest): string {
   const { method, bearer, body } = request
   const headers = [

@@ -46,7 +46,7 @@ async function writeBuild(name: string): Promise<void> {
 const get = (path: string, headers: Record<string, string> = {}) =>
   fetch(`${gateway.url}${path}`, { headers: { 'accept-encoding': 'identity', ...headers } })
 
-/** As it is: `fetch` adds headers of its own. */
+/** Sends only the given headers; `fetch` would add its own. */
 async function rawGet(path: string, headers: Record<string, string> = {}): Promise<IncomingMessage> {
   const sent = request({ port: gateway.port, path, headers }).end()
   const [answer] = (await once(sent, 'response')) as [IncomingMessage]
@@ -60,7 +60,7 @@ test.each([
   '/portal/plans',
   '/portal/a%2Fb',
   '/portal/index.html',
-])('%s is the page, asked for again each time', async (path) => {
+])('%s is the page, which browsers revalidate each time', async (path) => {
   const answer = await get(path)
   expect(answer.status).toBe(200)
   expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8')
@@ -70,7 +70,7 @@ test.each([
   expect(again.statusCode).toBe(304)
 })
 
-test('an asset is kept for good, one that is not there is 404 and not the page', async () => {
+test('an asset is cached permanently; a missing asset is 404 and not the page', async () => {
   const answer = await get('/portal/assets/index-h4sh.js')
   expect(answer.headers.get('content-type')).toMatch(/^(text|application)\/javascript; charset=utf-8$/)
   expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
@@ -84,7 +84,7 @@ test('an asset is kept for good, one that is not there is 404 and not the page',
 })
 
 test.each(['/portal', '/portal/plans', '/portal/assets/index-h4sh.js', '/portal/assets/index-0ld.js'])(
-  '%s allows nothing but the gateway’s own files, and no frame around it',
+  '%s allows only the gateway’s own files, and no frame around it',
   async (path) => {
     const { headers } = await get(path)
     const policy = Object.fromEntries(
@@ -115,7 +115,7 @@ test.each(['/portal', '/portal/plans', '/portal/assets/index-h4sh.js', '/portal/
 )
 
 test.each(['/portal/plans', '/portal/assets/index-h4sh.js'])(
-  '%s is sent compressed where the browser accepts it',
+  '%s is sent compressed if the browser accepts it',
   async (path) => {
     const sent = (encoding: string) => rawGet(path, { 'accept-encoding': encoding })
     for (const encoding of ['br', 'gzip']) {
@@ -135,7 +135,7 @@ test.each(['/portal/plans', '/portal/assets/index-h4sh.js'])(
   },
 )
 
-test('nothing else of the folder, or of the machine, is served', async () => {
+test('no other file of the folder or the machine is served', async () => {
   const paths = [
     '/portal/.stamp',
     '/portal/../secret.txt',
@@ -150,7 +150,7 @@ test('nothing else of the folder, or of the machine, is served', async () => {
   for (const path of paths) {
     const answer = await rawGet(path)
     const body = await text(answer)
-    // The page, or nothing.
+    // Either the page or an error.
     if (answer.statusCode === 200) expect(body, path).toBe(page)
     else expect(answer.statusCode, path).toBeGreaterThanOrEqual(400)
     expect(body, path).not.toMatch(/of the build|beside the portal|root:/)
@@ -165,7 +165,7 @@ test('other methods are 405', async () => {
   expect(head.status).toBe(200)
 })
 
-test('a page with all its files takes nothing of any rate limit', async () => {
+test('a page and its files do not count against any rate limit', async () => {
   for (let count = 0; count < 20; count++) {
     const answer = await get(count % 2 ? '/portal' : '/portal/assets/index-h4sh.js')
     expect(answer.status).toBe(200)
@@ -173,7 +173,7 @@ test('a page with all its files takes nothing of any rate limit', async () => {
   }
 })
 
-test('where it is not built the page says how to build it, and is there once it is', async () => {
+test('if the portal is not built, the page says how to build it; after the build the page is served', async () => {
   const portalFolder = join(built.path, 'later')
   await using early = await startGateway({ portalFolder })
   const at = (path: string) => fetch(`${early.url}${path}`)
@@ -185,7 +185,7 @@ test('where it is not built the page says how to build it, and is there once it 
   }
   await writeBuild('later')
   expect(await (await at('/portal')).text()).toBe(page)
-  // And another build in its place, with other names.
+  // Another build with other file names replaces it.
   await writeFile(join(portalFolder, 'assets/index-n3w.js'), 'new')
   await writeFile(join(portalFolder, 'index.html'), 'new page')
   for (const packed of ['br', 'gz']) await rm(join(portalFolder, `index.html.${packed}`))

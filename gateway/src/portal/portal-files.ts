@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { BuiltFiles } from '../pages/built-files.ts'
 import { sessionPath } from './session-routes.ts'
 
-// Nothing but its own files, and its own gateway to call.
+// Allows only the gateway's own files and calls of the gateway.
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -31,7 +31,7 @@ In a checkout, \`npm run portal\` builds it (\`npm start\` does so too), and thi
 Elsewhere PORTAL_DIR names the folder that it is in.
 `
 
-/** `/portal`: the vendor’s web pages. Every path below it that is no file is the page, which reads the path itself. */
+/** Serves the portal at `/portal`. Every path below it that is not a file returns the page, which reads the path itself. */
 export async function mountPortal(app: FastifyInstance, folder: string): Promise<void> {
   const files = new BuiltFiles(folder, index)
   await app.register(async (scope) => {
@@ -47,7 +47,7 @@ export async function mountPortal(app: FastifyInstance, folder: string): Promise
           .header('cache-control', 'no-store')
           .send(notBuilt)
       }
-      // One of an earlier build: the page would be no script.
+      // A file of an earlier build. Returning the page in its place would break a script.
       if (path.startsWith('assets/') && !known.has(path)) {
         throw new ServiceError('not_found', 'the portal has no such file; load the page again')
       }

@@ -11,7 +11,7 @@ export const sessionPath = '/portal/session'
 
 const credentials = z.strictObject({ key: z.string() })
 
-/** Signing in to the portal and out of it: for the portal’s pages alone, and so in no document of the API. */
+/** Sign-in and sign-out of the portal. Only for the portal’s pages, so not in the API's document. */
 export function mountSessions(app: FastifyInstance, gate: Gate): void {
   const { sessions, throttle } = gate
 

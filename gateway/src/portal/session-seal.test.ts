@@ -7,7 +7,7 @@ const keyHash = hash('sha256', 'lsk_of_the_test', 'base64')
 const keys = parseSessionKeys(newKey())
 const nowMs = Date.parse('2026-11-22T12:00:00.000Z')
 
-test('a session opens until 12 hours are over', () => {
+test('a session can be opened for 12 hours', () => {
   const session = sealSession(keyHash, nowMs, keys)
   expect(sessionSeconds).toBe(43_200)
   expect(openSession(session, nowMs, keys)).toBe(keyHash)
@@ -15,7 +15,7 @@ test('a session opens until 12 hours are over', () => {
   expect(openSession(session, nowMs + 43_200_000, keys)).toBeUndefined()
 })
 
-test('a session that was changed in any one bit does not open', () => {
+test('a session with any changed bit cannot be opened', () => {
   const bytes = Buffer.from(sealSession(keyHash, nowMs, keys), 'base64url')
   for (let bit = 0; bit < bytes.length * 8; bit++) {
     const changed = Buffer.from(bytes)
@@ -32,13 +32,13 @@ test('a session that was changed in any one bit does not open', () => {
   }
 })
 
-test('a session shows nothing of the key, and no two are alike', () => {
+test('a session reveals nothing of the key, and no two sessions are equal', () => {
   const [one, other] = [sealSession(keyHash, nowMs, keys), sealSession(keyHash, nowMs, keys)]
   expect(one).not.toBe(other)
   expect(Buffer.from(one, 'base64url').includes(Buffer.from(keyHash, 'base64'))).toBe(false)
 })
 
-test('under another key it does not open; while keys are rotated both open it', () => {
+test('another key does not open a session; during a rotation, sessions of both keys can be opened', () => {
   const [before, after] = [newKey(), newKey()]
   const session = sealSession(keyHash, nowMs, parseSessionKeys(before))
   expect(openSession(session, nowMs, parseSessionKeys(after))).toBeUndefined()
@@ -47,7 +47,7 @@ test('under another key it does not open; while keys are rotated both open it', 
   expect(openSession(sealSession(keyHash, nowMs, both), nowMs, parseSessionKeys(after))).toBe(keyHash)
 })
 
-test('what is no key is refused without being repeated', () => {
+test('the error for an invalid key does not contain the key', () => {
   for (const text of ['', 'short-secret', `${newKey()},short-secret`, `${newKey()}!`]) {
     expect(() => parseSessionKeys(text)).toThrow(/^must be 32 bytes in base64url, 43 characters$/)
   }

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto'
 
-/** Keys by their id; the first seals, every one opens. */
+/** Keys by id. The current key encrypts sessions; all of them decrypt. */
 export type SessionKeys = { current: string; byId: ReadonlyMap<string, Buffer> }
 
 export const sessionSeconds = 12 * 3600
@@ -15,8 +15,10 @@ const keyHashBytes = 32
 const purpose = Buffer.from('portal session')
 
 /**
- * `PORTAL_SESSION_KEY`: 32 bytes in base64url. To rotate, put the new key before the old one with a comma between, and
- * drop the old one 12 hours later. Throws on anything else, without repeating it.
+ * Reads `PORTAL_SESSION_KEY`: 32 bytes in base64url. To rotate the key, put the new key and a comma before the old one, and
+ * remove the old one 12 hours later.
+ *
+ * @throws Error; its message does not contain the key
  */
 export function parseSessionKeys(text: string): SessionKeys {
   const keys = text.split(',').map((entry): [string, Buffer] => {
@@ -31,8 +33,8 @@ export function parseSessionKeys(text: string): SessionKeys {
 }
 
 /**
- * A session that nobody can read or make without the key (AES-256-GCM). It holds the API key's hash and not the key:
- * one who has the session key cannot read an API key out of a cookie.
+ * Encrypts a session with AES-256-GCM, so that nobody can read or make it without the session key. It contains only the hash
+ * of the API key, so that even with the session key nobody can read an API key from a cookie.
  *
  * @param keyHash SHA-256 of the API key, base64
  */
@@ -50,7 +52,7 @@ export function sealSession(keyHash: string, nowMs: number, keys: SessionKeys): 
   return Buffer.concat([Buffer.of(version), keyId, nonce, cipher.getAuthTag(), sealed]).toString('base64url')
 }
 
-/** The hash of the API key in a session; undefined for one that is over, was changed, or is under no key of these. */
+/** The hash of the API key in a session; undefined if the session has expired, was changed, or has another key. */
 export function openSession(text: string, nowMs: number, keys: SessionKeys): string | undefined {
   const bytes = Buffer.from(text, 'base64url')
   if (bytes.length !== headBytes + timeBytes + keyHashBytes || bytes[0] !== version) return undefined

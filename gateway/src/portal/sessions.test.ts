@@ -65,17 +65,17 @@ test('signing in answers 204 with a cookie that scripts and other sites cannot r
 test.each([
   ['a proxy says that it is https', { 'x-forwarded-proto': 'https' }],
   ['the host is that of an https PUBLIC_URL', { host: 'licensing.example.com' }],
-])('where %s the cookie is Secure and bound to the host', async (_title, headers) => {
+])('if %s, the cookie is Secure and bound to the host', async (_title, headers) => {
   const { pair, attributes } = setCookie(await rawSignIn(headers))
   expect(pair).toMatch(/^__Host-portal_session=/)
   expect(attributes).toContain('Secure')
   const over = { headers: { ...portal, ...headers } }
   expect(await rawAccount({ ...over.headers, cookie: pair })).toBe(200)
-  // One that a neighbour’s page could have planted.
+  // A cookie that a page on another subdomain could have set.
   expect(await rawAccount({ ...over.headers, cookie: pair.replace('__Host-', '') })).toBe(401)
 })
 
-test('the session is a key’s own: its scopes, and nothing without the header', async () => {
+test('a session has the scopes of its key, and is ignored without the header', async () => {
   const cookie = await givenSession(gateway.keyWith(['read']))
   expect(await account(cookie)).toBe('insufficient_scope')
   const admin = await givenSession(gateway.keyWith(['admin']))
@@ -86,7 +86,7 @@ test('the session is a key’s own: its scopes, and nothing without the header',
   expect(await account(`theme=dark; ${admin}; other=1`)).toBe(200)
 })
 
-test('Authorization overrides the session, a wrong one too', async () => {
+test('Authorization has precedence over the session, even with a wrong key', async () => {
   const cookie = await givenSession(gateway.keyWith(['read']))
   const authorized = (authorization: string) => account(cookie, { headers: { ...portal, authorization } })
   expect(await authorized(`Bearer ${gateway.apiKey}`)).toBe(200)
@@ -94,7 +94,7 @@ test('Authorization overrides the session, a wrong one too', async () => {
   expect(await authorized('Basic x')).toBe('unauthenticated')
 })
 
-test('a session that was tampered with, sealed with another key, or is over, is none', async () => {
+test('a session that was changed, has expired or was encrypted with another key is refused', async () => {
   const cookie = await givenSession()
   const [name, value = ''] = cookie.split('=')
   const flipped = value.at(40) === 'A' ? 'B' : 'A'
@@ -107,7 +107,7 @@ test('a session that was tampered with, sealed with another key, or is over, is 
   expect(await account(sealed(randomBytes(32).toString('base64url'), 0))).toBe('unauthenticated')
 })
 
-test('a session works on every replica that has the key, and the former key’s while it is changed', async () => {
+test('a session works on every replica that has the key; during a rotation also a session of the former key', async () => {
   await using replica = await startGateway({ sessionKey })
   await using rotated = await startGateway({
     sessionKey: `${randomBytes(32).toString('base64url')},${sessionKey}`,
@@ -121,7 +121,7 @@ test('a session works on every replica that has the key, and the former key’s 
   }
 })
 
-test('it ends with its key: revoked, it is refused within 2 seconds', async () => {
+test('a session is refused within 2 seconds after its API key was revoked', async () => {
   const key = gateway.keyWith(['admin'])
   const cookie = await givenSession(key)
   expect(await account(cookie)).toBe(200)
@@ -129,7 +129,7 @@ test('it ends with its key: revoked, it is refused within 2 seconds', async () =
   await eventually(async () => expect(await account(cookie)).toBe('unauthenticated'), { timeoutMs: 2_000 })
 })
 
-test('signing out clears the cookie, whatever is in it', async () => {
+test('signing out clears the cookie, whatever it contains', async () => {
   for (const cookie of [await givenSession(), 'portal_session=nonsense', 'theme=dark']) {
     const answer = await gateway.api.delete('/portal/session', { key: null, headers: { ...portal, cookie } })
     expect(answer.status).toBe(204)
@@ -143,7 +143,7 @@ const host = 'portal.example.net'
 const origins: [origin: string | undefined, own: boolean, extra?: Record<string, string>][] = [
   [undefined, true],
   [`http://${host}`, true],
-  // A proxy that ends TLS and keeps the host.
+  // A proxy that terminates TLS and keeps the host.
   [`https://${host}`, true],
   [publicUrl, true],
   ['http://licensing.example.com', false],
@@ -182,7 +182,7 @@ test.each(origins)('a session used from %j is its own: %j', async (origin, own, 
   })
 })
 
-test('a key that is wrong is 401, what is no key 422, what is no JSON 400 or 415', async () => {
+test('a wrong key gets 401, an invalid field 422, and a body that is not JSON 400 or 415', async () => {
   for (const key of [`lsk_${'0'.repeat(50)}`, 'lsk_', '', `${gateway.apiKey}\n`, 'x'.repeat(10_000)]) {
     const answer = await signIn(key)
     expect(answer.status).toBe(401)
@@ -205,7 +205,7 @@ test('a key that is wrong is 401, what is no key 422, what is no JSON 400 or 415
   expect(other.headers.get('allow')).toBe('POST, DELETE, OPTIONS')
 })
 
-test('signing in counts as an attempt with a key: wrong ones are limited by address, good ones by their key', async () => {
+test('sign-ins are rate limited: those with a wrong key by address, others by their key', async () => {
   await using limited = await startGateway({ perKey: 2 })
   answerAccount(limited)
   const wrong = `lsk_${'0'.repeat(50)}`
@@ -223,7 +223,7 @@ test('signing in counts as an attempt with a key: wrong ones are limited by addr
   expect(await account(cookie, { at: limited })).toBe('rate_limited')
 })
 
-test('without PORTAL_SESSION_KEY the API works, signing in says what is missing, and cookies are ignored', async () => {
+test('without PORTAL_SESSION_KEY the API works, sign-in names the missing variable, and cookies are ignored', async () => {
   const cookie = await givenSession()
   await using plain = await startGateway({ sessionKey: null })
   answerAccount(plain)
@@ -241,7 +241,7 @@ test('while the catalog is unavailable signing in is 503', async () => {
   expect((await signIn(alone.apiKey, { at: alone })).status).toBe(503)
 })
 
-/** With any header: `fetch` would not send `Host`. */
+/** Sends any header; `fetch` would not send `Host`. */
 async function raw(
   method: string,
   path: string,

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { openSession, sealSession, sessionSeconds } from './session-seal.ts'
 import type { SessionKeys } from './session-seal.ts'
 
-// A browser takes a cookie with this prefix only over TLS and only from this very host, not from one beside it.
+// Browsers accept a cookie with the prefix `__Host-` only over TLS and only from this host, not from another subdomain.
 const names = { tls: '__Host-portal_session', plain: 'portal_session' } as const
 
 /** Sessions of the portal: an encrypted cookie contains the hash of the API key. The gateway stores no sessions. */
@@ -11,15 +11,15 @@ export class Sessions {
   readonly #keys: SessionKeys | undefined
   readonly #publicUrl: string | undefined
 
-  /** @param keys undefined: nobody can sign in, and cookies are ignored */
+  /** @param keys if undefined, nobody can sign in and cookies are ignored */
   constructor(keys: SessionKeys | undefined, publicUrl: string | undefined) {
     this.#keys = keys
     this.#publicUrl = publicUrl
   }
 
   /**
-   * The hash of the API key in the session of a request. A page of another origin can neither send the header
-   * unasked nor name this origin; `Authorization` has precedence.
+   * The hash of the API key in the session of a request. It needs the header `X-Requested-With` and the gateway's own
+   * origin, which pages of other origins cannot send. `Authorization` has precedence.
    *
    * @returns base64; undefined if the request has no session or its cookie is no longer valid
    * @throws ServiceError `origin_refused`
@@ -76,8 +76,7 @@ function cookieOf({ headers }: FastifyRequest, name: string): string | undefined
 }
 
 /**
- * Whether the browser talks to the gateway over TLS. A proxy that ends TLS and says nothing of it is known by
- * PUBLIC_URL.
+ * Whether the browser uses TLS. Behind a proxy that terminates TLS and does not send X-Forwarded-Proto, PUBLIC_URL shows it.
  */
 export function isOverTls(request: FastifyRequest, publicUrl: string | undefined): boolean {
   if (request.protocol === 'https') return true
@@ -85,7 +84,7 @@ export function isOverTls(request: FastifyRequest, publicUrl: string | undefined
   return known?.protocol === 'https:' && known.host === hostOf(request, known.protocol)
 }
 
-/** Refuses what a page of another origin sent: decisions, section 12. A caller that is no browser sends no origin. */
+/** Refuses requests of pages of other origins (decisions, section 12). Callers other than browsers send no origin. */
 function refuseForeignOrigin(request: FastifyRequest, publicUrl: string | undefined): void {
   if (isOfOwnPage(request, publicUrl)) return
   throw new ServiceError(
@@ -94,7 +93,7 @@ function refuseForeignOrigin(request: FastifyRequest, publicUrl: string | undefi
   )
 }
 
-/** Whether no page of another origin sent it. */
+/** Whether a request does not come from a page of another origin. */
 export function isOfOwnPage(request: FastifyRequest, publicUrl: string | undefined): boolean {
   const { origin } = request.headers
   return origin === undefined || isOwnOrigin(origin, request, publicUrl)
@@ -108,7 +107,7 @@ function isOwnOrigin(origin: string, request: FastifyRequest, publicUrl: string 
   return from.host === hostOf(request, from.protocol)
 }
 
-/** Of the header `Host`, without the scheme's own port. */
+/** The header `Host`, without the scheme's default port. */
 function hostOf({ headers }: FastifyRequest, protocol: string): string | undefined {
   return URL.parse(`${protocol}//${headers.host ?? ''}`)?.host
 }

@@ -34,7 +34,7 @@ import { webhookEndpointSchema } from './webhook-endpoints/webhook-endpoint-json
 const shown = <Fields extends object>(fields: Fields) =>
   Object.fromEntries(Object.keys(fields).map((name) => [name, true])) as Record<keyof Fields, true>
 
-/** Messages, what REST shows of them, fields with another name there, and those that it does not show, with the reason. */
+/** Messages with their REST schemas, the fields that have another name in REST, and the reasons for fields that it hides. */
 const resources: [
   DescMessage,
   { shape: object },
@@ -65,7 +65,7 @@ const resources: [
 ]
 
 test.each(resources.map(([message, ...rest]) => [message.name, message, ...rest] as const))(
-  'REST shows every field of %s, or there is a reason why not',
+  'REST has every field of %s, except those with a reason',
   (_name, message, { shape }, { renamed = {}, hidden = {} }) => {
     const fields = message.fields.map((field) => renamed[field.name] ?? field.name)
     expect([...Object.keys(shape), ...Object.keys(hidden)].toSorted()).toEqual(fields.toSorted())

@@ -26,7 +26,7 @@ import { trialRoutes } from './trials/trial-routes.ts'
 import { webhookDeliveryRoutes } from './webhook-deliveries/webhook-delivery-routes.ts'
 import { webhookEndpointRoutes } from './webhook-endpoints/webhook-endpoint-routes.ts'
 
-/** Every route of `/v1`. Admission, validation, the OpenAPI document and the tests are driven by this table. */
+/** All routes of `/v1`. Admission, validation, the OpenAPI document and the tests use this table. */
 export const routes: readonly Route[] = [
   ...entitlementDefRoutes,
   ...planRoutes,

@@ -7,7 +7,7 @@ export interface RawAnswer {
   body: string
 }
 
-/** All that comes back for these bytes on a connection of their own, until the server closes it. */
+/** Sends bytes on a new connection, and returns everything received until the server closes it. */
 export function exchange(port: number, bytes: string, options: { thenEnd?: boolean } = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = createConnection(port, '127.0.0.1', () => {
@@ -21,7 +21,7 @@ export function exchange(port: number, bytes: string, options: { thenEnd?: boole
   })
 }
 
-/** The answers in what came back; all of them have a `Content-Length`, or no body. */
+/** Parses the answers in a text. Each must have a `Content-Length` or no body. */
 export function answersIn(text: string): RawAnswer[] {
   const answers: RawAnswer[] = []
   for (let rest = Buffer.from(text); rest.length > 0;) {

@@ -29,7 +29,7 @@ import { connectServices } from '../services.ts'
 
 type Answers<S extends DescService> = Partial<Handlers<S>>
 
-/** The answers of the services behind the gateway. An RPC without an entry fails as `internal`. */
+/** The answers of the services behind the gateway. An RPC without an entry fails with `internal`. */
 export interface StandIns {
   catalog: Answers<typeof CatalogService>
   licensing: Answers<typeof LicensingService>
@@ -52,27 +52,27 @@ export interface TestGateway extends AsyncDisposable {
   readonly port: number
   readonly app: FastifyInstance
   readonly answers: StandIns
-  /** Names of the RPCs that arrived, in order. */
+  /** Names of the RPCs that were called, in order. */
   readonly calls: string[]
   readonly health: Health
-  /** With a key of all four scopes. */
+  /** A client whose key has all four scopes. */
   readonly api: ApiClient
   readonly apiKey: string
-  /** Keys that the catalog knows; take one out to revoke it. */
+  /** Keys that the catalog knows. Delete one to revoke it. */
   readonly keys: Map<string, KnownKey>
-  /** A new key that the catalog knows. */
+  /** Creates a key that the catalog knows. */
   keyWith(scopes: Scope[], applicationId?: string): string
   /** The gateway's own connection to the catalog. */
   readonly toCatalog: FaultyProxy
-  /** Ends the catalog: every call of it fails as when the process is down. */
+  /** Stops the catalog. Calls of it fail as if the process were down. */
   endCatalog(): Promise<void>
 }
 
 export const accountId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ab'
 export const appId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ab'
-/** Of the same account. */
+/** Another application of the same account. */
 export const otherAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ac'
-/** Of another account. */
+/** An application of another account. */
 export const otherAccountAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
 
 /** A path of the route table with an id or key in place of each parameter. */
@@ -93,7 +93,7 @@ interface GatewayOptions extends Partial<RateLimits> {
   portalFolder?: string
   guidesFolder?: string
   downloadsFolder?: string
-  /** `PORTAL_SESSION_KEY`; null: it is not set. */
+  /** `PORTAL_SESSION_KEY`; null if it is not set. */
   sessionKey?: string | null
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { hashOfSources } from './build-once.ts'
 
-test('a build is stale when a source has changed, was added, renamed or removed, and not for a test', async () => {
+test('a build is stale if a source was changed, added, renamed or removed, but not if a test was', async () => {
   const root = await mkdtemp(join(tmpdir(), 'licensing-builds-'))
   onTestFinished(() => rm(root, { recursive: true }))
   const write = (file: string, text: string) => writeFile(join(root, 'portal', file), text)

@@ -11,7 +11,7 @@ export const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 export interface Build {
   /** The built folder. */
   readonly dist: string
-  /** Files and folders of the checkout that it is built from, without `dist`; the lock file for the libraries. */
+  /** Files and folders of the checkout that it is built from, including the lock file but not `dist`. */
   readonly sources: readonly string[]
   /** The line that is printed before it is built. */
   readonly announcement: string
@@ -42,7 +42,7 @@ export async function buildOnce(
 }
 
 /**
- * Runs a program of a library with this Node.
+ * Runs a program of a library with the Node of this process.
  *
  * @param signal ends it
  */

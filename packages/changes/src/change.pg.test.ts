@@ -44,7 +44,7 @@ async function givenRow({ connections = 10 } = {}) {
   }
 }
 
-test('many changes that wait for a lock leave connections for others, and are made once it is free', async () => {
+test('many changes that wait for a lock leave connections for others, and run when it is free', async () => {
   await using given = await givenRow({ connections: 3 })
   const change = createChange(given.sql)
   const release = await given.hold()
@@ -67,7 +67,7 @@ test('a change gives up if a lock is held for longer than it may wait', async ()
   expect(await given.numberOf(1)).toBe(0)
 })
 
-test('a change that waits for locks keeps its place: it runs once', async () => {
+test('a change with a long lock timeout waits for the lock and runs once', async () => {
   await using given = await givenRow()
   const release = await given.hold()
   let runs = 0
@@ -80,14 +80,14 @@ test('a change that waits for locks keeps its place: it runs once', async () => 
       await given.sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
     expect(waiting).toBeDefined()
   })
-  // Longer than the usual change would wait.
+  // Longer than a usual change waits.
   await given.sql`select pg_sleep(0.2)`
   await release()
   await work
   expect(runs).toBe(1)
 })
 
-test('a change that lost a race begins again, and what it had written is undone', async () => {
+test('a change that lost a race is rolled back and runs again', async () => {
   await using given = await givenRow()
   let runs = 0
   const outcome = await createChange(given.sql)(async (tx) => {
@@ -99,7 +99,7 @@ test('a change that lost a race begins again, and what it had written is undone'
   expect([outcome, runs, await given.numberOf(1)]).toEqual(['made', 3, 1])
 })
 
-test('the relay is woken after a commit that appended events, and after no other', async () => {
+test('only a commit that appended events wakes the relay', async () => {
   await using given = await givenRow()
   let woken = 0
   const change = createChange(given.sql, () => (woken += 1))

@@ -11,8 +11,8 @@ import { claimKey, findRecord, keepAnswer, setLockTimeout } from './record-queri
 import { AnsweredBefore, progressOf, withoutSecrets } from './repeatable.ts'
 
 /**
- * Runs one change of a service's database. Each RPC, and each background round that changes something vendors see, makes its
- * changes with this:
+ * Runs one change of a service's database. Each RPC and each background task makes the changes that vendors see with this
+ * function:
  *
  * 1. `work` runs in one transaction with the events that it appends; the relay is woken after the commit.
  * 2. If the call has an Idempotency-Key, `answer` is recorded in the same transaction. If another call has used the key,
@@ -36,16 +36,16 @@ export interface ChangeOptions<O extends DescMessage, T> {
   answer?: {
     schema: O
     of: (made: T) => MessageInitShape<O>
-    /** Whether something follows the commit, such as a call of another service: see `createRepeatable`. */
+    /** Whether work follows the commit, such as a call of another service (see `createRepeatable`). */
     isUnfinished?: boolean
   }
-  /** After this time the transaction no longer waits for a lock, but ends and runs again later; in milliseconds. */
+  /** Longest wait for one lock, in milliseconds. After it the transaction ends and runs again later. */
   lockTimeoutMs?: number
   /** Longest wait for locks in all, in milliseconds. */
   mostWaitMs?: number
 }
 
-/** For changes that nobody waits for, and for those that are too large to run again. */
+/** For changes in the background, and for changes that are too large to run again. */
 export const waitingForLocks = { lockTimeoutMs: 30_000 }
 
 /** Before `work` locked a row that it had read, another transaction changed it. */
@@ -53,7 +53,7 @@ export class LostRace extends Error {
   override name = 'LostRace'
 }
 
-// Most transactions hold their locks for less time.
+// Most transactions hold their locks for less than this.
 const firstLockTimeoutMs = 30
 // For a transaction that runs again.
 const nextLockTimeoutMs = 10
@@ -93,8 +93,8 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
 }
 
 /**
- * Does the work of a call once for its key: the work and its answer commit together. If another call with the key runs, this
- * waits for its end. If an unfinished answer is recorded, the work continues from it.
+ * Does the work of a call once for its key. The work and its answer commit together. If another call with the key is
+ * running, this call waits for its end. If an unfinished answer is recorded, the work continues from it.
  *
  * @throws AnsweredBefore if the key was answered
  */
@@ -123,7 +123,7 @@ async function claim(tx: Transaction, key: ServedKey): Promise<void> {
   }
 }
 
-/** Runs at most so many at a time; others wait in their order. */
+/** Runs at most `most` pieces of work at a time. Others wait in the order of their calls. */
 function limitTo(most: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let running = 0

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { gather } from './gather.ts'
 
-/** Batches as they leave; each waits until it is let go. */
+/** Records the batches. Each runs until the test ends it. */
 function recorder() {
   const batches: string[][] = []
   const waiting: (() => void)[] = []
@@ -74,7 +74,7 @@ test('if a request makes its batch fail, the others still succeed', async () => 
   expect(outcomes.map((outcome) => outcome.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
 })
 
-test('a failure that each request alone would have rejects the whole batch', async () => {
+test('a transient failure, which each request alone would have too, rejects the whole batch', async () => {
   let tries = 0
   const flush = async (): Promise<string[]> => {
     tries += 1

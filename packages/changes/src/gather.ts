@@ -11,7 +11,7 @@ interface RequestQueue<Request, Outcome> {
 
 interface GatherOptions<Request> {
   mostTogether: number
-  /** Whether each request alone would fail with the same error. */
+  /** Whether each request alone would fail with this error too, such as an outage of the database. */
   isTransient: (error: unknown) => boolean
   /** Requests of one queue share batches and wait for each other. By default all requests are in one queue. */
   queueOf?: (request: Request) => string
@@ -22,11 +22,11 @@ interface GatherOptions<Request> {
 /**
  * Group commit: requests that arrive together share one statement and one commit. If a slot is free, a batch starts at the
  * end of the current turn of the event loop, with the requests that arrived in it. If all slots of a queue are busy,
- * requests wait, and start together when one of them is free.
+ * requests wait and start together when a slot is free.
  *
  * If a batch fails, its requests are run again one by one, so that one request's error does not affect the others.
  *
- * @param flush returns the outcome of each request, in their order
+ * @param flush runs a batch; returns the outcomes in the order of the requests
  */
 export function gather<Request, Outcome>(
   flush: (batch: Request[]) => Promise<Outcome[]>,

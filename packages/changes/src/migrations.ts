@@ -1,4 +1,4 @@
-/** Tables of a service whose calls may carry an idempotency key. */
+/** Tables of a service whose calls may have an idempotency key. */
 export const idempotencyMigrations = {
   name: 'idempotency',
   path: new URL('../migrations/idempotency', import.meta.url).pathname,

@@ -5,7 +5,7 @@ import { startPurge } from './purge.ts'
 import { deleteOldRecords } from './record-queries.ts'
 import { givenRepeatable } from './testing/given-repeatable.ts'
 
-test('records older than 24 hours are deleted, a bounded number at a time, and no others', async () => {
+test('only records older than 24 hours are deleted, in batches of a bounded size', async () => {
   await using given = await givenRepeatable()
   await given.sql`
     insert into idempotency_keys (account_id, path, key, body_hash, created_at)

@@ -5,7 +5,7 @@ import type { Loop } from '@licensing/process/loop'
 import { deleteOldRecords } from './record-queries.ts'
 
 const purgeEveryMs = 10 * 60_000
-// Bounds the time that a statement holds locks.
+// Limits the time for which a statement holds locks.
 const batchSize = 1_000
 
 /** Deletes records of idempotency keys that are older than 24 hours, in batches, as long as the process runs. */

@@ -9,19 +9,19 @@ export interface KeptRecord {
   is_finished: boolean
 }
 
-// Decisions, section 1: how long a repetition gets the recorded answer.
+// How long a repetition gets the recorded answer (decisions, section 1).
 const retention = '24 hours'
 
-/** The longest wait for one lock, until the transaction ends. */
+/** Limits the wait for each lock, until the transaction ends. */
 export async function setLockTimeout(tx: Sql, milliseconds: number): Promise<void> {
   await sendAlong(tx, tx`select set_config('lock_timeout', ${String(milliseconds)}, true)`)
 }
 
 /**
- * Makes the record of a key in the transaction of the change, and waits for another transaction that is doing so.
+ * Inserts the record of a key in the transaction of the change. If another transaction is inserting it, waits for its end.
  *
  * @param waitMs longest wait for any lock of the transaction from here on, in milliseconds
- * @returns false if a call of the last 24 hours has used the key
+ * @returns false if a call in the last 24 hours used the key
  */
 export async function claimKey(tx: Sql, record: ServedKey, waitMs: number): Promise<boolean> {
   const { accountId, path, key, bodyHash } = record
@@ -38,7 +38,7 @@ export async function claimKey(tx: Sql, record: ServedKey, waitMs: number): Prom
   return claimed.count === 1
 }
 
-/** The recorded answer of the last 24 hours for this key. */
+/** The answer recorded for this key in the last 24 hours. */
 export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecord | undefined> {
   const { accountId, path, key } = record
   const [row] = await sql<KeptRecord[]>`
@@ -48,7 +48,7 @@ export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecor
   return row
 }
 
-// A record's other columns, and its entries in the indexes.
+// Size of a record's other columns and its index entries.
 const bytesBesideAnswer = 512
 
 /** Records an answer. A finished answer is not changed. */
@@ -69,7 +69,7 @@ export async function keepAnswer(
     on conflict (account_id, hour, shard) do update set bytes = u.bytes + excluded.bytes`
 }
 
-/** How many bytes the recorded answers of an account take, and how many its quota allows. */
+/** The bytes that an account's recorded answers take, and its quota. */
 export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; most: bigint }> {
   const [row] = await sql<{ used: bigint; most: bigint }[]>`
     select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as most
@@ -84,7 +84,7 @@ export async function forgetRecord(sql: Sql, { accountId, path, key }: ServedKey
     where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished`
 }
 
-/** @returns how many records older than 24 hours it deleted; if `most`, there may be more */
+/** Deletes records older than 24 hours. @returns how many; if it is `most`, there may be more */
 export async function deleteOldRecords(sql: Sql, most: number): Promise<number> {
   const deleted = await sql`
     delete from idempotency_keys

@@ -7,7 +7,7 @@ import { call, givenRepeatable } from './testing/given-repeatable.ts'
 
 const key = 'a key'
 
-test('the same key and body make one change, and are answered alike, without what is shown once', async () => {
+test('calls with the same key and body make one change; a repetition gets the same answer without its secret', async () => {
   await using given = await givenRepeatable()
   expect(await given.call({ key })).toEqual({ id: '1', secret: 'a secret', replayed: false })
   expect(await given.call({ key })).toEqual({ id: '1', secret: '', replayed: true })
@@ -16,14 +16,14 @@ test('the same key and body make one change, and are answered alike, without wha
   expect(record!.answer.toString('latin1')).not.toContain('secret')
 })
 
-test('a call without a key keeps no record, and is done each time', async () => {
+test('a call without a key is not recorded, and is done each time', async () => {
   await using given = await givenRepeatable()
   await given.call()
   expect(await given.call()).toEqual({ id: '2', secret: 'a secret', replayed: false })
   expect(await given.records()).toHaveLength(0)
 })
 
-test('a key counts within its account and path', async () => {
+test('a key is valid within its account and path', async () => {
   await using given = await givenRepeatable()
   await given.call({ key })
   for (const other of [{ accountId: 'acct_2' }, { path: '/v1/others' }, { key: 'A key' }]) {
@@ -32,7 +32,7 @@ test('a key counts within its account and path', async () => {
   expect(await given.made()).toBe(4)
 })
 
-test('another body is a mismatch, and leaves the record as it is', async () => {
+test('a call with another body is a mismatch, and the record stays as it is', async () => {
   await using given = await givenRepeatable()
   await given.call({ key })
   await expect(given.call({ key, body: '{"a":1}' })).rejects.toMatchObject({ code: 'idempotency_mismatch' })
@@ -40,7 +40,7 @@ test('another body is a mismatch, and leaves the record as it is', async () => {
   expect(await given.made()).toBe(1)
 })
 
-test('of many calls at once, by two replicas, one makes the change and all have its answer', async () => {
+test('of many concurrent calls in two replicas one makes the change, and all get its answer', async () => {
   await using given = await givenRepeatable({ replicas: 2, connections: 2 })
   const answers = await Promise.all(Array.from({ length: 20 }, () => given.call({ key })))
   expect(new Set(answers.map(({ id }) => id)).size).toBe(1)
@@ -49,7 +49,7 @@ test('of many calls at once, by two replicas, one makes the change and all have 
   expect(await given.made()).toBe(1)
 })
 
-test('of many calls at once with two bodies all but those of the first are mismatches', async () => {
+test('of many concurrent calls with two bodies, all calls with the body that came second are mismatches', async () => {
   await using given = await givenRepeatable({ replicas: 2 })
   const outcomes = await Promise.allSettled(
     Array.from({ length: 20 }, (_, at) => given.call({ key, body: at % 4 < 2 ? 'a' : 'b' })),
@@ -61,7 +61,7 @@ test('of many calls at once with two bodies all but those of the first are misma
   expect(await given.made()).toBe(1)
 })
 
-test('a call that fails keeps nothing: one that waited for it is done instead', async () => {
+test('a call that fails records nothing, and a call that waited for it is done instead', async () => {
   await using given = await givenRepeatable({ replicas: 2 })
   const entered = Promise.withResolvers<void>()
   const release = Promise.withResolvers<void>()
@@ -85,7 +85,7 @@ test('a call that fails keeps nothing: one that waited for it is done instead', 
   expect(await given.made()).toBe(1)
 })
 
-test('a call whose connection is cut before the commit leaves nothing, and its repetition is done', async () => {
+test('a call whose connection is cut before the commit changes nothing, and its repetition is done', async () => {
   await using given = await givenRepeatable()
   given.steps.during = async (tx) => {
     const [backend] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`
@@ -99,7 +99,7 @@ test('a call whose connection is cut before the commit leaves nothing, and its r
   expect(await given.made()).toBe(1)
 })
 
-test('who waits for a call of another replica does so no longer than its deadline, with one connection', async () => {
+test('calls that wait for a call of another replica end at their deadline, and use one connection', async () => {
   await using given = await givenRepeatable({ replicas: 2, connections: 2 })
   const release = Promise.withResolvers<void>()
   const entered = Promise.withResolvers<void>()
@@ -117,7 +117,7 @@ test('who waits for a call of another replica does so no longer than its deadlin
   const outcomes = await Promise.allSettled(waiting.filter((_, at) => at % 2 === 0))
   for (const outcome of outcomes) {
     const { code } = (outcome as PromiseRejectedResult).reason as { code: string }
-    // 55P03 of the database is answered as `unavailable` by the server.
+    // The server answers `unavailable` for the database's 55P03.
     expect(['unavailable', '55P03']).toContain(code)
   }
   release.resolve()
@@ -125,7 +125,7 @@ test('who waits for a call of another replica does so no longer than its deadlin
   await Promise.allSettled(waiting)
 })
 
-test('after 24 hours a key is a new one, for one of many calls', async () => {
+test('after 24 hours a key can be used again, by one of many concurrent calls', async () => {
   await using given = await givenRepeatable({ replicas: 2 })
   await given.call({ key })
   await given.sql`update idempotency_keys set created_at = now() - interval '23:59:50'`
@@ -136,7 +136,7 @@ test('after 24 hours a key is a new one, for one of many calls', async () => {
   expect(answers.filter(({ replayed }) => !replayed)).toHaveLength(1)
 })
 
-test('what follows the commit is done by a repetition where the first call did not come to it, and then no more', async () => {
+test('if a call fails after its commit, a repetition does the rest once', async () => {
   await using given = await givenRepeatable({ replicas: 2 })
   let done = 0
   given.steps.after = () => Promise.reject(new ServiceError('unavailable', 'later'))
@@ -148,7 +148,7 @@ test('what follows the commit is done by a repetition where the first call did n
   expect([done, await given.made()]).toEqual([1, 1])
 })
 
-test('a handler that is not made repeatable fails where a key comes, and does nothing', async () => {
+test('a handler that is not repeatable fails and does nothing if the call has a key', async () => {
   await using given = await givenRepeatable()
   let done = 0
   const answer = { schema: CreateApiKeyResponseSchema, of: () => ({}) }

@@ -13,15 +13,15 @@ import type { KeptRecord } from './record-queries.ts'
 
 /**
  * A handler whose calls may have an Idempotency-Key. It makes its change with `change` and an answer to record. An answer is
- * unfinished if something must follow the commit, such as a call of another service. If the call fails before that is done,
- * its repetition gets the answer as `begun` and does the rest. So doing the rest twice must have no further effect.
+ * unfinished if more work follows the commit, such as a call of another service. If the call fails before that work is
+ * done, its repetition gets the answer as `begun` and does the work. Doing the work twice must have no further effect.
  */
 type RepeatableHandler<R, O extends DescMessage> = (
   request: R,
   begun?: MessageShape<O>,
 ) => Promise<MessageInitShape<O>>
 
-/** The handler of an RPC in a file of its own: request and answer have the types of the contract. */
+/** Type of an RPC's handler in a file of its own. */
 export type HandlerOf<S extends DescService, Rpc extends keyof S['method'], Deps> = (
   deps: Deps,
   ...call: Parameters<RepeatableHandler<MessageShape<S['method'][Rpc]['input']>, S['method'][Rpc]['output']>>
@@ -38,10 +38,11 @@ interface RepeatableDependencies {
 }
 
 /**
- * Makes handlers repeatable: a call whose key was answered within 24 hours is answered with that, and its handler is not
- * run; another body is `idempotency_mismatch`. If the answers of an account take all of its quota, a new key is refused with
- * `quota_exceeded`, and nothing is done. A call that fails records nothing. Calls with the same key that arrive
- * together run one after the other; while they wait, they use no connection of the database.
+ * Makes handlers repeatable. If a call with the same key was answered within 24 hours, the call gets that answer and its
+ * handler does not run; if its body is different, it gets `idempotency_mismatch`. If the recorded answers of an account
+ * have used up its quota, a call with a new key is refused with `quota_exceeded` and does nothing. A call that fails
+ * records nothing. Concurrent calls with the same key run one after the other. While they wait, they use no database
+ * connection.
  *
  * @example
  * const repeatable = createRepeatable(deps)
@@ -84,8 +85,8 @@ async function answerOnce<O extends DescMessage>(
 }
 
 /**
- * Refuses a call before it changes anything, since a change whose answer cannot be recorded would be made again by a
- * repetition. Calls at the same time may exceed the quota by their own answers.
+ * Refuses a call before it changes anything: if its answer could not be recorded, a repetition would make the change
+ * again. Concurrent calls may exceed the quota by their own answers.
  */
 async function checkRoom(sql: Sql, accountId: string): Promise<void> {
   const { used, most } = await findUsage(sql, accountId)
@@ -100,7 +101,7 @@ function checkSame(key: ServedKey, record: KeptRecord): void {
   )
 }
 
-// The call has done everything. If this fails, a repetition does the rest again, which has no effect.
+// Runs after all work of the call. If it fails, a repetition does the work after the commit again, which has no effect.
 async function finish(
   { sql, log }: RepeatableDependencies,
   key: ServedKey,
@@ -112,8 +113,8 @@ async function finish(
 }
 
 /**
- * Deletes the recorded, unfinished answer of a call that has undone its change, so that the key can be used again. If the
- * call is a repetition, the earlier call may still run: then the record stays.
+ * Deletes the recorded, unfinished answer of a call that has undone its change, so that the key can be used again. The
+ * record stays if the call is a repetition, because the earlier call may still be running.
  */
 export async function forget(sql: Sql): Promise<void> {
   const key = callContext()?.idempotencyKey
@@ -121,7 +122,7 @@ export async function forget(sql: Sql): Promise<void> {
   await forgetRecord(sql, key)
 }
 
-/** Ends the work of a call whose key is another call's. */
+/** Ends the work of a call if another call has used its key. */
 export class AnsweredBefore extends Error {
   override name = 'AnsweredBefore'
   readonly record: KeptRecord
@@ -134,9 +135,9 @@ export class AnsweredBefore extends Error {
 
 /** The state of a call with a key. */
 interface Progress {
-  /** It continues from what an earlier call has committed. */
+  /** It continues after the commit of an earlier call. */
   resumes: boolean
-  /** It has committed a change that something else must follow. */
+  /** It has committed its change, but more work must follow. */
   isUnfinished: boolean
 }
 
@@ -149,7 +150,7 @@ export function progressOf(key: ServedKey): Progress {
   return progress
 }
 
-/** A copy of an answer without the fields that are shown once (proto/rpc/v1/idempotency.proto), also in messages in it. */
+/** A copy of an answer without `shown_once` fields (proto/rpc/v1/idempotency.proto), also in nested messages. */
 export function withoutSecrets<O extends DescMessage>(schema: O, answer: MessageShape<O>): MessageShape<O> {
   const copy = clone(schema, answer)
   clear(schema, copy)

@@ -6,7 +6,7 @@ import { givenRepeatable } from './testing/given-repeatable.ts'
 const half = 512 * 1024
 const refused = { code: 'quota_exceeded', members: { limit: 8 * half } }
 
-/** An account that may keep eight answers of half a megabyte, and has tried to keep twenty. */
+/** An account whose quota is eight answers of half a megabyte, after twenty calls. */
 async function givenFull() {
   const given = await givenRepeatable({ replicas: 2 })
   await setQuota(given.sql, 'acct_1', 'idempotency_bytes', 8 * half)
@@ -19,7 +19,7 @@ async function givenFull() {
   return given
 }
 
-test('an account keeps as many bytes of answers as its quota allows; a new key is then refused, and nothing is done', async () => {
+test('when the recorded answers have reached the quota of the account, a call with a new key is refused and does nothing', async () => {
   await using given = await givenFull()
   expect(await given.made()).toBe(8)
   const [kept] = await given.sql<{ bytes: number }[]>`
@@ -27,7 +27,7 @@ test('an account keeps as many bytes of answers as its quota allows; a new key i
   expect(kept!.bytes).toBeLessThan(9 * half)
 })
 
-test('while a new key is refused every earlier key is answered as before, and a call without a key is done', async () => {
+test('while new keys are refused, earlier keys are answered as before, and calls without a key are done', async () => {
   await using given = await givenFull()
   for (let call = 0; call < 8; call += 1) {
     expect(await given.call({ key: `key ${call}` })).toMatchObject({ id: String(call + 1), replayed: true })
@@ -39,7 +39,7 @@ test('while a new key is refused every earlier key is answered as before, and a 
   expect(await given.made()).toBe(9)
 })
 
-test('another account is not affected, and a raised quota counts at once', async () => {
+test('another account is not affected, and a raised quota applies at once', async () => {
   await using given = await givenFull()
   expect(await given.call({ key: 'key 9', accountId: 'acct_2' })).toMatchObject({ replayed: false })
   await setQuota(given.sql, 'acct_1', 'idempotency_bytes', 9 * half)
@@ -47,7 +47,7 @@ test('another account is not affected, and a raised quota counts at once', async
   await expect(given.call({ key: 'key 10' })).rejects.toMatchObject({ code: 'quota_exceeded' })
 })
 
-test('answers count until their records are gone, and what was counted is deleted with them', async () => {
+test('answers count until their records are deleted, and their counts are deleted too', async () => {
   await using given = await givenFull()
   await given.sql`update idempotency_usage set hour = hour - interval '24 hours'`
   await expect(given.call({ key: 'key 9' })).rejects.toMatchObject(refused)
@@ -61,7 +61,7 @@ test('answers count until their records are gone, and what was counted is delete
   expect(Number(used)).toBeLessThan(half + 1_024)
 })
 
-test('many keys with small answers are bounded too', async () => {
+test('the number of keys with small answers is limited too', async () => {
   await using given = await givenRepeatable()
   await setQuota(given.sql, 'acct_1', 'idempotency_bytes', 100_000)
   const outcomes: string[] = []

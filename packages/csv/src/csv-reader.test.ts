@@ -11,7 +11,7 @@ function read(text: string, pieceLength = text.length || 1): CsvRecord[] {
 
 const fieldsOf = (text: string) => read(text).map(({ fields }) => fields)
 
-test('values may be quoted and hold separators, quotes and lines; the last line needs no end', () => {
+test('quoted values may contain separators, quotes and line breaks; the last line needs no line break', () => {
   expect(fieldsOf('a,b\r\n"1,""x""",2\n"two\nlines",\r,last')).toEqual([
     ['a', 'b'],
     ['1,"x"', '2'],
@@ -26,7 +26,7 @@ test('values may be quoted and hold separators, quotes and lines; the last line 
   expect(fieldsOf('')).toEqual([])
 })
 
-test('the first line says what separates values', () => {
+test('the first line determines the separator', () => {
   expect(fieldsOf('a;b\n1,5;2')).toEqual([
     ['a', 'b'],
     ['1,5', '2'],
@@ -37,11 +37,11 @@ test('the first line says what separates values', () => {
   ])
 })
 
-test('a record is named by the line where it begins, empty lines and lines within values counted', () => {
+test('a record has the number of its first line; empty lines and line breaks in values are counted', () => {
   expect(read('a\n\n"x\r\ny"\r\n\nz\n').map(({ line }) => line)).toEqual([1, 3, 6])
 })
 
-test('a quote out of place spoils one record and not the next', () => {
+test('a misplaced quote makes one record invalid, but not the next', () => {
   expect(read('a,b\n1,x"y"\n"1"2,3\nfine,4\n')).toEqual([
     { line: 1, fields: ['a', 'b'] },
     { line: 2, fields: ['1'], flaw: 'a quote stands inside a value' },
@@ -54,7 +54,7 @@ test('a quote out of place spoils one record and not the next', () => {
   ])
 })
 
-test('a quote that is never closed does not swallow the rest of a large file', () => {
+test('if a quote is never closed, reading stops before the end of a large file', () => {
   const rest = 'k,customer,pro\n'.repeat(10_000)
   const records = read(`a,b,c\n"open,\n${rest}`)
   expect(records[1]).toMatchObject({ line: 2, flaw: 'a value is too long' })
@@ -62,13 +62,13 @@ test('a quote that is never closed does not swallow the rest of a large file', (
   expect(records.at(-1)).toMatchObject({ line: 10_002, fields: ['k', 'customer', 'pro'] })
 })
 
-test('where a file is cut into pieces changes nothing', () => {
+test('the records do not depend on where a file is cut into pieces', () => {
   const text = '\uFEFFa,b\r\n"1,""x""\r\nt",2\r\n\r\nü€😀,"b"c\n"","é"'
   const whole = read(text)
   for (let length = 1; length < text.length; length += 1) expect(read(text, length)).toEqual(whole)
 })
 
-test('a line sep= names what separates values, and is no record', () => {
+test('a line sep= sets the separator, and is not a record', () => {
   expect(read('sep=;\r\na;b\r\n1,5;2')).toEqual([
     { line: 2, fields: ['a', 'b'] },
     { line: 3, fields: ['1,5', '2'] },
@@ -77,14 +77,14 @@ test('a line sep= names what separates values, and is no record', () => {
     ['a', 'b'],
     ['1;5', '2,'],
   ])
-  // Only the first line is one.
+  // Only the first line can set it.
   expect(fieldsOf('a,b\nsep=,')).toEqual([
     ['a', 'b'],
     ['sep=', ''],
   ])
 })
 
-test('blanks around quotes belong to the value, and ="…" is what stands in it', () => {
+test('spaces around quotes belong to the value, and ="…" has the value between its quotes', () => {
   expect(fieldsOf('a,b\n "x" , "y"\n="0012", ="0013" \n"=""0014""","=""1"" + 2"')).toEqual([
     ['a', 'b'],
     [' x ', ' y'],

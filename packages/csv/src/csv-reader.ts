@@ -7,7 +7,7 @@ export interface CsvRecord {
   readonly flaw?: string
 }
 
-/** A longer value is taken for a quote that is never closed. */
+/** In a longer value, a closing quote is probably missing. */
 const MOST_CHARACTERS = 65_536
 
 const unclosed = 'a quoted value is not closed, or text follows it'
@@ -113,7 +113,7 @@ export class CsvReader {
   }
 
   #endValue(): void {
-    // Some programs quote every value, also `="0012"`.
+    // Some programs quote every value, so that `="0012"` arrives here in quotes.
     const [, before = '', inner, after = ''] = /^(\s*)="([^"]*)"(\s*)$/.exec(this.#value) ?? []
     this.#fields.push(inner === undefined ? this.#value : before + inner + after)
     this.#value = ''
@@ -158,7 +158,7 @@ export class CsvReader {
   }
 }
 
-/** The records of a whole text. */
+/** Reads the records of a complete text. */
 export function* readCsv(text: string): Generator<CsvRecord, void, void> {
   const reader = new CsvReader()
   yield* reader.push(text)

@@ -1,7 +1,7 @@
 /** A file that cannot be read. The message is for the person who chose it; it begins in lower case and has no full stop. */
 export class UnreadableFile extends Error {
   override readonly name = 'UnreadableFile'
-  /** The line that it is about, from 1. */
+  /** The line with the problem, from 1. */
   readonly line: number | undefined
 
   constructor(message: string, line?: number) {
@@ -11,9 +11,9 @@ export class UnreadableFile extends Error {
 }
 
 /**
- * The text of a file in UTF-8 or UTF-16, piece by piece, without its byte order mark; also in browsers.
+ * Decodes a file in UTF-8 or UTF-16 piece by piece, without its byte order mark. Also runs in browsers.
  *
- * @throws UnreadableFile if it seems to be anything else, which the message names
+ * @throws UnreadableFile for any other content; the message names its probable encoding or format
  */
 export async function* decodeText(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
   let decoding: ReturnType<typeof decodingOf> | undefined
@@ -86,7 +86,7 @@ function decodingOf(bytes: Uint8Array): { encoding: Encoding; decoder: TextDecod
 function encodingOf([first, second]: Uint8Array): Encoding {
   if (first === 0xff && second === 0xfe) return 'utf-16le'
   if (first === 0xfe && second === 0xff) return 'utf-16be'
-  // Without a byte order mark: the first character of the header is ASCII.
+  // Without a byte order mark, a zero byte shows UTF-16, since the first character of the header is ASCII.
   if (first && second === 0) return 'utf-16le'
   return first === 0 && second ? 'utf-16be' : 'utf-8'
 }

@@ -11,7 +11,7 @@ const readAll = (bytes: Uint8Array, length = Math.max(1, bytes.length)) =>
   Array.fromAsync(readKeyFile(cut(bytes, length)))
 
 test.each(keyFiles)('$name', async ({ bytes, refused, rows = [], flaws = [], trimmed = [] }) => {
-  // Where the file is cut into pieces changes nothing.
+  // The result must not depend on where the file is cut into pieces.
   for (const length of [Math.max(1, bytes.length), 1, 2, 3, 5, 7]) {
     if (refused !== undefined) {
       const error = await readAll(bytes, length).catch((error: unknown) => error)
@@ -30,14 +30,14 @@ test.each(keyFiles)('$name', async ({ bytes, refused, rows = [], flaws = [], tri
   }
 })
 
-test('the line that is in another encoding is named, wherever the file is cut', async () => {
+test('the line in another encoding is reported, wherever the file is cut', async () => {
   const { bytes } = keyFiles.find(({ name }) => name === 'UTF-8 with one line in another encoding')!
   for (const length of [bytes.length, 1, 2, 3, 16]) {
     await expect(readAll(bytes, length)).rejects.toMatchObject({ line: 4 })
   }
 })
 
-test('at most ten lines with blanks are named', () => {
+test('at most ten lines with blanks are listed', () => {
   expect(trimmedText([2])).toBe('blanks around values were removed in line 2')
   expect(trimmedText([2, 4])).toBe('blanks around values were removed in 2 rows: lines 2, 4')
   expect(trimmedText(Array.from({ length: 12 }, (_, i) => i + 2))).toBe(

@@ -5,7 +5,7 @@ const columns = ['legacy_key', 'external_ref', 'plan_code'] as const
 
 type Column = (typeof columns)[number]
 
-/** A row of a file of keys of another system. */
+/** A row of a file with licence keys of another system. */
 export interface KeyRow {
   /** The line where it begins, from 1. */
   readonly line: number
@@ -19,8 +19,8 @@ export interface KeyRow {
 }
 
 /**
- * The rows of a file of keys, read piece by piece; for the portal and the command line. The columns may have any order.
- * Further columns and empty rows are ignored.
+ * Reads the rows of a file of keys piece by piece, for the portal and the command line. The columns may have any order.
+ * Other columns and empty rows are ignored.
  *
  * @throws UnreadableFile if the file is not text in UTF-8 or UTF-16, or does not name the columns
  */
@@ -49,7 +49,7 @@ async function* recordsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Csv
 }
 
 interface Places {
-  /** How many columns there are; without those at the end that have no name. */
+  /** Number of columns, without nameless columns at the end. */
   width: number
   of: Readonly<Record<Column, number>>
 }
@@ -96,12 +96,12 @@ function flawOf(
   return `the ${column} ${value} is a number that a spreadsheet has shortened: its last digits are lost. Format the column as text, and export the original data again`
 }
 
-/** Excel and LibreOffice write a long number as `1.23457E+15`. In a key no sign follows an E. */
+/** Excel and LibreOffice write a long number as `1.23457E+15`. A real key has no sign after an E. */
 function isShortened(value: string): boolean {
   return /^-?\d(?:[.,]\d+)?E[+-]\d{2,}$/i.test(value)
 }
 
-/** A row that gives a key of an earlier row to another customer or plan. A person must decide which one is right. */
+/** The flaw of a row that has the key of an earlier row, but another customer or plan. A person must choose one of them. */
 function contradictionOf(row: KeyRow, known: ReadonlyMap<string, KeyRow>): string | undefined {
   const first = known.get(row.legacyKey)
   if (first === undefined) return undefined
@@ -113,7 +113,7 @@ function contradictionOf(row: KeyRow, known: ReadonlyMap<string, KeyRow>): strin
 
 const MOST_LINES_NAMED = 10
 
-/** Tells the person who imports the rows in which lines spaces were removed. */
+/** A text for the person who imports the file: the lines in which spaces were removed. */
 export function trimmedText(lines: readonly number[]): string {
   const named = lines.slice(0, MOST_LINES_NAMED).join(', ')
   const more = lines.length > MOST_LINES_NAMED ? ` and ${lines.length - MOST_LINES_NAMED} more` : ''

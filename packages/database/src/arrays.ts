@@ -1,14 +1,14 @@
-// Array parameters in the text format of PostgreSQL. The driver would search every element for characters to escape, which
-// takes most of its time for a large batch.
+// Array parameters in PostgreSQL's text format. The driver would search every element for characters to escape, which takes
+// most of its time for a large batch.
 
 type Plain = string | number | bigint | null
 
-/** For ids, names, numbers, times and base64: not empty, and without characters to escape. */
+/** For ids, names, numbers, times and base64, which are not empty and have no characters to escape. */
 export function plainArray(values: Plain[]): string {
   return `{${values.map((value) => value ?? 'null').join(',')}}`
 }
 
-/** For JSON and other texts without control characters: for these an array has the same escapes as JSON. */
+/** For JSON and other texts without control characters. In such texts PostgreSQL's arrays and JSON have the same escapes. */
 export function jsonArray(texts: string[]): string {
   return `{${texts.map((text) => JSON.stringify(text)).join(',')}}`
 }

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { connect, oneConnection } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
 
-test('every session of a pool has its limits and settings', async () => {
+test('every session of a pool has the pool’s limits and settings', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, {
     name: 'settings',
@@ -26,7 +26,7 @@ test('every session of a pool has its limits and settings', async () => {
   await other.end()
 })
 
-test('a session that was ended since nothing happened in its transaction counts as unavailable', async () => {
+test('the error of a session that the server ended because its transaction was idle counts as unavailable', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, {
     name: 'idle',
@@ -51,7 +51,7 @@ test('a session that was ended since nothing happened in its transaction counts 
   await sql.end()
 })
 
-test('a transaction whose client stands still while it sends a statement ends with its time, and its locks with it', async () => {
+test('if a client stops in the middle of sending a statement, the server ends its transaction at the time limit and frees its locks', async () => {
   await using database = await createTestDatabase()
   await using others = {
     sql: connect(database.url, { name: 'other' }),
@@ -76,7 +76,7 @@ test('a transaction whose client stands still while it sends a statement ends wi
   await sql.end()
 })
 
-/** Passes on what is sent; of the next that a client sends after `halve`, half, and then nothing more. */
+/** A proxy. After `halve` it forwards half of the client's next message, and then nothing more. */
 async function startHalvingProxy(databaseUrl: string) {
   const target = new URL(databaseUrl)
   let state: 'whole' | 'half' | 'nothing' = 'whole'

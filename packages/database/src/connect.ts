@@ -1,12 +1,12 @@
 import postgres from 'postgres'
 
-/** The pool, or a transaction of it: what queries take as their first argument. */
+/** The pool or a transaction: the first argument of each query function. */
 export type Sql = postgres.ISql<{ bigint: bigint }>
 
 /** The pool itself. */
 export type Database = postgres.Sql<{ bigint: bigint }>
 
-/** A running transaction: a connection of the pool that nobody else uses meanwhile. */
+/** A running transaction, with a connection of the pool that only it uses. */
 export type Transaction = Sql & Pick<postgres.ReservedSql, 'release'>
 
 /** A statement, or a part of one. */
@@ -19,9 +19,9 @@ export interface ConnectOptions {
   max?: number
   /** Longest time of one statement, in milliseconds. */
   statementTimeoutMs?: number
-  /** Longest wait for one lock, in milliseconds; no longer than a statement when absent. */
+  /** Longest wait for one lock, in milliseconds. If absent, only `statementTimeoutMs` limits it. */
   lockTimeoutMs?: number
-  /** Settings of PostgreSQL for every session, by name. */
+  /** PostgreSQL settings of every session, by name. */
   settings?: Record<string, string>
 }
 
@@ -52,7 +52,7 @@ export function connect(url: string, options: ConnectOptions): Database {
 /**
  * A pool of one connection with the settings of another pool. Its work never waits for a connection of the other pool.
  *
- * @param settings further settings of PostgreSQL for its session
+ * @param settings additional PostgreSQL settings of its session
  */
 export function oneConnection({ options }: Database, settings: Record<string, string> = {}): Database {
   return postgres({

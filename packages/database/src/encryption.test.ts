@@ -7,7 +7,7 @@ const rowId = 'whe_01h455vb4pex5vsknk084sn02q'
 
 const newSecret = () => randomBytes(32).toString('base64url')
 
-test('what is encrypted is not readable, and comes back whole', () => {
+test('an encrypted secret is not readable, and decrypts to the same text', () => {
   const keys = parseEncryptionKeys(newKey())
   const secret = newSecret()
   const encrypted = encrypt(secret, rowId, keys)
@@ -17,7 +17,7 @@ test('what is encrypted is not readable, and comes back whole', () => {
   expect(decrypt(new Uint8Array(encrypted), rowId, keys)).toBe(secret)
 })
 
-test('no bit of it can be changed', () => {
+test('encrypted bytes with any changed bit do not decrypt', () => {
   const keys = parseEncryptionKeys(newKey())
   const encrypted = encrypt(newSecret(), rowId, keys)
   for (let at = 0; at < encrypted.length; at++) {
@@ -30,7 +30,7 @@ test('no bit of it can be changed', () => {
   expect(() => decrypt(encrypted.subarray(0, 32), rowId, keys)).toThrow('not an encrypted secret')
 })
 
-test('the secret of one row is of no use to another', () => {
+test('a secret copied to another row does not decrypt', () => {
   const keys = parseEncryptionKeys(newKey())
   const encrypted = encrypt(newSecret(), rowId, keys)
   expect(() => decrypt(encrypted, 'whe_other', keys)).toThrow('authenticate')
@@ -54,7 +54,7 @@ test.each([
   `${newKey()},`,
   randomBytes(32).toString('hex'),
   '!'.repeat(43),
-])('a key that is not 32 bytes in base 64 url is refused and not repeated (%#)', (text) => {
+])('a key that is not 32 bytes in base64url is refused, and the error does not contain it (%#)', (text) => {
   expect(() => parseEncryptionKeys(text)).toThrow(
     /^an encryption key must be 32 bytes in base64url, 43 characters$/,
   )

@@ -13,7 +13,7 @@ const headBytes = 1 + keyIdBytes + nonceBytes
  * Reads `ENCRYPTION_KEY`: one or more keys of 32 bytes in base64url, separated by commas, the current one first. To rotate
  * the key, put the new one first, and remove the old one when all secrets are encrypted with the new one.
  *
- * @throws Error without the text itself
+ * @throws Error; its message does not contain the key
  */
 export function parseEncryptionKeys(text: string): EncryptionKeys {
   const keys = text.split(',').map((entry) => {
@@ -28,9 +28,9 @@ export function parseEncryptionKeys(text: string): EncryptionKeys {
 }
 
 /**
- * AES-256-GCM for columns that hold secrets: version, key id, nonce, tag and ciphertext in a row.
+ * Encrypts a secret for a column with AES-256-GCM. The bytes are version, key id, nonce, tag and ciphertext, in this order.
  *
- * @param boundTo id of the row; the bytes decrypt for no other
+ * @param boundTo id of the row; the bytes do not decrypt for another row
  */
 export function encrypt(secret: string, boundTo: string, keys: EncryptionKeys): Buffer {
   const nonce = randomBytes(nonceBytes)
@@ -58,7 +58,7 @@ export function decrypt(encrypted: Uint8Array, boundTo: string, keys: Encryption
   return decipher.update(bytes.subarray(headBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
 }
 
-/** Whether it is encrypted with the current key. If not, it must be encrypted again before its key is removed. */
+/** Whether a secret is encrypted with the current key. If not, it must be re-encrypted before its key is removed. */
 export function isUnderCurrentKey(encrypted: Uint8Array, keys: EncryptionKeys): boolean {
   return keyIdOf(wellFormed(encrypted)) === keys.current
 }

@@ -49,7 +49,7 @@ export function numberOf(id: string): bigint {
   return BigInt(`0x${low}`) & ((1n << 62n) - 1n)
 }
 
-/** Whether a string has the form of an id with this prefix. No resource has another id. */
+/** Whether a string has the form of an id with this prefix. If not, no resource has this id. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return (
     text.length === prefix.length + 27 &&

@@ -4,7 +4,7 @@ import { locks } from './locks.ts'
 
 const root = new URL('../../..', import.meta.url).pathname
 
-/** What follows a call of a locking function in the sources of packages and services. */
+/** The arguments of all calls of advisory lock functions in packages and services. */
 function lockedBy(): { file: string; argument: string }[] {
   const files = globSync(['packages/*/src/**/*.ts', 'services/*/{src,migrations}/**/*.{ts,sql}'], {
     cwd: root,
@@ -23,7 +23,7 @@ test('no two advisory locks have the same id', () => {
   expect(new Set(ids).size).toBe(ids.length)
 })
 
-test('an advisory lock is named by an id of the list, or by a hash', () => {
+test('each advisory lock has an id of the list, or a hash as its id', () => {
   const calls = lockedBy()
   expect(calls.length).toBeGreaterThan(Object.keys(locks).length)
   const others = calls.filter(({ argument }) => {

@@ -5,16 +5,16 @@
  * The lock of a row that may not exist yet uses a hash as its id: `hashtextextended(<id of the row>, 0)`.
  */
 export const locks = {
-  /** One replica at a time applies a migration. */
+  /** Only one replica at a time applies a migration. */
   migration: 7_162_001,
-  /** One catalog at a time makes the demo account. */
+  /** Only one replica of catalog at a time creates the demo account. */
   bootstrap: 7_162_101,
-  /** One licensing at a time adds up what happened on a day. */
+  /** Only one replica of licensing at a time adds up the changes of a day. */
   applicationDays: 7_162_301,
-  /** One billing at a time adds up the money of a day. */
+  /** Only one replica of billing at a time adds up the payments of a day. */
   paymentDays: 7_162_401,
-  /** One notifier at a time makes or drops partitions of events. */
+  /** Only one replica of the notifier at a time creates or drops partitions of events. */
   eventPartitions: 7_162_201,
-  /** One notifier at a time updates the statistics. */
+  /** Only one replica of the notifier at a time updates the statistics. */
   statistics: 7_162_202,
 } as const

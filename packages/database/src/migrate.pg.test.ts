@@ -14,7 +14,7 @@ async function givenFolder(files: Record<string, string>) {
   return { name: 'test', path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
-test('of five replicas that start at once one applies each migration and the others find it done', async () => {
+test('if five replicas start at once, one applies each migration and the others wait for it', async () => {
   await using database = await createTestDatabase()
   await using folder = await givenFolder({
     '0001-first.sql': 'create table first (id int); select pg_sleep(0.2);',
@@ -26,7 +26,7 @@ test('of five replicas that start at once one applies each migration and the oth
   await Promise.all(pools.map((sql) => sql.end()))
 })
 
-test('a migration that fails leaves nothing of itself and is applied once it is corrected', async () => {
+test('a migration that fails is rolled back, and is applied when it is corrected', async () => {
   await using database = await createTestDatabase()
   await using folder = await givenFolder({ '0001-first.sql': 'create table first (id int); select 1/0;' })
   const sql = connect(database.url, { name: 'replica', max: 2 })
@@ -37,7 +37,7 @@ test('a migration that fails leaves nothing of itself and is applied once it is 
   await sql.end()
 })
 
-test('a migration that was edited after it had been applied is refused by name', async () => {
+test('an applied migration that was edited afterwards is refused; the error names it', async () => {
   await using database = await createTestDatabase()
   await using folder = await givenFolder({ '0001-first.sql': 'create table first (id int);' })
   const sql = connect(database.url, { name: 'replica', max: 2 })
@@ -47,13 +47,13 @@ test('a migration that was edited after it had been applied is refused by name',
   await sql.end()
 })
 
-test('a start with nothing to migrate waits for no lock, one with a migration waits for the replica that migrates, with progress', async () => {
+test('a start without new migrations takes no lock; a start with one waits for the replica that migrates, and reports progress', async () => {
   await using database = await createTestDatabase()
   await using folder = await givenFolder({ '0001-first.sql': 'create table first (id int);' })
   const sql = connect(database.url, { name: 'replica', max: 2, statementTimeoutMs: 1_000 })
   const other = connect(database.url, { name: 'other', max: 1 })
   await migrate(sql, [folder])
-  // As replicas of the first releases hold it: for their session.
+  // Replicas of the first releases hold the lock for their session.
   await other`select pg_advisory_lock(${locks.migration})`
   expect(await migrate(sql, [folder])).toEqual([])
   await writeFile(join(folder.path, '0002-second.sql'), 'create table second (id int);')

@@ -22,12 +22,12 @@ interface Migration {
 const watchEveryMs = 500
 
 /**
- * Applies the migrations that the database does not have yet, each in its own transaction. Several replicas may do this at
- * once: one applies a migration, and the others wait until it is done.
+ * Applies the migrations that the database does not have yet, each in its own transaction. Several replicas may call this
+ * at once: one of them applies a migration, and the others wait until it is done.
  *
  * @param step reports progress: each migration at its start, and again while the server works on it
  * @returns the names applied
- * @throws Error when a migration that was applied has been edited since
+ * @throws Error if a migration was edited after it was applied
  */
 export async function migrate(
   sql: Database,
@@ -64,7 +64,7 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
   const name = `migration ${migration.name}`
   step(name)
   await using watched = watch(sql, () => step(name))
-  // `await`, so that the watch lasts as long as the transaction.
+  // Without `await` the watch would end before the transaction.
   return await transaction(sql, async (tx) => {
     // A replica waits for another one that migrates, however long that takes.
     await tx`set local statement_timeout = 0`
@@ -107,7 +107,7 @@ function watch(
       >`select state from pg_stat_activity where pid = ${pid}`
       if (session?.state === 'active') atWork()
     } catch {
-      // Without an answer there is no progress to report.
+      // No answer means no progress.
     } finally {
       asking = false
     }

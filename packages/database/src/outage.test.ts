@@ -6,7 +6,7 @@ const startingUp = Object.assign(new Error('the database system is starting up')
 const timeout = Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' })
 const defect = new Error('defect')
 
-test('an outage is news once until the work succeeds, every other failure each time', () => {
+test('an outage is reported once until the work succeeds, and every other failure each time', () => {
   const outage = new Outage()
   const news = [refused, startingUp, refused, defect, defect, timeout, timeout, startingUp, refused].map(
     (error) => outage.isNews(error),

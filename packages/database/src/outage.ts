@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from './problems.ts'
 
 /**
- * Which failures background work logs: of an outage of the database only the first, and every other failure.
+ * Decides which failures background work logs: only the first failure of a database outage, and every other failure.
  *
  * @example catch (error) { if (outage.isNews(error)) log.warn({ err: error }, 'sweep failed, trying again') }
  */
@@ -14,7 +14,7 @@ export class Outage {
     return !(before && this.#lasts)
   }
 
-  /** The work has succeeded: a later outage is another one. */
+  /** The work has succeeded, so the next outage is reported again. */
   over(): void {
     this.#lasts = false
   }

@@ -10,13 +10,13 @@ test.each([
   [200, 200],
   [201, 200],
   [2 ** 31 - 1, 200],
-])('where %i rows are asked for, a page has %i', (limit, size) => {
+])('a request for %i rows gets a page of %i', (limit, size) => {
   expect(pageSize(limit)).toBe(size)
   expect(rowsFor(limit)).toBe(size + 1)
   expect(pageOf(upTo(rowsFor(limit)), limit)).toEqual({ page: upTo(size), hasMore: true })
   expect(pageOf(upTo(size), limit)).toEqual({ page: upTo(size), hasMore: false })
 })
 
-test('an empty list is an empty page after which there is none', () => {
+test('an empty list is one empty page', () => {
   expect(pageOf([], 0)).toEqual({ page: [], hasMore: false })
 })

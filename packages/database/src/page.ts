@@ -1,24 +1,24 @@
 const usualSize = 50
 const mostRows = 200
 
-/** A page of a list as it is asked for: `beforeId` is the id of the last row of the page before, empty for the first. */
+/** Request for a page of a list. `beforeId` is the id of the last row of the page before; empty for the first page. */
 export interface PageRequest {
   limit: number
   beforeId: string
 }
 
-/** Rows of a page: 50 if the request gives no limit, at most 200. */
+/** Number of rows of a page: 50 if the request has no limit, and at most 200. */
 export function pageSize(limit: number): number {
   return limit < 1 ? usualSize : Math.min(limit, mostRows)
 }
 
-/** Rows to read for a page: one more than it has, which says whether there are more. */
+/** Number of rows to read for a page. The additional row shows whether there are more. */
 export function rowsFor(limit: number): number {
   return pageSize(limit) + 1
 }
 
 /**
- * Splits the rows that were read for a page into the page and whether there are more.
+ * Returns the page of the rows that were read for it, and whether there are more.
  *
  * @example
  * const rows = await sql`select … where id < ${beforeId} order by id desc limit ${rowsFor(limit)}`

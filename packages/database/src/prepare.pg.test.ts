@@ -18,7 +18,7 @@ async function givenFolder(text: string) {
   return { name: 'test', path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
-/** What a start uses, on a database behind what can make it unavailable. */
+/** The arguments of a start, with a proxy that can make its database unavailable. */
 async function givenStart(through: typeof startRecoveringPostgres | typeof startFaultyProxy) {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase())
@@ -51,7 +51,7 @@ async function givenStart(through: typeof startRecoveringPostgres | typeof start
   }
 }
 
-test('while PostgreSQL recovers a start waits, with one line and progress, and no probe queries it; then it goes on', async () => {
+test('while PostgreSQL recovers, a start waits, logs one line, reports progress, and no probe queries the database; then it continues', async () => {
   await using given = await givenStart(startRecoveringPostgres)
   await using folder = await givenFolder('create table first (id int)')
   const { between, start, lines, steps, probe } = given
@@ -74,7 +74,7 @@ test('while PostgreSQL recovers a start waits, with one line and progress, and n
   expect(await given.sql`select id from first`).toEqual([])
 })
 
-test('a database that becomes unavailable in the middle of a migration is waited for, and the migration is applied once', async () => {
+test('if the database becomes unavailable during a migration, the start waits for it and applies the migration once', async () => {
   await using given = await givenStart(startFaultyProxy)
   await using folder = await givenFolder('create table first (id int); select pg_sleep(0.3);')
   const { between, start, lines, others } = given
@@ -94,7 +94,7 @@ test('a database that becomes unavailable in the middle of a migration is waited
   expect(await others`select name from migrations`).toEqual([{ name: 'test/0001-first.sql' }])
 })
 
-test('what does not pass by itself fails the start at once: a wrong password, a database that does not exist', async () => {
+test('a wrong password or a database that does not exist fails the start at once', async () => {
   await using given = await givenStart(startFaultyProxy)
   const wrongPassword = new URL(given.url)
   wrongPassword.password = 'wrong'
@@ -138,7 +138,7 @@ test('a long migration reports progress while the server works on it, and none o
   }
   await eventually(async () => expect(await state()).toBe('idle in transaction'))
   const before = migrating()
-  // The time itself is what is tested: two looks at the server without an answer.
+  // Long enough for two questions to the server, which both get no answer.
   await new Promise((resolve) => setTimeout(resolve, 1_500))
   expect(migrating()).toBe(before)
   between.flow()
@@ -146,7 +146,7 @@ test('a long migration reports progress while the server works on it, and none o
   expect(given.lines).toEqual([])
 })
 
-test('a pool whose connections are all in use is ready: the probe has one of its own', async () => {
+test('a pool whose connections are all in use is ready, because the probe has its own connection', async () => {
   await using given = await givenStart(startFaultyProxy)
   await using folder = await givenFolder('create table first (id int)')
   const { sql, start, probe } = given

@@ -17,11 +17,11 @@ interface PrepareOptions {
 const retryMs = 250
 
 /**
- * Waits for the database and runs `work`, which makes all that the database must contain before the process serves, such as
+ * Waits for the database and runs `work`, which creates what the database must contain before the process serves, such as
  * its tables. If the database becomes unavailable meanwhile, `work` runs again from its start. An outage is logged once,
  * however long it lasts. The probe `database` fails until `work` is done.
  *
- * @throws errors that waiting does not end, such as a wrong password
+ * @throws every error that is not an outage, such as a wrong password
  * @example await prepareDatabase({ sql, health, log, step, stopping }, () => migrate(sql, folders, step))
  */
 export async function prepareDatabase(
@@ -29,7 +29,7 @@ export async function prepareDatabase(
   work: () => Promise<unknown>,
 ): Promise<void> {
   let problem: string | null = 'is not prepared yet'
-  // The probe has its own connection: a database is not unavailable because all connections of the pool are in use.
+  // The probe has its own connection, so that it passes while all connections of the pool are in use.
   const probing = oneConnection(sql)
   stopping.addEventListener('abort', () => void probing.end({ timeout: 1 }))
   health.add('database', async () => {

@@ -27,12 +27,12 @@ function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** Whether the database aborted the transaction in favour of another: it can be repeated. */
+/** Whether the database aborted the transaction in favour of another one, so that it can be repeated. */
 export function isRetryable(error: unknown): boolean {
   return retryableStates.has(codeOf(error) ?? '')
 }
 
-/** Whether a statement failed only because one before it in the transaction had failed. */
+/** Whether a statement failed only because an earlier statement of the transaction had failed. */
 export function isFailedBefore(error: unknown): boolean {
   return codeOf(error) === '25P02'
 }
@@ -42,18 +42,18 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03'
 }
 
-/** Whether the error means that the database cannot be reached, does not serve, or is too slow at the moment. */
+/** Whether the error means that the database is unreachable, does not accept statements, or is too slow at the moment. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   return isDatabaseOutage(error) || timeoutStates.has(codeOf(error) ?? '')
 }
 
-/** Whether the error means that the database cannot be reached or currently serves no statement. */
+/** Whether the error means that the database is unreachable or does not accept statements at the moment. */
 export function isDatabaseOutage(error: unknown): boolean {
   const code = codeOf(error)
   return code !== undefined && (connectionProblems.has(code) || outageStates.test(code))
 }
 
-// Data exceptions, limits of the server, and values that a column or a check refuses.
+// Class 22: data exceptions; class 54: limits of the server; 23502 and 23514: a column or a check refuses a value.
 const refusedValues = /^(22...|54...|23502|23514)$/
 
 /** Whether the database refuses a value. A repetition fails again. */

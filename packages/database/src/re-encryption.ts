@@ -3,9 +3,9 @@ import type { EncryptionKeys } from './encryption.ts'
 
 /** A table with a column of secrets, each bound to the id of its row. */
 export interface SecretTable {
-  /** Rows after this id, by id. */
+  /** The next rows after this id, in order of id. */
   list(afterId: string, limit: number): Promise<{ id: string; secret: Uint8Array }[]>
-  /** Replaces the bytes if the row still has the previous ones. @returns whether it did */
+  /** Replaces the bytes if the row still has the former ones. @returns whether it did */
   replace(id: string, former: Uint8Array, next: Buffer): Promise<boolean>
 }
 
@@ -15,15 +15,15 @@ export interface ReEncryption {
   reEncrypted: number
   /** Secrets whose key is not configured. */
   unreadable: number
-  /** False if the time was not enough. */
+  /** False if the time ran out before all secrets were checked. */
   done: boolean
 }
 
 const atOnce = 500
 
 /**
- * Encrypts all secrets of a service with its current key, while it serves. A secret that is changed meanwhile keeps its new
- * value, encrypted with the key of the replica that changed it.
+ * Re-encrypts all secrets of a service with its current key while the service runs. If a secret is changed meanwhile, it
+ * keeps its new value, encrypted with the key of the replica that changed it.
  *
  * @param budgetMs longest time in milliseconds; another call does the rest
  */

@@ -5,7 +5,7 @@ import { connect } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
 import { transaction } from './transaction.ts'
 
-// postgres 3.4.9 alone fails this: a stale write timer hangs the pool, a null socket ends the process.
+// Without our patch, postgres 3.4.9 fails this test: a stale write timer hangs the pool, or a null socket ends the process.
 test('a pool under load recovers by itself when PostgreSQL is killed and restarted, and loses no commit', async () => {
   await using server = await startOwnPostgres()
   const sql = connect(server.url(), { name: 'reconnect', max: 8 })
@@ -65,7 +65,7 @@ test('a statement of a transaction whose connection was cut never runs outside o
         select not exists (select from pg_stat_activity where pid = ${row!.pid}) as gone`
       return gone!.gone
     })
-    // Another query has reopened the connection by now.
+    // This query reopens the connection.
     await sql`select 1`.catch(() => sql`select 1`)
     await tx`insert into written (id) values (1)`
   })

@@ -19,7 +19,7 @@ async function givenPool(options: { max: number }) {
   return { sql, others, server, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
-/** How many reservations a pool grants at a time. */
+/** The number of reservations that a pool grants at a time. */
 async function reservable(sql: Database, most: number): Promise<number> {
   const reservations = await Promise.all(
     Array.from({ length: most }, async () => {
@@ -41,7 +41,7 @@ function settled<T>(work: PromiseLike<T>): Promise<T> {
   ])
 }
 
-// postgres 3.4.9 alone drops the reservation: its promise never settles.
+// Without our patch, postgres 3.4.9 drops the reservation, and its promise never settles.
 test.for([1, 4])(
   'a reservation that waits while the first connection is refused is granted by the next one (pool of %i)',
   async (max) => {
@@ -49,7 +49,7 @@ test.for([1, 4])(
     const { sql, server } = given
     server.recover(1)
     const probe = sql`select 1`.catch((error: unknown) => error)
-    // The driver takes a query up in the next microtask: it is the one that opens the connection.
+    // The driver starts a query in the next microtask, so that the query above opens the connection.
     await Promise.resolve()
     const connection = await settled(sql.reserve())
     expect(await settled(connection`select 2 as two`)).toEqual([{ two: 2 }])
@@ -59,7 +59,7 @@ test.for([1, 4])(
   },
 )
 
-test('each reservation made while PostgreSQL recovers settles, and none of the refused keeps a connection', async () => {
+test('each reservation made while PostgreSQL recovers settles, and a refused reservation keeps no connection', async () => {
   await using given = await givenPool({ max: 3 })
   const { sql, server } = given
   server.recover()
@@ -85,7 +85,7 @@ test('statements of a reservation whose connection was cut are rejected, and the
     )
     await others`select pg_terminate_backend(${row!.pid}, 5000)`
     for (const outcome of await Promise.all(running)) expect(outcome).toSatisfy(isDatabaseUnavailable)
-    // Another query has opened a connection in its place by now: the reservation's statements are no part of it.
+    // This query opens a new connection, on which the reservation's statements must not run.
     await eventually(async () => (await sql`select 1`).count === 1)
     await expect(settled(connection`select 3`)).rejects.toSatisfy(isDatabaseUnavailable)
     connection.release()

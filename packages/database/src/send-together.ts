@@ -1,12 +1,12 @@
 type Sendable = PromiseLike<unknown> & { execute(): unknown }
 
 /**
- * Sends statements on one connection in this order, without waiting for the answer to one before the next: they take one
- * round trip. Resolves when all have ended.
+ * Sends statements on one connection in this order, without waiting for answers in between, so that they take one round
+ * trip. Resolves when all have ended.
  *
- * It takes statements and no other promises: what an async function awaits is sent later than what is executed here.
+ * Pass statements only: a promise of an async function could send its statement after the others.
  *
- * @throws the first error in their order
+ * @throws the error of the first statement that failed
  * @example await sendTogether(connection`delete …`, connection`commit`)
  */
 export async function sendTogether<Statements extends readonly Sendable[]>(

@@ -29,7 +29,7 @@ test.for([
   },
 )
 
-test('what the work throws rolls back and reaches the caller', async () => {
+test('an error of the work rolls the transaction back and is thrown to the caller', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'rollback', max: 2 })
   await sql`create table counter (id int primary key)`
@@ -42,7 +42,7 @@ test('what the work throws rolls back and reaches the caller', async () => {
   await sql.end()
 })
 
-test('a statement that fails undoes the transaction, even if the work goes on', async () => {
+test('a statement that fails rolls the transaction back, even if the work continues', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'goes on', max: 1 })
   await sql`create table counter (id int primary key)`
@@ -55,7 +55,7 @@ test('a statement that fails undoes the transaction, even if the work goes on', 
   await sql.end()
 })
 
-test('a transaction whose connection is lost changes nothing, and the pool goes on', async () => {
+test('a transaction whose connection is lost changes nothing, and the pool still works', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'lost', max: 1 })
   const other = connect(database.url, { name: 'other', max: 1 })
@@ -74,7 +74,7 @@ test('a transaction whose connection is lost changes nothing, and the pool goes 
   await Promise.all([sql.end(), other.end()])
 })
 
-test('a wait for a lock ends after its limit, as something that passes', async () => {
+test('a wait for a lock ends after its limit with an error that counts as temporary', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'lock', max: 2, lockTimeoutMs: 50 })
   await sql`create table counter (id int primary key)`
@@ -90,7 +90,7 @@ test('a wait for a lock ends after its limit, as something that passes', async (
   await sql.end()
 })
 
-test('a statement that is sent along is not waited for, and is committed with the rest', async () => {
+test('sendAlong does not wait for its statement, which commits with the transaction', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'along', max: 3 })
   await sql`create table counter (id int primary key, value int not null)`
@@ -106,7 +106,7 @@ test('a statement that is sent along is not waited for, and is committed with th
   const sent = Promise.withResolvers<void>()
   const work = transaction(sql, async (tx) => {
     await sendAlong(tx, tx`update counter set value = 1`)
-    // It waits for the lock; the work does not.
+    // The statement waits for the lock, but the work continues.
     sent.resolve()
   })
   await sent.promise
@@ -118,7 +118,7 @@ test('a statement that is sent along is not waited for, and is committed with th
 })
 
 test.for(['nothing', 'another statement'])(
-  'a statement that is sent along and fails undoes the transaction, with its own error, where %s follows it',
+  'a statement of sendAlong that fails rolls the transaction back with its own error if %s follows',
   async (following) => {
     await using database = await createTestDatabase()
     const sql = connect(database.url, { name: 'along', max: 2 })
@@ -135,14 +135,14 @@ test.for(['nothing', 'another statement'])(
   },
 )
 
-test('outside of such a transaction a statement is waited for', async () => {
+test('outside of a transaction sendAlong waits for its statement', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'along', max: 1 })
   await expect(sendAlong(sql, sql`select from nowhere`)).rejects.toThrow('nowhere')
   await sql.end()
 })
 
-test('statements sent together are executed in their order, the first time and when they are prepared', async () => {
+test('statements sent together run in their order, both before and after they are prepared', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'together', max: 1 })
   await sql`create table counter (id int primary key, note text not null)`
@@ -162,7 +162,7 @@ test('statements sent together are executed in their order, the first time and w
   await sql.end()
 })
 
-test('statements sent together end all before the first error is thrown, and a commit behind it is none', async () => {
+test('if a statement sent together with others fails, all end before its error is thrown, and a later commit does not commit', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'together', max: 1 })
   await sql`create table counter (id int primary key)`

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { connectTo } from './client.ts'
 
-/** A server that accepts a call and then does this with its stream. */
+/** A server that accepts a call and then passes its stream to `end`. */
 async function givenServer(end: (stream: ServerHttp2Stream) => void) {
   const server = createServer()
   server.on('stream', (stream: ServerHttp2Stream) => {
@@ -37,7 +37,7 @@ test.each([
   ['as cancelled', (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_CANCEL)],
   ['with its connection', (stream: ServerHttp2Stream) => stream.session!.destroy()],
   ['with its connection reset', (stream: ServerHttp2Stream) => stream.session!.socket.destroy()],
-])('a call whose stream ends %s is unavailable, not a defect of the service', async (_how, end) => {
+])('a call whose stream ends %s fails with unavailable, not with internal', async (_how, end) => {
   await using server = await givenServer(end)
   const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 2_000 })
   await expect(call).rejects.toMatchObject({ code: 'unavailable' })

@@ -1,15 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/** The call being served: outgoing calls made for it end no later than it does, and are cancelled with it. */
+/** The call being served. Outgoing calls made for it have its deadline at the latest, and are cancelled with it. */
 export interface CallContext {
   /** Point in time, in milliseconds since the epoch. */
   deadlineMs: number
   signal: AbortSignal
-  /** Where its caller may repeat it. */
+  /** Set if the caller sent an idempotency key. */
   idempotencyKey?: ServedKey | undefined
 }
 
-/** The idempotency key of a call, and whether it is answered as an earlier call with that key was. */
+/** The idempotency key of a call, and whether the call gets the answer of an earlier call with that key. */
 export interface ServedKey {
   readonly accountId: string
   readonly path: string

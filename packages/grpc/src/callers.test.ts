@@ -84,10 +84,10 @@ const signAs = (caller: Caller, callee: Callee, pairs = keys[caller].CALL_KEYS) 
 
 const channels = new Map<string, { calls: unknown; close(): void }>()
 afterAll(() => channels.forEach((channel) => channel.close()))
-/** What the call that is made next carries. */
+/** Signs the next call. */
 let carried: SignCall | undefined
 
-/** How a call ends: `let in`, or the status it is refused with. */
+/** The result of a call: `let in`, or the status with which it is refused. */
 async function outcome(service: DescService, method: string, address: string, sign?: SignCall) {
   const name = `${service.typeName} ${address}`
   const channel =
@@ -101,14 +101,14 @@ async function outcome(service: DescService, method: string, address: string, si
     return 'let in'
   } catch (error) {
     const { code = Status.UNKNOWN } = (error as { cause?: { code?: Status } }).cause ?? {}
-    // What gets past the check is refused as it names no account.
+    // A call that passes the check fails with INTERNAL, because its request names no account.
     if (code === Status.INTERNAL) return 'let in'
     if (code === Status.UNAUTHENTICATED || code === Status.PERMISSION_DENIED) return Status[code]
     throw error
   }
 }
 
-/** A token as it was sent, however it came about. */
+/** Sends a given token. */
 const sending =
   (token: string): SignCall =>
   (metadata) =>
@@ -123,7 +123,7 @@ function tokenOf(sign: SignCall): string {
 describe.each(callees)('of %s', (callee) => {
   const rpcs = served[callee].flatMap((service) => service.methods.map((method) => ({ service, method })))
 
-  test('every RPC is let in from those that need it alone, and from none without a name', async () => {
+  test('every RPC can be called only by the components that need it, and never without a name', async () => {
     for (const { service, method } of rpcs) {
       const name = method.localName
       expect(await outcome(service, name, addressOf(callee)), name).toBe('UNAUTHENTICATED')
@@ -137,7 +137,7 @@ describe.each(callees)('of %s', (callee) => {
     }
   })
 
-  test('every RPC is one that some component calls, and nothing else is granted', () => {
+  test('every RPC is called by a component, and every grant is of an existing RPC', () => {
     const called = new Set(
       callers.flatMap((caller) =>
         grants[caller].flatMap(({ on, service, methods }) =>
@@ -151,7 +151,7 @@ describe.each(callees)('of %s', (callee) => {
   })
 })
 
-test('a notifier that is taken over makes no API key, whatever it sends', async () => {
+test('a notifier under control of an attacker cannot create an API key, whatever it sends', async () => {
   const at = addressOf('catalog')
   const own = signAs('notifier', 'catalog')
   const [, until, mac] = tokenOf(own).split('.')
@@ -169,7 +169,7 @@ test('a notifier that is taken over makes no API key, whatever it sends', async 
   expect(reached).toEqual([])
 })
 
-test('a name is good for a minute or so, also of a clock that is somewhat off', async () => {
+test('a token is valid for about a minute, also if the clock of its sender is slightly wrong', async () => {
   const at = addressOf('catalog')
   const sentAfter = async (seconds: number) => {
     const now = Date.now()
@@ -184,7 +184,7 @@ test('a name is good for a minute or so, also of a clock that is somewhat off', 
   expect(await sentAfter(-40)).toBe('UNAUTHENTICATED')
 })
 
-test('a signer renews in time, also after the clock was turned back', async () => {
+test('a caller renews its token in time, also after its clock was turned back', async () => {
   const sign = signAs('notifier', 'catalog')
   const start = Date.now()
   const clock = vi.spyOn(Date, 'now')
@@ -197,7 +197,7 @@ test('a signer renews in time, also after the clock was turned back', async () =
   expect(new Set(tokens).size).toBe(4)
 })
 
-test('while a key is changed both are good, and the former is not after it', async () => {
+test('while a key is being changed, both keys are valid; afterwards the former key is not', async () => {
   const [former, next] = ['a', 'b'].map((letter) => letter.repeat(43))
   const pair = (key: string) => `notifier:${key}`
   const call = async (callerKeys: string, key: string) => {
@@ -212,7 +212,7 @@ test('while a key is changed both are good, and the former is not after it', asy
   expect(await call(pair(next!), former!)).toBe('UNAUTHENTICATED')
 })
 
-test('during an upgrade calls without a name pass, and those with one are checked', async () => {
+test('during an upgrade, calls without a name pass, and calls with a name are checked', async () => {
   const server = await startCallee('catalog', 'accept')
   const at = `127.0.0.1:${server.port}`
   expect(await outcome(CatalogService, 'createApiKey', at)).toBe('let in')
@@ -222,7 +222,7 @@ test('during an upgrade calls without a name pass, and those with one are checke
   await server.stop()
 })
 
-test('without keys a process does not start, unless it is set to check nothing', () => {
+test('a process without keys does not start, unless CALLER_CHECK is off', () => {
   const none = { CALL_KEYS: undefined, CALLER_KEYS: undefined }
   for (const mode of ['accept', 'require'] as const) {
     expect(() => checkCallers('catalog', { ...none, CALLER_CHECK: mode }, log)).toThrow('CALLER_KEYS')
@@ -234,7 +234,7 @@ test('without keys a process does not start, unless it is set to check nothing',
   }
 })
 
-test('compose makes a key for each pair that calls, and for no other', async () => {
+test('compose has a key for each pair of components that call each other, and no other keys', async () => {
   const script = await readFile(new URL('../../../deploy/compose/make-secrets', import.meta.url), 'utf8')
   const [, list = ''] = /for pair in ([^;]+);/.exec(script) ?? []
   const needed = callers.flatMap((caller) => grants[caller].map(({ on }) => `${caller}:${on}`))

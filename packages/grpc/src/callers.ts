@@ -9,7 +9,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { Counter } from 'prom-client'
 
-/** Puts the name of this process, signed for its callee, into the metadata of a call. */
+/** Adds the signed name of this process to the metadata of a call. */
 export type SignCall = (metadata: Metadata) => void
 
 /** @returns the error if the call is refused */
@@ -19,7 +19,7 @@ export type CheckCaller = (
   method: string,
 ) => { code: Status; details: string } | undefined
 
-/** `accept` also serves calls without a name, while keys are being introduced. A name that a call has must be valid. */
+/** `accept` also serves calls without a name, while keys are being introduced. If a call has a name, it must be valid. */
 export type CallerMode = 'off' | 'accept' | 'require'
 
 interface CallerConfig {
@@ -30,7 +30,7 @@ interface CallerConfig {
 
 const header = 'x-caller'
 const lifeSeconds = 60
-// How far the clocks of two machines may be apart.
+// Largest difference between the clocks of two machines.
 const skewSeconds = 30
 const mostVerified = 100
 
@@ -56,7 +56,7 @@ export function signCalls(
   return (metadata) => {
     if (!key) return
     const now = Date.now() / 1000
-    // Also if the clock was turned back.
+    // The second condition is true if the clock was turned back.
     if (now >= renewAt || now < renewAt - lifeSeconds) {
       token = newToken(self, peer, Math.floor(now) + lifeSeconds, key)
       renewAt = now + lifeSeconds / 2
@@ -65,7 +65,7 @@ export function signCalls(
   }
 }
 
-/** Checks calls of `self` by the table of allowed callers in `@licensing/proto/callers`. */
+/** Checks calls to `self` against the table of allowed callers in `@licensing/proto/callers`. */
 export function checkCallers(
   self: Callee,
   { CALLER_KEYS: keys, CALLER_CHECK: mode }: Omit<CallerConfig, 'CALL_KEYS'>,
@@ -73,7 +73,7 @@ export function checkCallers(
 ): CheckCaller | undefined {
   if (mode === 'off') return undefined
   if (!keys) throw new ConfigError('CALLER_KEYS is missing, and CALLER_CHECK is not off')
-  // Each caller sends the same token for half a minute.
+  // A caller sends the same token for half a minute, so the cache saves most verifications.
   const verified = new LRUCache<string, Verified>({ max: mostVerified })
   const callerOf = (token: string) => {
     const known = verified.get(token) ?? verify(self, token, keys)
@@ -104,7 +104,7 @@ function newToken(caller: string, callee: string, until: number, key: Buffer): s
   return `${caller}.${until}.${mac(caller, callee, until, key).toString('base64url')}`
 }
 
-// The callee is signed too, so that a token of one callee is not valid at another.
+// The signature includes the callee, so that a token for one callee is not valid at another.
 function mac(caller: string, callee: string, until: number, key: Buffer): Buffer {
   return createHmac('sha256', key).update(`licensing call\n${caller}\n${callee}\n${until}`).digest()
 }

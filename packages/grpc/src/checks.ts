@@ -10,7 +10,7 @@ export function checkReference(pointer: string, text: string): void {
 }
 
 /**
- * The entries of a request's `metadata`.
+ * Checks the `metadata` of a request and returns its entries.
  *
  * @throws ServiceError `validation_failed` with a pointer to the wrong entry
  */

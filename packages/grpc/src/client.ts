@@ -22,14 +22,14 @@ import { healthCheck, servingStatus, wholeProcess } from './health-check.ts'
 import { sendKey } from './idempotency-key.ts'
 
 export interface CallOptions {
-  /** Longest time for this call, in milliseconds; a call made while another is served never outlives that one. */
+  /** Longest time for this call, in milliseconds. A call made for another call also ends at the deadline of that call. */
   timeoutMs?: number
   signal?: AbortSignal
 }
 
 /**
- * A request to be: every single field is given, unless the contract has it as `optional`, a message or repeated; such a
- * field that is undefined is absent.
+ * The plain object for a request. All fields are required, except those that the contract declares `optional`, messages and
+ * repeated fields. If such a field is undefined, it is absent.
  */
 export type RequestOf<M extends DescMessage> = Given<MessageShape<M>>
 
@@ -53,9 +53,9 @@ export type ServiceClient<S extends DescService> = {
 
 export interface Connection<S extends DescService> {
   calls: ServiceClient<S>
-  /** Asks the server's gRPC health: resolves when it serves, rejects when it does not or after `timeoutMs` milliseconds. */
+  /** Calls the server's health check. Resolves if it is serving; rejects if not, or after `timeoutMs` milliseconds. */
   serving(timeoutMs: number): Promise<void>
-  /** Whether no server of the name accepts a connection. A server that accepts one and stays silent is not down. */
+  /** Whether no server at the address accepts a connection. A server that accepts one but does not answer is not down. */
   isDown(timeoutMs: number): Promise<boolean>
   close(): void
 }
@@ -63,9 +63,9 @@ export interface Connection<S extends DescService> {
 const defaultTimeoutMs = 5_000
 
 /**
- * Opens a channel to a service. It connects lazily, spreads calls over all addresses of the name, and reconnects by
- * itself without limit. Calls wait for a server that became unreachable only just now; a call that a stopping server refused
- * is repeated; calls that the contract marks as idempotent are retried when the server was unreachable.
+ * Opens a channel to a service. It connects lazily, distributes calls over all addresses of the name, and reconnects
+ * forever. If a server has just become unreachable, calls wait for it. If a stopping server refuses a call, it is sent again.
+ * Calls that the contract marks as idempotent are retried if the server was unreachable.
  *
  * @param address host:port, or a target of gRPC such as ipv4:///10.0.0.1:7000,10.0.0.2:7000
  * @example const catalog = connectTo(CatalogService, 'catalog:7000'); await catalog.calls.getPlan({ … })
@@ -77,7 +77,7 @@ export function connectTo<S extends DescService>(
 ): Connection<S> {
   const target = /^[a-z][a-z0-9]*:\/\//.test(address) ? address : `dns:///${address}`
   const client = new Client(target, credentials.createInsecure(), {
-    // Counts each call several times, for a page that nobody opens.
+    // Channelz counts each call several times, for a diagnostic page that nobody uses.
     'grpc.enable_channelz': 0,
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
@@ -108,7 +108,7 @@ export function connectTo<S extends DescService>(
 }
 
 async function isDown(client: Client, timeoutMs: number): Promise<boolean> {
-  // The first attempt may fail because a connection ended just then; the second waits for the next connection.
+  // The first attempt may fail because a connection has just ended. The second waits for the next connection.
   for (let attempt = 1; attempt <= 2; attempt += 1) {
     const error = await checkHealth(client, timeoutMs).then(
       () => undefined,
@@ -238,22 +238,22 @@ function serviceConfig(service: DescService): object {
 
 // A restarted server, or another replica, is reachable again within this time.
 const reconnectWaitMs = 2_000
-// If a server has been unreachable for longer, a call waits for the next attempt to connect only.
+// If a server has been unreachable for longer, a call waits only for the next attempt to connect.
 const longestBackoffMs = 500
 const nextAttemptMs = longestBackoffMs * 1.4
 
-/** How soon a channel tries to connect again: fast enough that callers can wait for it. */
+/** A channel reconnects so fast that callers can wait for it. */
 const reconnectOptions = {
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': longestBackoffMs,
 }
 
 /**
- * Reports whether a call can be sent. If the server became unreachable only just now, the call waits for it. If it stays
- * unreachable, calls fail after the next attempt to connect. Nothing is sent before that, so waiting is safe for any call.
+ * Checks whether a call can be sent. If the server has just become unreachable, the call waits for it. If the server stays
+ * unreachable, calls fail after the next attempt to connect. Nothing was sent before that, so any call may wait.
  *
- * @returns a function of the call's deadline (milliseconds since 1970): undefined when it can be sent at once, else a
- *   promise of whether it can
+ * @returns a function of the call's deadline (milliseconds since 1970). It returns undefined if the call can be sent at
+ *   once, and otherwise a promise that resolves with whether it can be sent
  */
 function reachability(client: Client): (deadlineMs: number) => Promise<boolean> | undefined {
   const channel = client.getChannel()

@@ -10,7 +10,8 @@ export type Complete<S extends DescMessage> = {
 }
 
 /**
- * A message of which every field is named: where its definition gains one, this does not compile until that is given too.
+ * Creates a message and requires all of its fields. If a field is added to the contract, callers do not compile until they
+ * give it too.
  *
  * @example complete(PlanSchema, { id: row.id, name: row.name, trialDays: row.trial_days ?? undefined })
  */

@@ -17,14 +17,14 @@ type Members = Record<string, string | string[] | number>
 export interface ErrorExtras {
   /** For `validation_failed`: each field that breaks a rule. */
   errors?: FieldError[]
-  /** Members beside `detail` that the answer carries, such as `current` and `allowed` of a conflict. */
+  /** Additional members of the answer, such as `current` and `allowed` of a conflict. */
   members?: Members
-  /** What really happened; logged, never sent. */
+  /** The underlying error. It is logged, but never sent. */
   cause?: unknown
 }
 
 /**
- * The one error that handlers throw and clients receive. `detail` is public: no SQL, no address, no secret.
+ * The only error that handlers throw and clients receive. `detail` is public: it must not contain SQL, addresses or secrets.
  *
  * @example throw new ServiceError('not_found', `there is no plan ${id}`)
  */
@@ -42,7 +42,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** `validation_failed` with one field. */
+/** The error `validation_failed` for one field. */
 export function invalid(pointer: string, message: string): ServiceError {
   return new ServiceError('validation_failed', message, { errors: [{ pointer, message }] })
 }
@@ -52,7 +52,7 @@ const domain = 'licensing'
 // grpc-js puts details into HTTP/2 headers; over about 50 KB the stream breaks.
 const mostErrorsSent = 100
 
-/** The status that a server answers with. Anything but a ServiceError leaves as `internal` with fixed text. */
+/** The gRPC status of an error. The server has replaced any other error by an `internal` with fixed text. */
 export function toWire(error: ServiceError): { code: number; details: string; metadata: Metadata } {
   const { grpc } = errorCatalogue[error.code]
   const metadata = Object.fromEntries(
@@ -78,7 +78,7 @@ export function toWire(error: ServiceError): { code: number; details: string; me
   return { code: grpc, details: error.message, metadata: wire }
 }
 
-/** The ServiceError that a failed call carried, or what its bare status amounts to. */
+/** The ServiceError in the answer to a failed call. If the answer has only a status, the ServiceError that fits it. */
 export function fromWire(error: GrpcError): ServiceError {
   const packed = error.metadata?.get(detailsKey)[0]
   if (packed instanceof Buffer) {
@@ -105,7 +105,7 @@ export function fromWire(error: GrpcError): ServiceError {
   return notAnswered(error)
 }
 
-/** A call that got no answer of the service itself. */
+/** The error of a call that the service itself did not answer. */
 export function notAnswered(cause?: GrpcError): ServiceError {
   const code = !cause || isTransient(cause) ? 'unavailable' : 'internal'
   return new ServiceError(code, 'a dependency did not answer: try again', { cause })
@@ -118,7 +118,7 @@ const transient: ReadonlySet<number> = new Set([
   Status.RESOURCE_EXHAUSTED,
 ])
 
-// How grpc-js reports, as INTERNAL, a stream that ended without a status: no service has said anything.
+// If a stream ended without a status, so that no service has answered, grpc-js reports INTERNAL with this text.
 const brokenStream = /^Received RST_STREAM /
 
 function isTransient({ code, details }: GrpcError): boolean {

@@ -11,9 +11,9 @@ export class GivenUp extends ServiceError {
 }
 
 /**
- * Stops the call being served if its caller no longer waits for the answer. The caller may have repeated the call since, with
- * another outcome. Call this before a commit, while the locks are held under which the change was decided. Without it, a
- * process that was suspended during a call and continues a minute later would make a change that was reported as failed.
+ * Stops the call being served if its caller no longer waits for the answer. The caller may have repeated the call since
+ * then, with another outcome. Call this before the commit, while the transaction still holds its locks. Without it, a
+ * process that was suspended during a call and continues a minute later would commit a change that was reported as failed.
  *
  * @throws GivenUp
  */

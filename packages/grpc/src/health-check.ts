@@ -6,9 +6,9 @@ import type { MethodDefinition } from '@grpc/grpc-js'
 export const servingStatus = { SERVING: 1, NOT_SERVING: 2 } as const
 
 /**
- * Check of the standard health service: the name of a service in, its status out. On the wire its messages are these
- * well-known types, with one field each. The usual library loads a parser of .proto files for them, which took a
- * twelfth of the time until a service served.
+ * The RPC Check of gRPC's standard health service: the request has the name of a service, the answer its status. Each
+ * message has one field, so on the wire it equals one of these well-known types. The usual library loads a parser of .proto
+ * files instead, which took a twelfth of a service's start time.
  */
 export const healthCheck: MethodDefinition<StringValue, Int32Value> = {
   path: '/grpc.health.v1.Health/Check',
@@ -20,7 +20,7 @@ export const healthCheck: MethodDefinition<StringValue, Int32Value> = {
   responseDeserialize: (bytes) => fromBinary(Int32ValueSchema, bytes),
 }
 
-/** The question about the whole process. */
+/** Request for the status of the whole process. */
 export const wholeProcess = create(StringValueSchema, { value: '' })
 
 export function statusOf(isReady: boolean): Int32Value {

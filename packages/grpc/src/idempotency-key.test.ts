@@ -12,7 +12,7 @@ import type { Handlers } from './server.ts'
 const sent = { path: '/v1/apps', key: 'schlüssel \u00ff', bodyHash: Buffer.from([0, 255, 10]) }
 const served = { ...sent, accountId: 'acct_1', bodyHash: Buffer.from(sent.bodyHash) }
 
-/** A catalog that notes the keys of its calls, and says that every second one was answered before. */
+/** A catalog that records the keys of its calls, and reports every second call as answered before. */
 async function givenCatalog(inner?: () => Promise<unknown>) {
   const keys: [rpc: string, key: Omit<ServedKey, 'replayed'> | undefined][] = []
   const note = (rpc: string) => {
@@ -58,7 +58,7 @@ function withBuffer({ accountId, path, key, bodyHash }: ServedKey) {
   return { accountId, path, key, bodyHash: Buffer.from(bodyHash) }
 }
 
-test('a key travels with calls that change something, within the account that they name, and with no other', async () => {
+test('only calls with side effects carry the key, together with the account in their request', async () => {
   await using catalog = await givenCatalog()
   const { calls, keys } = catalog
   await calls.createApplication({ accountId: 'acct_1', name: 'x' })
@@ -75,7 +75,7 @@ test('a key travels with calls that change something, within the account that th
   ])
 })
 
-test('the caller sees whether the answer is that of an earlier call', async () => {
+test('the caller learns whether the answer is that of an earlier call', async () => {
   await using catalog = await givenCatalog()
   const create = () => catalog.calls.createApplication({ accountId: 'acct_1', name: 'x' })
   const first = await withIdempotencyKey(sent, create)
@@ -84,7 +84,7 @@ test('the caller sees whether the answer is that of an earlier call', async () =
   expect(second.value).toMatchObject({ id: 'app_1' })
 })
 
-test('a service that is called makes its own calls without the key', async () => {
+test('a called service makes its own calls without the key', async () => {
   await using inner = await givenCatalog()
   await using outer = await givenCatalog(() =>
     inner.calls.createApplication({ accountId: 'acct_1', name: 'x' }),

@@ -6,9 +6,9 @@ import { IdempotencyKeySchema } from '@licensing/proto/idempotency'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ServedKey } from './call-context.ts'
 
-/** What makes two requests of an account the same one. */
+/** Two requests of an account with the same path and key are the same request. */
 export interface IdempotencyKey {
-  /** Path of the request that the key came with. */
+  /** Path of the REST request. */
   path: string
   key: string
   /** SHA-256 of the request's body. */
@@ -20,8 +20,8 @@ const replayedName = 'idempotent-replayed'
 const storage = new AsyncLocalStorage<IdempotencyKey & { replayed: boolean }>()
 
 /**
- * Runs `work` so that the calls that it makes carry an idempotency key, but for those without side effects. Calls that
- * the service called makes itself do not.
+ * Runs `work`. Its calls carry the idempotency key, except calls of RPCs without side effects. The called service does not
+ * pass the key on.
  *
  * @returns what `work` returns, and whether it is the answer of an earlier call
  */
@@ -35,9 +35,9 @@ export async function withIdempotencyKey<T>(
 }
 
 /**
- * Puts the key of the work at hand into the metadata of a call.
+ * Adds the key of `withIdempotencyKey` to the metadata of a call.
  *
- * @returns what to do with the metadata of the answer; undefined if there is no key to send
+ * @returns a function to call with the metadata of the answer; undefined if there is no key to send
  */
 export function sendKey(method: DescMethod, metadata: Metadata): ((answer: Metadata) => void) | undefined {
   if (method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined
@@ -51,7 +51,7 @@ export function sendKey(method: DescMethod, metadata: Metadata): ((answer: Metad
   }
 }
 
-/** The key that a call carries, of the account that its request names. */
+/** The key in the metadata of a call, with the account in its request. */
 export function servedKey(metadata: Metadata, request: object): ServedKey | undefined {
   const [packed] = metadata.get(keyName)
   if (!(packed instanceof Buffer)) return undefined
@@ -61,7 +61,7 @@ export function servedKey(metadata: Metadata, request: object): ServedKey | unde
   return { accountId, path, key, bodyHash, replayed: false }
 }
 
-/** Says in the metadata of an answer that an earlier call gave it. */
+/** Marks an answer as the answer of an earlier call. */
 export function markReplayed(metadata: Metadata): Metadata {
   metadata.set(replayedName, 'true')
   return metadata

@@ -88,7 +88,7 @@ test('an error with thousands of fields does not break the stream', async () => 
   await expect(keys(given)).rejects.toMatchObject({ code: 'validation_failed', errors: errors.slice(0, 100) })
 })
 
-test('anything else that is thrown leaves as internal, with nothing of its text', async () => {
+test('any other error is sent as internal, without its text', async () => {
   await using given = await givenServer(failing(new Error('select secret from table at 10.0.0.1')))
   await expect(keys(given)).rejects.toMatchObject({ code: 'internal' })
   await expect(keys(given)).rejects.not.toThrow(/secret/)
@@ -120,7 +120,7 @@ test('a call ends at its deadline, and the handler is notified', async () => {
   await aborted.promise
 })
 
-test('a caller that gives up cancels the calls made for it further down', async () => {
+test('when a caller gives up, calls that were made for its call are cancelled too', async () => {
   const cancelled = Promise.withResolvers<void>()
   await using far = await givenServer({
     getSigningKeys: () =>
@@ -144,7 +144,7 @@ test('a caller that gives up cancels the calls made for it further down', async 
   await cancelled.promise
 })
 
-test('the request id and the account go along', async () => {
+test('the request id and the account are passed on', async () => {
   const seen: unknown[] = []
   await using given = await givenServer({
     getSigningKeys: () => {
@@ -178,7 +178,7 @@ test('replicas that are restarted one right after the other refuse no call', asy
   const { calls, close } = connectTo(ProductService, `ipv4:///${addresses}`)
   const load = new AbortController()
   let answered = 0
-  // The contract does not allow to send this one again.
+  // The contract does not allow a retry of this RPC.
   const callers = Array.from({ length: 8 }, async () => {
     while (!load.signal.aborted) {
       await calls.deactivate({ activationId: 'act_1', token: 'x' })
@@ -202,7 +202,7 @@ test('replicas that are restarted one right after the other refuse no call', asy
   }
 })
 
-test('a server that became unreachable just now is waited for, one that stays so only for the next attempt to connect', async () => {
+test('calls wait for a server that has just become unreachable; if it stays so, only for the next attempt to connect', async () => {
   await using given = await givenServer({ getSigningKeys: () => Promise.resolve({}) })
   await keys(given)
   await given.stop()
@@ -212,12 +212,12 @@ test('a server that became unreachable just now is waited for, one that stays so
     return performance.now() - startedMs
   }
   expect(await took()).toBeLessThan(4_000)
-  // The quickest: a busy machine may stand still in one of them.
+  // The fastest of three, because a busy machine may delay one of them.
   const tries = [await took(), await took(), await took()]
   expect(Math.min(...tries)).toBeLessThan(1_500)
 })
 
-test('a call in hand is answered when the server stops', async () => {
+test('a running call is answered when the server stops', async () => {
   const release = Promise.withResolvers<void>()
   const entered = Promise.withResolvers<void>()
   await using given = await givenServer({
@@ -235,7 +235,7 @@ test('a call in hand is answered when the server stops', async () => {
   await stopped
 })
 
-test('the standard health service follows the process: serving, then not', async () => {
+test('the standard health service reports the health of the process', async () => {
   const health = new Health()
   let well = true
   health.add('database', () => {
@@ -259,7 +259,7 @@ test('the standard health service follows the process: serving, then not', async
   client.close()
 })
 
-test('a server is down if it accepts no connection, and not if it is silent, not ready or cut off for a moment', async () => {
+test('a server is down if it accepts no connection, but not if it is silent, not ready or briefly disconnected', async () => {
   const health = new Health()
   let isReady = true
   health.add('database', () => {

@@ -32,7 +32,7 @@ async function allMethods(): Promise<DescMethod[]> {
 
 const nameOf = (method: DescMethod) => `${method.parent.typeName}/${method.name}`
 
-test('every RPC of every service names an account in its request, or is one of these and says why it has none', async () => {
+test('the request of every RPC names an account, except for these RPCs, which declare why not', async () => {
   const methods = await allMethods()
   expect(methods.map(nameOf)).toContain('notifier.v1.NotifierService/ListEvents')
   for (const method of methods) expect(() => missingScope(method), nameOf(method)).not.toThrow()
@@ -75,7 +75,7 @@ test('every RPC of every service names an account in its request, or is one of t
   ])
 })
 
-test('an RPC that has no account and does not say why is not served', () => {
+test('an RPC without an account is not served if it does not declare why', () => {
   const silent = { ...CatalogService.method.listPlanCopies, proto: create(MethodDescriptorProtoSchema) }
   expect(() => missingScope(silent)).toThrow('has no account_id')
   const { proto } = CatalogService.method.listPlanCopies
@@ -83,7 +83,7 @@ test('an RPC that has no account and does not say why is not served', () => {
   expect(() => missingScope(contradicting)).toThrow('one of them is wrong')
 })
 
-/** A service whose handlers answer emptily and are counted, with the errors it logs. */
+/** A service whose handlers return empty answers. Its calls and logged errors are recorded. */
 async function givenService<S extends DescService>(service: S) {
   const handled: string[] = []
   const logged: { method: string; err: Error }[] = []
@@ -116,7 +116,7 @@ async function givenService<S extends DescService>(service: S) {
   }
 }
 
-test('a request that leaves its account or application empty reaches no handler, is logged and answered as internal', async () => {
+test('a request with an empty account or application id reaches no handler, is logged and gets internal', async () => {
   await using given = await givenService(CatalogService)
   const { calls, handled, logged } = given
   const page = { limit: 0, beforeId: '' }
@@ -127,7 +127,7 @@ test('a request that leaves its account or application empty reaches no handler,
   await expect(calls.listPlans({ accountId: 'acct_1', applicationId: '', ...page })).rejects.toMatchObject(
     internal,
   )
-  // @ts-expect-error -- a call that forgets the scope does not compile; where it was made all the same, it is refused.
+  // @ts-expect-error -- a call without the scope does not compile. If it is made anyway, it is refused.
   await expect(calls.listPlans(page)).rejects.toMatchObject(internal)
   expect(handled).toEqual([])
   expect(logged.map(({ method, err }) => [method, err.message])).toEqual([
@@ -139,7 +139,7 @@ test('a request that leaves its account or application empty reaches no handler,
   expect(handled).toEqual(['ListPlans'])
 })
 
-test('an id that may be absent is not empty: it would be read as any', async () => {
+test('an optional id may be absent but not empty, because an empty id could select all rows', async () => {
   await using given = await givenService(CatalogService)
   const page = { accountId: 'acct_1', limit: 0, beforeId: '' }
   await expect(given.calls.listApplications({ ...page, onlyApplicationId: '' })).rejects.toMatchObject({
@@ -149,7 +149,7 @@ test('an id that may be absent is not empty: it would be read as any', async () 
   expect(given.handled).toEqual(['ListApplications'])
 })
 
-test('ids inside the messages of a request are asked for too, in each of them', async () => {
+test('ids in nested messages of a request are required too, in each of them', async () => {
   await using given = await givenService(LicensingService)
   const { calls, handled } = given
   const scope = { accountId: 'acct_1', applicationId: 'app_1' }
@@ -176,21 +176,21 @@ test('ids inside the messages of a request are asked for too, in each of them', 
   expect(handled).toEqual(['SyncPlans', 'SyncPlans'])
 })
 
-test('fields of a request that the contract does not have as optional are required by its type', async () => {
+test('the type of a request requires all fields that are not optional in the contract', async () => {
   await using given = await givenService(CatalogService)
   const { calls } = given
   const within = { accountId: 'acct_1', applicationId: 'app_1' }
-  // Optional, a message and repeated: they may be left out.
+  // Optional fields, messages and repeated fields may be left out.
   await calls.updatePlan({ ...within, planId: 'pln_1' })
   await calls.createPlan({ ...within, name: 'Pro', code: 'pro' })
   await calls.createPlan({ ...within, name: 'Pro', code: 'pro', entitlements: [{ key: 'a', value: '1' }] })
-  // @ts-expect-error -- the plan
+  // @ts-expect-error -- the plan is missing
   await calls.getPlan(within)
-  // @ts-expect-error -- the code
+  // @ts-expect-error -- the code is missing
   await calls.createPlan({ ...within, name: 'Pro' })
-  // @ts-expect-error -- who archives
+  // @ts-expect-error -- the actor is missing
   await calls.archivePlan({ ...within, planId: 'pln_1' })
-  // @ts-expect-error -- a field of a message inside
+  // @ts-expect-error -- a field of a nested message is missing
   await calls.createPlan({ ...within, name: 'Pro', code: 'pro', entitlements: [{ key: 'a' }] })
   // @ts-expect-error -- a field that is undefined is absent
   await calls.getPlan({ ...within, planId: undefined })

@@ -3,10 +3,10 @@ import type { DescField, DescMessage, DescMethod, MessageShape } from '@bufbuild
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
 import { no_account } from '@licensing/proto/scope'
 
-/** The account and applications that a call is about. An `optional` field may be absent, but never empty. */
+/** Fields that name the account or application of a call. If such a field is `optional`, it may be absent but not empty. */
 const scopeFields: ReadonlySet<string> = new Set(['account_id', 'application_id', 'only_application_id'])
 
-/** The scope fields of a message and of the messages in it. */
+/** The scope fields of a message and of its nested messages. */
 interface Scope {
   own: DescField[]
   inner: { field: DescField; scope: Scope }[]
@@ -15,9 +15,9 @@ interface Scope {
 type Values = Record<string, unknown>
 
 /**
- * Makes the check of a method's requests from its contract (proto/rpc/v1/scope.proto).
+ * Creates a check of a method's requests from its contract (proto/rpc/v1/scope.proto).
  *
- * @returns the path of the scope field that a request leaves empty, such as `plans.account_id`
+ * @returns a function that returns the path of a scope field that is empty in a request, such as `plans.account_id`
  * @throws Error if a request of the method names no account and the contract does not say why
  */
 export function missingScope(method: DescMethod): (request: MessageShape<DescMessage>) => string | undefined {
@@ -58,7 +58,7 @@ function namesAccount({ own, inner }: Scope): boolean {
   )
 }
 
-/** The paths of the scope fields that a message leaves empty. */
+/** The paths of the scope fields that are empty in a message. */
 function missingIn({ own, inner }: Scope, values: Values): string[] {
   const missing = own
     .filter((field) => {

@@ -23,7 +23,7 @@ import { healthCheck, statusOf } from './health-check.ts'
 import { markReplayed, servedKey } from './idempotency-key.ts'
 import { missingScope } from './scope.ts'
 
-/** A service's handlers, typed from its descriptor: each takes the request and returns a plain init object. */
+/** A service's handlers. Each takes a request and returns the answer as a plain object, typed from the descriptor. */
 export type Handlers<S extends DescService> = {
   [K in keyof S['method']]: (
     request: MessageShape<S['method'][K]['input']>,
@@ -43,9 +43,9 @@ export interface ServeOptions {
   services: ((settings: HandlerSettings) => Implementation)[]
   log: Logger
   health: Health
-  /** Who may call what; anyone all of it where absent. */
+  /** Checks the caller of each call. If absent, anyone may call all RPCs. */
   checkCaller?: CheckCaller | undefined
-  /** Whether an error that is no ServiceError means that a dependency is unavailable, such as the database. */
+  /** Whether an error other than a ServiceError means that a dependency, such as the database, is unavailable. */
   isUnavailable?: (error: unknown) => boolean
 }
 
@@ -64,12 +64,12 @@ const durations = new Histogram({
   buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
 })
 
-// The most that any call gets, in milliseconds.
+// Longest time that a call may take, in milliseconds.
 const longestCallMs = 60_000
 
 /**
- * Binds handlers to a service descriptor. A request that leaves an account or application id empty, which its contract
- * does not allow, reaches no handler: it is logged and answered as `internal`, as its caller has a defect.
+ * Binds handlers to a service descriptor. A request with an empty account or application id violates the contract, so its
+ * caller has a defect: the request reaches no handler, is logged, and gets `internal`.
  *
  * @example serve({ services: [implement(CatalogService, { getPlan: async (request) => ({ … }) })], … })
  */
@@ -124,7 +124,7 @@ function unary(
     const accountId = header('x-account-id')
     const context = { requestId: header('x-request-id') ?? randomUUID(), ...(accountId && { accountId }) }
     const cancellation = new AbortController()
-    // It also comes after the answer, when nobody listens any more, and an abort creates an error with its stack.
+    // `cancelled` is also emitted after the answer. An abort would then only cost time, since it creates an error.
     call.once('cancelled', () => answered || cancellation.abort())
     const deadline = call.getDeadline()
     const latestMs = Date.now() + longestCallMs
@@ -173,15 +173,15 @@ function unary(
   }
 }
 
-// Set by grpc-js in a call that it repeats.
+// grpc-js sets this metadata when it repeats a call.
 const previousAttempts = 'grpc-previous-rpc-attempts'
 
-/** Whether a call is refused because of the state of something, which another call may have changed a moment ago. */
+/** Whether a call is refused because of the state of a resource, which another call may just have changed. */
 function ofState({ code }: ServiceError): boolean {
   return code === 'conflict' || code === 'plan_archived' || code === 'not_found'
 }
 
-/** The answer for a repeated call that is refused: its first attempt may have been executed, and its answer lost. */
+/** The answer for a repeated call that is refused: the first attempt may have succeeded, and its answer been lost. */
 function doneOrRefused(refusal: ServiceError): ReturnType<typeof toWire> {
   const wire = toWire(
     new ServiceError(
@@ -189,7 +189,7 @@ function doneOrRefused(refusal: ServiceError): ReturnType<typeof toWire> {
       `whether this was done is not known, as an answer was lost; now: ${refusal.message}`,
     ),
   )
-  // A further attempt would have the same answer.
+  // Tells grpc-js not to retry, because another attempt would get the same answer.
   wire.metadata.set('grpc-retry-pushback-ms', '-1')
   return wire
 }
@@ -209,9 +209,9 @@ function publicError(error: unknown, method: string, { log, isUnavailable }: Han
 }
 
 /**
- * Serves gRPC with the standard health service, whose status follows the process's health.
+ * Serves gRPC, with the standard health service for the process's health.
  *
- * @returns the port taken, and `stop`, which lets calls in hand finish
+ * @returns the port, and `stop`, which waits for running calls
  */
 export async function serve(options: ServeOptions): Promise<{ port: number; stop(): Promise<void> }> {
   const settings = {
@@ -252,7 +252,7 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
   }
 }
 
-/** The standard health service. The process is looked at when it is asked about. */
+/** Adds the standard health service. It checks the process's health at each request. */
 function addHealth(server: Server, names: string[], health: Health): void {
   const check = (
     { request }: ServerUnaryCall<StringValue, Int32Value>,

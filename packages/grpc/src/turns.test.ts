@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { withCallContext } from './call-context.ts'
 import { createTurns } from './turns.ts'
 
-test('work on one thing is done one after another, in the order asked, also after a failure', async () => {
+test('work with the same key runs one after another, in the order of the calls, also after a failure', async () => {
   const turns = createTurns('busy')
   const done: string[] = []
   let running = 0
@@ -20,7 +20,7 @@ test('work on one thing is done one after another, in the order asked, also afte
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
 })
 
-test('as much work on one thing as allowed runs at the same time, in the order asked', async () => {
+test('no more work of one key than allowed runs at the same time, in the order of the calls', async () => {
   const turns = createTurns('busy', 2)
   const begun: string[] = []
   const ends = ['a', 'b', 'c', 'd'].map((name) => {
@@ -37,7 +37,7 @@ test('as much work on one thing as allowed runs at the same time, in the order a
   expect(begun).toEqual(['a', 'b', 'c', 'd'])
 })
 
-test('work on different things does not wait for one another', async () => {
+test('work with different keys runs concurrently', async () => {
   const turns = createTurns('busy')
   const first = Promise.withResolvers<string>()
   const waiting = turns.inTurn('x', () => first.promise)
@@ -46,7 +46,7 @@ test('work on different things does not wait for one another', async () => {
   expect(await waiting).toBe('first')
 })
 
-test('whose caller has gone before its turn came is refused, and not begun', async () => {
+test('work whose caller gave up while it waited is refused and does not start', async () => {
   const turns = createTurns('busy')
   let begun = 0
   const work = () => Promise.resolve((begun += 1))

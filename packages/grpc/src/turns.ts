@@ -8,7 +8,7 @@ export interface Turns {
 }
 
 /**
- * @param busy the detail of that error: what the call waited for, and that it can be repeated
+ * @param busy the detail of that error: says what the call waited for and that it can be repeated
  * @param atOnce how much work of one key may run at the same time
  */
 export function createTurns(busy: string, atOnce = 1): Turns {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { amountText, decimalsOf, mainUnits, minorUnits } from './amounts.ts'
 
-// The currencies that Stripe charges in, by the decimals that its documentation gives them.
+// The currencies that Stripe supports, by their number of decimals in its documentation.
 const currencies = {
   0: 'bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf',
   3: 'bhd jod kwd omr tnd',
@@ -22,7 +22,7 @@ test.each(all)('%s has %i decimals', (currency, decimals) => {
   expect(minorUnits(main, currency)).toBe(123_456)
 })
 
-test('a currency stands in one list', () => {
+test('a currency is in one list only', () => {
   expect(all.length).toBeGreaterThan(140)
   expect(new Set(all.map(([currency]) => currency)).size).toBe(all.length)
 })

@@ -1,11 +1,11 @@
-// Stripe, "Supported currencies". Every other currency has two decimals in its API. That includes ISK and UGX, which have no decimals in
-// practice: 5 ISK is sent as 500. HUF and TWD have no decimals in payouts only.
+// From Stripe's documentation, "Supported currencies". Every other currency has two decimals in its API, also ISK and UGX, which have no
+// decimals in practice: 5 ISK is sent as 500. HUF and TWD have no decimals only in payouts.
 const withoutDecimals = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf'.split(' '))
 const withThreeDecimals = new Set('bhd jod kwd omr tnd'.split(' '))
 
 /**
- * How many digits of an amount in minor units are decimals. `Intl` is no source for it: it follows how people write amounts of a currency,
- * and that changes with its version.
+ * The number of decimals of a currency's amounts in minor units. `Intl` is not suitable: it has the decimals that people write, and its
+ * data change with the version of Node.
  *
  * @param currency ISO 4217, in lower case
  */
@@ -15,7 +15,7 @@ export function decimalsOf(currency: string): 0 | 2 | 3 {
 }
 
 /**
- * An amount in minor units as a decimal number in main units. Exact: nothing is divided.
+ * Converts an amount in minor units to a decimal number in main units. It is exact, because it does not divide.
  *
  * @example mainUnits(4900, 'usd') === '49.00'
  */
@@ -35,7 +35,8 @@ export function amountText(minor: number | bigint, currency: string): string {
 }
 
 /**
- * An amount in main units as people write it, in minor units; undefined if it is none. Exact: nothing is multiplied.
+ * Converts an amount that a person wrote in main units to minor units. Returns undefined if the text is not an amount. It is exact, because
+ * it does not multiply.
  *
  * @example minorUnits('49.5', 'usd') === 4950
  */

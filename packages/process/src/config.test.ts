@@ -8,7 +8,7 @@ const schema = z.object({
   DATABASE_URL: z.url().describe('the database'),
 })
 
-test('what is there is typed, what is absent or empty takes its default', () => {
+test('a variable that is set is parsed; one that is absent or empty gets its default', () => {
   expect(
     readConfig(schema, { GRPC_ADDRESS: '[::1]:7000', TRIES: '', DATABASE_URL: 'postgres://h/db' }),
   ).toEqual({
@@ -18,7 +18,7 @@ test('what is there is typed, what is absent or empty takes its default', () => 
   })
 })
 
-test('all that is wrong is listed at once, with what each variable means', () => {
+test('the error lists all invalid variables with their descriptions', () => {
   const read = () => readConfig(schema, { GRPC_ADDRESS: 'nowhere', TRIES: '0' })
   expect(read).toThrow(ConfigError)
   expect(read).toThrow(/GRPC_ADDRESS: must be host:port \(host:port to serve gRPC on\)/)
@@ -26,7 +26,7 @@ test('all that is wrong is listed at once, with what each variable means', () =>
   expect(read).toThrow(/DATABASE_URL: is missing \(the database\)/)
 })
 
-test('a value is never shown, it may be a secret', () => {
+test('the error contains no values, because they may be secrets', () => {
   expect(() =>
     readConfig(schema, { GRPC_ADDRESS: 'lsk_secret', DATABASE_URL: 'postgres://h/db' }),
   ).not.toThrow(/lsk_secret/)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { parsePeerKeys } from './peer-keys.ts'
 
-/** The environment is invalid: `message` lists every variable that is wrong, one per line, with its meaning. */
+/** The environment is invalid. `message` lists every invalid variable with its description, one per line. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }

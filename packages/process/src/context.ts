@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/** Values that accompany a request through every call that it causes: in log lines, metadata of calls and events. */
+/** Values of a request that are passed on in log lines, metadata of calls and events. */
 export interface RequestContext {
   requestId: string
   accountId?: string
@@ -8,7 +8,7 @@ export interface RequestContext {
 
 const storage = new AsyncLocalStorage<RequestContext>()
 
-/** Runs `work` with a request context that `requestContext()` finds in everything it calls. */
+/** Runs `work` with a request context. `requestContext()` returns it in `work` and in everything that `work` calls. */
 export function withRequestContext<T>(context: RequestContext, work: () => T): T {
   return storage.run(context, work)
 }

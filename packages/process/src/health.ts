@@ -1,8 +1,8 @@
-/** Checks something that must work for the process to be ready: resolves if it does, rejects with the reason if not. */
+/** Checks a dependency of the process. Resolves if it works, and rejects with the reason if it does not. */
 export type Probe = () => Promise<void> | void
 
 /**
- * Whether the process can serve: every named probe passes, and it is not about to stop.
+ * Whether the process is ready: all probes pass, and the process is not stopping.
  *
  * @example health.add('database', async () => { await sql`select 1` })
  */
@@ -15,7 +15,7 @@ export class Health {
     this.#probes.set(name, probe)
   }
 
-  /** Asked by /healthz: null while the process is alive, else why a supervisor should restart it. */
+  /** For /healthz: null while the process is alive; otherwise the reason to restart it. */
   get lifeProblem(): string | null {
     return this.#lifeProblem()
   }
@@ -24,7 +24,7 @@ export class Health {
     this.#lifeProblem = problem
   }
 
-  /** The process is no longer ready: load balancers send new requests to others. */
+  /** Makes the process not ready, so that load balancers send new requests to other replicas. */
   stopping(): void {
     this.#stopping = true
   }
@@ -33,7 +33,7 @@ export class Health {
     return this.#stopping
   }
 
-  /** The problem that each probe found; null if none. Each probe may take `timeoutMs` milliseconds. */
+  /** Runs all probes. The result of a probe is its problem, or null. Each probe may take `timeoutMs` milliseconds. */
   async check(timeoutMs = 2000): Promise<{ ready: boolean; probes: Record<string, string | null> }> {
     const outcomes = await Promise.all(
       [...this.#probes].map(async ([name, probe]) => [name, await outcome(probe, timeoutMs)] as const),

@@ -5,7 +5,7 @@ import { requestContext } from './context.ts'
 
 export type { Logger } from 'pino'
 
-// Values that are removed from every line, in case they are logged by mistake.
+// Values with these names are removed from every line, in case they are logged by mistake.
 const secretPaths = ['key', 'secret', 'token', 'authorization', 'password', 'licence_key', 'licenceKey']
 
 /**

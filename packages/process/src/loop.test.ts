@@ -9,7 +9,7 @@ afterEach(() => void vi.useRealTimers())
 const outage = new Error('refused')
 const defect = new Error('defect')
 
-/** A loop whose rounds are counted and end as `answers` say, one by one; then they answer nothing. */
+/** A loop that counts its rounds. They return or throw `answers` one by one; later rounds return nothing. */
 function counted(
   answers: (Error | number | 'idle' | 'asleep' | 'done' | undefined)[],
   options: Partial<LoopOptions> = {},
@@ -50,7 +50,7 @@ test('a round runs at the start and then at every interval, until it is stopped'
   expect(rounds()).toBe(3)
 })
 
-test('a round may answer that the next one follows at once, sooner, or never', async () => {
+test('a round may return that the next round follows at once, sooner, or never', async () => {
   const { loop, rounds } = counted([0, 0, 5, 'done'])
   loop.start()
   await pass(0)
@@ -64,7 +64,7 @@ test('a round may answer that the next one follows at once, sooner, or never', a
   expect(rounds()).toBe(4)
 })
 
-test('no two rounds run at a time: a wake during one, however often, makes one more right after it', async () => {
+test('rounds do not overlap; any number of wakes during a round cause one more round right after it', async () => {
   const ends: (() => void)[] = []
   let atWork = 0
   let most = 0
@@ -91,7 +91,7 @@ test('no two rounds run at a time: a wake during one, however often, makes one m
   await loop.stop()
 })
 
-test('a wake in some time brings the next round forward, and never puts it off', async () => {
+test('wakeIn can make the next round earlier, but never later', async () => {
   const { loop, rounds } = counted([])
   loop.start()
   await pass(0)
@@ -105,7 +105,7 @@ test('a wake in some time brings the next round forward, and never puts it off',
   await loop.stop()
 })
 
-test('failures in a row are tried again after pauses that grow up to a limit, which no wake shortens', async () => {
+test('after failures in a row the pauses grow up to a limit, and a wake does not shorten them', async () => {
   const { loop, rounds } = counted(
     Array.from({ length: 6 }, () => defect),
     { retry: { firstMs: 10, longestMs: 40 } },
@@ -123,7 +123,7 @@ test('failures in a row are tried again after pauses that grow up to a limit, wh
   await loop.stop()
 })
 
-test('after a success the pause after a failure is short again, and the interval the usual one', async () => {
+test('after a success the next failure has a short pause again, and the interval is the usual one', async () => {
   const { loop, rounds } = counted([defect, defect, undefined, defect], {
     retry: { firstMs: 10, longestMs: 1_000 },
   })
@@ -137,7 +137,7 @@ test('after a success the pause after a failure is short again, and the interval
   await loop.stop()
 })
 
-test('an outage is reported once until a round succeeds, other failures in a row ever more rarely', async () => {
+test('an outage is reported once until a round succeeds; other failures in a row are reported less and less often', async () => {
   const all = [
     outage,
     outage,
@@ -154,7 +154,7 @@ test('an outage is reported once until a round succeeds, other failures in a row
   await loop.stop()
 })
 
-test('stop aborts the signal of the round at work, waits for it and reports nothing of it', async () => {
+test('stop aborts the signal of the running round, waits for its end and reports no failure of it', async () => {
   const reported: unknown[] = []
   let cleared = false
   const loop = startLoop({
@@ -175,7 +175,7 @@ test('stop aborts the signal of the round at work, waits for it and reports noth
   expect(reported).toEqual([])
 })
 
-test('a round has the context in which the loop was made, not that of the request that wakes it', async () => {
+test('a round runs in the context in which the loop was created, not in that of the request that wakes it', async () => {
   const storage = new AsyncLocalStorage<string>()
   const seen: (string | undefined)[] = []
   const loop = storage.run('the loop’s own', () =>
@@ -238,7 +238,7 @@ test('a loop that is asleep runs again when it is woken, at once or later', asyn
   await loop.stop()
 })
 
-test('a wake for later is kept if it is asked for during a round', async () => {
+test('a wakeIn during a round takes effect after the round', async () => {
   const round = Promise.withResolvers<'idle'>()
   let rounds = 0
   const loop = startLoop({
@@ -260,7 +260,7 @@ test('a wake for later is kept if it is asked for during a round', async () => {
   await loop.stop()
 })
 
-test('loops with long pauses wake together after their first pause, never later than each asks', async () => {
+test('loops with long pauses run together after their first pause, and none runs later than its interval', async () => {
   const startedAt: number[] = []
   const wokenAt: number[][] = []
   const loops: Loop[] = []

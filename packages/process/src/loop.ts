@@ -2,8 +2,9 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 
 export interface LoopOptions {
   /**
-   * One round. It may return when the next one follows: in so many milliseconds (0: at once), later than before because it
-   * found nothing (`idle`), only after `wake` (`asleep`), or never (`done`). The signal aborts when the loop is stopped.
+   * One round. Its result may set when the next round follows: after this number of milliseconds (0: at once), after a longer
+   * pause because it found nothing (`idle`), only after `wake` (`asleep`), or never (`done`). The signal aborts when the loop
+   * is stopped.
    */
   work: (signal: AbortSignal) => Promise<number | 'idle' | 'asleep' | 'done' | void>
   /**
@@ -11,30 +12,30 @@ export interface LoopOptions {
    * pause doubles up to `longestIdleMs`; `wake` ends that.
    */
   everyMs: number
-  /** Reports a failure: the first of an outage; of other failures in a row the 1st, 2nd, 4th, 8th… */
+  /** Reports a failure. Of an outage only the first failure is reported; of other failures in a row the 1st, 2nd, 4th, 8th… */
   failed: (error: unknown) => void
-  /** Whether an error means that what the work depends on, such as the database, is unavailable. */
+  /** Whether an error means that a dependency of the work, such as the database, is unavailable. */
   isOutage: (error: unknown) => boolean
-  /** Pause after a failure, doubled with each further one; by default `everyMs`, and at most 2,000 ms. */
+  /** Pause after a failure, doubled with each further failure. By default `everyMs`, and at most 2,000 ms. */
   retry?: { firstMs: number; longestMs: number }
 }
 
 const longestRetryMs = 2_000
 
 /**
- * How often a loop looks for work that nobody has reported, such as the work of a replica that was killed. A loop that its
- * own process wakes needs no shorter pause.
+ * How often a loop looks for work that no `wake` has reported, such as the work of a replica that was killed. A loop that
+ * its own process wakes needs no shorter pause.
  */
 export const longestIdleMs = 10_000
 
-// Loops with long pauses run together, a little early: an idle process then wakes less often.
+// Loops with long pauses run up to this much early, to run together: an idle process then wakes less often.
 const togetherMs = 2_500
-// A timer may run a little before its time.
+// A timer may fire this much before its time.
 const earlyMs = 25
 
 /**
- * Background work in rounds, one at a time: at intervals, and at once when woken. After a failure it tries again, with longer
- * and longer pauses. It ends with `stop` or a round that returns `done`.
+ * Background work in rounds, one at a time: at intervals, and at once after `wake`. After a failure it tries again, with
+ * longer and longer pauses. It ends with `stop`, or when a round returns `done`.
  *
  * @example
  * const sweep = startLoop({ work: expire, everyMs: 60_000, failed, isOutage: isDatabaseOutage })
@@ -44,11 +45,11 @@ export class Loop {
   readonly #options: LoopOptions
   readonly #retry: { firstMs: number; longestMs: number }
   readonly #stopped = new AbortController()
-  // Rounds must not inherit the deadline and the id of a request that wakes the loop.
+  // Rounds must not have the deadline and the request id of a request that wakes the loop.
   readonly #inOwnContext = AsyncLocalStorage.snapshot()
   #timer: NodeJS.Timeout | undefined
   #dueAt = 0
-  /** The time of a `wakeIn` during a round. */
+  /** The time that a `wakeIn` during the current round asks for. */
   #wakeAt = Number.POSITIVE_INFINITY
   #running: Promise<void> | undefined
   #failures = 0
@@ -62,7 +63,7 @@ export class Loop {
     this.#retry = options.retry ?? { firstMs: options.everyMs, longestMs: longestRetryMs }
   }
 
-  /** Its first round begins at once. */
+  /** Starts the first round at once. */
   start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
@@ -77,7 +78,7 @@ export class Loop {
     else if (this.#failures === 0) this.#run()
   }
 
-  /** Like `wake` in so many milliseconds, if the next round is later than that. */
+  /** Runs a round in `ms` milliseconds, unless the next round is earlier. */
   wakeIn(ms: number): void {
     if (!this.#isActive()) return
     this.#idleRounds = 0
@@ -86,7 +87,7 @@ export class Loop {
     else if (this.#failures === 0 && at < this.#dueAt) this.#arm(Math.max(0, ms))
   }
 
-  /** Resolves when the current round has ended; none follows. */
+  /** Ends the loop. Resolves when the current round has ended. */
   async stop(): Promise<void> {
     this.#stopped.abort()
     clearTimeout(this.#timer)
@@ -114,7 +115,7 @@ export class Loop {
     this.#arm(Math.min(next, wakeInMs))
   }
 
-  /** @returns the milliseconds until the next one */
+  /** @returns the milliseconds until the next round */
   async #round(): Promise<number | 'done'> {
     try {
       const next = await this.#options.work(this.#stopped.signal)

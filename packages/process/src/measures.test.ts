@@ -15,7 +15,7 @@ async function givenOperations() {
   }
 }
 
-test('a gauge is measured when the metrics are read, and not before', async () => {
+test('a gauge is measured only when the metrics are read', async () => {
   await using operations = await givenOperations()
   const gauge = new Gauge({ name: 'measured_when_read', help: 'test' })
   let measured = 0
@@ -28,7 +28,7 @@ test('a gauge is measured when the metrics are read, and not before', async () =
   register.removeSingleMetric('measured_when_read')
 })
 
-test('a measurement that fails or does not end takes no other metric with it, and is not begun twice', async () => {
+test('a measurement that fails or does not end does not affect other metrics, and is not started twice', async () => {
   await using operations = await givenOperations()
   const gauge = new Gauge({ name: 'measured_well', help: 'test' })
   const stalled = Promise.withResolvers<void>()

@@ -1,16 +1,16 @@
 import type { Logger } from './log.ts'
 
-/** Longest time that an answer of /metrics waits for measurements. */
+/** Longest time that /metrics waits for measurements. */
 const limitMs = 2_000
 
 const measures = new Set<() => Promise<void>>()
 
 /**
- * Calls `measure` before each answer of /metrics, to set gauges: so the database is queried for them only if somebody reads
- * them. If `measure` fails or takes long, the gauges keep their last values.
+ * Calls `measure` before each answer of /metrics, to set gauges. The database is queried for them only when they are read.
+ * If `measure` fails or takes too long, the gauges keep their last values.
  *
  * @param name for the log
- * @returns a function that ends this
+ * @returns a function that removes `measure`
  * @example const end = measureWhenScraped(log, 'queue', async () => waiting.set(await countWaiting(sql)))
  */
 export function measureWhenScraped(log: Logger, name: string, measure: () => Promise<void>): () => void {
@@ -25,7 +25,7 @@ export function measureWhenScraped(log: Logger, name: string, measure: () => Pro
   return () => void measures.delete(once)
 }
 
-/** Sets the gauges of all `measureWhenScraped`. */
+/** Runs all functions registered with `measureWhenScraped`. */
 export async function measureAll(): Promise<void> {
   const limit = Promise.withResolvers<void>()
   const timer = setTimeout(limit.resolve, limitMs)

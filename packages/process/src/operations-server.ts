@@ -4,14 +4,14 @@ import { collectDefaultMetrics, register } from 'prom-client'
 import type { Health } from './health.ts'
 import { measureAll } from './measures.ts'
 
-// Not measured: for these an idle process samples the event loop 100 times a second, which takes 0.2 % of a core. The lag at
-// the time of a scrape (`nodejs_eventloop_lag_seconds`) costs nothing.
+// These metrics are removed: for them an idle process samples the event loop 100 times per second, which takes 0.2 % of a
+// core. The lag at the time of a scrape (`nodejs_eventloop_lag_seconds`) costs nothing.
 const samples = ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99'].map(
   (name) => `nodejs_eventloop_lag_${name}_seconds`,
 )
 const never = 2 ** 31 - 1
 
-/** A small HTTP server for operators: `/metrics` (Prometheus), `/healthz` (alive), `/readyz` (dependencies too). */
+/** Starts an HTTP server for operators: `/metrics` (Prometheus), `/healthz` (alive), `/readyz` (alive, with dependencies). */
 export async function startOperationsServer(
   listen: { host: string; port: number },
   health: Health,

@@ -1,10 +1,10 @@
-/** Keys shared with a peer, by its name; the first signs, each verifies. */
+/** Keys shared with each peer, by its name. The first key of a peer signs; all verify. */
 export type PeerKeys = ReadonlyMap<string, readonly Buffer[]>
 
 /**
- * Reads `name:key` pairs, separated by commas; a name may be there several times while its key is being changed.
+ * Reads `name:key` pairs, separated by commas. A name may appear several times while its key is being changed.
  *
- * @throws Error that repeats no key
+ * @throws Error; its message contains no key
  */
 export function parsePeerKeys(text: string): PeerKeys {
   const keys = new Map<string, Buffer[]>()

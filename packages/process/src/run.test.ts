@@ -54,20 +54,20 @@ test('a start that fails closes what was opened and exits 1', async () => {
   expect(output).toContain('closed: second, first')
 })
 
-test('an invalid environment is reported in plain words, exit 2', async () => {
+test('an invalid environment is reported readably, and the process exits 2', async () => {
   const { code, output } = await run(waiting, { NEEDED: '' }).ended
   expect(code).toBe(2)
   expect(output).toContain('NEEDED: is missing (what is needed)')
 })
 
-test('with STOP_WITH_PARENT it ends when its parent’s pipe does', async () => {
+test('with STOP_WITH_PARENT it ends when its parent closes the pipe', async () => {
   const process = run(waiting, { STOP_WITH_PARENT: '1' })
   await process.until('"serving"')
   process.child.stdin.end()
   expect((await process.ended).code).toBe(0)
 })
 
-test('while it runs, /readyz follows the probes; /metrics and /healthz answer', async () => {
+test('while it runs, /readyz reports the probes, and /metrics and /healthz answer', async () => {
   const address = await freeAddress()
   const process = run(
     `${waiting}; let well = false; process.stdin.once('data', () => { well = true })
@@ -103,7 +103,7 @@ test('it is not ready before its start has succeeded', async () => {
   )
 })
 
-test('a start that waits for what never comes fails /healthz, then ends with exit 1, naming its step', async () => {
+test('a start that makes no progress fails /healthz, then exits 1 and names its step', async () => {
   const address = await freeAddress()
   const process = run(`${waiting}; step('port'); step('nats'); await new Promise(() => {})`, {
     METRICS_ADDRESS: address,
@@ -132,7 +132,7 @@ test('a start that waits for what never comes fails /healthz, then ends with exi
   expect(output).toContain('closed: second, first')
 })
 
-test('a start that is stuck ends also where what it opened cannot be closed in order', async () => {
+test('a start that is stuck also ends if closing fails', async () => {
   const { code, output } = await run(
     `onStop('broken', () => { throw new Error('half open') }); await new Promise(() => {})`,
     { START_LIMIT_SECONDS: '2' },
@@ -141,7 +141,7 @@ test('a start that is stuck ends also where what it opened cannot be closed in o
   expect(output).toContain('half open')
 })
 
-test('a start may take longer than its limit while it makes progress, and is alive all the while', async () => {
+test('a start may take longer than its limit and stays alive as long as it makes progress', async () => {
   const address = await freeAddress()
   const process = run(
     `${waiting}
@@ -163,7 +163,7 @@ test('a start may take longer than its limit while it makes progress, and is ali
   expect(linesOf(output).filter(({ level }) => level !== 'info')).toEqual([])
 })
 
-test('a start that was slow and then finished is alive', async () => {
+test('a process whose start was slow is alive after it', async () => {
   const address = await freeAddress()
   const process = run(`${waiting}; await new Promise((r) => setTimeout(r, 3300))`, {
     METRICS_ADDRESS: address,
@@ -176,7 +176,7 @@ test('a start that was slow and then finished is alive', async () => {
   expect((await process.ended).code).toBe(0)
 })
 
-test('SIGTERM in the middle of a start ends it with exit 0 and nothing worse than a line of information', async () => {
+test('SIGTERM in the middle of a start ends it with exit 0, and no warning or error is logged', async () => {
   const process = run(
     `${waiting}
      console.log('starting')
@@ -202,7 +202,7 @@ function linesOf(output: string): Record<string, unknown>[] {
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
-/** Of a range from which nothing else takes its ports: neither the servers of other tests nor outgoing connections. */
+/** A free port in a range that neither the servers of other tests nor outgoing connections use. */
 async function freeAddress(): Promise<string> {
   for (;;) {
     const port = randomInt(10_000, 15_000)

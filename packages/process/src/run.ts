@@ -8,11 +8,11 @@ import { StartWatch } from './start-watch.ts'
 import type { StartProgress } from './start-watch.ts'
 import { startTelemetry } from './telemetry.ts'
 
-/** The parts of a process. `onStop` registers what must be closed; it is closed in reverse order. */
+/** What a start gets. `onStop` registers what must be closed when the process stops; it is closed in reverse order. */
 export interface Process extends StartProgress {
   log: Logger
   health: Health
-  /** Aborted when the process stops, which may be in the middle of its start. */
+  /** Aborted when the process stops, which can be during its start. */
   stopping: AbortSignal
   onStop: (name: string, stop: () => Promise<void> | void) => void
 }
@@ -24,21 +24,21 @@ interface ProcessSettings {
   OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined
 }
 
-/** What a process runs. */
+/** A service, the gateway or another program. */
 export interface Program {
   name: string
   /**
    * Runs it alone in this process until SIGTERM or SIGINT. It is ready from the end of its start until it stops. A stop
    * closes everything in reverse order and exits with 0. If the start fails or makes no progress for START_LIMIT_SECONDS, it
    * closes what was opened and exits with 1; /healthz fails after half of that time. If the environment is invalid, it prints
-   * what is wrong and exits with 2.
+   * the invalid variables and exits with 2.
    *
    * With `STOP_WITH_PARENT=1` it also stops at the end of standard input, so that it does not run longer than the process
    * that started it.
    */
   run(): void
   /**
-   * Starts it in a process that runs other programs, too.
+   * Starts it in a process that also runs other programs.
    *
    * @throws ConfigError
    */
@@ -47,7 +47,7 @@ export interface Program {
 
 export interface LaunchOptions {
   env: Record<string, string | undefined>
-  /** Receives its log. */
+  /** The file for its log. */
   logFile: string
   /** Called once if the start fails or makes no progress. The log has the cause. */
   failed: (reason: string) => void
@@ -143,7 +143,7 @@ function launch<C extends ProcessSettings>(
     log.info('serving')
   }
   begin().catch((error: unknown) => {
-    // A stop closes what the start still uses.
+    // During a stop the start fails because what it uses is closed.
     if (stopping.signal.aborted) return
     log.fatal({ err: error }, 'could not start')
     failed('could not start')

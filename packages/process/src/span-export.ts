@@ -4,7 +4,7 @@ import { resourceFromAttributes } from '@opentelemetry/resources'
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 
 /**
- * Has spans recorded and sent to a collector.
+ * Starts to record spans and to send them to a collector.
  *
  * @param endpoint OTLP/HTTP base URL, such as http://collector:4318
  */

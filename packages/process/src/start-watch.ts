@@ -1,15 +1,15 @@
 /** Receives the progress of a start. */
 export interface StartProgress {
-  /** Names what the start does now. Each call counts as progress, also one that repeats the name. */
+  /** Sets the current step of the start. Each call counts as progress, even if it repeats the name. */
   step: (name: string) => void
 }
 
 interface StartWatchOptions {
   /** How long a start may go without progress, in milliseconds. */
   limitMs: number
-  /** No progress for half of the limit. */
+  /** Called after half of the limit without progress. */
   slow: (step: string) => void
-  /** No progress for the whole limit. */
+  /** Called after the whole limit without progress. */
   stuck: (step: string) => void
 }
 

@@ -6,9 +6,9 @@ import { findQuota } from './quota-queries.ts'
 
 /**
  * Refuses a resource that exceeds the quota. Call it in the transaction that created the resource, under a lock that every
- * such transaction takes first. Then only one of several concurrent transactions gets the last place.
+ * such transaction takes first. Otherwise concurrent transactions could exceed the quota together.
  *
- * @param count how many there are now
+ * @param count number of resources, including the new one
  * @throws ServiceError `quota_exceeded`
  */
 export async function checkQuota(

@@ -24,6 +24,6 @@ test('letters of every script, symbols and spaces stay', () => {
   expect(printable(text)).toBe(text)
 })
 
-test('the lines of a layout stay lines', () => {
+test('line breaks in a text of several lines stay', () => {
   expect(printableLines('one\ntwo\u001b[2J\r')).toBe('one\ntwo\\u001b[2J\\u000d')
 })

@@ -3,7 +3,7 @@ import { chapter, expectThat, tell } from './show.ts'
 import { show } from './vendor-story.ts'
 import type { Shop } from './vendor-story.ts'
 
-/** Checkout → pay → licence → refund → revoked, through the local stand-in for Stripe. */
+/** Checkout → payment → licence → refund → revocation, with the Stripe simulator. */
 export async function payAndRefund(
   { appId, planId, call, cli }: Shop,
   receiver: DemoReceiver,
@@ -11,7 +11,7 @@ export async function payAndRefund(
 ): Promise<void> {
   chapter('5. A customer buys through checkout, with the simulated Stripe')
   await call('PUT', '/v1/processor', { processor: 'stripe', connected_account: 'acct_demo' })
-  // Another with each run: a price belongs to one plan of the account.
+  // Different in each run, because a price belongs to one plan of the account.
   const price = [
     '--price-id',
     `price_demo_${planId}`,

@@ -4,7 +4,7 @@ import { show } from './vendor-story.ts'
 import type { Shop } from './vendor-story.ts'
 import { chapter, expectThat, tell, withFile } from './show.ts'
 
-/** The installed product's side, with the SDK: activate, check, go offline, be revoked, be refused; migrate. */
+/** The installed product, with the SDK: activates, checks, works offline, is revoked and refused; migrates a legacy key. */
 export async function runProduct(
   { appId, rootKey, call, cli }: Shop,
   gateway: string,

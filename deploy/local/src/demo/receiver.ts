@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline'
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { DemoFailure } from './show.ts'
 
-/** A webhook as the vendor's backend received it. */
+/** A webhook that the vendor's backend received. */
 export interface ReceivedEvent {
   type: string
   sequence: number
@@ -19,7 +19,7 @@ export interface ReceivedEvent {
 
 export interface DemoReceiver extends AsyncDisposable {
   url: string
-  /** The next event of an application and one of these types; those that came before are given at once. */
+  /** Waits for the next event of an application that has one of these types. An event that arrived earlier counts too. */
   next(appId: string, ...types: string[]): Promise<ReceivedEvent>
 }
 
@@ -85,7 +85,7 @@ export async function startReceiver(gateway: string, apiKey: string): Promise<De
   }
 }
 
-/** What any receiver has to do: HMAC over `<t>.<raw body>`, compared in constant time, `t` within 300 s. */
+/** The check that every receiver must make: HMAC over `<t>.<raw body>`, compared in constant time, and `t` within 300 s. */
 function isRight(header: string, body: Buffer, secret: string): boolean {
   const [, time, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(header) ?? []
   if (time === undefined || signature === undefined) return false

@@ -8,17 +8,17 @@ import { join } from 'node:path'
 const bold = (text: string) => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[0m` : text)
 const dim = (text: string) => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[0m` : text)
 
-/** A headline of the demo. */
+/** Prints a heading of the demo. */
 export function chapter(title: string): void {
   process.stdout.write(`\n${bold(printable(title))}\n`)
 }
 
-/** A sentence of it. */
+/** Prints a line of the demo. */
 export function tell(text: string): void {
   process.stdout.write(`  ${printable(text)}\n`)
 }
 
-/** Something that is not as the demo expects it. */
+/** A result that the demo does not expect. */
 export class DemoFailure extends Error {}
 
 export function expectThat(condition: boolean, otherwise: string): void {
@@ -36,7 +36,7 @@ export interface Caller {
   ): Promise<{ status: number; body: Json }>
 }
 
-/** Calls of the API that show each request and its answer. */
+/** Calls the API, and prints each request and its answer. */
 export function caller(gateway: string, bearer: string | undefined): Caller {
   return async (method, path, body, headers = {}) => {
     process.stdout.write(
@@ -68,7 +68,7 @@ export interface CommandLine {
   (...args: string[]): Promise<{ code: number; answer: Json }>
 }
 
-/** Commands, shown with what they print. */
+/** Runs commands, and prints them with their output. */
 export function commandLine(gateway: string, apiKey: string, appId: string): CommandLine {
   const program = join(CHECKOUT, 'cli/src/main.ts')
   const env = {
@@ -89,7 +89,7 @@ export function commandLine(gateway: string, apiKey: string, appId: string): Com
   }
 }
 
-/** Shows a file, and gives it to a command. */
+/** Writes and prints a file, and calls `use` with its path. */
 export async function withFile<Result>(
   name: string,
   content: string,

@@ -19,7 +19,7 @@ plans:
     values: { raw_import: true, projects: 100 }
 `
 
-/** What a vendor does first: an application, its vocabulary, a plan, and where events go. */
+/** The first steps of a vendor: creates an application, its entitlement definitions and a plan. */
 export async function setUpShop(gateway: string, apiKey: string): Promise<Shop> {
   const call = caller(gateway, apiKey)
   chapter('1. Create an application, entitlement definitions and a plan')
@@ -33,7 +33,7 @@ export async function setUpShop(gateway: string, apiKey: string): Promise<Shop> 
   return { appId, rootKey, planId: String(plan.answer['id']), call, cli }
 }
 
-/** Issue, suspend, reactivate, and the events that tell of it. */
+/** Issues, suspends and reactivates a licence, and receives the events. */
 export async function sellByHand({ appId, cli }: Shop, receiver: DemoReceiver): Promise<string> {
   chapter('2. Start a backend that receives events through licensing listen')
   tell(`licensing listen --forward-to ${receiver.url}`)
@@ -52,7 +52,7 @@ export async function sellByHand({ appId, cli }: Shop, receiver: DemoReceiver): 
   return String(licence['key'])
 }
 
-/** One line for an event that arrived. */
+/** Prints a line for a received event. */
 export function show(event: ReceivedEvent): void {
   const object = JSON.stringify(event.data.object)
   tell(

@@ -38,7 +38,7 @@ const accountSchema = z
 
 const updateAccountBody = z.strictObject({
   name: optional(text(textLimits.name)),
-  // Here null says something: no alerts.
+  // Null is different from absent here: it means no alerts.
   alert_email: email
     .nullish()
     .describe(
@@ -71,7 +71,7 @@ export const accountRoutes: Route[] = [
     body: updateAccountBody,
     answer: accountSchema,
     handle: async ({ services, accountId, body }) => {
-      // In the contract an empty address clears it.
+      // In the RPC an empty address clears it.
       const alertEmail = body.alert_email === null ? '' : body.alert_email
       return {
         body: accountJson(await services.catalog.updateAccount({ accountId, name: body.name, alertEmail })),

@@ -57,7 +57,7 @@ export const installationFields = {
 }
 
 const licensedInstallationFields = {
-  // Whatever is no licence key is an unknown one, and not a broken rule.
+  // Any string is accepted: a text that is not a licence key gets 404 like an unknown key, not a validation error.
   licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
   ...installationFields,
 }

@@ -118,7 +118,7 @@ export const appRoutes: Route[] = [
     answer: appSchema,
     handle: async (call) => {
       const { name, expiring_notice_days: expiringNoticeDays } = call.body
-      // Asked first, so that nothing is changed if the answer cannot be made.
+      // The root key is read first, so that nothing is changed if the answer cannot be made.
       const [rootKey] = await rootKeysOf(call.services, [call.params.app_id])
       const application = await call.services.catalog.updateApplication({
         ...within(call),
@@ -141,7 +141,7 @@ function appJson(application: Application, rootKey: string): z.output<typeof app
   }
 }
 
-/** The newest root key of each application, in their order. */
+/** The newest root key of each application, in the order of the ids. */
 async function rootKeysOf(services: Services, applicationIds: string[]): Promise<string[]> {
   if (applicationIds.length === 0) return []
   return (await services.rootKeys.getRootKeys({ applicationIds })).rootKeys

@@ -5,7 +5,7 @@ import { accountId, appId, otherAppId, startGateway } from '../../testing/gatewa
 const application = (id: string) => ({ id, accountId, name: 'Studio' })
 const rootKeyOf = (id: string) => `lrk_${id.slice(-26).padEnd(43, '0')}`
 
-test('an application is shown with its root key, alone and on a page', async () => {
+test('a single application and a list of applications have root keys', async () => {
   await using gateway = await startGateway()
   gateway.answers.catalog.getApplication = async ({ applicationId }) => application(applicationId)
   gateway.answers.catalog.listApplications = async () => ({
@@ -25,7 +25,7 @@ test('an application is shown with its root key, alone and on a page', async () 
   expect(gateway.calls.filter((call) => call === 'getRootKeys')).toHaveLength(2)
 })
 
-test('a new application is answered with the root key that came with it', async () => {
+test('the answer for a new application has the root key that catalog returned', async () => {
   await using gateway = await startGateway()
   gateway.answers.catalog.createApplication = async () => ({
     ...application(appId),
@@ -36,7 +36,7 @@ test('a new application is answered with the root key that came with it', async 
   expect(gateway.calls).not.toContain('getRootKeys')
 })
 
-test('without licensing an application is unavailable, and never shown without its root key', async () => {
+test('if licensing is unavailable, a request for an application gets 503, and never an answer without the root key', async () => {
   await using gateway = await startGateway()
   gateway.answers.catalog.getApplication = async ({ applicationId }) => application(applicationId)
   gateway.answers.rootKeys.getRootKeys = async () => {

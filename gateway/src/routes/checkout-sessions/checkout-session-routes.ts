@@ -16,7 +16,7 @@ const tag = 'Checkout and sales'
 const all = '/v1/apps/{app_id}/checkout-sessions'
 const one = '/v1/apps/{app_id}/checkout-sessions/{session_id}'
 
-// The payment processor is asked while the caller waits.
+// Billing calls the payment processor while the caller waits.
 const processorMs = 20_000
 
 interface SessionCall {
@@ -54,7 +54,7 @@ const createCheckoutSessionBody = z.strictObject({
   external_ref: externalRef,
   success_url: webAddress.describe('Where the customer goes after paying.'),
   cancel_url: webAddress.describe('Where the customer goes if the payment is cancelled.'),
-  metadata: optional(metadata).describe('Merged into the metadata of the licence when the payment lands.'),
+  metadata: optional(metadata).describe('Merged into the metadata of the licence when the payment arrives.'),
 })
 
 export const checkoutSessionRoutes: Route[] = [

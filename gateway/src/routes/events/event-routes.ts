@@ -68,7 +68,7 @@ export const eventRoutes: Route[] = [
         after: query.after,
         limit: query.limit,
       })
-      // The envelopes are the JSON that was sent; they are not made again.
+      // The envelopes are the exact JSON that was sent, so they are not parsed and written again.
       return { json: `{"data":[${envelopes.join(',')}],"next_after":${nextAfter}}` }
     },
   }),

@@ -36,7 +36,8 @@ export function findLicence(call: LicenceCall) {
 
 async function findActivation(call: LicenceCall & { params: { readonly activation_id: string } }) {
   const { activation_id: id } = call.params
-  // Pages run from the newest to the oldest: of those up to it, it is the first. No id has a tilde.
+  // Pages have the newest activation first. `~` sorts after every character of an id, so the first activation before
+  // `<id>~` is this one, if it exists.
   const upToIt = { ...ofLicence(call), limit: 1, beforeId: `${id}~` }
   const { activations } = await call.services.licensing.listActivations(upToIt)
   if (activations[0]?.id === id) return activations[0]

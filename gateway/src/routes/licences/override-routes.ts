@@ -13,7 +13,7 @@ const one = '/v1/licences/{licence_id}/overrides/{key}'
 
 type OverrideCall = LicenceCall & { params: { readonly key: string } }
 
-/** @throws ServiceError `not_found` for a key that no definition can have */
+/** @throws ServiceError `not_found` if the text does not have the form of an entitlement's key */
 function ofOverride(call: OverrideCall) {
   const { licence_id: licenceId, key } = call.params
   if (!isEntitlementKey(key)) {
@@ -22,7 +22,7 @@ function ofOverride(call: OverrideCall) {
   return { ...ofLicence(call), key }
 }
 
-/** The keys that an override can have are in the snapshot, or differ from it because only the plan has them. */
+/** An override can have any key of the snapshot, and any key that only the plan has, which is in `planDrift`. */
 async function findEntitlement(call: OverrideCall) {
   const { key, licenceId } = ofOverride(call)
   const { entitlements, planDrift } = await findLicence(call)

@@ -60,7 +60,7 @@ export const metricRoutes: Route[] = [
       const { metric, from, to, step } = call.query
       const width = stepMs[step]
       const starts = Array.from({ length: (to + dayMs - from) / width }, (_, at) => from + at * width)
-      // Steps still ahead are not asked for.
+      // Future steps are not requested.
       const begun = starts.filter((at) => at <= Date.now())
       const points =
         begun.length === 0

@@ -128,10 +128,10 @@ const payments: Read<'payments'> = async ({ billing }, span) => {
   )
 }
 
-/** Asks the service that counts. */
+/** Reads each metric from the service that counts it. */
 export const readMetric: { [M in MetricName]: Read<M> } = { licences, activations, deliveries, payments }
 
-/** A step in which nothing happened, or that is still ahead. */
+/** Values of a step in which nothing happened, and of a future step. */
 export const nothing: { [M in MetricName]: Points<M> extends Map<number, infer Values> ? Values : never } = {
   licences: {
     issued: 0,

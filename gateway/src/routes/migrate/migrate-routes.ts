@@ -22,7 +22,7 @@ export const migrateRoutes: Route[] = [
     answer: migrationSchema,
     handle: async ({ services, params, body }) => {
       const { legacy_key: legacyKey } = body
-      // What cannot have been imported is not looked for.
+      // A key with this problem cannot have been imported, so no service is called.
       if (problemOfText(legacyKey, textLimits.reference)) {
         throw new ServiceError('not_found', 'there is no such legacy key')
       }

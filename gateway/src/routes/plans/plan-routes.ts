@@ -18,8 +18,8 @@ const tag = 'Plans'
 const all = '/v1/apps/{app_id}/plans'
 const one = '/v1/apps/{app_id}/plans/{plan_id}'
 
-// An archive suspends every active licence of the plan before it answers, some 10 s for 100,000. More than the catalog
-// waits, whose answer says what has been saved, and less than a server gives any call.
+// Archiving a plan suspends all of its active licences before the answer, which takes about 10 s for 100,000. The timeout is
+// longer than catalog's own for licensing, so that catalog can still answer, and shorter than a server's limit for any call.
 const archiveMs = 55_000
 
 export const planRoutes: Route[] = [

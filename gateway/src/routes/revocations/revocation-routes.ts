@@ -7,9 +7,9 @@ import type { Answer, Route } from '../../route.ts'
 
 const tag = 'Installed products'
 
-// A revocation has to be seen within 2 seconds; a cache may spare us the burst of a second.
+// A revocation must be visible within 2 seconds, so caches may keep the list for one second.
 const listCaching = 'public, max-age=1'
-// A key is published before the first token is signed with it; a change is everywhere within a minute.
+// A key is published long enough before the first token is signed with it. Caches see a change within a minute.
 const keysCaching = 'public, max-age=55'
 
 const since = z
@@ -48,11 +48,11 @@ const jwksSchema = z
   })
   .meta({ id: 'JsonWebKeySet' })
 
-// A part has a quarter of a megabyte, and one more is fetched while one is sent: some 30 MB in all.
+// A part has a quarter of a megabyte. Each answer holds the part that is being sent and the next: about 30 MB in total.
 const mostAtOnce = 32
 const mostOfApplication = 16
 const mostOfCaller = 4
-// A caller that reads no part in this time gives its place to another.
+// If a caller does not read a part in this time, its answer is aborted, so that another one can be sent.
 const longestPartMs = 30_000
 
 const sending: Receiver[] = []
@@ -118,8 +118,8 @@ interface Receiver {
 }
 
 /**
- * Sends an answer that is too long to be held, part by part and as fast as its caller reads. So many at a time, of each
- * application and to each caller; the others are refused with `unavailable`.
+ * Sends an answer that is too long for memory part by part, as fast as the caller reads. The number of such answers at a
+ * time is limited in total, per application and per caller. Further requests are refused with `unavailable`.
  *
  * @param part fetches a part after the first
  */
@@ -175,7 +175,7 @@ function entityTags(ifNoneMatch: string | undefined): string[] {
     .filter((tag) => tag !== '')
 }
 
-/** A tag as a header carries it. */
+/** An entity tag in the form of a header. */
 function quoted(tag: string): string {
   return `"${opaque(tag)}"`
 }

@@ -39,7 +39,7 @@ export const searchRoutes: Route[] = [
     }),
     handle: async (call) => {
       const asked = { ...within(call), query: call.query.q }
-      // One after the other: only licensing knows the order in which all are shown.
+      // Licensing gets the licences that billing found, because it determines the order of all matches.
       const { licences } = await call.services.billing.findLicencesOfSale(asked)
       const { found } = await call.services.licensing.searchLicences({ ...asked, ofSales: licences })
       return {

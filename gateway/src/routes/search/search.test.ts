@@ -11,7 +11,7 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 
 const search = () => gateway.api.get(`/v1/apps/${appId}/search?q=%20acme%20`)
 
-test('what billing knows is searched first, and shown in the order that licensing gives', async () => {
+test('billing is searched first, and the matches have the order that licensing returns', async () => {
   const asked: object[] = []
   gateway.answers.billing.findLicencesOfSale = async (request) => {
     asked.push({ accountId: request.accountId, applicationId: request.applicationId, query: request.query })
@@ -29,7 +29,7 @@ test('what billing knows is searched first, and shown in the order that licensin
 })
 
 test.each(['billing', 'licensing'] as const)(
-  'while %s is unavailable nothing is reported as all that was found',
+  'while %s is unavailable, a search gets 503 instead of incomplete matches',
   async (service) => {
     const unavailable = async () => {
       throw new ServiceError('unavailable', 'a dependency is temporarily unavailable')

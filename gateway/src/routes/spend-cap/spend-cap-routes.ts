@@ -25,7 +25,7 @@ const spendCapSchema = z
 
 const setSpendCapBody = z
   .strictObject({
-    // Not optional: leaving it out by mistake must not remove the cap.
+    // Required, so that omitting it by mistake does not remove the cap.
     cap_minor: minorUnits.nullable().describe('null removes the cap.'),
     currency: optional(currency),
   })

@@ -10,7 +10,7 @@ const trialSchema = z
   .meta({ id: 'Trial' })
 
 const startTrialBody = z.strictObject({
-  // Whatever is no code of a plan is an unknown one, and not a broken rule.
+  // Any string is accepted: a text that is not a plan code gets 404 like an unknown code, not a validation error.
   plan_code: z
     .string()
     .meta({ examples: ['pro'] })

@@ -14,7 +14,7 @@ const tag = 'Webhooks'
 const all = '/v1/apps/{app_id}/webhook-deliveries'
 const one = '/v1/apps/{app_id}/webhook-deliveries/{delivery_id}'
 
-// As far as their numbers go on the wire.
+// The largest number of an attempt in the RPC's int32.
 const mostAttempts = 2 ** 31 - 1
 
 interface DeliveryCall {
@@ -31,7 +31,7 @@ function findDelivery(call: DeliveryCall) {
   return call.services.notifier.getDelivery(ofDelivery(call))
 }
 
-/** Whether rows with this id may exist. Without an id all rows match. */
+/** Whether rows with this id can exist. Without an id all rows match. */
 function mayBe(prefix: IdPrefix, text: string | undefined): boolean {
   return text === undefined || isId(prefix, text)
 }
@@ -138,7 +138,7 @@ export const webhookDeliveryRoutes: Route[] = [
       const { attempts, hasMore } = await call.services.notifier.listAttempts({
         ...ofDelivery(call),
         limit: call.query.limit,
-        // A number that no attempt has begins a page as its largest does.
+        // A larger cursor selects the same page as the largest number.
         beforeAttempt: Math.min(Number(call.query.cursor), mostAttempts),
       })
       return { body: page(attempts.map(attemptJson), hasMore, ({ attempt }) => String(attempt)) }

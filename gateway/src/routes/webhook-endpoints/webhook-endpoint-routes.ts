@@ -18,9 +18,9 @@ const tag = 'Webhooks'
 const all = '/v1/apps/{app_id}/webhook-endpoints'
 const one = '/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}'
 
-// The name is resolved, for up to 3 seconds, before the endpoint is accepted.
+// The notifier resolves the host name for up to 3 seconds before it accepts the endpoint.
 const registerMs = 8_000
-// 100,000 deliveries are made, perhaps after those of another call.
+// A recovery creates up to 100,000 deliveries, and may have to wait for another recovery.
 const recoverMs = 40_000
 
 interface EndpointCall {

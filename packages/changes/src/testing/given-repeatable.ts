@@ -24,7 +24,7 @@ interface CallOptions {
 interface Steps {
   /** Runs in the transaction, after the row is inserted. */
   during: (tx: Transaction) => Promise<unknown>
-  /** Runs after the commit; where it is absent nothing follows. */
+  /** Runs after the commit. */
   after?: () => Promise<unknown>
   /** How long the answer is, in characters. */
   answerLength?: number
@@ -38,7 +38,7 @@ const answerOf = ({ answerLength = 0 }: Steps) => ({
   }),
 })
 
-/** A table that calls insert into, by way of replicas that share its database. */
+/** A table, and replicas that share its database. Each call inserts a row. */
 export async function givenRepeatable({ replicas = 1, connections = 10 } = {}) {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase())

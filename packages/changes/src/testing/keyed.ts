@@ -1,7 +1,7 @@
 import { withIdempotencyKey } from '@licensing/grpc/idempotency-key'
 import { hash } from 'node:crypto'
 
-/** Makes calls as the gateway does for a request to that path that has an Idempotency-Key. */
+/** Makes calls like the gateway does for a request to `path` with an Idempotency-Key. */
 export function keyed<T>(
   path: string,
   work: () => Promise<T>,

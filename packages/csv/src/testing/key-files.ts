@@ -1,12 +1,12 @@
-/** A file of keys, all on the plan `pro`, and its result in the portal and the command line. */
+/** A file of keys, all on the plan `pro`, and the result of its import in the portal and the command line. */
 export interface KeyFile {
   readonly name: string
   readonly bytes: Uint8Array
-  /** The file is refused: words of the reason. */
+  /** Words of the reason for which the whole file is refused. */
   readonly refused?: string
   /** The rows that are imported. */
   readonly rows?: readonly (readonly [legacyKey: string, externalRef: string])[]
-  /** The rows that are not: the line, and words of the reason. */
+  /** The rows that are refused: the line, and words of the reason. */
   readonly flaws?: readonly (readonly [line: number, words: string])[]
   /** The lines in which blanks were removed. */
   readonly trimmed?: readonly number[]

@@ -4,19 +4,19 @@ import { ServiceError } from '../errors.ts'
 
 type Values = Record<string, unknown>
 
-/** The answer to a request that leaves an id empty: `ok` or the code of the error. */
+/** The answer to a request with an empty id: `ok` or the code of the error. */
 export interface Unscoped {
   /** Such as `ListPlans without application_id`. */
   request: string
   answer: string
 }
 
-// Of a closed set, so that nothing but a missing id is wrong with a request.
+// Members of closed sets, so that a request has no other error than the missing id.
 const known: Readonly<Record<string, string>> = { status: 'active', kind: 'feature' }
 
 const ids: readonly string[] = ['account_id', 'application_id', 'only_application_id']
 
-/** Calls every RPC of a service once for each account or application id in its request, with that one left empty. */
+/** Calls every RPC of a service once for each account or application id in its request, with that id empty. */
 export async function callWithoutIds(
   service: DescService,
   calls: Record<string, (request: never) => Promise<Message>>,
@@ -31,7 +31,7 @@ export async function callWithoutIds(
   return answers
 }
 
-/** What every RPC of a service answers where its request leaves no id empty. */
+/** Calls every RPC of a service with all ids set, and returns the answers. */
 export async function callWithIds(
   service: DescService,
   calls: Record<string, (request: never) => Promise<Message>>,

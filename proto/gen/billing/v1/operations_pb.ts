@@ -77,7 +77,7 @@ export type ProcessorEvent = Message<"billing.v1.ProcessorEvent"> & {
   attempts: number;
 
   /**
-   * Whether it is only tried again if an operator or a restart asks for it.
+   * If true, the event is tried again only after a restart or when an operator asks for it.
    *
    * @generated from field: bool parked = 6;
    */
@@ -233,7 +233,8 @@ export const CreateProcessorWebhookResponseSchema: GenMessage<CreateProcessorWeb
   messageDesc(file_billing_v1_operations, 10);
 
 /**
- * For operators: processor events that are not handled, and the platform's webhook endpoint. It belongs to no account.
+ * For operators: processor events that could not be processed, and the platform's own webhook endpoint. Neither belongs
+ * to an account.
  *
  * @generated from service billing.v1.BillingOperationsService
  */
@@ -249,7 +250,7 @@ export const BillingOperationsService: GenService<{
     output: typeof ListProcessorEventsResponseSchema;
   },
   /**
-   * Has a parked event read again.
+   * Processes a parked event again.
    *
    * @generated from rpc billing.v1.BillingOperationsService.RetryProcessorEvent
    */
@@ -259,7 +260,7 @@ export const BillingOperationsService: GenService<{
     output: typeof RetryProcessorEventResponseSchema;
   },
   /**
-   * Drops an event: it never has an effect.
+   * Drops an event, which then never has an effect.
    *
    * @generated from rpc billing.v1.BillingOperationsService.DiscardProcessorEvent
    */
@@ -269,7 +270,7 @@ export const BillingOperationsService: GenService<{
     output: typeof DiscardProcessorEventResponseSchema;
   },
   /**
-   * What the platform's webhook endpoint at the processor needs.
+   * Returns the settings that the platform's webhook endpoint at the processor needs.
    *
    * @generated from rpc billing.v1.BillingOperationsService.DescribeProcessorWebhook
    */

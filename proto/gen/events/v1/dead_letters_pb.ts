@@ -185,7 +185,7 @@ export const DiscardDeadLetterResponseSchema: GenMessage<DiscardDeadLetterRespon
   messageDesc(file_events_v1_dead_letters, 6);
 
 /**
- * For operators, of each service that consumes events: the events that it could not process. They belong to no account.
+ * For operators. Each service that consumes events lists those that it could not process, of all accounts.
  *
  * @generated from service events.v1.DeadLettersService
  */
@@ -211,7 +211,7 @@ export const DeadLettersService: GenService<{
     output: typeof RetryDeadLettersResponseSchema;
   },
   /**
-   * Removes one, which is then never processed. Removing one that does not exist has no effect.
+   * Removes an event, which is then never processed. If it does not exist, nothing happens.
    *
    * @generated from rpc events.v1.DeadLettersService.DiscardDeadLetter
    */

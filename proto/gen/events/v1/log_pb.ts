@@ -19,7 +19,7 @@ export const file_events_v1_log: GenFile = /*@__PURE__*/
  */
 export type EventBatch = Message<"events.v1.EventBatch"> & {
   /**
-   * Names the epoch in which it was numbered.
+   * The epoch in which the batch was numbered.
    *
    * @generated from field: string epoch = 1;
    */
@@ -43,8 +43,8 @@ export type EventBatch = Message<"events.v1.EventBatch"> & {
   events: LoggedEvent[];
 
   /**
-   * Some of these events were committed before the epoch began. If the log was set back then, they may have had another
-   * number before.
+   * Some of these events were committed before the epoch began. If the log was restored from a backup at that time, they
+   * may have had other numbers before.
    *
    * @generated from field: bool precedes_epoch = 5;
    */
@@ -98,7 +98,7 @@ export type ReadLogRequest = Message<"events.v1.ReadLogRequest"> & {
   positions: ReadLogRequest_Position[];
 
   /**
-   * Asks for batches too, if set.
+   * If set, the answer also contains these batches.
    *
    * @generated from field: optional events.v1.ReadLogRequest.Range batches = 2;
    */

@@ -40,14 +40,14 @@ export type ActivateRequest = Message<"licensing.v1.ActivateRequest"> & {
   productVersion: string;
 
   /**
-   * The token repeats it, which shows that it was issued after the product made it up.
+   * The token repeats the nonce, which proves that the token was issued after the product chose the nonce.
    *
    * @generated from field: optional string nonce = 5;
    */
   nonce?: string | undefined;
 
   /**
-   * A member of the closed set activationReplacement: which activation is freed if no place is free.
+   * Which activation is freed if the licence has reached its maximum: a member of the closed set activationReplacement.
    *
    * @generated from field: optional string replace = 6;
    */
@@ -120,7 +120,7 @@ export type ActivateResponse = Message<"licensing.v1.ActivateResponse"> & {
   grant?: TokenGrant | undefined;
 
   /**
-   * False where the fingerprint was active already.
+   * False if the fingerprint was already active.
    *
    * @generated from field: bool created = 2;
    */
@@ -169,7 +169,7 @@ export type StartTrialRequest = Message<"licensing.v1.StartTrialRequest"> & {
   nonce?: string | undefined;
 
   /**
-   * Refuses a new trial with `rate_limited`: the caller's address has started too many.
+   * The caller's address has started too many trials: a new trial is refused with `rate_limited`.
    *
    * @generated from field: optional bool running_only = 7;
    */
@@ -291,7 +291,7 @@ export type ActivateOfflineResponse = Message<"licensing.v1.ActivateOfflineRespo
   file: string;
 
   /**
-   * False where the fingerprint was active already.
+   * False if the fingerprint was already active.
    *
    * @generated from field: bool created = 5;
    */
@@ -330,7 +330,7 @@ export type RefreshActivationRequest = Message<"licensing.v1.RefreshActivationRe
   productVersion: string;
 
   /**
-   * Repeated by the new token; a call-home has none.
+   * Repeated by the new token. A call-home has no nonce.
    *
    * @generated from field: optional string nonce = 5;
    */
@@ -398,14 +398,14 @@ export type GetRevocationsRequest = Message<"licensing.v1.GetRevocationsRequest"
   applicationId: string;
 
   /**
-   * Version after which to answer; absent for the whole list.
+   * Asks for the changes after this version. Absent for the whole list.
    *
    * @generated from field: optional int64 since = 2;
    */
   since?: bigint | undefined;
 
   /**
-   * ETag the caller holds; where it is still right, only `etag` is answered.
+   * The ETag that the caller has. If it is still current, the answer contains only `etag` and `not_modified`.
    *
    * @generated from field: optional string if_none_match = 3;
    */
@@ -439,21 +439,21 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
   notModified: boolean;
 
   /**
-   * The JSON text {version, revoked, signature}, or its first part; absent where it is not modified.
+   * The JSON text {version, revoked, signature}, or its first part. Absent if it is not modified.
    *
    * @generated from field: bytes json = 6;
    */
   json: Uint8Array;
 
   /**
-   * Of how many parts the text is: it may have 80 MB.
+   * Number of parts of the text, which can have 80 MB.
    *
    * @generated from field: int32 parts = 7;
    */
   parts: number;
 
   /**
-   * What the text is made of beside licences: any replica makes the same parts of it.
+   * Everything in the text except the licences. With it, any replica makes the same parts.
    *
    * @generated from field: licensing.v1.SignedRevocations list = 8;
    */
@@ -468,14 +468,14 @@ export const RevocationsSchema: GenMessage<Revocations> = /*@__PURE__*/
   messageDesc(file_licensing_v1_products, 11);
 
 /**
- * A list of which only the signature and the numbers are at hand. Its signed part has the licences from `start` to
- * `end`, its field `revoked` those from `since` to `end`.
+ * A revocation list without its licences. The signature covers the licences from `start` to `end`; the field `revoked`
+ * of the text has the licences from `since` to `end`.
  *
  * @generated from message licensing.v1.SignedRevocations
  */
 export type SignedRevocations = Message<"licensing.v1.SignedRevocations"> & {
   /**
-   * Absent: all licences were asked for.
+   * Absent if all licences were asked for.
    *
    * @generated from field: optional int64 since = 1;
    */
@@ -531,7 +531,7 @@ export type GetRevocationsPartRequest = Message<"licensing.v1.GetRevocationsPart
   list?: SignedRevocations | undefined;
 
   /**
-   * From 1: the first part is in Revocations.
+   * 1 or more. Part 0 is in Revocations.
    *
    * @generated from field: int32 part = 3;
    */
@@ -643,8 +643,8 @@ export const MigrateLegacyKeyResponseSchema: GenMessage<MigrateLegacyKeyResponse
   messageDesc(file_licensing_v1_products, 18);
 
 /**
- * Installed products: called with a licence key or an activation's token. ActivateOffline is the vendor's, for a product
- * that cannot call.
+ * For installed products, which call with a licence key or an activation's token. ActivateOffline is for vendors, on
+ * behalf of a product that is offline.
  *
  * @generated from service licensing.v1.ProductService
  */
@@ -690,7 +690,7 @@ export const ProductService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * Ends the activation's lease. Nothing changes if it holds none.
+   * Ends the activation's lease. If the activation has no lease, nothing changes.
    *
    * @generated from rpc licensing.v1.ProductService.Release
    */
@@ -700,7 +700,7 @@ export const ProductService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * A licence without a customer, once per fingerprint and application.
+   * Creates a licence without a customer, once per fingerprint and application.
    *
    * @generated from rpc licensing.v1.ProductService.StartTrial
    */
@@ -710,7 +710,7 @@ export const ProductService: GenService<{
     output: typeof StartTrialResponseSchema;
   },
   /**
-   * Only says whether the activation is there and the token its own.
+   * Checks that the activation exists and that the token belongs to it.
    *
    * @generated from rpc licensing.v1.ProductService.CheckActivation
    */
@@ -728,7 +728,7 @@ export const ProductService: GenService<{
     output: typeof RevocationsSchema;
   },
   /**
-   * A further part of a long answer of GetRevocations.
+   * Returns the second or a later part of a long answer of GetRevocations.
    *
    * @generated from rpc licensing.v1.ProductService.GetRevocationsPart
    */

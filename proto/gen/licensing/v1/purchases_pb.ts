@@ -38,7 +38,8 @@ export const ApplyPurchaseEffectsRequestSchema: GenMessage<ApplyPurchaseEffectsR
   messageDesc(file_licensing_v1_purchases, 0);
 
 /**
- * One thing that happened to a purchase: a checkout session with all invoices of its subscription, or a sale event.
+ * Something that happened to a purchase. A purchase is a checkout session with all invoices of its subscription, or a
+ * sale event.
  *
  * @generated from message licensing.v1.PurchaseEffect
  */
@@ -118,14 +119,14 @@ export type PurchaseEffect = Message<"licensing.v1.PurchaseEffect"> & {
   metadata?: Metadata | undefined;
 
   /**
-   * With `paid` and `renewed`: updates of the product that this payment includes end then.
+   * With `paid` and `renewed`: the end of the product updates that this payment includes.
    *
    * @generated from field: google.protobuf.Timestamp updates_until = 12;
    */
   updatesUntil?: Timestamp | undefined;
 
   /**
-   * With `paid`: a subscription that the processor will charge again, until a `renewal_stopped` says otherwise.
+   * With `paid`: the purchase is a subscription that the processor charges again, until a `renewal_stopped`.
    *
    * @generated from field: optional bool renews = 13;
    */

@@ -76,7 +76,7 @@ export type RetireRootKeysRequest = Message<"licensing.v1.RetireRootKeysRequest"
   applicationId: string;
 
   /**
-   * Also within 180 days of the rotation.
+   * Allows it also within 180 days of the rotation.
    *
    * @generated from field: bool force = 2;
    */
@@ -95,21 +95,21 @@ export const RetireRootKeysRequestSchema: GenMessage<RetireRootKeysRequest> = /*
  */
 export type RootKeys = Message<"licensing.v1.RootKeys"> & {
   /**
-   * The newest.
+   * The newest root key.
    *
    * @generated from field: string root_key = 1;
    */
   rootKey: string;
 
   /**
-   * All that sign, newest first.
+   * All root keys that sign, newest first.
    *
    * @generated from field: repeated string current = 2;
    */
   current: string[];
 
   /**
-   * Those that this call has ended.
+   * The root keys that this call has ended.
    *
    * @generated from field: repeated string retired = 3;
    */
@@ -124,13 +124,14 @@ export const RootKeysSchema: GenMessage<RootKeys> = /*@__PURE__*/
   messageDesc(file_licensing_v1_root_keys, 4);
 
 /**
- * Root keys of applications: products have them compiled in, and believe signing keys only where one vouches for them.
+ * Root keys of applications. Products have them compiled in and accept only signing keys that a root key has signed.
  *
  * @generated from service licensing.v1.RootKeyService
  */
 export const RootKeyService: GenService<{
   /**
-   * The newest root key of each application, in the order asked. One that has none gets its first.
+   * Returns the newest root key of each application, in the order of the request. Creates the first key of an
+   * application that has none.
    *
    * @generated from rpc licensing.v1.RootKeyService.GetRootKeys
    */
@@ -140,7 +141,7 @@ export const RootKeyService: GenService<{
     output: typeof GetRootKeysResponseSchema;
   },
   /**
-   * For an operator: adds a root key, the newest from then on.
+   * For an operator: adds a root key, which becomes the newest.
    *
    * @generated from rpc licensing.v1.RootKeyService.RotateRootKey
    */

@@ -59,7 +59,7 @@ export type Endpoint = Message<"notifier.v1.Endpoint"> & {
   disabledReason?: string | undefined;
 
   /**
-   * Set while an event to this endpoint is in its 4th or a later attempt: how many were made.
+   * Failed attempts of the event with the most failures, if they are 4 or more; otherwise 0.
    *
    * @generated from field: int32 failing_attempts = 8;
    */
@@ -103,7 +103,7 @@ export type EndpointHealth = Message<"notifier.v1.EndpointHealth"> & {
   lastFailureAt?: Timestamp | undefined;
 
   /**
-   * The first failure after the last success, of any event.
+   * Time of the first failure, of any event, after the last success.
    *
    * @generated from field: google.protobuf.Timestamp failing_since = 4;
    */
@@ -313,7 +313,7 @@ export type RecoverEndpointRequest = Message<"notifier.v1.RecoverEndpointRequest
   endpointId: string;
 
   /**
-   * Of the event's created_at: from `since`, before `until`, which is now where it is absent.
+   * Selects events whose created_at is at or after `since` and before `until`. If `until` is absent, it is now.
    *
    * @generated from field: google.protobuf.Timestamp since = 4;
    */
@@ -325,7 +325,7 @@ export type RecoverEndpointRequest = Message<"notifier.v1.RecoverEndpointRequest
   until?: Timestamp | undefined;
 
   /**
-   * None: all that the endpoint is subscribed to.
+   * If empty, all types that the endpoint is subscribed to.
    *
    * @generated from field: repeated string types = 6;
    */
@@ -408,7 +408,7 @@ export type Delivery = Message<"notifier.v1.Delivery"> & {
   lastResponseCode?: number | undefined;
 
   /**
-   * Absent if the event is about no licence.
+   * Absent if the event does not concern a licence.
    *
    * @generated from field: optional string licence_id = 10;
    */
@@ -481,7 +481,7 @@ export type DeliveryDetail = Message<"notifier.v1.DeliveryDetail"> & {
   payload?: string | undefined;
 
   /**
-   * The newest 100, in their order; ListAttempts has all.
+   * The newest 100, oldest first. ListAttempts has all.
    *
    * @generated from field: repeated notifier.v1.Attempt attempts = 3;
    */
@@ -608,7 +608,7 @@ export type ListDeliveriesRequest = Message<"notifier.v1.ListDeliveriesRequest">
   licenceId?: string | undefined;
 
   /**
-   * Of created_at: from `since`, before `until`.
+   * Selects deliveries whose created_at is at or after `since` and before `until`.
    *
    * @generated from field: google.protobuf.Timestamp since = 10;
    */
@@ -696,7 +696,7 @@ export type ReplayDeliveryRequest = Message<"notifier.v1.ReplayDeliveryRequest">
   deliveryId: string;
 
   /**
-   * An enabled endpoint of the application that gets it as a new delivery.
+   * Sends it to this enabled endpoint of the application instead, as a new delivery.
    *
    * @generated from field: optional string endpoint_id = 4;
    */
@@ -805,7 +805,7 @@ export const GetLatestSequenceRequestSchema: GenMessage<GetLatestSequenceRequest
  */
 export type GetLatestSequenceResponse = Message<"notifier.v1.GetLatestSequenceResponse"> & {
   /**
-   * 0 where the account has no event.
+   * 0 if the account has no event.
    *
    * @generated from field: int64 sequence = 1;
    */
@@ -836,7 +836,7 @@ export type Alert = Message<"notifier.v1.Alert"> & {
   kind: string;
 
   /**
-   * Absent where it is about the account as a whole.
+   * Absent if the alert concerns the account as a whole.
    *
    * @generated from field: optional string application_id = 3;
    */
@@ -887,7 +887,7 @@ export type SendConfirmationRequest = Message<"notifier.v1.SendConfirmationReque
   address: string;
 
   /**
-   * Part of the link; kept nowhere.
+   * Part of the link. It is not stored.
    *
    * @generated from field: string token = 3;
    */
@@ -906,8 +906,8 @@ export const SendConfirmationRequestSchema: GenMessage<SendConfirmationRequest> 
  */
 export type SendConfirmationResponse = Message<"notifier.v1.SendConfirmationResponse"> & {
   /**
-   * 0: mailed. Else the account or the address has had all mails that it may have: nothing was sent, and it may be tried
-   * again after so many seconds.
+   * 0 if the mail was sent. Otherwise the account or the address has reached its limit of mails, nothing was sent, and
+   * the caller may try again after this number of seconds.
    *
    * @generated from field: int32 retry_after_seconds = 1;
    */
@@ -1038,8 +1038,8 @@ export const GetDeliveryMetricsResponseSchema: GenMessage<GetDeliveryMetricsResp
   messageDesc(file_notifier_v1_notifier, 31);
 
 /**
- * What became of first deliveries and their retries in a step, by the end of each attempt. Replays and recovered
- * deliveries are not counted.
+ * Results of first deliveries and their retries in a step. An attempt belongs to the step in which it ended. Replays and
+ * recovered deliveries are not counted.
  *
  * @generated from message notifier.v1.DeliveryMetricsPoint
  */
@@ -1062,7 +1062,7 @@ export type DeliveryMetricsPoint = Message<"notifier.v1.DeliveryMetricsPoint"> &
   failedAttempts: bigint;
 
   /**
-   * From the event's created_at to the first 2xx, of those delivered in the step; absent where none was.
+   * Time from the event's created_at to the first 2xx, of the deliveries that succeeded in the step. Absent if none did.
    *
    * @generated from field: optional int64 p50_ms = 4;
    */
@@ -1136,7 +1136,7 @@ export const NotifierService: GenService<{
     output: typeof SendTestEventResponseSchema;
   },
   /**
-   * Makes deliveries of the events that the endpoint missed. A repetition makes no second delivery of an event.
+   * Creates deliveries of the events that the endpoint missed. A repetition creates no second delivery of an event.
    *
    * @generated from rpc notifier.v1.NotifierService.RecoverEndpoint
    */
@@ -1186,7 +1186,7 @@ export const NotifierService: GenService<{
     output: typeof ListEventsResponseSchema;
   },
   /**
-   * The position from which a reader of ListEvents gets only events that are recorded from now on.
+   * Returns the account's newest sequence. ListEvents after it returns only events that are recorded from now on.
    *
    * @generated from rpc notifier.v1.NotifierService.GetLatestSequence
    */
@@ -1204,7 +1204,7 @@ export const NotifierService: GenService<{
     output: typeof ListAlertsResponseSchema;
   },
   /**
-   * For catalog: mails the link that confirms an address for alerts. Answers when the mail server has the mail.
+   * For catalog: mails the link that confirms an address for alerts. Answers when the mail server has accepted the mail.
    *
    * @generated from rpc notifier.v1.NotifierService.SendConfirmation
    */

@@ -55,13 +55,13 @@ export const SetQuotaResponseSchema: GenMessage<SetQuotaResponse> = /*@__PURE__*
   messageDesc(file_quotas_v1_quotas, 1);
 
 /**
- * The quotas of accounts that an operator has changed. Each service has those of the resources that it counts.
+ * Quotas of accounts that an operator has changed. Each service stores the quotas of the resources that it counts.
  *
  * @generated from service quotas.v1.QuotaService
  */
 export const QuotaService: GenService<{
   /**
-   * For an operator: holds for all replicas with the answer.
+   * For an operator. When the call returns, the quota applies in all replicas.
    *
    * @generated from rpc quotas.v1.QuotaService.SetQuota
    */

@@ -15,8 +15,8 @@ export const file_rpc_v1_idempotency: GenFile = /*@__PURE__*/
   fileDesc("ChhycGMvdjEvaWRlbXBvdGVuY3kucHJvdG8SBnJwYy52MSI+Cg5JZGVtcG90ZW5jeUtleRIMCgRwYXRoGAEgASgJEgsKA2tleRgCIAEoCRIRCglib2R5X2hhc2gYAyABKAw6PgoKc2hvd25fb25jZRIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMY1IYDIAEoCFIJc2hvd25PbmNlYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
- * What a caller of the REST API sent as `Idempotency-Key`, in the metadata `idempotency-key-bin` of the RPC that makes
- * the change. The account is that of the request.
+ * The `Idempotency-Key` of a REST request, in the metadata `idempotency-key-bin` of the RPC that makes the change. It
+ * belongs to the account in the request of the RPC.
  *
  * @generated from message rpc.v1.IdempotencyKey
  */
@@ -49,7 +49,8 @@ export const IdempotencyKeySchema: GenMessage<IdempotencyKey> = /*@__PURE__*/
   messageDesc(file_rpc_v1_idempotency, 0);
 
 /**
- * A secret that only the first answer carries: it is not kept with an idempotency key, a repetition leaves it empty.
+ * A secret that only the first answer contains. It is not stored with the idempotency key, so it is empty in the answer
+ * to a repetition.
  *
  * @generated from extension: bool shown_once = 50004;
  */

@@ -13,7 +13,7 @@ export const file_rpc_v1_metadata: GenFile = /*@__PURE__*/
   fileDesc("ChVycGMvdjEvbWV0YWRhdGEucHJvdG8SBnJwYy52MSJqCghNZXRhZGF0YRIuCgdlbnRyaWVzGAEgAygLMh0ucnBjLnYxLk1ldGFkYXRhLkVudHJpZXNFbnRyeRouCgxFbnRyaWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKJAQoOTWV0YWRhdGFDaGFuZ2USLAoDc2V0GAEgAygLMh8ucnBjLnYxLk1ldGFkYXRhQ2hhbmdlLlNldEVudHJ5Eg4KBnJlbW92ZRgCIAMoCRINCgVjbGVhchgDIAEoCBoqCghTZXRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBYgZwcm90bzM");
 
 /**
- * The vendor's own entries, by name.
+ * Entries that the vendor has chosen, by name.
  *
  * @generated from message rpc.v1.Metadata
  */

@@ -14,7 +14,7 @@ export const file_rpc_v1_scope: GenFile = /*@__PURE__*/
   fileDesc("ChJycGMvdjEvc2NvcGUucHJvdG8SBnJwYy52MTo/Cgpub19hY2NvdW50Eh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY0oYDIAEoCVIJbm9BY2NvdW50YgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
- * Why the request of this RPC names no account. An RPC whose request has no account_id is served only with it.
+ * Why the request of this RPC names no account. An RPC whose request has no account_id must have this option.
  *
  * @generated from extension: string no_account = 50002;
  */

@@ -31,7 +31,7 @@ export const ReEncryptRequestSchema: GenMessage<ReEncryptRequest> = /*@__PURE__*
  */
 export type ReEncryptResponse = Message<"secrets.v1.ReEncryptResponse"> & {
   /**
-   * Says which key it is, and nothing of it.
+   * Identifies the key without revealing it.
    *
    * @generated from field: string key_id = 1;
    */
@@ -43,14 +43,14 @@ export type ReEncryptResponse = Message<"secrets.v1.ReEncryptResponse"> & {
   reEncrypted: number;
 
   /**
-   * Under a key that the service does not have: they stay as they are.
+   * Number of secrets whose key the service does not have. They stay as they are.
    *
    * @generated from field: int32 unreadable = 3;
    */
   unreadable: number;
 
   /**
-   * All have been looked at.
+   * All secrets have been checked.
    *
    * @generated from field: bool done = 4;
    */
@@ -65,13 +65,13 @@ export const ReEncryptResponseSchema: GenMessage<ReEncryptResponse> = /*@__PURE_
   messageDesc(file_secrets_v1_secrets, 1);
 
 /**
- * What a service keeps encrypted, where an operator changes the key. Each service answers for its own.
+ * For an operator who changes the key with which a service encrypts its secrets. Each service has its own secrets.
  *
  * @generated from service secrets.v1.SecretsService
  */
 export const SecretsService: GenService<{
   /**
-   * Brings secrets under the key that the answering replica encrypts with, for some seconds at a time.
+   * Re-encrypts secrets with the current key of the replica that answers. Each call returns after some seconds.
    *
    * @generated from rpc secrets.v1.SecretsService.ReEncrypt
    */

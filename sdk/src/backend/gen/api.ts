@@ -5253,7 +5253,7 @@ export interface operations {
            * @example https://shop.example.com/thanks
            */
           cancel_url: string
-          /** @description Merged into the metadata of the licence when the payment lands. */
+          /** @description Merged into the metadata of the licence when the payment arrives. */
           metadata?: {
             [key: string]: string
           } | null
