@@ -57,7 +57,7 @@ export const deliveryList = (appId: string, filters: DeliveryFilters): PagedList
     }),
 })
 
-/** All attempts, newest first: the delivery itself has the newest hundred. */
+/** All attempts, newest first. The delivery itself contains only the newest hundred. */
 export const attemptList = (appId: string, deliveryId: string): PagedList<Attempt> => ({
   key: ['attempts', appId, deliveryId],
   load: (page, signal) =>

@@ -5,7 +5,7 @@ interface ButtonProps extends ComponentProps<'button'> {
   kind?: 'primary' | 'danger' | 'plain' | 'quiet'
   /** Its action removes something, or stops what customers use. */
   isDestructive?: boolean
-  /** The call that it started is still under way. */
+  /** The call that the button started has not ended. */
   busy?: boolean
 }
 

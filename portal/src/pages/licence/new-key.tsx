@@ -10,7 +10,7 @@ import { Actions } from '../../parts/page.tsx'
 /** Replaces the key of a licence. */
 export function NewKey({ licence }: { licence: LicenceDetail }) {
   const [key, setKey] = useState<string | null>(null)
-  // The same until it is done: a repetition after a lost answer makes no other key.
+  // The idempotency key stays until the call succeeds. If the answer is lost, trying again returns the same new licence key.
   const attempt = useRef<string>(undefined)
   return (
     <>

@@ -15,7 +15,7 @@ interface PlanValuesProps {
   definitions: readonly EntitlementDefinition[]
 }
 
-/** Unsaved values by the key of the entitlement; null: back to the default. */
+/** Unsaved values by the key of the entitlement. Null restores the default. */
 type Changes = Readonly<Record<string, string | null>>
 
 /** A field for each entitlement: the plan's own value, or the default. */
