@@ -17,7 +17,7 @@ export interface StackSettings {
   bootstrapKey: string
   /** 32 bytes, base64url. */
   portalSessionKey: string
-  /** The operator's environment. It is passed on to each service. */
+  /** The operator's environment. Each service gets it, except for the variables excluded below. */
   operator: Record<string, string | undefined>
 }
 
