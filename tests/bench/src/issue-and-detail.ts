@@ -13,7 +13,7 @@ import { givenDefinitions, givenLicences, givenPlan, withKey } from './vendor.ts
 const rounds = 3
 const seconds = scaledSeconds(4)
 
-/** Issue and detail through the gateway, beside the same route to an echo, beside the bare statement. */
+/** Issue and detail through the gateway, compared with the same route to an echo and with the bare statement. */
 export async function issueAndDetail(): Promise<Section> {
   await using setting = await startSetting()
   const { stack } = setting

@@ -7,12 +7,12 @@ import { delays, type Delays } from './notifier/isolation.ts'
 import { startSender } from './notifier/start-sender.ts'
 import { atMost, beside, median, type Figure, type Section } from './report.ts'
 
-// From one round of 20 s to the next the p99 of the same machine differs by a half, and now and then its host or its disk
-// stands still for a tenth of a second. So each figure is the median of the rounds' own: all waits together would have
-// the p99 of the worst round.
+// The p99 of the same machine differs by a half between rounds of 20 s, and sometimes the host or its disk stops for a
+// tenth of a second. So each figure is the median of the p99 of the rounds. The p99 of all events together would be that of
+// the worst round.
 const rounds = 5
 
-/** What two accounts that take much cost a hundred that take little. */
+/** How much two accounts with a heavy load delay a hundred accounts with a light load. */
 export async function webhooksNeighbours(): Promise<Section> {
   const quiet = { endpoints: scaled(100, 20), perSecond: scaled(100, 20), seconds: scaledSeconds(20) }
   const backlog = scaled(1_000_000)
@@ -34,12 +34,12 @@ export async function webhooksNeighbours(): Promise<Section> {
 
   await bed.notifier.stop()
   await givenBacklog(bed, dead, backlog)
-  // The backlog has used them up.
+  // Inserting the backlog has used up the old WAL segments.
   await useWal(bed.sql)
   await bed.notifier.start()
-  // The channel to it comes back by itself, a moment later.
+  // The gRPC channel to the restarted notifier reconnects by itself after a moment.
   await eventually(() => bed.givenVendor(2, ['/well/again']), { timeoutMs: 60_000 })
-  // Until it knows which endpoints are dead.
+  // A first run, until the notifier knows which endpoints are dead.
   await measure()
   const backlogRounds: Delays[] = []
   const elsewhereRounds: Delays[] = []
@@ -100,16 +100,16 @@ export async function webhooksNeighbours(): Promise<Section> {
   }
 }
 
-// More than PostgreSQL keeps: `min_wal_size` and what it writes between two checkpoints.
+// More segments than PostgreSQL keeps: `min_wal_size` and the WAL between two checkpoints.
 const segments = scaled(140, 5)
 
 /**
- * Makes PostgreSQL as it is after some time at work: with old WAL segments to use again. A new server has none, and no
- * commit ends while it makes one (16 MiB of zeros): 17 ms, every 3 s beside 10,000 events a second.
+ * Gives PostgreSQL old WAL segments to reuse, like a server that has run for some time. A new server has none, and creating
+ * one (16 MiB of zeros) blocks all commits: for 17 ms, every 3 s at 10,000 events a second.
  */
 async function useWal(sql: Database): Promise<void> {
   for (let made = 0; made < segments; made += 1) {
-    // Only a segment that something was written to is switched.
+    // PostgreSQL switches only a segment that contains data.
     await sql`select pg_logical_emit_message(false, 'bench', 'segment')`
     await sql`select pg_switch_wal()`
   }

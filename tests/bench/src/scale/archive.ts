@@ -46,7 +46,7 @@ export async function archive(
   const meanwhile = await issue({ seconds: 0, until: () => done })
   const { answer, seconds } = await archiving
   if (answer.status !== 200) {
-    throw new Error(`the archive was answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+    throw new Error(`the archive was answered with ${answer.status}: ${JSON.stringify(answer.body)}`)
   }
   const suspended = answer.body.suspended_licences
   const events = () => suspendedEvents(notifier).then((count) => count - eventsBefore)
