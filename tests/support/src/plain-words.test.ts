@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { expect, test } from 'vitest'
 
-/** Words that a reader has to translate, and what to write instead. */
+/** Words to avoid, each with its replacements. */
 const archaic: [RegExp, string][] = [
   [/\btold\b/i, 'reported, sent, notified'],
   [/\banew\b/i, 'again, recreated'],
@@ -21,10 +21,10 @@ const archaic: [RegExp, string][] = [
   [/\bhalf a character\b/i, 'unpaired surrogate'],
 ]
 
-// A migration is not edited once it has landed.
+// Migrations must not be edited after a release.
 const exempt = [/\/migrations\//, /\/gen\//, /plain-words\.test\.ts$/]
 
-/** What a reader reads of a source: comments, and strings of more than one word. Names are not looked at. */
+/** The prose of a source: comments, and strings of more than one word. Names are ignored. */
 function proseOf(source: string): string[] {
   const tokens = /\/\/.*|\/\*[\s\S]*?\*\/|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/g
   return [...source.matchAll(tokens)]

@@ -7,7 +7,7 @@ export interface Ended {
   stderr: string
 }
 
-/** Does what `licensing-admin` does, with the environment of a stack's catalog. */
+/** Runs a command of `licensing-admin` with the environment of a stack's catalog. */
 export async function runAdmin(stack: Pick<Stack, 'processes'>, ...args: string[]): Promise<Ended> {
   const { code, output, errors } = await runProgram(args, stack.processes.catalog[0]!.environment)
   return { code, stdout: output, stderr: errors }
