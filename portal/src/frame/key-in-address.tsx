@@ -50,7 +50,7 @@ export function KeyInAddress() {
       if (found === null) return
       const key = found
       found = null
-      whoseIs(key).then((wanted) => {
+      lookUpLinkedKey(key).then((wanted) => {
         setFailure(null)
         setLinked(wanted)
       }, fail)
@@ -93,7 +93,7 @@ export function KeyInAddress() {
 }
 
 /** Looks up the key of a link; null if this key is signed in already, so that there is nothing to ask. */
-async function whoseIs(key: string): Promise<Linked | null> {
+async function lookUpLinkedKey(key: string): Promise<Linked | null> {
   const session = await queryClient.fetchQuery({ ...sessionQuery, staleTime: 0 })
   const { id, name, scopes } = await lookUpKey(key)
   return id === session?.id ? null : { key, name, scopes, instead: session?.name ?? null }

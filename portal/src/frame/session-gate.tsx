@@ -38,7 +38,7 @@ function SignIn() {
             required
             hint={
               <>
-                It starts with <code>lsk_</code>. What the key may do, you may do here.
+                It starts with <code>lsk_</code>. You have the rights of the key.
               </>
             }
           />

@@ -77,7 +77,7 @@ export function Confirm({ action, children, run, onDone, kind = 'danger', open, 
         <AlertDialog.Popup className={styles.popup}>
           <AlertDialog.Title className={styles.title}>{action}</AlertDialog.Title>
           <AlertDialog.Description render={<div />}>
-            <WhatIsAsked value={setKnown}>{children}</WhatIsAsked>
+            <SetTextKnown value={setKnown}>{children}</SetTextKnown>
           </AlertDialog.Description>
           {acting.isError && <Problem error={acting.error} retry={() => acting.mutate()} />}
           <div className={styles.buttons}>
@@ -93,7 +93,7 @@ export function Confirm({ action, children, run, onDone, kind = 'danger', open, 
 }
 
 /** Receives whether the text of the confirmation is complete. */
-const WhatIsAsked = createContext<(isKnown: boolean) => void>(() => undefined)
+const SetTextKnown = createContext<(isKnown: boolean) => void>(() => undefined)
 
 interface ReadNowProps<Data, Key extends QueryKey> {
   query: UseQueryOptions<Data, Error, Data, Key>
@@ -105,7 +105,7 @@ interface ReadNowProps<Data, Key extends QueryKey> {
  * loaded. Until it is read, the action is disabled.
  */
 export function ReadNow<Data, Key extends QueryKey>({ query, children }: ReadNowProps<Data, Key>) {
-  const setKnown = use(WhatIsAsked)
+  const setKnown = use(SetTextKnown)
   const { data, error, refetch, isFetchedAfterMount } = useQuery({
     ...query,
     staleTime: 0,
@@ -146,7 +146,7 @@ type ConfirmButtonProps = Omit<ConfirmProps, 'open' | 'onClose'> & {
   hidden?: boolean
 }
 
-/** A button whose action is confirmed first. */
+/** A button that asks for confirmation before its action. */
 export function ConfirmButton({ look = 'plain', short, hidden = false, ...confirm }: ConfirmButtonProps) {
   const { action, kind = 'danger' } = confirm
   const shown = short ?? action

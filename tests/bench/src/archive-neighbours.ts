@@ -56,7 +56,7 @@ export async function archiveNeighbours(): Promise<Section> {
       { name: 'detail of another account, p50, idle', value: idle.p50Ms, unit: 'ms' },
       { name: 'detail of another account, p50, meanwhile', value: meanwhile.p50Ms, unit: 'ms' },
       under('details not answered 200', idle.wrong + meanwhile.wrong, '', 0),
-      under('looks at readiness that failed', notReady, '', 0),
+      under('failed readiness checks', notReady, '', 0),
       { name: 'archive', value: seconds, unit: 's' },
     ],
     notes: [

@@ -38,7 +38,7 @@ export async function atRest(): Promise<Section> {
     ],
     notes: [
       `npm, gateway, services, simulator, PostgreSQL and NATS together; ${restSeconds} s at rest`,
-      'memory is the proportional set size: pages that processes share are counted once',
+      'memory is the proportional set size, which counts shared pages once',
     ],
   }
 }

@@ -58,8 +58,8 @@ export async function billing(): Promise<Section> {
       },
     ],
     notes: [
-      'licensing and the stand-in for the processor share the machine',
-      'a refund waits two seconds for what may have come before it: that is in the time of the mixed load',
+      'licensing and the simulated processor share the machine',
+      'a refund waits two seconds for earlier events, which is included in the time of the mixed load',
     ],
   }
 }

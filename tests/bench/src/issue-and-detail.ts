@@ -107,8 +107,8 @@ export async function issueAndDetail(): Promise<Section> {
       figure('detail p99', p99('detail'), 'ms'),
     ],
     notes: [
-      `answers of another status than expected: ${wrong}`,
-      ...(isProfiling ? ['the profiler was on: it slows what it watches, and the floors less'] : []),
+      `answers without the expected status: ${wrong}`,
+      ...(isProfiling ? ['the profiler was on, which slows the services more than the floors'] : []),
     ],
   }
 }

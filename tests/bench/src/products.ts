@@ -71,7 +71,7 @@ export async function refreshes(
       { name: 'call-homes', value: rate(results.callHome), unit: '/s' },
       { name: 'call-homes gathered', value: median(callsPerWrite), unit: 'calls/write' },
     ],
-    notes: [`answers of another status than expected: ${wrong}`],
+    notes: [`answers without the expected status: ${wrong}`],
   }
 }
 

@@ -68,7 +68,7 @@ export async function webhooksNeighbours(): Promise<Section> {
   }
   const rate = (of: keyof (typeof rates)[number]) => median(rates.map((round) => round[of]))
   return {
-    title: `Webhooks: ${quiet.endpoints} quiet accounts beside two that take much`,
+    title: `Webhooks: ${quiet.endpoints} quiet accounts beside two busy accounts`,
     figures: [
       { name: 'p50, nothing else', value: typical(idleRounds, 'p50Ms'), unit: 'ms' },
       p99,
@@ -79,23 +79,23 @@ export async function webhooksNeighbours(): Promise<Section> {
       floor,
       beside('p99, published, beside that', typical(floodRounds, 'p99Ms'), 'ms', floor),
       {
-        name: 'p99 of those in the partition of the other',
+        name: 'p99 of the quiet accounts in the partition of the flood',
         value: typical(
           floodRounds.map((round) => round.in(loudPartition)),
           'p99Ms',
         ),
         unit: 'ms',
       },
-      { name: 'events of the other committed', value: rate('committedPerSecond'), unit: '/s' },
+      { name: 'events of the flood committed', value: rate('committedPerSecond'), unit: '/s' },
       { name: '… published', value: rate('publishedPerSecond'), unit: '/s' },
       { name: '… committed by another service', value: median(silentRates), unit: '/s' },
     ],
     notes: [
-      'events that are committed and not published cost the quiet accounts what this machine has no core for; all else is what the account itself takes from them',
+      'committed but unpublished events show the cost of sharing this machine; the rest is the effect of the busy accounts themselves',
       'times are from the start of the transaction with the event to its arrival at the quiet account’s endpoint, with connections open',
-      `medians of ${rounds} rounds; those beside the backlog alone, the unpublished events and the flood take turns`,
+      `medians of ${rounds} rounds; rounds with only the backlog, with unpublished events and with the flood alternate`,
       `p99 of each round, ms: nothing else ${each(idleRounds)}; beside the backlog ${each(backlogRounds)}; and beside unpublished events ${each(elsewhereRounds)}; beside both ${each(floodRounds)}`,
-      'the events of the other are of one partition, as an eighth of the quiet accounts’ are; transactions of 100 commit them',
+      'the events of the flood are in one partition, as are an eighth of the quiet accounts; they are committed in transactions of 100',
     ],
   }
 }

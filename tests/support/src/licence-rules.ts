@@ -52,7 +52,7 @@ const changed = (to: string, reason?: string): Result => ({ to, reason, history:
 const renewed = (to: string, reason?: string): Result => ({ to, reason, history: [['renewed', to]] })
 
 /** A renewal after which the licence is active again. */
-const madeGood = (from: string): Result => ({
+const paidAgain = (from: string): Result => ({
   ...reactivated,
   history: [
     ['renewed', from],
@@ -60,7 +60,7 @@ const madeGood = (from: string): Result => ({
   ],
 })
 // No licence can be active on a retired plan, and the event of the suspension was sent before.
-const madeGoodOnRetiredPlan: Result = {
+const paidOnRetiredPlan: Result = {
   to: 'suspended',
   reason: 'plan_archived',
   history: [
@@ -248,21 +248,21 @@ export const rules = {
     'suspended for manual': renewed('suspended', 'manual'),
     'suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'suspended for payment_failed': madeGood('suspended'),
-    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
-    downgraded: madeGood('downgraded'),
+    'suspended for payment_failed': paidAgain('suspended'),
+    'suspended for payment_failed on a retired plan': paidOnRetiredPlan,
+    downgraded: paidAgain('downgraded'),
     'downgraded on a retired plan': renewed('downgraded'),
     // A cancellation is final for its purchase.
     expired: nothing,
     // An invoice can be paid after the end of its period, when the sweep may have expired the licence. The payment undoes that.
-    'expired, before that active': madeGood('expired'),
+    'expired, before that active': paidAgain('expired'),
     'expired, before that active on a retired plan': returnsToRetiredPlan,
-    'expired, before that downgraded': madeGood('expired'),
+    'expired, before that downgraded': paidAgain('expired'),
     'expired, before that downgraded on a retired plan': renewed('downgraded'),
     'expired, before that suspended for manual': renewed('suspended', 'manual'),
     'expired, before that suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'expired, before that suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'expired, before that suspended for payment_failed': madeGood('expired'),
+    'expired, before that suspended for payment_failed': paidAgain('expired'),
     'expired, before that suspended for payment_failed on a retired plan': returnsToRetiredPlan,
     ...over,
   },
@@ -272,8 +272,8 @@ export const rules = {
     'suspended for manual': renewed('suspended', 'manual'),
     'suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'suspended for payment_failed': madeGood('suspended'),
-    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
+    'suspended for payment_failed': paidAgain('suspended'),
+    'suspended for payment_failed on a retired plan': paidOnRetiredPlan,
     downgraded: renewed('downgraded'),
     expired: nothing,
     'expired, before that active': renewed('expired'),

@@ -4,7 +4,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Columns that only people read, and no query. */
-const forPeople = ['created_at', 'booked_at', 'opened_at']
+const readByPeople = ['created_at', 'booked_at', 'opened_at']
 
 /**
  * The tables and columns (`table.column`) of a service's database that are unused: no query of the service or of a package
@@ -30,9 +30,9 @@ export async function unusedInDatabase(
     ...sourcesIn([`services/${service}/src/**/*.ts`, 'packages/*/src/**/*.ts']),
   ].map((text) => new Set(text.match(/\w+/g)))
   const unused = columns.flatMap(({ table_name: table, column_name: column }) => {
-    const beside = sources.filter((words) => words.has(table))
-    if (beside.length === 0) return [table]
-    const isUsed = forPeople.includes(column) || beside.some((words) => words.has(column))
+    const sourcesOfTable = sources.filter((words) => words.has(table))
+    if (sourcesOfTable.length === 0) return [table]
+    const isUsed = readByPeople.includes(column) || sourcesOfTable.some((words) => words.has(column))
     return isUsed ? [] : [`${table}.${column}`]
   })
   return [...new Set(unused)].toSorted()

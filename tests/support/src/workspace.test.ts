@@ -59,7 +59,7 @@ test('every file in the list of the longest test files exists', () => {
   expect(Object.keys(longFiles).filter((file) => !existsSync(join(CHECKOUT, file)))).toEqual([])
 })
 
-test('the Node versions of packages allow the oldest supported Node, so that it installs without warnings', () => {
+test('pnpm checks packages against the Node version that runs them, so that an older Node installs without warnings', () => {
   const text = read('pnpm-workspace.yaml')
   const [, checked] = /^nodeVersion: (\S+)$/m.exec(text)!
   const [, run] = /^  node: (\S+)$/m.exec(text)!

@@ -184,7 +184,7 @@ export interface Processor {
   renewals: { invoiceRef: string; amount: number }[]
   refunds: { ref: string; chargeRef: string; amount: number }[]
   chargebacks: { ref: string; chargeRef: string; amount: number }[]
-  /** Sessions whose subscription has ended. */
+  /** Sessions with an ended subscription. */
   ended: string[]
 }
 

@@ -27,8 +27,8 @@ export function NewKey({ licence }: { licence: LicenceDetail }) {
         }}
       >
         <p>
-          The licence of <strong>{licence.external_ref}</strong> gets a new key, and the old key is unknown
-          within two seconds. This cannot be undone. Products that are activated stay so; new activations need
+          The licence of <strong>{licence.external_ref}</strong> gets a new key, and the old key stops working
+          within two seconds. This cannot be undone. Activated products stay activated; new activations need
           the new key.
         </p>
       </ConfirmButton>

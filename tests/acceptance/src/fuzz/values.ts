@@ -97,7 +97,7 @@ export function hostileText(dice: Dice): string {
   return dice.chance(50) ? dice.one(texts) : dice.text()
 }
 
-/** A value of a schema, mostly one that its rules accept. */
+/** A value for a schema, in most cases valid. */
 export function valueOf(dice: Dice, world: World, schema: Schema, name: string): Value {
   const known = world.valueFor(dice, name)
   if (known !== undefined && dice.chance(90)) return known

@@ -14,7 +14,7 @@ function registrations(outcome: Outcome): Map<string, number> {
   )
 }
 
-/** The endpoint of each test event whose request was answered. A test event goes only to its endpoint. */
+/** The endpoint of each test event with an answered request. A test event is sent only to its endpoint. */
 function testTargets(outcome: Outcome): Map<string, string> {
   return new Map(
     sentTo(outcome, 'test').map(({ asked, body }) => [String(body['event_id']), asked.endpointId] as const),
@@ -50,7 +50,7 @@ export const oneDeliveryEach: Rule = (outcome) => {
   ]
 }
 
-/** An active endpoint has received every event that it must receive; the status of its deliveries is right, and none is pending. */
+/** An enabled endpoint has received all its events. The status of its deliveries is correct, and no delivery is pending. */
 export const delivered: Rule = ({ deliveries, endpoints, arrivals }) => {
   const endpointOf = new Map(endpoints.map((endpoint) => [endpoint.id, endpoint]))
   const accepted = new Set(

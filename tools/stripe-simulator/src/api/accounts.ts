@@ -62,7 +62,7 @@ export function isConnected(world: World, account: string): boolean {
   return /^acct_(?!missing)./.test(account) && !world.deauthorized.has(account)
 }
 
-/** The vendor disconnects the platform, whose keys can then no longer use the account. */
+/** The vendor disconnects the platform. The platform's keys can then no longer use the account. */
 export function deauthorize(world: World, account: string): void {
   if (world.deauthorized.has(account)) throw impossible(`${account} is not connected`)
   world.deauthorized.add(account)
