@@ -4,7 +4,7 @@ import { isOver, type LicenceDetail } from './licences.ts'
 
 type Sold = Pick<LicenceDetail, 'id' | 'application_id' | 'external_ref' | 'updated_at'>
 
-/** The licence that a sale to the same customer changes: the newest that takes payments; null if there is none. */
+/** The licence that a sale to the same customer changes: the newest that can be paid for; null if there is none. */
 export const paidLicenceQuery = ({ application_id: appId, external_ref: reference }: Sold) =>
   queryOptions({
     queryKey: ['paid-licence', appId, reference],

@@ -14,7 +14,7 @@ export const deliveryStatuses = membersOf<WebhookDelivery['status']>({
   failed: true,
 })
 
-/** All endpoints of an application, newest first, the disabled ones too. */
+/** All endpoints of an application, including disabled ones, newest first. */
 export const endpointsQuery = (appId: string) =>
   queryOptions({
     queryKey: ['endpoints', appId],

@@ -10,7 +10,7 @@ export function Filters({ children }: { children: ReactNode }) {
 
 interface FilterProps {
   label: string
-  /** Its parameter in the address. */
+  /** The filter's parameter in the address. */
   name: string
   /** The lists that return to their first page when the filter changes. */
   list: string | readonly string[]

@@ -15,9 +15,9 @@ export function useFieldProblem(name: string): string | undefined {
 }
 
 interface FormProps {
-  /** The name of the button that sends it. */
+  /** The name of the submit button. */
   submit: string
-  /** Sends the values. A repetition with the same values has the same idempotency key. */
+  /** Sends the values. If the same values are sent again, the idempotency key is the same. */
   run: (values: Values, idempotencyKey: string) => Promise<unknown>
   /** Maps the pointer of an error to the name of the field, if the names differ. */
   fieldOf?: (pointer: string) => string | undefined

@@ -11,7 +11,7 @@ const settleSeconds = 30
 const restSeconds = 60
 const ticksPerSecond = 100
 
-/** Cost of `npm start`: CPU time until everything is ready, and CPU time and memory without requests. A busy machine may run it. */
+/** Cost of `npm start`: CPU time until everything is ready, and CPU time and memory without requests. It also works on a busy machine. */
 export async function atRest(): Promise<Section> {
   await using folder = await makeTemporaryFolder()
   const start = async () => {

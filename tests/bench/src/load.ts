@@ -101,7 +101,7 @@ export async function loop(work: () => Promise<unknown>, lanes: number, seconds:
   return (done / (performance.now() - startedMs)) * 1000
 }
 
-/** Starts `work` so many times a second, whether or not earlier calls have ended, and waits for all of them. */
+/** Starts `work` at this rate per second, even if earlier calls have not ended, and waits for all of them. */
 export async function atPace(
   perSecond: number,
   count: number,

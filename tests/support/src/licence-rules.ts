@@ -1,7 +1,7 @@
 import { closedSets, type LicenceStatus, type SuspensionReason } from '@licensing/proto/closed-sets'
 
-// The rules of interface 3 and of decisions 4 and 7, written by hand a second time. The tests of licensing, the acceptance
-// tests and the storm compare the service with them. They share no code with the service on purpose.
+// The rules of interface 3 and of decisions 4 and 7, written a second time. The tests of licensing, the acceptance tests and
+// the storm compare the service with them. They intentionally share no code with the service.
 
 /** The status of a licence, with the details that rules depend on. */
 export interface Position {

@@ -38,6 +38,6 @@ export interface Stack extends AsyncDisposable {
   readonly nats: NatsServer
   /** Present if the options request it. */
   readonly simulator: StripeSimulator | undefined
-  /** On compose: runs shell commands in which `dc` is docker compose, as in the runbook. */
+  /** Only with compose: runs shell commands in which `dc` is docker compose, as in the runbook. */
   readonly runCommands?: (commands: string) => Promise<void>
 }

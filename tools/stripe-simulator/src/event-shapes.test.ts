@@ -15,7 +15,7 @@ import {
 const folder = new URL('../fixtures/events/', import.meta.url)
 const emitted = new Map<string, SimulatedEvent>()
 
-/** Runs the action and gives each event that it causes the name of a fixture, in order within each type. */
+/** Runs the action, and keeps the first event of each type under the name of a fixture. */
 async function tell(world: World, names: Record<string, string>, action: () => Promise<unknown>) {
   const before = world.receiver.received.length
   await action()

@@ -55,7 +55,7 @@ export function PlanValues({ plan, definitions }: PlanValuesProps) {
           <Form
             submit="Save"
             actions={<span>{isSaved ? 'Saved' : ''}</span>}
-            // A refusal names an override by its place in the list that was sent.
+            // An error names an override by its index in the sent list.
             fieldOf={(pointer) => {
               const place = /^\/entitlements\/(\d+)/.exec(pointer)?.[1]
               return place && overrides[Number(place)]?.key

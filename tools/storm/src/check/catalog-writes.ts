@@ -3,7 +3,7 @@ import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
 
 const isAcknowledged = ({ answered }: Sent) => answered === 'acknowledged'
 
-/** The possible values of a field that only one client sets: the last acknowledged value, and every later unanswered one. */
+/** The possible values of a field that only one client sets: the last acknowledged value, and every value without an answer. */
 function mayBe<Each extends Sent, Value>(sent: Each[], valueOf: (each: Each) => Value): Value[] {
   const last = sent.findLast(isAcknowledged)
   const open = sent.filter(({ answered }) => answered === 'unknown')

@@ -13,7 +13,7 @@ export interface Happened extends Fault {
 }
 
 const everything = 'everything'
-// Targets that are processes, which the fault "everything" kills too.
+// Targets that are not links. A fault of the target "everything" affects them too.
 const isServer = (target: string) => !target.includes('>')
 
 /** Inflicts all faults, each at its time, and returns when the last has ended. Faults of the same target wait for each other. */

@@ -18,7 +18,7 @@ export type Delivery = { event_id: string; state: DeliveryState; attempts: Attem
 type Options = {
   endpoint: Endpoint | null
   retryDelaysMs: number[]
-  /** Endpoints created through the API that want the event. Delivery rules do not apply to them, and their failures are not retried. */
+  /** Endpoints created through the API that want the event. Delivery rules do not apply to them, and they do not change the state of the delivery. */
   createdEndpointsFor: (event: SimulatedEvent) => { endpoint: Endpoint; event: SimulatedEvent }[]
   findEvent: (id: string) => SimulatedEvent | undefined
   log: (event: SimulatedEvent, attempt: Attempt) => void

@@ -246,7 +246,7 @@ function shareLeft({ period, at }: Changing, amount: number): number {
   return Math.round(amount * Math.min(1, left))
 }
 
-/** The invoice line that paid for the present period. */
+/** The invoice lines that paid for the item's present period; null if there are none. */
 export function creditedItems(
   world: World,
   account: Owner,

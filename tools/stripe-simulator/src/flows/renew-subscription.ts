@@ -65,7 +65,7 @@ function attempt(
   if (owed !== undefined && when.paidAfterSeconds !== undefined) {
     throw impossible(`${owed.id} is owed already: paid_after_seconds is for the next invoice`)
   }
-  // An invoice is created when its period ends. If the attempt is later, the invoice still stays a draft for an hour before it.
+  // The invoice is created when its period ends, or an hour before the attempt if that is later, so that it is a draft for an hour.
   const drafted = fixed === null ? Math.max(periodEnd, at - draftSeconds) : Math.min(periodEnd, at)
   const invoice = owed ?? clock.during(drafted, () => closePeriod(world, account, subscription))
   clock.during(at, () => unlessPaused(world, account, subscription, invoice, () => collect(invoice)))

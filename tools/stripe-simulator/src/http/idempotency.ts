@@ -38,7 +38,7 @@ export class IdempotencyKeys {
     for (const [key, value] of saved) this.#saved.set(key, value)
   }
 
-  /** Stops at the first recent answer, because the map is in order of insertion. */
+  /** Deletes old answers. The map is in order of insertion, so it stops at the first recent answer. */
   #forgetOld(): void {
     const before = Date.now() - keptMs
     for (const [key, { at }] of this.#saved) {

@@ -93,7 +93,7 @@ export function asEmbedded<Value>(value: Value): Value {
   return copy as Value
 }
 
-/** A copy with `livemode` set in the object and all nested objects. */
+/** A copy. If `livemode` is true, it is set in the object and all nested objects. */
 export function withLivemode<Value extends object>(livemode: boolean, value: Value): Value {
   if (!livemode) return structuredClone(value)
   return JSON.parse(JSON.stringify(value), (key, member: unknown) =>
