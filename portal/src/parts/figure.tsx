@@ -9,7 +9,7 @@ import { count, day, Waiting } from './text.tsx'
 interface FigureProps extends Pick<PlotProps, 'title' | 'at' | 'series' | 'kind'> {
   /** The query of the numbers. Until they are read, the figure is a placeholder of the same size. */
   of: Reading
-  /** The main number, with its unit. */
+  /** The main numbers, shown above the plot. */
   figure: ReactNode
   note: ReactNode
   /** Controls beside the title that choose the series. */
