@@ -3,7 +3,7 @@ import react from '@vitejs/plugin-react'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vite'
 
-// `npm run dev` shows the pages with the API of a running gateway, this one unless GATEWAY_URL names another.
+// `npm run dev` serves the pages with the API of a running gateway, at this address unless GATEWAY_URL is set.
 const gateway = process.env['GATEWAY_URL'] ?? 'http://127.0.0.1:8080'
 
 export default defineConfig({
@@ -17,7 +17,7 @@ export default defineConfig({
     rolldownOptions: {
       output: {
         codeSplitting: {
-          // What all pages share is one file; each page is one more.
+          // The code that all pages share is in one file, and each page in another.
           groups: [
             { name: 'libraries', test: /node_modules/ },
             { name: 'patterns', test: /\/(?:sdk\/src|portal\/src\/(?:api|parts))\// },

@@ -16,10 +16,10 @@ const sources = [
 ]
 
 /**
- * Makes `portal/dist`, with a compressed copy of each file beside it, unless it is of these sources already.
+ * Builds `portal/dist`, with a compressed copy of each file beside it, unless it was already built from the current sources.
  *
- * @param say receives a line when there is something to build
- * @param signal gives up
+ * @param say is called with a line when a build begins
+ * @param signal ends the build
  */
 export async function ensureBuilt(say: (line: string) => void, signal?: AbortSignal): Promise<void> {
   const vite = join(

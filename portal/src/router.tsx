@@ -14,7 +14,7 @@ import { Page } from './parts/page.tsx'
 
 const root = createRootRoute({
   validateSearch: (search: Record<string, unknown>): Address => search as Address,
-  // Every link stays with the application.
+  // Every link keeps the application of the address.
   search: { middlewares: [retainSearchParams(['app'])] },
   component: () => (
     <SessionGate>
@@ -41,7 +41,7 @@ const routeTree = root.addChildren([
   page('/settings', () => import('./pages/settings/settings.tsx')),
 ])
 
-/** Reads the address: the key of a link has to be out of it by then. */
+/** Call it after `takeKeyFromAddress`, because the router reads the address. */
 export const makeRouter = () =>
   createRouter({
     routeTree,
@@ -50,7 +50,7 @@ export const makeRouter = () =>
     stringifySearch: writeAddress,
     defaultPreload: 'intent',
     scrollRestoration: true,
-    // Most often a script of a replaced version, which the server no longer has.
+    // The usual cause is a script of a replaced version that the server no longer has.
     defaultErrorComponent: ({ error }) => <Problem error={error} retry={() => location.reload()} />,
   })
 

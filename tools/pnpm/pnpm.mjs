@@ -1,6 +1,6 @@
-// Runs pnpm: `node tools/pnpm/pnpm.mjs install`. npm fetches it when it is not there, and takes nothing but the programs
-// whose hashes are in package-lock.json. Runs before anything is installed, on whatever Node there is, so it is plain
-// JavaScript and uses nothing but Node.
+// Runs pnpm: `node tools/pnpm/pnpm.mjs install`. If pnpm is missing, npm downloads it and checks the hash in
+// package-lock.json. This runs before anything is installed, on any version of Node, so it is plain JavaScript without
+// dependencies.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const files = ['package.json', 'package-lock.json']
-// Another version is another folder: what is in one never changes.
+// Each version has its own folder, which never changes.
 const hash = createHash('sha256')
 for (const file of files) hash.update(readFileSync(join(here, file)))
 const installed = join(here, 'node_modules', hash.digest('hex').slice(0, 16))
@@ -26,27 +26,27 @@ function runPnpm() {
   const folder = join(installed, 'node_modules', program)
   const child = spawn(join(folder, 'pnpm'), process.argv.slice(2), {
     stdio: 'inherit',
-    // For programs that call it themselves, such as turbo.
+    // For programs that call pnpm themselves, such as turbo.
     env: { ...process.env, PATH: [folder, process.env.PATH].join(delimiter) },
   })
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
   child.on('exit', (code, signal) => (process.exitCode = code ?? (signal === 'SIGINT' ? 130 : 143)))
 }
 
-/** Two at once fetch it twice; the first to finish is kept. @returns why it could not be fetched */
+/** If two processes download it at once, the first to finish is kept. @returns why it could not be downloaded */
 function fetchPnpm() {
   mkdirSync(join(here, 'node_modules'), { recursive: true })
   const folder = mkdtempSync(join(here, 'node_modules', 'fetching-'))
   try {
     for (const file of files) copyFileSync(join(here, file), join(folder, file))
     const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
-    // What pnpm prints may be read by a script, so npm prints nothing there.
+    // A script may read the output of pnpm, so npm prints to standard error.
     const { status, error } = spawnSync('npm', args, {
       cwd: folder,
       stdio: ['ignore', process.stderr, process.stderr],
     })
     if (status !== 0) return `pnpm could not be fetched (${error?.message ?? `npm ended with ${status}`}).`
-    // npm leaves out what is not of this platform, and what does not have the hash.
+    // npm leaves out packages for other platforms, and packages with another hash.
     if (!existsSync(join(folder, 'node_modules', program))) {
       return (
         `The registry has no ${program} with a hash that is in tools/pnpm/package-lock.json. If the hash of this platform\n` +

@@ -4,7 +4,7 @@ import { useAddress } from '../parts/address.ts'
 import { allOf, api } from './client.ts'
 import { useSession } from './session.ts'
 
-/** The applications that the key reaches, oldest first. */
+/** The applications that the key may use, oldest first. */
 export const applicationsQuery = queryOptions({
   queryKey: ['applications'],
   queryFn: async ({ signal }) =>
@@ -12,7 +12,7 @@ export const applicationsQuery = queryOptions({
   staleTime: 60_000,
 })
 
-/** The application of the page: the one in the address, else the one of the key, else the oldest. */
+/** The application of the page: from the address, else the key's only application, else the oldest. */
 export function useApplication(): {
   appId: string
   applications: readonly Schemas['Application'][]

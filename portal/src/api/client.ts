@@ -3,7 +3,7 @@ import { createLicensingBackend } from '@licensing/sdk/backend'
 /** Called when the gateway no longer accepts the session. */
 export const onSignedOut: { run: () => void } = { run: () => undefined }
 
-/** The one place that sends requests. The session's cookie counts only together with the header. */
+/** Sends all requests of the portal. The gateway accepts the session's cookie only together with the header. */
 export const sendAsPortal: typeof fetch = async (input, init) => {
   const headers = new Headers(init?.headers)
   headers.delete('authorization')
@@ -15,10 +15,10 @@ export const sendAsPortal: typeof fetch = async (input, init) => {
 
 const connection = { baseUrl: location.origin, apiKey: '', fetch: sendAsPortal }
 
-/** The API, as the signed-in key may use it. What fails is shown at once, with a way to try again. */
+/** The client of the API with the signed-in key. It does not retry: the page shows an error at once, with a button to try again. */
 export const api = createLicensingBackend({ ...connection, retries: 0 })
 
-/** The client for long work: it waits and repeats if the service asks for it or is unavailable for a moment. */
+/** The client for long work. It retries if the service is unavailable for a moment or asks it to wait. */
 export const patientApi = createLicensingBackend({ ...connection, retries: 8 })
 
 /** All rows of a list that a quota keeps short. */

@@ -2,7 +2,7 @@ import { patientApi } from './client.ts'
 import type { Licence, LicenceFilters } from './licences.ts'
 import { given } from './paged-list.ts'
 
-/** Of one licence a line has these values. */
+/** The heading of each column, and its value for a licence. */
 type Columns = Readonly<Record<string, (licence: Licence) => string | null>>
 
 /** The licences that match the filters as CSV (RFC 4180), newest first. */
@@ -35,7 +35,7 @@ export async function licencesAsCsv(
     if (++rows % 200 === 0) report(rows)
   }
   report(rows)
-  // Spreadsheets read a file without the mark in an encoding of their own.
+  // Without the byte order mark, spreadsheet programs do not read the file as UTF-8.
   return new Blob(['\uFEFF', ...lines], { type: 'text/csv;charset=utf-8' })
 }
 
@@ -43,7 +43,7 @@ function line(values: readonly string[]): string {
   return `${values.map(cell).join(',')}\r\n`
 }
 
-/** A spreadsheet would run a value that begins like a formula: customers choose some of them. */
+/** Escapes a value that begins like a formula, because a spreadsheet would run it and customers choose some of the values. */
 function cell(value: string): string {
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text

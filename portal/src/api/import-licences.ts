@@ -2,7 +2,7 @@ import { readKeyFile, type KeyRow } from '@licensing/csv/key-file'
 import { allOf, patientApi } from './client.ts'
 import { queryClient } from './query-client.ts'
 
-/** More in one call is refused. */
+/** The service refuses a call with more rows. */
 const ROWS_A_CALL = 500
 
 export interface BadRow {
@@ -13,7 +13,7 @@ export interface BadRow {
 
 /** The results of the rows so far. */
 export interface ImportResult {
-  /** Rows in the file; known before the first is sent. */
+  /** Rows in the file. It is known before the first row is sent. */
   readonly total: number
   readonly created: number
   readonly existing: number
@@ -27,13 +27,13 @@ export interface ImportResult {
 interface ImportRequest {
   appId: string
   file: Blob
-  /** Nothing is written. */
+  /** The service checks the rows and writes nothing. */
   dryRun: boolean
 }
 
 /**
- * Sends the rows of a file in calls of 500, one after the other. Nothing is lost where it is stopped: sent again, a row
- * that is there already is `existing`.
+ * Sends the rows of a file in calls of 500, one after the other. If it is stopped, the file can be sent again: rows that
+ * were imported before are then `existing`.
  */
 export async function importFile(
   { appId, file, dryRun }: ImportRequest,
@@ -57,7 +57,7 @@ export async function importFile(
       const refused = new Map(rows.flatMap((row) => (row.flaw === undefined ? [] : [[row, row.flaw]])))
       const good = rows.filter(({ flaw }) => flaw === undefined)
       for (const { row, result, reason } of await sendRows({ appId, dryRun, plans }, good, signal)) {
-        // A trial run does not know what an earlier call of it would have made.
+        // A dry run writes nothing, so the service does not know the rows of earlier calls of the same dry run.
         if (result === 'failed') refused.set(row, reason)
         else if (result === 'existing' || (dryRun && sent.has(row.legacyKey))) existing += 1
         else created += 1
@@ -76,7 +76,7 @@ export async function importFile(
 }
 
 async function* piecesOf(file: Blob): AsyncGenerator<Uint8Array, void, void> {
-  // Not every browser iterates over a stream.
+  // Not every browser supports `for await` on a stream.
   const reader = file.stream().getReader()
   try {
     for (;;) {
@@ -109,7 +109,7 @@ interface Sending {
 
 async function sendRows({ appId, dryRun, plans }: Sending, rows: readonly KeyRow[], signal: AbortSignal) {
   if (rows.length === 0) return []
-  // The service refuses an unknown plan, because a licence that was imported before is `existing` with any plan.
+  // A row with an unknown plan code is sent too. The service refuses it, unless the licence was imported before: then it is `existing`.
   const items = rows.map(({ legacyKey, externalRef, planCode }) => ({
     legacy_key: bounded(legacyKey),
     external_ref: bounded(externalRef),
@@ -136,7 +136,7 @@ async function plansByCode(appId: string, signal: AbortSignal): Promise<Map<stri
   return new Map(plans.map(({ id, code }) => [code, id]))
 }
 
-/** One character more than is allowed is refused as a thousand are, and keeps the call within its size. */
+/** Cuts a value that is far too long, so that the call keeps within its size. The service still refuses the rest as too long. */
 function bounded(value: string): string {
   return value.length <= 512 ? value : Array.from(value).slice(0, 256).join('')
 }

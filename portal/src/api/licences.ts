@@ -25,7 +25,7 @@ export const licenceStatuses = membersOf<LicenceStatus>({
   downgraded: true,
 })
 
-/** Whether a licence can no longer be changed, and no payment lands on it. */
+/** Whether a licence with this status can no longer be changed or paid for. */
 export const isOver: Record<LicenceStatus, boolean> = {
   active: false,
   suspended: false,
@@ -43,7 +43,7 @@ export interface LicenceFilters {
   metadata?: Readonly<Record<string, string>>
 }
 
-/** Search answers no more, the best first. */
+/** A search returns at most this many licences, the best match first. */
 export const MOST_FOUND = 20
 
 export const licenceList = (appId: string, filters: LicenceFilters = {}): PagedList<Licence> => ({
@@ -72,7 +72,7 @@ export const licenceQuery = (licenceId: string) =>
 
 export type HistoryEntry = Schemas['LicenceHistoryEntry']
 
-/** The newest entry that gave the licence its status; null if the history has none. */
+/** The newest entry of the history that set the current status; null if there is none. */
 export const standingQuery = (licenceId: string) =>
   queryOptions({
     queryKey: ['standing', licenceId],

@@ -4,11 +4,11 @@ import { api } from './client.ts'
 
 export type Alert = Schemas['Alert']
 
-/** Of how many days the overview is. */
+/** The numbers of days that the overview can show. */
 export const periods = ['7', '30', '90'] as const
 export type Period = (typeof periods)[number]
 
-/** The newest alerts of all that the key reaches. */
+/** The newest alerts of all applications that the key may use. */
 export const alertsQuery = queryOptions({
   queryKey: ['alerts'],
   queryFn: async ({ signal }) => (await api.get('/v1/alerts', { query: { limit: 20 }, signal })).data,

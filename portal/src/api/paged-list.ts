@@ -11,7 +11,7 @@ interface PageOf<Row> {
 
 type Given<Query> = { [Name in keyof Query]?: Exclude<Query[Name], undefined | ''> }
 
-/** The parameters that were given: neither absent nor empty. */
+/** Leaves out the parameters that are undefined or empty. */
 export function given<Query extends object>(query: Query): Given<Query> {
   const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== '')
   return Object.fromEntries(kept) as Given<Query>
@@ -22,7 +22,7 @@ export function membersOf<Member extends string>(members: Record<Member, true>):
   return Object.keys(members) as Member[]
 }
 
-/** The text as a member of a closed set; undefined if it is none. */
+/** The text as a member of a closed set; undefined if the set does not have it. */
 export function oneOf<Member extends string>(
   members: readonly Member[],
   text: string | undefined,

@@ -4,7 +4,7 @@ import { isOver, type LicenceDetail } from './licences.ts'
 
 type Sold = Pick<LicenceDetail, 'id' | 'application_id' | 'external_ref' | 'updated_at'>
 
-/** The licence that a sale to the same customer changes: the newest that takes payments; null if there is none. */
+/** The licence that a sale to the same customer changes: the newest that can be paid for; null if there is none. */
 export const paidLicenceQuery = ({ application_id: appId, external_ref: reference }: Sold) =>
   queryOptions({
     queryKey: ['paid-licence', appId, reference],
@@ -21,12 +21,12 @@ export const paidLicenceQuery = ({ application_id: appId, external_ref: referenc
 interface PlanChange {
   planId: string
   expiresOn: string | null
-  /** Of the sale: a repetition has the same one. */
+  /** Part of the sale's id. When the user tries again, it stays the same. */
   key: string
   openedAt: number
 }
 
-/** Records a sale of nothing, which gives the licence another plan. */
+/** Records a sale of amount 0, which gives the licence another plan. */
 export async function changePlan(
   licence: Sold,
   { planId, expiresOn, key, openedAt }: PlanChange,
@@ -37,7 +37,7 @@ export async function changePlan(
   const sale = await api.post('/v1/apps/{app_id}/sale-events', {
     path: { app_id: appId },
     body: {
-      // Another choice is another sale.
+      // If the user chooses another plan or end, it is another sale.
       sale_id: `plan-change-${key}-${planId}-${expiresOn ?? ''}`,
       external_ref: reference,
       plan_id: planId,
@@ -55,7 +55,7 @@ export async function changePlan(
   throw new Error('The sale is recorded, but a later purchase of the customer decides the plan')
 }
 
-/** The currency in which the vendor was paid last, so that no other one appears in the reports. */
+/** The currency of the vendor's last payment, so that the sale of 0 adds no other currency to the reports. */
 async function currencyOf({ id, application_id: appId }: Sold): Promise<string> {
   for (const filter of [{ licence: id }, {}]) {
     const { data } = await api.get('/v1/apps/{app_id}/payments', {

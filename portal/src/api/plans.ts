@@ -5,7 +5,7 @@ import { allOf, api } from './client.ts'
 export type Plan = Schemas['Plan']
 export type EntitlementDefinition = Schemas['EntitlementDefinition']
 
-/** All plans of an application: its quota keeps them few. */
+/** All plans of an application. A quota keeps their number low. */
 export const plansQuery = (appId: string) =>
   queryOptions({
     queryKey: ['plans', appId],

@@ -5,7 +5,7 @@ export const queryClient: QueryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2000,
-      // What stays on the screen is read again, so that it is current or says that it is not.
+      // Visible data is read again regularly. If that fails, the page says how old the data is.
       refetchInterval: 30_000,
       // If the service is unavailable for a moment, a query is repeated once. A refusal is not repeated.
       retry: (failures, error) =>
@@ -18,7 +18,7 @@ export const queryClient: QueryClient = new QueryClient({
   // A change affects many lists: visible data is read again now, other data when it is shown next.
   mutationCache: new MutationCache({
     onSuccess: () => void queryClient.invalidateQueries(),
-    // The data on the screen was outdated.
+    // These statuses mean that the data on the screen was outdated.
     onError: (error) => {
       if (error instanceof LicensingApiError && [404, 409].includes(error.status)) {
         void queryClient.invalidateQueries()

@@ -3,7 +3,7 @@ import { patientApi } from './client.ts'
 import { actOn } from './licences.ts'
 import { queryClient } from './query-client.ts'
 
-/** Concurrent calls of one browser. More would only wait at the service. */
+/** Concurrent calls of one browser. Further calls would only wait at the service. */
 const AT_ONCE = 6
 const MOST_REFUSALS_SHOWN = 5
 

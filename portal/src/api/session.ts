@@ -31,14 +31,14 @@ export async function signOut(): Promise<void> {
   changeSession(null)
 }
 
-/** Nothing that one key has read is left for the next. */
+/** Deletes all data that the previous key has read. */
 function changeSession(own: Schemas['OwnApiKey'] | null): void {
   const [name] = sessionQuery.queryKey
   queryClient.setQueryData(sessionQuery.queryKey, own)
   queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== name })
 }
 
-/** Whose key this is, without signing in with it. */
+/** Looks up the name and scopes of a key, without signing in with it. */
 export async function lookUpKey(key: string): Promise<Schemas['OwnApiKey']> {
   const { origin: baseUrl } = location
   return createLicensingBackend({ baseUrl, apiKey: key, retries: 0 }).get('/v1/api-keys/self')

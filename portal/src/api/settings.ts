@@ -39,7 +39,7 @@ const keyNamesQuery = queryOptions({
   staleTime: 60_000,
 })
 
-/** The name of an API key by its id, also of a revoked one; undefined if the signed-in key may not know it. */
+/** The name of an API key by its id, also if it is revoked; undefined if the signed-in key may not read it. */
 export function useKeyNames(): (keyId: string) => string | undefined {
   const { own, can } = useSession()
   const { data } = useQuery({ ...keyNamesQuery, enabled: can('admin') && own.app_id === null })

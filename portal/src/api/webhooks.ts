@@ -14,7 +14,7 @@ export const deliveryStatuses = membersOf<WebhookDelivery['status']>({
   failed: true,
 })
 
-/** All endpoints of an application, newest first, the disabled ones too. */
+/** All endpoints of an application, including disabled ones, newest first. */
 export const endpointsQuery = (appId: string) =>
   queryOptions({
     queryKey: ['endpoints', appId],
@@ -57,7 +57,7 @@ export const deliveryList = (appId: string, filters: DeliveryFilters): PagedList
     }),
 })
 
-/** All attempts, newest first: the delivery itself has the newest hundred. */
+/** All attempts, newest first. The delivery itself contains only the newest hundred. */
 export const attemptList = (appId: string, deliveryId: string): PagedList<Attempt> => ({
   key: ['attempts', appId, deliveryId],
   load: (page, signal) =>

@@ -29,7 +29,7 @@ export function Frame() {
   const main = useFocusOnNewPage()
   const changes = useChanges(appId)
 
-  // A copied address names the application, whichever key opens it.
+  // The address always names the application, so that a copied address opens the same one with any key.
   useEffect(() => {
     if (app === undefined && appId !== '') setAddress({ app: appId }, { replace: true })
   })
@@ -65,7 +65,7 @@ export function Frame() {
       </header>
       <main id="main" ref={main} className={styles.main}>
         {leaving.isError && <Problem error={leaving.error} retry={() => leaving.mutate()} />}
-        {/* Without it every page would wait for its application. */}
+        {/* If the applications cannot be read, pages have no application to show and would load forever. */}
         {appId === '' && <ReadProblem of={reading} />}
         <Outlet key={changes} />
         <p className={styles.foot}>All times are UTC.</p>
@@ -75,8 +75,8 @@ export function Frame() {
 }
 
 /**
- * How often the application was changed to another. That is another page: nothing of the first is left in it. The first
- * that is known changes nothing: what was typed before stays.
+ * Counts the changes from one application to another, as the key of the page: after a change nothing of the previous
+ * application is left on it. When the first application becomes known, the count and the typed input stay.
  */
 function useChanges(appId: string): number {
   const [{ known, changes }, setKnown] = useState({ known: appId, changes: 0 })
@@ -108,26 +108,26 @@ function ApplicationSelect() {
   )
 }
 
-/** Filters and places in lists are of one application. */
+/** Clears filters and pages of lists, because they belong to one application. */
 function cleared(search: string): Record<string, undefined> {
   return Object.fromEntries([...new URLSearchParams(search).keys()].map((name) => [name, undefined]))
 }
 
-/** A link leads to the heading of its page, for keyboards and screen readers. */
+/** After a link was followed, the heading of the page gets the focus, for keyboards and screen readers. */
 function useFocusOnNewPage() {
   const main = useRef<HTMLElement>(null)
   const path = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname })
   const last = useRef(path)
   useEffect(() => {
     const isOther = last.current !== undefined && last.current !== path
-    // A dialog that opens with its page has the focus.
+    // A dialog that opens together with its page keeps the focus.
     if (isOther && !document.querySelector('[role=dialog]')) main.current?.querySelector('h1')?.focus()
     last.current = path
   }, [path])
   return main
 }
 
-/** Long work that goes on while other pages are looked at, and the way back to it. */
+/** Long work that continues while the user is on other pages, with a link to its page. */
 function RunningWork() {
   const running = [...useWork().values()].filter(({ state }) => state === 'running')
   if (running.length === 0) return null

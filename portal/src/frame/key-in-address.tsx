@@ -8,7 +8,7 @@ import styles from './frame.module.css'
 
 let found: string | null = null
 
-/** Takes the key of a `/portal#key=` link out of the address; it is used once. */
+/** Removes the key of a `/portal#key=` link from the address, so that it is used once. */
 export function takeKeyFromAddress(): void {
   const key = new URLSearchParams(location.hash.slice(1)).get('key')
   if (key === null) return
@@ -22,7 +22,7 @@ interface Failure {
   session: string | null
 }
 
-/** The key of a link, and whose it is. */
+/** The key of a link, with its name and scopes. */
 interface Linked {
   key: string
   name: string
@@ -50,7 +50,7 @@ export function KeyInAddress() {
       if (found === null) return
       const key = found
       found = null
-      whoseIs(key).then((wanted) => {
+      lookUpLinkedKey(key).then((wanted) => {
         setFailure(null)
         setLinked(wanted)
       }, fail)
@@ -92,8 +92,8 @@ export function KeyInAddress() {
   )
 }
 
-/** Null if that key is signed in already: there is nothing to ask. */
-async function whoseIs(key: string): Promise<Linked | null> {
+/** Looks up the key of a link; null if this key is signed in already, so that there is nothing to ask. */
+async function lookUpLinkedKey(key: string): Promise<Linked | null> {
   const session = await queryClient.fetchQuery({ ...sessionQuery, staleTime: 0 })
   const { id, name, scopes } = await lookUpKey(key)
   return id === session?.id ? null : { key, name, scopes, instead: session?.name ?? null }

@@ -7,10 +7,10 @@ import { TextField } from '../parts/fields.tsx'
 import { Form } from '../parts/form.tsx'
 import { useTitle } from '../parts/page.tsx'
 
-/** Signed in: the page. Signed out, or refused on the way: the sign-in form in its place. */
+/** Shows the page if a key is signed in, else the sign-in form. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const { data, error, refetch } = useQuery(sessionQuery)
-  // Another key sees other things: its pages begin with nothing.
+  // Another key may see other data, so its pages start without any state.
   if (data) return <Fragment key={data.id}>{children}</Fragment>
   if (data === null) return <SignIn />
   if (!error) return null
@@ -38,7 +38,7 @@ function SignIn() {
             required
             hint={
               <>
-                It starts with <code>lsk_</code>. What the key may do, you may do here.
+                It starts with <code>lsk_</code>. You have the rights of the key.
               </>
             }
           />

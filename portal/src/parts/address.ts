@@ -1,13 +1,13 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
 
-/** The search parameters of the address, as they stand there. */
+/** The search parameters of the address, unchanged. */
 export type Address = Readonly<Record<string, string>>
 
-/** What goes into the address: undefined takes it out. */
+/** New values for parameters. Undefined removes a parameter. */
 export type AddressChange = Readonly<Record<string, string | undefined>>
 
 interface ChangeOptions {
-  /** Replaces the last entry of the history, for a change that is no step of its own. */
+  /** Replaces the current entry of the browser's history instead of adding an entry. */
   replace?: boolean
 }
 

@@ -3,7 +3,7 @@ import { count } from './text.tsx'
 
 const STEP_MS = 5000
 
-/** How long ago a time was, in words. It follows the clock. */
+/** How long ago a time was, in words. The text is updated as time passes. */
 export function Age({ since }: { since: number }) {
   const [now, setNow] = useState(() => Date.now())
   useEffect(() => {

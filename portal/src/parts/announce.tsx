@@ -5,14 +5,14 @@ const listeners = new Set<() => void>()
 
 /** Announces the result of an action to users of screen readers. Others see it on the page. */
 export function announce(text: string): void {
-  // The same text once more is a change only if it differs.
+  // Screen readers announce only a text that changed, so a repeated text gets a space at its end.
   said = said === text ? `${text}\u00a0` : text
   for (const listener of listeners) listener()
 }
 
 export function Announcer() {
   const text = useSyncExternalStore(subscribe, () => said)
-  // Named although the role implies it: only then is it heard while a dialog is open.
+  // The role implies `aria-live`. It is set explicitly, because only then is the text announced while a dialog is open.
   return (
     <p role="status" aria-live="polite" className="visually-hidden">
       {text}

@@ -3,9 +3,9 @@ import styles from './button.module.css'
 
 interface ButtonProps extends ComponentProps<'button'> {
   kind?: 'primary' | 'danger' | 'plain' | 'quiet'
-  /** Its action removes something, or stops what customers use. */
+  /** Whether its action removes something, or stops licences or deliveries of customers. */
   isDestructive?: boolean
-  /** The call that it started is still under way. */
+  /** The call that the button started has not ended. */
   busy?: boolean
 }
 

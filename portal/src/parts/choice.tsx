@@ -7,7 +7,7 @@ interface ChoiceProps<Value extends string> {
   onChoose: (value: Value) => void
 }
 
-/** One of a few, all of them visible. */
+/** A choice of one value. All options are visible. */
 export function Choice<Value extends string>({ label, options, chosen, onChoose }: ChoiceProps<Value>) {
   return (
     <div role="group" aria-label={label} className={styles.choice}>

@@ -7,7 +7,7 @@ interface CopyProps {
   /** The name of the button: "Copy key". */
   name: string
   text: string
-  /** It is copied when it is shown, too. */
+  /** Copies the text also when it is first shown. */
   isCopiedAtOnce?: boolean
 }
 
@@ -52,7 +52,7 @@ interface SecretProps {
   copy: string
   /** Instructions for its use. */
   use: string
-  /** Shown while it is there; an empty one was shown before, and is no longer known. */
+  /** The dialog is open while there is a secret. If it is empty, the secret was shown before and cannot be shown again. */
   secret: string | null | undefined
   onClose: () => void
 }

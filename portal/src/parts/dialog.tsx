@@ -29,7 +29,7 @@ export function Dialog({ title, open, onClose, stays = false, children }: Dialog
         <BaseDialog.Popup className={styles.popup}>
           <BaseDialog.Title className={styles.title}>{title}</BaseDialog.Title>
           {children}
-          {/* Last, so that the first field has the focus when it opens. */}
+          {/* The close button is last, so that the first field gets the focus when the dialog opens. */}
           {!stays && (
             <BaseDialog.Close render={<Button kind="quiet" className={styles.close} />}>
               <span aria-hidden="true">✕</span>
@@ -43,19 +43,19 @@ export function Dialog({ title, open, onClose, stays = false, children }: Dialog
 }
 
 interface ConfirmProps {
-  /** The name of the button, of the dialog, and of the button in it that does it. */
+  /** The name of the button that opens the dialog, of the dialog, and of the button that confirms. */
   action: string
-  /** The effect, and that it cannot be undone. */
+  /** The text of the dialog: the effect, and whether it can be undone. */
   children: ReactNode
   run: () => Promise<unknown>
-  /** After the service has confirmed it. */
+  /** Called after `run` succeeded. */
   onDone?: () => void
   kind?: 'primary' | 'danger'
   open: boolean
   onClose: () => void
 }
 
-/** Asks before it acts; a refusal stays in the dialog, with what to do. */
+/** Asks before it acts. If the action is refused, the dialog stays open and shows the error with advice. */
 export function Confirm({ action, children, run, onDone, kind = 'danger', open, onClose }: ConfirmProps) {
   const [isKnown, setKnown] = useState(true)
   const acting = useMutation({
@@ -77,7 +77,7 @@ export function Confirm({ action, children, run, onDone, kind = 'danger', open, 
         <AlertDialog.Popup className={styles.popup}>
           <AlertDialog.Title className={styles.title}>{action}</AlertDialog.Title>
           <AlertDialog.Description render={<div />}>
-            <WhatIsAsked value={setKnown}>{children}</WhatIsAsked>
+            <SetTextKnown value={setKnown}>{children}</SetTextKnown>
           </AlertDialog.Description>
           {acting.isError && <Problem error={acting.error} retry={() => acting.mutate()} />}
           <div className={styles.buttons}>
@@ -93,7 +93,7 @@ export function Confirm({ action, children, run, onDone, kind = 'danger', open, 
 }
 
 /** Receives whether the text of the confirmation is complete. */
-const WhatIsAsked = createContext<(isKnown: boolean) => void>(() => undefined)
+const SetTextKnown = createContext<(isKnown: boolean) => void>(() => undefined)
 
 interface ReadNowProps<Data, Key extends QueryKey> {
   query: UseQueryOptions<Data, Error, Data, Key>
@@ -101,11 +101,11 @@ interface ReadNowProps<Data, Key extends QueryKey> {
 }
 
 /**
- * Reads what a confirmation says, when the dialog opens: others may have changed it since the page was loaded. Until it is read, the action is
- * disabled.
+ * Reads the data for the text of a confirmation when the dialog opens, because others may have changed it since the page was
+ * loaded. Until it is read, the action is disabled.
  */
 export function ReadNow<Data, Key extends QueryKey>({ query, children }: ReadNowProps<Data, Key>) {
-  const setKnown = use(WhatIsAsked)
+  const setKnown = use(SetTextKnown)
   const { data, error, refetch, isFetchedAfterMount } = useQuery({
     ...query,
     staleTime: 0,
@@ -138,15 +138,15 @@ function useFocusWhenGone(isGone: boolean): void {
 }
 
 type ConfirmButtonProps = Omit<ConfirmProps, 'open' | 'onClose'> & {
-  /** How the button that asks looks. */
+  /** The look of the button that opens the dialog. */
   look?: 'plain' | 'quiet'
-  /** The beginning of the action, if the button shows only that. */
+  /** A shorter text for the button: the beginning of the action. */
   short?: string
-  /** Hides the button. An open dialog stays open with its refusal. */
+  /** Hides the button. An open dialog stays open and keeps its error. */
   hidden?: boolean
 }
 
-/** A button whose action is confirmed first. */
+/** A button that asks for confirmation before its action. */
 export function ConfirmButton({ look = 'plain', short, hidden = false, ...confirm }: ConfirmButtonProps) {
   const { action, kind = 'danger' } = confirm
   const shown = short ?? action

@@ -1,11 +1,11 @@
 import { useEffect, useRef, type RefObject } from 'react'
 
-/** A field that is not there by then, or an option, has gone. */
+/** Fields and options that do not appear within this time are given up. */
 const RESTORES_MS = 10_000
 
 type Entries = readonly (readonly [name: string, value: string])[]
 
-/** Input that was typed when the session ended, by form. It is kept only until it is back in its fields. */
+/** Input that was typed when the session ended, by form. It is kept only until it is restored. */
 const drafts = new Map<string, Map<string, string[]>>()
 
 export function keepDraft(form: string, entries: Entries): void {
@@ -42,7 +42,7 @@ function restore(element: Element, draft: Map<string, string[]>): void {
   if (!isText && !(element instanceof HTMLSelectElement)) return
   const [value] = draft.get(element.name) ?? []
   if (value === undefined) return
-  // React follows an element's own setter only, and then the event.
+  // React overrides the setter on the element and would not notice the change, so the prototype's setter is called, then the event is sent.
   const type = Object.getPrototypeOf(element) as object
   Object.getOwnPropertyDescriptor(type, 'value')?.set?.call(element, value)
   if (element.value !== value) return

@@ -3,7 +3,7 @@ import styles from './facts.module.css'
 
 interface FactsProps {
   of: Readonly<Record<string, ReactNode>>
-  /** For short values: more of them in a line. */
+  /** Puts more values in a line, if they are short. */
   narrow?: boolean
 }
 

@@ -5,7 +5,7 @@ import { useFieldProblem } from './form.tsx'
 interface FieldText {
   label: string
   name: string
-  /** What may be entered, under the field. */
+  /** A text under the field that describes the input. */
   hint?: ReactNode
 }
 
@@ -40,7 +40,7 @@ export function TextAreaField({ label, name, hint, ...rest }: FieldText & Compon
   )
 }
 
-/** A native select: the keyboard and the phone know it. */
+/** A native select, because keyboards and phones handle it well. */
 export function SelectField({ label, name, hint, ...rest }: FieldText & ComponentProps<'select'>) {
   return (
     <Field label={label} name={name} hint={hint}>

@@ -7,18 +7,18 @@ import { Table } from './table.tsx'
 import { count, day, Waiting } from './text.tsx'
 
 interface FigureProps extends Pick<PlotProps, 'title' | 'at' | 'series' | 'kind'> {
-  /** The query of its numbers. Until they are read, it has the size that it will have then. */
+  /** The query of the numbers. Until they are read, the figure is a placeholder of the same size. */
   of: Reading
-  /** The one number to remember, and what it is. */
+  /** The main numbers, shown above the plot. */
   figure: ReactNode
   note: ReactNode
-  /** Beside the title: what chooses the series. */
+  /** Controls beside the title that choose the series. */
   actions?: ReactNode
-  /** Only in the table: what does not go on the same scale. */
+  /** Series that are only in the table, because they have another scale. */
   more?: readonly Series[]
 }
 
-/** A figure over time: a plot, and the same as a table. */
+/** Numbers over time, as a plot and as a table. */
 export function Figure({ title, of, figure, note, actions, at, series, more = [], kind }: FigureProps) {
   const id = useId()
   const [isTable, setTable] = useState(false)
@@ -70,7 +70,7 @@ export function Figure({ title, of, figure, note, actions, at, series, more = []
                 <span>{series.map((one) => `${write(one, pointed)} ${one.name}`).join(' · ')}</span>
               </>
             ) : (
-              // A line that holds nothing yet is as high as one.
+              // While there are no days, a space keeps the height of the line.
               daysOf(at).map((text) => <span key={text}>{text}</span>)
             )}
           </Plot>

@@ -3,16 +3,16 @@ import { useAddress } from './address.ts'
 import { Button } from './button.tsx'
 import styles from './filters.module.css'
 
-/** What narrows a list: a row above its table. */
+/** A row of filters above a table. */
 export function Filters({ children }: { children: ReactNode }) {
   return <div className={styles.filters}>{children}</div>
 }
 
 interface FilterProps {
   label: string
-  /** Its parameter in the address. */
+  /** The filter's parameter in the address. */
   name: string
-  /** The lists whose page it leads back to the first. */
+  /** The lists that return to their first page when the filter changes. */
   list: string | readonly string[]
 }
 
@@ -65,7 +65,7 @@ export function TextFilter({ label, name, list, placeholder }: FilterProps & { p
   const [text, choose] = useFilter({ name, list })
   const [{ of, typed }, setTyped] = useState({ of: text, typed: text })
   const id = useId()
-  // Back and forward change it too.
+  // The browser's back and forward buttons change the value too.
   if (of !== text) setTyped({ of: text, typed: text })
   const send = () => {
     if (typed.trim() !== text) choose(typed.trim())

@@ -15,15 +15,15 @@ export function useFieldProblem(name: string): string | undefined {
 }
 
 interface FormProps {
-  /** The name of the button that sends it. */
+  /** The name of the submit button. */
   submit: string
-  /** Sends the values. A repetition with the same values has the same idempotency key. */
+  /** Sends the values. If the same values are sent again, the idempotency key is the same. */
   run: (values: Values, idempotencyKey: string) => Promise<unknown>
-  /** The field of a refusal, if its name differs from the one in the request. */
+  /** Maps the pointer of an error to the name of the field, if the names differ. */
   fieldOf?: (pointer: string) => string | undefined
-  /** Beside the button that sends it. */
+  /** Further buttons beside the submit button. */
   actions?: ReactNode
-  /** Sends nothing until it is lifted. */
+  /** Disables the submit button. */
   disabled?: boolean
   kind?: 'primary' | 'danger'
   /** The values are not saved as a draft. */
@@ -32,8 +32,8 @@ interface FormProps {
 }
 
 /**
- * A form whose fields are named as the request's: `restrictions/max_seats`. It keeps what was typed, shows a refusal at
- * the field that it is about, and offers to try again.
+ * A form. Its fields have the names of the request's fields, such as `restrictions/max_seats`. If the request fails, the form
+ * keeps the input, shows each error at its field, and has a button to try again.
  */
 export function Form({
   submit,
@@ -109,7 +109,7 @@ export interface Values {
   readonly entries: readonly (readonly [name: string, value: string])[]
   /** The text of a field; empty if nothing was entered. */
   text: (name: string) => string
-  /** The whole number in a field; null if nothing was entered. Another text is sent unchanged: the service refuses it. */
+  /** The whole number in a field; null if nothing was entered. Any other text is sent unchanged, and the service refuses it. */
   number: (name: string) => number | null
   /** The checked values of the checkboxes with this name. */
   all: (name: string) => string[]
@@ -157,13 +157,13 @@ function focusField(form: HTMLFormElement, name: string): void {
 
 interface FieldRefusals {
   problems: ReadonlyMap<string, string>
-  /** The pointers of these problems. */
+  /** The pointers of the errors that are shown at fields. */
   shown: ReadonlySet<string>
 }
 
 const noRefusals: FieldRefusals = { problems: new Map(), shown: new Set() }
 
-/** A pointer belongs to the field with its name, or to the field of one of its parents. */
+/** Assigns each error to the field that its pointer names, or to the field of the nearest parent. */
 function atFields(
   error: unknown,
   form: HTMLFormElement | null,
@@ -184,7 +184,7 @@ function atFields(
   return { problems, shown }
 }
 
-/** Two fields beside each other; on a phone one below the other. */
+/** Two fields side by side; on a phone one below the other. */
 export function Pair({ children }: { children: ReactNode }) {
   return <div className={styles.pair}>{children}</div>
 }

@@ -12,7 +12,7 @@ interface MetadataSectionProps {
   save: ((change: Record<string, string | null>) => Promise<unknown>) | undefined
 }
 
-/** The vendor's own entries, and their editing. */
+/** The vendor's metadata, with a dialog to edit it. */
 export function MetadataSection({ entries, save }: MetadataSectionProps) {
   const [{ open }, setAddress] = useAddress()
   const close = () => setAddress({ open: undefined }, { replace: true })
@@ -45,7 +45,7 @@ interface EditFormProps {
 }
 
 function EditForm({ entries, save, onDone }: EditFormProps) {
-  // As they were when the dialog opened. Unchanged entries are not sent, because somebody else may change them meanwhile.
+  // The entries when the dialog opened. Unchanged entries are not sent, because somebody else may change them meanwhile.
   const [before] = useState(entries)
   return (
     <Form

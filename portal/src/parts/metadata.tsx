@@ -14,7 +14,7 @@ interface Row {
   value: string
 }
 
-/** The vendor's own entries in a form: a name and a value each. */
+/** Fields for the vendor's metadata in a form: a name and a value per entry. */
 export function MetadataFields({ entries = {} }: { entries?: Metadata }) {
   const [rows, setRows] = useState<readonly Row[]>(() =>
     inOrder(entries).map(([name, value], id) => ({ id, name, value })),
@@ -49,15 +49,15 @@ export function MetadataFields({ entries = {} }: { entries?: Metadata }) {
 
 interface EntryFieldsProps {
   row: Row
-  /** From 1. */
+  /** The position of the entry, counted from 1. */
   place: number
-  /** It was just added, and takes the focus. */
+  /** The entry was just added; its field gets the focus. */
   isNew: boolean
   onChange: (to: Partial<Row>) => void
   onRemove: () => void
 }
 
-/** The field of a value is named after its entry, as a refusal names it. */
+/** The value's field has the name that the service uses for the entry in errors. */
 function EntryFields({ row: { name, value }, place, isNew, onChange, onRemove }: EntryFieldsProps) {
   const nameField = useRef<HTMLInputElement>(null)
   const takesFocus = useRef(isNew)
@@ -108,12 +108,12 @@ function EntryFields({ row: { name, value }, place, isNew, onChange, onRemove }:
 
 const prefix = 'metadata/'
 
-/** As a JSON pointer has it. */
+/** The JSON pointer of an entry, as the name of its field. */
 function fieldOf(name: string): string {
   return prefix + name.trim().replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
-/** What was entered. @throws LicensingApiError at the field if a name was entered twice */
+/** Reads the entries of the form. @throws LicensingApiError at the field if a name was entered twice */
 export function readMetadata({ entries }: Values): Metadata {
   const entered = entries.filter(([field]) => field.startsWith(prefix))
   for (const [at, [field]] of entered.entries()) {
@@ -128,7 +128,7 @@ export function readMetadata({ entries }: Values): Metadata {
   )
 }
 
-/** What a PATCH says of it; undefined if nothing changes. Blanks around a value are no change of it. */
+/** The metadata for a PATCH; undefined if nothing changed. Blanks around a value do not count as a change. */
 export function changeOfMetadata(
   before: Metadata,
   after: Metadata,

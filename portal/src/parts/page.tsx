@@ -5,14 +5,14 @@ import styles from './page.module.css'
 interface PageProps {
   /** The heading, and the first words of the window's title. */
   title: string
-  /** Any of these scopes lets the page be read. */
+  /** The key needs one of these scopes to read the page. */
   needs: readonly Scope[]
   /** Beside the heading: details and actions. */
   aside?: ReactNode
   children: ReactNode
 }
 
-/** A page: its heading, and its content if the scopes of the key allow to read it. */
+/** A page with its heading. It has its content only if the key's scopes allow reading it. */
 export function Page({ title, needs, aside, children }: PageProps) {
   const { can } = useSession()
   useTitle(title)
@@ -53,9 +53,9 @@ function ScopeNeeded({ needs }: { needs: readonly Scope[] }) {
 interface SectionProps {
   /** The heading, which names the region. */
   title: string
-  /** What an address leads to it by, behind `#`. */
+  /** The fragment of an address that links to the section, after `#`. */
   id?: string
-  /** Beside the heading: what can be done here. */
+  /** Buttons beside the heading. */
   actions?: ReactNode
   children: ReactNode
 }

@@ -4,7 +4,7 @@ import type { PagedList } from '../api/paged-list.ts'
 import { useAddress, type AddressChange } from './address.ts'
 import type { Reading } from './problem.tsx'
 
-/** What leads from page to page. */
+/** Functions that open the previous and the next page; null if there is none. */
 export interface Pager {
   previous: (() => void) | null
   next: (() => void) | null
@@ -12,7 +12,7 @@ export interface Pager {
 
 /** A page of a list, as the table shows it. */
 export interface ShownPage<Row> {
-  /** Undefined until the first answer; the last page's rows while the next one is loaded. */
+  /** Undefined until the first answer. While another page is loaded, the rows of the page before. */
   rows: readonly Row[] | undefined
   of: Reading
   isMoving: boolean
@@ -21,20 +21,20 @@ export interface ShownPage<Row> {
 
 interface Options {
   enabled?: boolean
-  /** How often the page is read again, in milliseconds, if it is more often than all that is shown. */
+  /** The interval for reading the page again, in milliseconds, if it is shorter than the default. */
   refreshMs?: number
 }
 
 declare module '@tanstack/react-router' {
   interface HistoryState {
-    /** By the list's name: the pages before this one. */
+    /** The previous pages, by the name of the list. */
     trails?: Readonly<Record<string, readonly string[]>>
   }
 }
 
 /**
- * A list page by page. The page is in the address, under the list's name; the pages before it go with the history's
- * entry, so that a shared link opens its page, and leads back to the first.
+ * A list page by page. The current page is in the address, under the list's name, so that a shared link opens it. The
+ * previous pages are in the state of the browser's history; without them, "Previous page" opens the first page.
  */
 export function usePages<Row>(name: string, list: PagedList<Row>, options: Options = {}): ShownPage<Row> {
   const [address] = useAddress()

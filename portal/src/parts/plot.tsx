@@ -10,7 +10,7 @@ export interface Series {
   values: readonly number[]
   /** Default: `first`. */
   tone?: Tone
-  /** Formats a value. Default: as a count. */
+  /** Formats a value; by default as a count. */
   write?: (value: number) => string
 }
 
@@ -23,7 +23,7 @@ export interface PlotProps {
   kind: 'bars' | 'parts' | 'line'
   pointed: number | null
   onPoint: (step: number | null) => void
-  /** The line below it. */
+  /** The line below the plot. */
   children: ReactNode
 }
 

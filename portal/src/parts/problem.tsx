@@ -7,9 +7,9 @@ import { None, sentence, Time } from './text.tsx'
 
 interface ProblemProps {
   error: unknown
-  /** Does again what failed. */
+  /** Repeats the failed action. */
   retry?: (() => void) | undefined
-  /** Problems that stand at their fields already. */
+  /** Pointers of errors that are already shown at their fields. */
   shown?: ReadonlySet<string>
   /** When the shown data was read, in milliseconds, if a later read failed. */
   readAt?: number
@@ -83,7 +83,7 @@ function describe(error: unknown): { happened: string; remedy: string; requestId
     return { happened: sentence(happened), remedy: '', requestId: null }
   }
   const { code, errors, message, requestId, status } = error
-  // The fields are named beneath, or have it beside them.
+  // The errors of the fields are listed below, or shown at the fields.
   const happened = errors.length > 0 ? 'Some fields are not valid.' : (happenings[code] ?? sentence(message))
   return { happened, remedy: remedies[code] ?? '', requestId: status >= 500 ? requestId : null }
 }
@@ -100,8 +100,8 @@ export function freshnessOf({ data, error }: Pick<Reading, 'data' | 'error'>): F
 }
 
 /**
- * Says that a query failed and since when its data is. A query keeps its data when it fails, so old data would look current without it. If
- * several queries failed, it describes the first and tries all of them again.
+ * Shows that a query failed and how old its data is. A query keeps its data when it fails, so old data would otherwise look
+ * current. If several queries failed, it describes the first and retries all of them.
  */
 export function ReadProblem({ of }: { of: Reading | readonly Reading[] }) {
   const failed = [of].flat().filter(({ error }) => error !== null)
@@ -116,7 +116,7 @@ export function ReadProblem({ of }: { of: Reading | readonly Reading[] }) {
   )
 }
 
-/** Beside a number that could not be read again: how old it is. The problem itself is shown once, above. */
+/** Shows the age of a number if it could not be read again. `ReadProblem` shows the error itself, once, above. */
 export function Outdated({ of }: { of: Reading }) {
   if (freshnessOf(of) !== 'old') return null
   return (

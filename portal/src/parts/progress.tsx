@@ -6,7 +6,7 @@ import { forgetWork, stopWork, type Work } from './work.ts'
 
 interface ProgressProps {
   work: Work
-  /** Continues with the rest. */
+  /** Continues with the remaining calls. */
   retry: () => void
 }
 

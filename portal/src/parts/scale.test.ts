@@ -21,6 +21,6 @@ test.each([
     [400, 200, 0, -200],
   ],
   [[-4], [2, 0, -2, -4]],
-])('the scale of %j is round, and has zero and every value in it', (values, marks) => {
+])('the scale of %j has round marks and covers zero and all values', (values, marks) => {
   expect(scaleOf(values)).toEqual(marks)
 })

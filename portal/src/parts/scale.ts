@@ -1,6 +1,6 @@
 /**
- * The marks of a scale, from the top down and evenly apart: round numbers, from at most the lowest value to at least the
- * highest, with zero among them.
+ * The marks of a scale, from top to bottom at equal distances. They are round numbers that include zero and cover all
+ * values.
  */
 export function scaleOf(values: readonly number[]): number[] {
   const highest = Math.max(0, ...values)

@@ -9,9 +9,9 @@ export interface Column<Row> {
   cell: (row: Row) => ReactNode
   /** For figures and buttons. */
   align?: 'end'
-  /** Long texts, as an address: they are broken where they do not fit. */
+  /** Breaks long texts, such as a URL, into lines. */
   wrap?: boolean
-  /** A column of buttons: only screen readers get its heading. */
+  /** Hides the heading from all but screen readers, for a column of buttons. */
   quiet?: boolean
 }
 
@@ -21,14 +21,14 @@ interface TableProps<Row> {
   columns: readonly Column<Row>[]
   rows: readonly Row[] | undefined
   idOf: (row: Row) => string
-  /** Text if there are no rows: the first thing to do. */
+  /** The text if there are no rows. It says what to do first. */
   empty: ReactNode
   freshness?: Freshness
   isMoving?: boolean
   children?: ReactNode
 }
 
-/** A table; on a phone each row is a card. Without rows it is there with a sentence. */
+/** A table. On a phone each row is a card. If there are no rows, a sentence is shown below the heading. */
 export function Table<Row>({
   label,
   columns,
@@ -43,7 +43,7 @@ export function Table<Row>({
     <div className={styles.box}>
       {/* The arrow keys scroll a table that has the focus. Every table can have it, because the width of the window changes. */}
       <div className={styles.scroll} tabIndex={0}>
-        {/* Some browsers take a table laid out as cards for none: the roles stand here. */}
+        {/* Some browsers do not treat a table as a table when its rows are cards, so the roles are set explicitly. */}
         <table role="table" aria-label={label} aria-busy={isMoving || undefined} className={styles.table}>
           <thead role="rowgroup">
             <tr role="row">
@@ -104,7 +104,7 @@ type PagedTableProps<Row> = Omit<ReadTableProps<Row>, 'of' | 'rows' | 'isMoving'
   page: ShownPage<Row>
 }
 
-/** A table of a list that goes page by page. */
+/** A table of a list with pages. */
 export function PagedTable<Row>({ page: { of, rows, isMoving, pager }, ...table }: PagedTableProps<Row>) {
   return (
     <ReadTable {...table} of={of} rows={rows} isMoving={isMoving}>

@@ -42,7 +42,7 @@ export function minute(at: string): string {
   return minuteFormat.format(new Date(at))
 }
 
-/** An amount in minor units, as people write it. The number of decimals is the processor's, not the one of `Intl`. */
+/** Formats an amount in minor units. The number of decimals comes from the processor, because `Intl` differs for some currencies. */
 export function money(minor: number, currency: string): string {
   const decimals = decimalsOf(currency)
   const format = new Intl.NumberFormat('en', {
@@ -58,7 +58,7 @@ export function count(value: number): string {
   return value.toLocaleString('en')
 }
 
-/** `provision_failed` as people read it. */
+/** Turns a code into words: `provision_failed` into `provision failed`. */
 export function words(code: string): string {
   return code.replaceAll('_', ' ')
 }
@@ -81,7 +81,7 @@ export function None({ children = dash }: { children?: ReactNode }) {
   )
 }
 
-/** Every status of the API, and what the portal itself shows like a status. */
+/** Every status of the API, and texts that the portal shows like a status. */
 type ShownStatus =
   | Schemas['Licence']['status']
   | Schemas['Plan']['status']

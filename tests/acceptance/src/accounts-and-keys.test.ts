@@ -33,7 +33,7 @@ const newKey = async (body: Record<string, unknown>) => {
   return made.body
 }
 
-test('the account tells its name and where its alerts go, and both can be changed', async () => {
+test('the account shows its name and its alert address, and both can be changed', async () => {
   const { api, accountId } = stack
   const before = await api.get<Record<string, unknown>>('/v1/account')
   expect(before.body).toMatchObject({
@@ -60,7 +60,7 @@ test('the account tells its name and where its alerts go, and both can be change
   expectInvalid(await api.patch('/v1/account', { body: { id: accountId } }), '/id')
 })
 
-test('an application is made and listed', async () => {
+test('an application is created and listed', async () => {
   const { api, accountId } = stack
   const made = await api.post<{ id: string }>('/v1/apps', { body: { name: 'Painter' } })
   expect(made.status).toBe(201)
@@ -79,7 +79,7 @@ test('an application is made and listed', async () => {
   expect((await api.post('/v1/apps', { body: { name: '🦊'.repeat(200) } })).status).toBe(201)
 })
 
-test('a key is shown once, works at once with its scopes alone, and is listed without itself', async () => {
+test('a key is shown once, works at once with only its scopes, and the list does not show its text', async () => {
   const made = await newKey({ name: 'shop', scopes: ['read'] })
   expect(made).toMatchObject({ name: 'shop', scopes: ['read'], app_id: null })
   expect(made.id).toMatch(/^key_[0-9a-z]{26}$/)
@@ -101,7 +101,7 @@ test('a key is shown once, works at once with its scopes alone, and is listed wi
   })
 })
 
-test('what a new key asks for is checked', async () => {
+test('the fields of a new key are validated', async () => {
   const { api } = stack
   const refuse = async (body: unknown, ...pointers: string[]) =>
     expectInvalid(await api.post('/v1/api-keys', { body }), ...pointers)
@@ -131,7 +131,7 @@ test('a revoked key is refused within 2 seconds, can be revoked again, and stays
   expectProblem(await api.delete('/v1/api-keys/key_01k9zj3v8qe5ktw2m4x6r7n8ab'), 404, 'not_found')
 })
 
-test('a key bound to one application reaches nothing of another', async () => {
+test('a key bound to one application cannot access another', async () => {
   const { api } = stack
   const [mine, other] = [await givenVendor(stack), await givenVendor(stack)]
   const { key } = await newKey({
@@ -196,7 +196,7 @@ test('any key reads itself: its name, scopes, application and account', async ()
   expectProblem(await api.get('/v1/api-keys/self', { key: null }), 401, 'unauthenticated')
 })
 
-test('the applications are listed to a key with admin or read, and to no other', async () => {
+test('only a key with admin or read may list applications', async () => {
   const { api } = stack
   for (const [scope, status] of [
     ['admin', 200],
@@ -209,7 +209,7 @@ test('the applications are listed to a key with admin or read, and to no other',
   }
 })
 
-test('reading events after the latest answers none, and where the next ones begin', async () => {
+test('reading events after the latest returns none, with the sequence from which to continue', async () => {
   const { api } = stack
   const { appId, plan, issue, verb } = await givenVendor(stack)
   const other = await givenVendor(stack)
@@ -249,7 +249,7 @@ test('reading events after the latest answers none, and where the next ones begi
   for (const after of ['last', '-1', '']) expectInvalid(await api.get(`/v1/events?after=${after}`), '/after')
 })
 
-test('a request is known by the id that its caller gave, or by a new one', async () => {
+test('an answer has the request id of its caller, or a new one', async () => {
   const { api } = stack
   const given = await api.get('/v1/account', { headers: { 'x-request-id': 'mine-42!' } })
   expect(given.headers.get('x-request-id')).toBe('mine-42!')
@@ -260,7 +260,7 @@ test('a request is known by the id that its caller gave, or by a new one', async
   }
 })
 
-test('every error code is explained where its type points to', async () => {
+test('the URL in the type of every error code explains the error', async () => {
   const problem = expectProblem(await stack.api.get('/v1/nowhere'), 404, 'not_found')
   const page = await fetch(`${stack.gatewayUrl}${problem.type}`)
   expect(page.status).toBe(200)
@@ -268,7 +268,7 @@ test('every error code is explained where its type points to', async () => {
   expect((await fetch(`${stack.gatewayUrl}/errors/nonsense`)).status).toBe(404)
 })
 
-test('a page’s size and cursor are checked before anything is read', async () => {
+test('page size and cursor are validated before anything is read', async () => {
   const { api } = stack
   for (const limit of ['0', '201', '-1', '1.5', 'ten', '']) {
     expectInvalid(await api.get(`/v1/apps?limit=${limit}`), '/limit')
@@ -278,7 +278,7 @@ test('a page’s size and cursor are checked before anything is read', async () 
   }
 })
 
-test('the gateway says that it is alive, ready, and what it can do', async () => {
+test('the gateway serves liveness, readiness, and the OpenAPI document', async () => {
   const page = apiClient(stack.gatewayUrl, '')
   expect((await page.get('/healthz', { key: null })).status).toBe(200)
   expect((await page.get('/readyz', { key: null })).status).toBe(200)
@@ -288,7 +288,7 @@ test('the gateway says that it is alive, ready, and what it can do', async () =>
   expect((await page.get('/docs', { key: null })).status).toBeLessThan(400)
 })
 
-test('an operator sets an account’s quotas, each is refused with 409 and its limit, and other accounts keep theirs', async () => {
+test('an operator sets an account’s quotas, a call over a quota gets 409 with its limit, and other accounts are not affected', async () => {
   const made = await runAdmin(stack, 'create-account', '--name', 'Limited')
   const limited = JSON.parse(made.stdout) as { account_id: string; app_id: string; key: string }
   const api = apiClient(stack.gatewayUrl, limited.key)

@@ -28,7 +28,7 @@ afterAll(async () => {
   await mailbox.stop()
 })
 
-/** An endpoint that fails. @returns where the mails that name it went */
+/** Lets an endpoint fail. @returns the recipients of the mails that name it */
 async function givenAlert(): Promise<string[]> {
   const { api, app } = await givenVendor(stack)
   const { body: endpoint } = await api.post<{ id: string }>(`${app}/webhook-endpoints`, {
@@ -40,7 +40,7 @@ async function givenAlert(): Promise<string[]> {
   return [...new Set(about().flatMap(({ to }) => to))]
 }
 
-test('an address that the API sets gets one mail; alerts go to it once the link was followed and confirmed', async () => {
+test('an address that the API sets gets one mail, and alerts go to it after its link was opened and confirmed', async () => {
   const { api, gatewayUrl } = stack
   const account = async () => (await api.get<Record<string, unknown>>('/v1/account')).body
   expect(await account()).toMatchObject({ alert_email: 'old@vendor.example', alert_email_confirmed: true })

@@ -13,13 +13,13 @@ afterAll(() => market[Symbol.asyncDispose]())
 const givenShop: Market['givenShop'] = () => market.givenShop()
 const atProcessor: Market['atProcessor'] = (action, body) => market.atProcessor(action, body)
 
-test('the account’s processor is the one that was connected', async () => {
+test('the account shows the connected processor', async () => {
   const { status, body } = await market.stack.api.get('/v1/processor')
   expect(status).toBe(200)
   expect(body).toMatchObject({ processor: 'stripe', connected_account: market.connectedAccount })
 })
 
-test('a price is mapped to a plan, replaced, shown and removed, and belongs to one plan', async () => {
+test('a price is mapped to a plan, replaced, shown and removed, and can belong to only one plan', async () => {
   const { api, app, plan } = await givenShop()
   const [one, two] = [await plan(), await plan()]
   const at = `${app}/plans/${one.id}/price`
@@ -50,7 +50,7 @@ test('a price is mapped to a plan, replaced, shown and removed, and belongs to o
   )
 })
 
-test('a checkout is opened on a plan with a price, and on no other', async () => {
+test('a checkout can be opened only for a plan with a price', async () => {
   const { api, app, sells, order, plan, session } = await givenShop()
   const sold = await sells()
   const { status, body } = await order(sold.id, 'ann')
@@ -81,7 +81,7 @@ test('a checkout is opened on a plan with a price, and on no other', async () =>
   )
 })
 
-test('a paid checkout provisions a licence, once, and tells of it and of the money', async () => {
+test('a paid checkout provisions a licence once, with events for the licence and the payment', async () => {
   await awaitTurn('day')
   const { api, app, appId, sells, buy, events, hears, fees, licencesOf } = await givenShop()
   const sold = await sells({ period_months: 12 })
@@ -125,7 +125,7 @@ test('a paid checkout provisions a licence, once, and tells of it and of the mon
   expect(created).toMatchObject({ type: 'created', to: 'active', actor: 'processor' })
 })
 
-test('a customer who holds a licence has its plan changed', async () => {
+test('if the customer has a licence, a checkout changes its plan', async () => {
   const { sells, buy, define, plan, events, hears, api, licencesOf } = await givenShop()
   await define('seats', 'limit', '1')
   const silver = await sells()
@@ -145,7 +145,7 @@ test('a customer who holds a licence has its plan changed', async () => {
   })
 })
 
-test('a delayed payment provisions when it arrives, and cancels the session when it fails', async () => {
+test('a delayed payment provisions when it succeeds, and cancels the session when it fails', async () => {
   const { sells, checkout, reaches, session, licencesOf } = await givenShop()
   const sold = await sells()
   const [paid, failed] = [await checkout(sold.id, 'slow'), await checkout(sold.id, 'broke')]
@@ -162,7 +162,7 @@ test('a delayed payment provisions when it arrives, and cancels the session when
   await reaches(expired.id, 'expired')
 })
 
-test('who paid for a plan that was archived meanwhile is provisioned by a replay', async () => {
+test('if the plan was archived before the payment, a replay provisions the licence later', async () => {
   const { api, app, sells, checkout, reaches, events, hears, licencesOf } = await givenShop()
   const sold = await sells()
   const { id, remote } = await checkout(sold.id, 'late')
@@ -177,7 +177,7 @@ test('who paid for a plan that was archived meanwhile is provisioned by a replay
     currency: 'eur',
     reason: expect.any(String),
   })
-  // Under one key: a refusal keeps no record, and what was done answers again.
+  // All with one idempotency key: a refused call is not recorded, and a repeat of the successful call gets its answer.
   const keyed = { headers: { 'idempotency-key': `replay of ${id}` } }
   expectProblem(await api.post(`${app}/checkout-sessions/${id}/replay`, keyed), 409, 'plan_archived')
   await api.post(`${app}/plans/${sold.id}/restore`)
@@ -192,7 +192,7 @@ test('who paid for a plan that was archived meanwhile is provisioned by a replay
   await hears(['payment.provision_failed', 'licence.created', 'payment.succeeded'])
 })
 
-test('events of the processor that are forged are refused', async () => {
+test('forged events of the processor are refused', async () => {
   for (const headers of [
     {},
     { 'stripe-signature': 't=1,v1=00' },

@@ -12,7 +12,7 @@ import type { Block } from './documents.ts'
 const run = promisify(execFile)
 const here = new URL('..', import.meta.url).pathname
 
-/** For the reader alone: neither run nor checked. A block without a language is a drawing or what was printed. */
+/** Languages of blocks that are neither run nor checked. A block without a language is a drawing or an output. */
 const forReaders = ['', 'text', 'mermaid']
 const checked = ['ts', 'tsx']
 const parsed: Readonly<Record<string, (code: string) => unknown>> = {
@@ -35,14 +35,14 @@ test('every block of code in a document is run or checked by a test, or says tha
     expect(isTried(document, block), `${document}: \`\`\`${language} is run by no test:\n${code}`).toBe(true)
     parsed[language]?.(code)
     if (!scripts.includes(document) || runElsewhere[document]?.includes(language)) continue
-    // A program that no command mentions would never be tried.
+    // A program that no command mentions would not be run by any test.
     const others = blocksOf(document).filter((other) => other.code !== code)
     const isUsed = file === undefined ? language !== 'js' : others.some((other) => other.code.includes(file))
     expect(isUsed, `${document}: no command uses ${file ?? code}`).toBe(true)
   }
 })
 
-test('a fence that is not read as a block is found', async () => {
+test('every code fence is read as a block', async () => {
   for (const document of documents()) {
     const text = await readFile(join(CHECKOUT, document), 'utf8')
     const fences = text.match(/^\s*(?:```|~~~)/gm) ?? []
@@ -50,7 +50,7 @@ test('a fence that is not read as a block is found', async () => {
   }
 })
 
-// What documents use of Electron and has the types of no package here.
+// The parts of Electron that documents use. No installed package has their types.
 const electron = `declare module 'electron' {
   export const app: { getPath(name: 'userData'): string; whenReady(): Promise<void>; getVersion(): string }
   export class BrowserWindow {
@@ -68,7 +68,7 @@ const electron = `declare module 'electron' {
 }
 `
 
-test('TypeScript in documents compiles, against the types that the packages are published with', async () => {
+test('TypeScript in documents compiles against the types of the published packages', async () => {
   await mkdir(join(here, 'node_modules'), { recursive: true })
   await using folder = await mkdtempDisposable(join(here, 'node_modules/.blocks-'))
   const files = documents().flatMap((document) =>
@@ -80,7 +80,7 @@ test('TypeScript in documents compiles, against the types that the packages are 
       })),
   )
   expect(files.length).toBeGreaterThan(8)
-  // A module each, also where a block imports nothing.
+  // `export {}` makes each block a module, even if it imports nothing.
   for (const { name, code } of files) await writeFile(join(folder.path, name), `${code}\nexport {}\n`)
   await writeFile(join(folder.path, 'electron.d.ts'), electron)
   await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')

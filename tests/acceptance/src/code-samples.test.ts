@@ -24,13 +24,13 @@ interface Operation {
 
 interface Runner {
   readonly file: string
-  /** Succeeds where the language is installed. */
+  /** A command that succeeds if the language is installed. */
   readonly probe: readonly [string, ...string[]]
   readonly build?: readonly [string, ...string[]]
   readonly run: readonly [string, ...string[]]
 }
 
-// Go is only parsed: on a machine that has not compiled it before, its HTTP client takes half a minute.
+// Go is only parsed, because the first compilation of its HTTP client takes half a minute.
 const labels = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
 
 const runners: Readonly<Record<string, Runner>> = {
@@ -76,7 +76,7 @@ test('the API reference has a sample in every language for every operation', () 
 })
 
 test.each(Object.entries(runners))(
-  'the sample in %s issues a licence as it stands',
+  'the sample in %s issues a licence without changes',
   async (label, { file, probe, build, run: command }) => {
     if (spawnSync(probe[0], probe.slice(1)).status !== 0) {
       return void process.stdout.write(`skipped: no ${label} for the samples of the API reference\n`)
@@ -103,7 +103,7 @@ test.each(Object.entries(runners))(
   },
 )
 
-test('every sample in TypeScript compiles, and those in curl, Python and Go parse', async () => {
+test('every sample in TypeScript compiles, and every sample in curl, Python and Go parses', async () => {
   await mkdir(join(here, 'node_modules'), { recursive: true })
   await using folder = await mkdtempDisposable(join(here, 'node_modules/.samples-'))
   const names = operations.map(({ operationId }) => operationId)

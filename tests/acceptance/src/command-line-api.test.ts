@@ -26,7 +26,7 @@ afterAll(async () => {
   await market[Symbol.asyncDispose]()
 })
 
-/** The answer of a command with `--json`. */
+/** Runs a command with `--json` and parses its output. */
 async function json<Answer>(...args: string[]): Promise<Answer> {
   const { code, stdout, stderr } = await runCommand(environment, ...args, '--json')
   expect(code, `${args.join(' ')}: ${stderr}`).toBe(0)
@@ -35,7 +35,7 @@ async function json<Answer>(...args: string[]): Promise<Answer> {
 const text = async (...args: string[]) => runCommand(environment, ...args)
 const licenceOf = async (id: string) => (await stack.api.get<Licence>(`/v1/licences/${id}`)).body
 
-test('licences issue names the plan by its code or id, and repeats nothing with the same key', async () => {
+test('licences issue takes the code or id of the plan, and a repeat with the same key issues no second licence', async () => {
   const reference = randomUUID()
   const issue = [
     'licences',
@@ -82,7 +82,7 @@ test('licences issue names the plan by its code or id, and repeats nothing with 
   })
 })
 
-test('licences set changes what is named and keeps the rest', async () => {
+test('licences set changes the named fields and keeps the others', async () => {
   const { id } = await json<Licence>(
     'licences',
     'issue',
@@ -147,7 +147,7 @@ test('licences set changes what is named and keeps the rest', async () => {
   })
 })
 
-test('licences list filters, stops at its limit and says so; history and rotate-key are of one licence', async () => {
+test('licences list filters, and says if it stops at its limit; history and rotate-key take a licence', async () => {
   const ids: string[] = []
   for (let count = 0; count < 3; count++) {
     ids.push((await json<Licence>('licences', 'issue', '--plan', 'pro', '--external-ref', 'listed')).id)
@@ -176,14 +176,14 @@ test('licences list filters, stops at its limit and says so; history and rotate-
   expect((await text('licences', 'history', ids[0]!)).stdout).toMatch(/^\S+ +key_rotated +active +key_\w+/)
 })
 
-test('a list has the names of its columns on a terminal', async () => {
+test('on a terminal a list has column names', async () => {
   await using command = useTerminal(environment, 'plans', 'list')
   const { code, stdout } = await command.finished
   expect(code).toBe(0)
   expect(stdout).toMatch(/^ID +CODE +STATUS +ACTIVE_LICENCES +NAME\r\npln_/)
 })
 
-test('an override changes what products get, until it is removed', async () => {
+test('an override changes the value that products get, until it is removed', async () => {
   const { id } = await json<Licence>('licences', 'issue', '--plan', 'pro', '--external-ref', 'override')
   const valueOf = async (key: string) =>
     (await json<{ key: string }[]>('licences', 'entitlements', id)).find((row) => row.key === key)
@@ -222,7 +222,7 @@ test('an override changes what products get, until it is removed', async () => {
   expect((await text('licences', 'remove-override', id, 'seats')).code).toBe(1)
 })
 
-test('take-plan-values gives a licence what its plan grants now', async () => {
+test('take-plan-values gives a licence the current values of its plan', async () => {
   await json('plans', 'create', 'growing')
   const { id } = await json<Licence>('licences', 'issue', '--plan', 'growing', '--external-ref', 'a')
   await json('plans', 'set', 'growing', '--value', 'seats=9')
@@ -244,12 +244,12 @@ test('metrics counts by day, for the last 30 days by default', async () => {
   expect((await text('metrics', 'deliveries', ...hours)).stdout.trimEnd().split('\n')).toHaveLength(24)
 })
 
-test('licences import is the same as import', async () => {
+test('licences import is an alias of import', async () => {
   const { stderr, code } = await text('licences', 'import', '/none.csv')
   expect([code, stderr]).toEqual([1, 'error: /none.csv cannot be read (ENOENT)\n'])
 })
 
-test('plans are created, changed, archived, restored and priced by their code', async () => {
+test('plans are created, changed, archived, restored and given a price by their code', async () => {
   const code = `team-${randomUUID().slice(0, 8)}`
   const created = await json<Plan>(
     'plans',
@@ -362,7 +362,7 @@ test('a checkout is opened for a plan with a price, listed, shown and replayed',
   expect(JSON.parse(replayed.stdout)).toMatchObject({ code: 'conflict' })
 })
 
-test('a payment, its refund and its fees are listed with amounts as people write them', async () => {
+test('a payment, its refund and its fees are listed with amounts in main units', async () => {
   const shop = await market.givenShop()
   const { id } = await shop.sells()
   const { licence, session } = await shop.buy(id, 'payer')
@@ -433,7 +433,7 @@ test('an endpoint is registered with its secret shown once, tested, rotated and 
   expect(await json('endpoints', 'show', made.id)).toMatchObject({ status: 'disabled' })
 })
 
-test('events are the newest ones, or those after a sequence, in order', async () => {
+test('events lists the newest events, or the events after a sequence, in order', async () => {
   const { id } = await json<Licence>('licences', 'issue', '--plan', 'pro', '--external-ref', 'events')
   for (const verb of ['suspend', 'reactivate', 'retire'])
     expect((await text('licences', verb, id)).code).toBe(0)
@@ -460,7 +460,7 @@ test('events are the newest ones, or those after a sequence, in order', async ()
   expect(stderr).toBe('the first 1; --limit shows more\n')
 })
 
-test('an API key is shown when it is created and never again, and is refused after it was revoked', async () => {
+test('an API key is shown only when it is created, and is refused after it was revoked', async () => {
   const made = await json<{ id: string; key: string }>(
     'keys',
     'create',
@@ -495,7 +495,7 @@ test('an API key is shown when it is created and never again, and is refused aft
   await eventually(async () => expect((await who()).code).toBe(1))
 })
 
-test('on a terminal revoke and retire ask first; only yes goes on', async () => {
+test('on a terminal revoke and retire ask for confirmation, and continue only after yes', async () => {
   for (const [verb, answer, code, status] of [
     ['revoke', 'n\r', 1, 'active'],
     ['revoke', '\r', 1, 'active'],

@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 afterAll(() => folder[Symbol.asyncDispose]())
 
-/** What is typed before the tab key, and the line that the shell makes of it. */
+/** The text typed before the tab key, and the line that the shell completes it to. */
 const lines = [
   ['licensing lic', 'licensing licences '],
   ['licensing licences rea', 'licensing licences reactivate '],
@@ -73,7 +73,7 @@ async function completeOnTerminal(shell: readonly string[], setUp: string) {
   }
 }
 
-/** Without what steers the terminal. */
+/** The output without control sequences of the terminal. */
 const shown = (output: string) => stripVTControlCharacters(output).replaceAll(/\p{Cc}/gu, '')
 
 test('bash completes commands, options, event types, profiles and files', async () => {

@@ -38,7 +38,7 @@ afterAll(async () => {
   await receiver[Symbol.asyncDispose]()
 })
 
-/** Plain http, as a backend on a laptop; answers what `statusOf` says of its n-th request, or nothing at all. */
+/** A backend with plain http, as on a developer's machine. It answers its n-th request with the status of `statusOf`; undefined: no answer. */
 async function startBackend(statusOf: (count: number) => number | undefined = () => 204) {
   const received: Received[] = []
   const server = createServer((request, response) => {
@@ -78,11 +78,11 @@ const suspendOne = async () => {
   await vendor.verb('suspend', id)
   return id
 }
-/** The latest sequence, once it has counted so many more events than `before`. */
+/** Waits until the sequence is `more` higher than `before`. */
 const recorded = (before: number, more: number) =>
   eventually(async () => expect(await latest()).toBe(before + more))
 
-test('what is forwarded is byte for byte a delivery, its headers too, signed with the secret that is printed', async () => {
+test('a forwarded request has the bytes and headers of a delivery, and is signed with the printed secret', async () => {
   await stack.api.post(`${vendor.app}/webhook-endpoints`, {
     body: { url: receiver.url(), subscribed_events: 'licence.suspended' },
   })
@@ -118,12 +118,12 @@ test('what is forwarded is byte for byte a delivery, its headers too, signed wit
   expect(await command.stop()).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('without --after only what happens from then on is forwarded, and only the types asked for', async () => {
+test('without --after only new events of the given types are forwarded', async () => {
   await using backend = await startBackend()
   await suspendOne()
   await using command = listen(backend.url, '--events', 'licence.suspended, licence.retired', '--json')
   await eventually(() => expect(linesOf(command.stdout())).toHaveLength(1))
-  // When the command has asked for the latest sequence shows only in what it forwards.
+  // The test sees that the command has read the latest sequence only when it forwards an event.
   const id = await eventually(async () => {
     const suspended = await suspendOne()
     expect(backend.received.length).toBeGreaterThan(0)
@@ -143,7 +143,7 @@ test('without --after only what happens from then on is forwarded, and only the 
   }
 })
 
-test('a receiver’s refusal, redirect or silence is one line and not repeated', async () => {
+test('if a receiver refuses, redirects or does not answer, one line is printed and the event is not sent again', async () => {
   await using backend = await startBackend((count) => [500, 302, undefined, 200][count - 1])
   const before = await latest()
   for (let count = 0; count < 4; count++) await suspendOne()
@@ -159,7 +159,7 @@ test('a receiver’s refusal, redirect or silence is one line and not repeated',
   expect(backend.received).toHaveLength(4)
 })
 
-test('while the gateway is unavailable it says so, and goes on without a gap', async () => {
+test('while the gateway is unavailable it says so, and afterwards continues without a gap', async () => {
   await using backend = await startBackend()
   const before = await latest()
   await suspendOne()
@@ -182,10 +182,10 @@ test('while the gateway is unavailable it says so, and goes on without a gap', a
   expect(linesOf(command.stderr())).toHaveLength(2)
 })
 
-/** Of seconds: less than the 5 for which it waits for a receiver, and the 15 for the gateway. */
+/** Seconds. It is less than the 5 s that the command waits for a receiver, and the 15 s for the gateway. */
 const atOnce = 4
 
-/** Ctrl-C on the terminal of a command; answers its exit code and how long it took. */
+/** Presses Ctrl-C on the terminal of a command. @returns its exit code and how long it took */
 async function interrupt(command: ReturnType<typeof startOnTerminal>) {
   const start = performance.now()
   command.type('\u0003')
@@ -202,7 +202,7 @@ const listenOnTerminal = (url: string, ...more: string[]) =>
     ...more,
   )
 
-test('Ctrl-C ends it at once with 0', async () => {
+test('Ctrl-C ends it at once with exit code 0', async () => {
   await using backend = await startBackend()
   await using command = listenOnTerminal(backend.url)
   await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
@@ -211,7 +211,7 @@ test('Ctrl-C ends it at once with 0', async () => {
   expect(seconds).toBeLessThan(atOnce)
 })
 
-test('Ctrl-C ends it at once with 0 while the receiver does not answer', async () => {
+test('Ctrl-C ends it at once with exit code 0 while the receiver does not answer', async () => {
   await using backend = await startBackend(() => undefined)
   const before = await latest()
   await suspendOne()
@@ -224,7 +224,7 @@ test('Ctrl-C ends it at once with 0 while the receiver does not answer', async (
   expect(stdout).not.toContain('licence.suspended')
 })
 
-test('Ctrl-C ends it at once with 0 when npm started it', async () => {
+test('Ctrl-C ends it at once with exit code 0 if npm started it', async () => {
   await using backend = await startBackend()
   await using command = startOnTerminal(
     { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey, HOME: process.env['HOME'] ?? '/' },
@@ -246,7 +246,7 @@ test('Ctrl-C ends it at once with 0 when npm started it', async () => {
   expect(seconds).toBeLessThan(atOnce)
 })
 
-test('Ctrl-C ends it at once with 0 while the gateway is unavailable or does not answer', async () => {
+test('Ctrl-C ends it at once with exit code 0 while the gateway is unavailable or does not answer', async () => {
   const [gateway] = stack.processes.gateway
   await using command = listenOnTerminal('http://127.0.0.1:9')
   await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
@@ -256,7 +256,7 @@ test('Ctrl-C ends it at once with 0 while the gateway is unavailable or does not
     await eventually(() => expect(command.stdout()).toContain('is unavailable'))
     unavailable = await interrupt(command)
   } finally {
-    // Other tests need it.
+    // Other tests need the gateway.
     await gateway!.start()
   }
   expect(unavailable.code).toBe(0)
@@ -275,7 +275,7 @@ test('Ctrl-C ends it at once with 0 while the gateway is unavailable or does not
   expect(unanswered.seconds).toBeLessThan(atOnce)
 })
 
-test('a refused key ends it with 1, a wrong use with 2', async () => {
+test('a refused key ends it with exit code 1, wrong arguments with 2', async () => {
   const settings = settingsOf(stack)
   const refused = await runCommand(
     { ...settings, LICENSING_API_KEY: 'lsk_wrong' },

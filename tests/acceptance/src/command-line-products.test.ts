@@ -61,7 +61,7 @@ plans:
       seats: "10"
 `
 
-test('a file is applied once, shown first, and exported as it was', async () => {
+test('a file is applied after its changes were shown, is not applied twice, and is exported unchanged', async () => {
   const vendor = await givenVendor(stack)
   const dry = await apply(vendor, file, '--dry-run')
   expect(dry).toMatchObject({
@@ -74,7 +74,7 @@ test('a file is applied once, shown first, and exported as it was', async () => 
   expect(await apply(vendor, file)).toEqual({ code: 0, stdout: '', stderr: 'nothing to change\n' })
 })
 
-test('what is exported is a right file, whatever names the service takes', async () => {
+test('the exported file is valid, whatever names the objects have', async () => {
   const vendor = await givenVendor(stack)
   for (const [code, name] of [
     ['1.10', ' '],
@@ -93,7 +93,7 @@ test('what is exported is a right file, whatever names the service takes', async
   expect((await cli(another, 'export')).stdout).toBe(exported)
 })
 
-test('what reads as a number is taken as it is written, and an alias as what it stands for', async () => {
+test('a text that looks like a number is kept as it is written, and a YAML alias is resolved', async () => {
   const vendor = await givenVendor(stack)
   const numbers = `entitlements:
   - { key: seats, kind: &kind limit, default: 3 }
@@ -117,7 +117,7 @@ plans:
   }
 })
 
-test('trial days and metadata of a plan are applied, exported, kept if left out, and removed', async () => {
+test('trial days and metadata of a plan are applied, exported, kept if they are left out, and removed', async () => {
   const vendor = await givenVendor(stack)
   const text = `entitlements: []
 plans:
@@ -163,7 +163,7 @@ plans:
   }
 })
 
-test('a left out value goes back to the default, and what the file does not name stays', async () => {
+test('a value that is left out returns to the default, and objects that the file does not name stay', async () => {
   const vendor = await givenVendor(stack)
   await apply(vendor, file)
   const changed = await apply(vendor, 'plans:\n  - code: pro\n    values: { seats: 20 }\n', '--json')
@@ -195,7 +195,7 @@ test('a changed entitlement is shown with its value before and after', async () 
   expect((await apply(vendor, changed)).stderr).toBe('nothing to change\n')
 })
 
-test('a plan is retired and a definition deleted only where the file says so', async () => {
+test('a plan is retired and a definition deleted only if the file says so', async () => {
   const vendor = await givenVendor(stack)
   await apply(vendor, file)
   const last = 'entitlements: [{ key: seats, deleted: true }]\nplans: [{ code: basic, status: retired }]\n'
@@ -207,7 +207,7 @@ test('a plan is retired and a definition deleted only where the file says so', a
   expect((await apply(vendor, last)).stderr).toBe('nothing to change\n')
 })
 
-test('a wrong file is refused whole, with each line that is wrong', async () => {
+test('an invalid file is refused as a whole, and every invalid line is named', async () => {
   const vendor = await givenVendor(stack)
   const wrong = `entitlements:
   - key: fine
@@ -253,7 +253,7 @@ plans:
   expect(await plansOf(vendor)).toEqual([])
 })
 
-test('what only the service knows is wrong stops it there, and says what was changed, what was not, and what to do', async () => {
+test('if the service refuses a change, apply stops and says what was changed, what was not, and what to do', async () => {
   const vendor = await givenVendor(stack)
   await apply(vendor, 'entitlements: [{ key: seats, kind: limit }]\n')
   await apply(vendor, 'entitlements: [{ key: seats, deleted: true }]\n')
@@ -285,7 +285,7 @@ plans:
   })
 })
 
-test('apply --dry-run ends, whatever the service, the file or a pipe does', async () => {
+test('apply --dry-run always ends, even if the service does not answer or the file or a pipe never ends', async () => {
   const vendor = await givenVendor(stack)
   const path = `${folder.path}/${randomUUID()}`
   await writeFile(`${path}.yaml`, file)
@@ -321,7 +321,7 @@ test('apply --dry-run ends, whatever the service, the file or a pipe does', asyn
   expect(await plansOf(vendor)).toEqual([])
 })
 
-test('a file is read from the pipe of a shell', async () => {
+test('a file can be a pipe of the shell', async () => {
   const vendor = await givenVendor(stack)
   const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
   const script = `'${process.execPath}' '${program}' apply <(sleep 0.5; echo 'plans: [{ code: piped }]') --dry-run`
@@ -372,7 +372,7 @@ const importFile = async (vendor: Vendor, text: string | Uint8Array, ...more: st
   return { ...finished, stderr: finished.stderr.replaceAll(`${path}:`, 'line ') }
 }
 
-test('a file of more rows than one call takes is imported, and again finds all of it', async () => {
+test('a file with more rows than one call allows is imported, and a second import finds all rows', async () => {
   const vendor = await givenVendor(stack)
   await vendor.plan({ code: 'pro' })
   const rows = Array.from({ length: 501 }, (_, at) => `pro,"customer ""${at}""",old-${at}`)
@@ -387,7 +387,7 @@ test('a file of more rows than one call takes is imported, and again finds all o
   expect(again).toEqual({ code: 0, stdout: '0 created, 501 existing, 0 failed\n', stderr: '' })
 })
 
-test('each bad row is named with its line and reason, and all others are imported', async () => {
+test('each invalid row is named with its line and reason, and all others are imported', async () => {
   const vendor = await givenVendor(stack)
   await vendor.plan({ code: 'pro' })
   const retired = await vendor.plan({ code: 'old' })
@@ -424,7 +424,7 @@ k9,c9,gone,
   expect(known).toMatchObject({ code: 0, stdout: '0 created, 1 existing, 0 failed\n' })
 })
 
-test('without a terminal a long import prints a line after ten seconds; Ctrl-C ends it and says how far it came', async () => {
+test('without a terminal a long import prints a line after ten seconds; after Ctrl-C it says how many rows were imported', async () => {
   const rows = Array.from({ length: 600 }, (_, at) => `long-${at},c,pro`)
   const path = `${folder.path}/${randomUUID()}.csv`
   await writeFile(path, ['legacy_key,external_ref,plan_code', ...rows].join('\n'))
@@ -508,7 +508,7 @@ test('a file for apply in another encoding is refused, and one in UTF-16 is read
   expect(await plansOf(vendor)).toMatchObject([{ name: 'Müller' }])
 })
 
-test('a file without the columns, or none, imports nothing', async () => {
+test('a file without the columns or a missing file imports nothing', async () => {
   const vendor = await givenVendor(stack)
   const wrong = await importFile(vendor, 'legacy_key,customer\na,b\n', '--json')
   expect(wrong.code).toBe(1)

@@ -68,7 +68,7 @@ test('login on a terminal asks for both and does not show the key', async () => 
   })
 })
 
-test('--profile and LICENSING_PROFILE select one, logout removes one, and the others stay', async () => {
+test('--profile and LICENSING_PROFILE select a profile, logout removes one, and the others stay', async () => {
   expect((await login(stack.apiKey)).code).toBe(0)
   expect((await login(readKey, '--profile', 'reader')).code).toBe(0)
   expect((await stat(profiles())).mode & 0o777).toBe(0o600)
@@ -88,7 +88,7 @@ test('--profile and LICENSING_PROFILE select one, logout removes one, and the ot
   expect((await whoami()).code).toBe(0)
 })
 
-test('environment variables win over the profile, and that is said if a profile was asked for', async () => {
+test('environment variables override the profile, with a warning if a profile was selected', async () => {
   expect((await login(stack.apiKey)).code).toBe(0)
   const environment = { HOME: home, LICENSING_API_KEY: readKey }
   const silent = await runCommand(environment, 'whoami', '--json')
@@ -115,7 +115,7 @@ test('a stored key is not sent to another address', async () => {
   }
 })
 
-test('what the service refuses is not stored, nor what is no URL or no key', async () => {
+test('a refused key, an invalid URL and an invalid key are not stored', async () => {
   expect((await login(`lsk_${'x'.repeat(43)}`)).code).toBe(1)
   expect((await login('')).code).toBe(2)
   expect((await login('lsk_ä')).code).toBe(2)
@@ -124,7 +124,7 @@ test('what the service refuses is not stored, nor what is no URL or no key', asy
   await expect(stat(profiles())).rejects.toThrow('ENOENT')
 })
 
-test('a file that others may read is warned of, a broken one is refused, and its content is not printed', async () => {
+test('a file that other users can read causes a warning, an invalid file is refused, and its content is not printed', async () => {
   expect((await login(stack.apiKey)).code).toBe(0)
   await chmod(profiles(), 0o644)
   expect((await whoami()).stderr).toBe(

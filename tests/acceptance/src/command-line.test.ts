@@ -38,7 +38,7 @@ test('a licence is found by the beginning of its customer’s reference, and sho
   expect((await cli('licences', 'show', id)).stdout).toContain(`external_ref: ${reference}\n`)
 })
 
-test('nothing found is an empty list and no failure', async () => {
+test('if nothing is found, the list is empty and the exit code 0', async () => {
   const found = await cli('licences', 'find', randomUUID(), '--json')
   expect(found).toMatchObject({ code: 0, stderr: '' })
   expect(JSON.parse(found.stdout)).toEqual([])
@@ -49,7 +49,7 @@ test('nothing found is an empty list and no failure', async () => {
   })
 })
 
-test('each verb changes the licence without asking, and a refused one is the service’s problem', async () => {
+test('each verb changes the licence without a question, and a refusal prints the service’s problem', async () => {
   const { id } = await vendor.issue(planId)
   for (const [verb, status] of [
     ['suspend', 'suspended'],
@@ -76,7 +76,7 @@ test('each verb changes the licence without asking, and a refused one is the ser
   expect((await stack.api.get<Licence>(`/v1/licences/${id}`)).body.status).toBe('retired')
 })
 
-test('the application is the key’s, else the only one, else the list of them is the refusal', async () => {
+test('the application comes from the key, else it is the only one, else the error lists all', async () => {
   const { external_ref: reference } = await vendor.issue(planId)
   const find = async (settings: Record<string, string>, ...more: string[]) =>
     runCommand({ LICENSING_URL: stack.gatewayUrl, ...settings }, 'licences', 'find', reference, ...more)
@@ -95,7 +95,7 @@ test('the application is the key’s, else the only one, else the list of them i
   })
 })
 
-test('a flag wins over its environment variable', async () => {
+test('a flag overrides its environment variable', async () => {
   const { id } = await vendor.issue(planId)
   const wrong = { LICENSING_URL: 'http://127.0.0.1:9', LICENSING_API_KEY: 'lsk_wrong' }
   const shown = await runCommand(
@@ -111,7 +111,7 @@ test('a flag wins over its environment variable', async () => {
   expect(shown).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('a bad key and a service that does not answer are exit 1, and no key is echoed', async () => {
+test('an invalid key and a service that does not answer end it with exit code 1, and no key is printed', async () => {
   const key = `lsk_${'x'.repeat(43)}`
   const bad = await cli('licences', 'show', 'lic_1', '--key', key, '--json')
   expect(bad.code).toBe(1)
@@ -136,7 +136,7 @@ test('a bad key and a service that does not answer are exit 1, and no key is ech
   }
 })
 
-test('trigger makes each event happen that can be, on a licence of its own, and prints the event’s id', async () => {
+test('trigger causes each possible event on a new licence, and prints the event’s id', async () => {
   const simulated = { ...environment, LICENSING_SIMULATOR_URL: stack.simulator!.url }
   const customer = await vendor.issue(planId)
   const { webhooks } = await readDocument(stack.gatewayUrl)
@@ -178,7 +178,7 @@ test('trigger makes each event happen that can be, on a licence of its own, and 
   expect((await stack.api.get<Licence>(`/v1/licences/${customer.id}`)).body.status).toBe('active')
 })
 
-test('what cannot be made to happen is refused, a payment without the simulator too; an unknown event is wrong use', async () => {
+test('an event that trigger cannot cause is refused, also a payment without the simulator; an unknown event exits with 2', async () => {
   for (const [type, code] of [
     ['payment.succeeded', 'simulator_required'],
     ['refund.processed', 'simulator_required'],

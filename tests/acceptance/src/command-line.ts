@@ -13,13 +13,13 @@ interface Finished {
   readonly stderr: string
 }
 
-/** A command that runs in a process of its own, as `npm run cli` starts it. */
+/** A command that runs in its own process, as `npm run cli` starts it. */
 interface RunningCommand extends AsyncDisposable {
-  /** Its output so far. */
+  /** The output so far. */
   readonly stdout: () => string
   readonly stderr: () => string
   readonly finished: Promise<Finished>
-  /** Types on its terminal. */
+  /** Types a text on the command's terminal. */
   type(text: string): void
   stop(): Promise<Finished>
 }
@@ -28,25 +28,25 @@ export function settingsOf(stack: Pick<Stack, 'gatewayUrl' | 'apiKey' | 'appId'>
   return { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: stack.apiKey, LICENSING_APP: appId }
 }
 
-/** With these variables and none of the caller's. Standard input is empty. */
+/** Starts a command with only these environment variables and an empty standard input. */
 export const startCommand = (environment: Record<string, string>, ...args: string[]) =>
   start(environment, [process.execPath, program, ...args], 'ignore')
 
-/** The same with a text on standard input. */
+/** Starts a command with a text on standard input. */
 export function pipeToCommand(input: string, environment: Record<string, string>, ...args: string[]) {
   const command = start(environment, [process.execPath, program, ...args], 'pipe')
   command.type(input)
   return command
 }
 
-// Copies between its own input and output and a pseudo terminal, and exits as the program does.
+// Connects its input and output to a pseudo terminal, and exits with the program's exit code.
 const terminal = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))'
 
-/** A program on a terminal, which gives both outputs on `stdout`. */
+/** Starts a program on a terminal. `stdout` has both outputs. */
 export const startOnTerminal = (environment: Record<string, string>, ...argv: string[]) =>
   start({ TERM: 'xterm', ...environment }, ['python3', '-c', terminal, ...argv], 'open')
 
-/** A command on a terminal. */
+/** Starts a command on a terminal. */
 export const useTerminal = (environment: Record<string, string>, ...args: string[]) =>
   startOnTerminal(environment, process.execPath, program, ...args)
 
@@ -85,7 +85,7 @@ function start(
   }
 }
 
-/** Runs a command in this process: much faster than a process each. */
+/** Runs a command in this process, which is much faster than a new process. */
 export async function runCommand(environment: Record<string, string>, ...args: string[]): Promise<Finished> {
   const printed = { stdout: '', stderr: '' }
   const code = await run({

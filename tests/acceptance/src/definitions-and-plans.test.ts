@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => stack[Symbol.asyncDispose]())
 
-test('a definition is made with its defaults, read, changed and listed', async () => {
+test('a definition is created with defaults, read, changed and listed', async () => {
   const { api, app } = await givenVendor(stack)
   const feature = await api.post<{ id: string }>(`${app}/entitlement-defs`, {
     body: { key: 'export', kind: 'feature' },
@@ -46,7 +46,7 @@ test('a definition is made with its defaults, read, changed and listed', async (
   expect(keys).toEqual(['seats', 'export'])
 })
 
-test('a definition’s key, kind and default obey their rules', async () => {
+test('a definition’s key, kind and default are validated', async () => {
   const { api, app } = await givenVendor(stack)
   const send = (body: unknown) => api.post(`${app}/entitlement-defs`, { body })
   for (const key of ['Export', '1st', '_x', 'a-b', '', 'a'.repeat(65), 'é', 'a\n']) {
@@ -66,7 +66,7 @@ test('a definition’s key, kind and default obey their rules', async () => {
   expectInvalid(await send('{"key":"k","kind":"feature","display_name":"\\ud800"}'), '/display_name')
 })
 
-test('a key is taken once, and comes back after its deletion with its former kind alone', async () => {
+test('a key is unique, and after its deletion it can be created again only with its former kind', async () => {
   const { api, app, define } = await givenVendor(stack)
   const { id } = await define('export', 'feature')
   expectProblem(
@@ -85,7 +85,7 @@ test('a key is taken once, and comes back after its deletion with its former kin
   expect((await define('export', 'feature')).id).not.toBe(id)
 })
 
-test('deleting a definition takes its plan values along and leaves snapshots alone', async () => {
+test('deleting a definition deletes its plan values and does not change snapshots', async () => {
   const { api, app, define, plan, issue } = await givenVendor(stack)
   const { id } = await define('export', 'feature')
   await define('seats', 'limit', '3')
@@ -106,7 +106,7 @@ test('deleting a definition takes its plan values along and leaves snapshots alo
   ])
 })
 
-test('a plan is made with overrides of its definitions', async () => {
+test('a plan is created with overrides of definitions', async () => {
   const { api, app, define } = await givenVendor(stack)
   const [seats, exports] = [await define('seats', 'limit', '1'), await define('export', 'feature')]
   const made = await api.post<Plan>(`${app}/plans`, {
@@ -139,7 +139,7 @@ test('a plan is made with overrides of its definitions', async () => {
   expect(bare.body.entitlements).toEqual([])
 })
 
-test('a plan’s name, code and overrides obey their rules, and nothing of a bad list is applied', async () => {
+test('a plan’s name, code and overrides are validated, and an invalid list is not applied in part', async () => {
   const { api, app, define, plan } = await givenVendor(stack)
   await define('seats', 'limit')
   await define('export', 'feature')
@@ -175,7 +175,7 @@ test('a plan’s name, code and overrides obey their rules, and nothing of a bad
   expect((await api.get(`${app}/plans/${id}`)).body).toEqual(before)
 })
 
-test('the five rules of a plan’s PATCH hold, each by itself', async () => {
+test('each of the five rules of a plan’s PATCH holds', async () => {
   const { api, app, define, plan, issue } = await givenVendor(stack)
   const ids = {
     a: (await define('a', 'limit', '1')).id,
@@ -201,11 +201,11 @@ test('the five rules of a plan’s PATCH hold, each by itself', async () => {
     )
     return Object.fromEntries(detail.body.entitlements.map(({ key, value }) => [key, value]))
   }
-  // 5: absent, they are left untouched; null is the same as absent.
+  // 5: if entitlements are absent or null, they do not change.
   expect(await patch({ name: 'Renamed' })).toEqual({ [ids.a]: '10', [ids.b]: '20' })
   expect(await patch({ entitlements: null })).toEqual({ [ids.a]: '10', [ids.b]: '20' })
   expect(await patch({})).toEqual({ [ids.a]: '10', [ids.b]: '20' })
-  // 1 and 2: the list is the complete set, its values are applied.
+  // 1 and 2: the list is the complete set, and its values are applied.
   expect(
     await patch({
       entitlements: [
@@ -214,14 +214,14 @@ test('the five rules of a plan’s PATCH hold, each by itself', async () => {
       ],
     }),
   ).toEqual({ [ids.b]: '21', [ids.c]: 'true' })
-  // 3: what it omits goes back to its default.
+  // 3: entitlements that it omits return to their defaults.
   expect(await snapshot()).toEqual({ a: '1', b: '21', c: 'true' })
-  // 4: an empty list clears them all.
+  // 4: an empty list removes all overrides.
   expect(await patch({ entitlements: [] })).toEqual({})
   expect(await snapshot()).toEqual({ a: '1', b: '2', c: 'false' })
 })
 
-test('a plan’s code can be changed to a free one, also on a retired plan', async () => {
+test('a plan’s code can be changed to an unused code, also on a retired plan', async () => {
   const { api, app, plan } = await givenVendor(stack)
   const [one, two] = [await plan({ code: 'one' }), await plan({ code: 'two' })]
   expectProblem(await api.patch(`${app}/plans/${two.id}`, { body: { code: 'one' } }), 409, 'already_exists')
@@ -236,7 +236,7 @@ test('a plan’s code can be changed to a free one, also on a retired plan', asy
   })
 })
 
-test('archiving suspends what is active, stops issuing, and is undone one licence at a time', async () => {
+test('archiving suspends active licences and stops issuing, and licences are reactivated one at a time', async () => {
   const { api, app, plan, issue, verb } = await givenVendor(stack)
   const { id } = await plan()
   const licences = await Promise.all(Array.from({ length: 5 }, () => issue(id)))
@@ -317,7 +317,7 @@ test('plans are listed newest first and by status', async () => {
   expectInvalid(await api.get(`${app}/plans?status=gone`), '/status')
 })
 
-test('a plan and a definition are found under their own application alone', async () => {
+test('a plan and a definition are found only under their own application', async () => {
   const [mine, other] = [await givenVendor(stack), await givenVendor(stack)]
   const [{ id: planId }, { id: entId }] = [await mine.plan(), await mine.define('x', 'feature')]
   const { api } = stack

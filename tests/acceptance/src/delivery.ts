@@ -40,14 +40,17 @@ export interface DeliveryDetail extends Delivery {
   }[]
 }
 
-/** The parts of `Webhook-Signature`; throws where the header has not the form that interface section 5 gives. */
+/** The parts of `Webhook-Signature`. Throws if the header does not have the format of interface section 5. */
 export function signatureOf(request: ReceivedRequest): { time: number; hex: string } {
   const parts = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(request.headers['webhook-signature']))
-  if (!parts) throw new Error(`a signature of another form: ${String(request.headers['webhook-signature'])}`)
+  if (!parts)
+    throw new Error(
+      `Webhook-Signature has an invalid format: ${String(request.headers['webhook-signature'])}`,
+    )
   return { time: Number(parts[1]), hex: parts[2]! }
 }
 
-/** What a vendor's backend does first: whether the raw bytes are signed with this secret. */
+/** Whether the raw bytes are signed with this secret, as a vendor's backend checks it. */
 export function verifies(request: ReceivedRequest, secret: string): boolean {
   const { time, hex } = signatureOf(request)
   const expected = createHmac('sha256', secret).update(`${time}.`).update(request.body).digest()

@@ -1,4 +1,4 @@
-/** What the tests read of the OpenAPI document. */
+/** The parts of the OpenAPI document that tests read. */
 export interface ApiDocument {
   paths: Record<string, Record<string, DocumentedOperation>>
   /** By type of event. */

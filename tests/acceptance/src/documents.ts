@@ -6,12 +6,12 @@ import { join } from 'node:path'
 /** A fenced block of a document. */
 export interface Block {
   readonly language: string
-  /** The file that it is put into: ```` ```js server.mjs ````. */
+  /** The file that the block is written to: ```` ```js server.mjs ````. */
   readonly file: string | undefined
   readonly code: string
 }
 
-/** What `guides.test.ts` runs, each document as one script. */
+/** The documents that `guides.test.ts` runs, each as one script. */
 export const scripts = [
   ...['quickstart', 'entitlements', 'licences', 'payments', 'products', 'offline'].map(guide),
   ...['import', 'testing', 'cli', 'production'].map(guide),
@@ -19,7 +19,7 @@ export const scripts = [
   'cli/README.md',
 ]
 
-/** Languages of a document whose every block another test runs. */
+/** Documents with the languages of which another test runs every block. */
 export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
   // sdk/test/webhook-recipes.test.ts
   [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],

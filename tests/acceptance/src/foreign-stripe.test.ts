@@ -21,7 +21,7 @@ interface StripeEvent {
   data: { object: Json }
 }
 
-/** A processor that has one connected account and makes checkout sessions: what else it is asked about, it has not. */
+/** A processor with one connected account that can only create checkout sessions. It answers 404 to all other calls. */
 async function startSparseStripe() {
   const sessions: { id: string; form: URLSearchParams; account: string }[] = []
   const server = createServer((request, response) => {
@@ -122,7 +122,7 @@ test('events of a processor whose API answers nothing still provision, downgrade
   ]) {
     expect([wrong.status, wrong.body.code]).toEqual([400, 'bad_request'])
   }
-  // Twice at once, and once more: one effect.
+  // The event arrives twice at once and a third time later, and has one effect.
   const answers = await Promise.all([send(stack, completed), send(stack, completed)])
   expect(answers.map(({ status }) => status)).toEqual([200, 200])
   await eventually(async () => {

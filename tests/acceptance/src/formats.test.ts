@@ -21,7 +21,7 @@ const python = (args: readonly string[], environment: NodeJS.ProcessEnv = {}, in
     timeout: 120_000,
   })
 
-/** Where the package of the program can be imported from; undefined: from nowhere. */
+/** The environment in which the program can import its package; undefined if the package is not available. */
 function findPackage(folder: string): NodeJS.ProcessEnv | undefined {
   if (python(['-c', 'import cryptography']).status === 0) return {}
   const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--target', folder]
@@ -29,7 +29,7 @@ function findPackage(folder: string): NodeJS.ProcessEnv | undefined {
   return undefined
 }
 
-// Verifies the document, and each document that differs from it in one bit. `accepted` has the place of each change that is not refused.
+// Verifies the document and each document that differs from it in one bit. `accepted` lists the positions of the changes that were not refused.
 const flipping = `
 import json, sys
 from verify import verify
@@ -122,7 +122,7 @@ describe.skipIf(!isThere)('the program of the guide to formats', () => {
       expect(accepted).toEqual([])
     }
 
-    // As a reader runs it.
+    // Runs the program as a reader of the guide does.
     const keys = join(folder.path, 'jwks.json')
     await writeFile(keys, JSON.stringify(keySet.body))
     const run = (input: string, ...args: string[]) =>

@@ -19,7 +19,7 @@ const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
 const modules = new URL('../node_modules', import.meta.url).pathname
 const libraries = new URL('../../../sdk/node_modules/', import.meta.url).pathname
 
-/** Those that install the packages themselves, from the gateway, as a reader does. */
+/** Guides that install the packages from the gateway themselves, as a reader does. */
 const installing = ['docs/guides/quickstart.md', 'docs/guides/testing.md']
 
 let stack: Stack
@@ -39,7 +39,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]()
 })
 
-test.each(scripts)('the commands of %s work as they stand', async (document) => {
+test.each(scripts)('the commands of %s work without changes', async (document) => {
   const vendor = await givenVendor(stack)
   const cwd = join(folder.path, document.replaceAll('/', '-'))
   const installed = join(cwd, '.global/bin')
@@ -56,7 +56,7 @@ test.each(scripts)('the commands of %s work as they stand', async (document) => 
     ].join(':'),
     HOME: cwd,
     npm_config_prefix: join(cwd, '.global'),
-    // Nothing is fetched from elsewhere.
+    // npm must not download anything from another server.
     npm_config_registry: 'http://127.0.0.1:9',
     npm_config_fetch_retries: '0',
     npm_config_audit: 'false',
@@ -79,14 +79,14 @@ test.each(scripts)('the commands of %s work as they stand', async (document) => 
   expect(code, output.slice(-3_000)).toBe(0)
 })
 
-/** What the SDK needs of the public registry is there already, so that nothing is fetched from elsewhere. */
+/** Installs the SDK's dependencies from this checkout, so that nothing is downloaded from the public registry. */
 async function givePublicLibraries(cwd: string): Promise<void> {
   for (const name of ['jose', '@noble/ed25519']) {
     await cp(await realpath(join(libraries, name)), join(cwd, 'node_modules', name), { recursive: true })
   }
 }
 
-/** A whole document as one script: it writes files and runs commands in the order of the text. */
+/** Converts a document to one script, which writes files and runs commands in the order of the text. */
 function scriptOf(blocks: readonly Block[]): string {
   const steps = blocks.flatMap(({ language, file, code }) => {
     if (file !== undefined) {
@@ -99,7 +99,7 @@ function scriptOf(blocks: readonly Block[]): string {
 }
 
 async function runScript(script: string, cwd: string, env: Record<string, string>) {
-  // In a group of its own: what the script leaves in the background ends with it.
+  // The script gets its own process group, so that its background processes can be ended together with it.
   const child = spawn('bash', ['-c', script], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
@@ -109,7 +109,7 @@ async function runScript(script: string, cwd: string, env: Record<string, string
   try {
     process.kill(-child.pid!, 'SIGKILL')
   } catch {
-    // Nothing of it was left.
+    // The process group has already ended.
   }
   return { code, output }
 }

@@ -25,11 +25,11 @@ afterAll(async () => {
 interface Post {
   path: string
   body?: Record<string, unknown>
-  /** Shown by the first answer alone. */
+  /** A field that only the first answer contains. */
   secret?: string
 }
 
-/** A call of each kind of POST that creates or triggers something, each able to succeed once. */
+/** A valid call of each POST that creates or triggers something. */
 async function everyPost(vendor: Vendor): Promise<Record<string, Post>> {
   const { api, app, plan, issue } = vendor
   const sold = await plan()
@@ -103,7 +103,7 @@ const send = ({ path, body }: Post, key: string) =>
 
 const isReplay = ({ headers }: ApiAnswer<unknown>) => headers.get('idempotent-replayed') === 'true'
 
-test('the same key answers what the first call answered, once each, and a secret is not shown again', async () => {
+test('a repeat with the same key gets the first answer without its secret, and changes nothing', async () => {
   const posts = await everyPost(await givenVendor(stack))
   for (const [what, post] of Object.entries(posts)) {
     const key = randomUUID()
@@ -118,7 +118,7 @@ test('the same key answers what the first call answered, once each, and a secret
   }
 })
 
-test('another body under the same key is refused and changes nothing', async () => {
+test('another body with the same key is refused and changes nothing', async () => {
   const { api, app } = await givenVendor(stack)
   const key = randomUUID()
   const path = `${app}/plans`
@@ -128,7 +128,7 @@ test('another body under the same key is refused and changes nothing', async () 
   expect(await allRows(api, path)).toHaveLength(1)
 })
 
-test('of calls at once one makes the change, and the others answer with it', async () => {
+test('of concurrent calls with the same key one makes the change, and the others get its answer', async () => {
   const { api, app } = await givenVendor(stack)
   const path = `${app}/plans`
   const key = randomUUID()
@@ -141,7 +141,7 @@ test('of calls at once one makes the change, and the others answer with it', asy
   expect(await allRows(api, path)).toHaveLength(1)
 })
 
-test('a refused call leaves the key unused, and so do a dry run and a key of another path', async () => {
+test('a refused call, a dry run and a call of another path do not use the key up', async () => {
   const { app, plan } = await givenVendor(stack)
   const key = randomUUID()
   const path = `${app}/entitlement-defs`
@@ -159,7 +159,7 @@ test('a refused call leaves the key unused, and so do a dry run and a key of ano
   expect([real.status, isReplay(real)]).toEqual([200, false])
 })
 
-test.each(['', 'x'.repeat(256)])('a key of %# that is none is refused', async (key) => {
+test.each(['', 'x'.repeat(256)])('an invalid key is refused: %#', async (key) => {
   const answer = await send({ path: '/v1/apps', body: { name: 'None' } }, key)
   expectProblem(answer, 400, 'bad_request')
 })

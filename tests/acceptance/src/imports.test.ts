@@ -61,7 +61,7 @@ describe('import', () => {
     expect(history.map(({ type }) => type)).toEqual(['imported'])
   })
 
-  test('an item fails alone, and one that exists is found whatever else is wrong with it', async () => {
+  test('an invalid item does not affect others, and an existing one is found even if its other fields are invalid', async () => {
     const retired = await vendor.plan()
     await stack.api.post(`${vendor.app}/plans/${retired.id}/archive`)
     await bring([item('here')])
@@ -96,7 +96,7 @@ describe('import', () => {
     }
   })
 
-  test('a body that is not of the shape fails as a whole', async () => {
+  test('a body that does not match the schema fails as a whole', async () => {
     expectInvalid(await bring([]), '/items')
     expectInvalid(await bring(undefined), '/items')
     expectInvalid(await bring(Array.from({ length: 501 }, (_, n) => item(`n${n}`))), '/items')
@@ -119,7 +119,7 @@ describe('import', () => {
     expect(real.body.items.map(({ result }) => result)).toEqual(dry.body.items.map(({ result }) => result))
   })
 
-  test('five hundred at once, from several senders, make five hundred licences', async () => {
+  test('several concurrent imports of the same five hundred items create five hundred licences', async () => {
     const items = Array.from({ length: 500 }, (_, n) => item(`bulk-${n}`, { external_ref: 'bulk' }))
     const answers = await Promise.all([bring(items), bring(items.toReversed()), bring(items)])
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
@@ -127,7 +127,7 @@ describe('import', () => {
     expect(await allRows(stack.api, `${vendor.app}/licences?external_ref=bulk`)).toHaveLength(500)
   })
 
-  test('a product exchanges a legacy key as often as it asks, and the history tells of the first time', async () => {
+  test('a product may exchange a legacy key repeatedly, and the history has the first exchange', async () => {
     const { body } = await bring([item('mig-1')])
     const id = body.items[0]!.licence_id!
     await vendor.verb('suspend', id)
@@ -153,7 +153,7 @@ describe('import', () => {
   })
 })
 
-test('a legacy key is exchanged as often as asked, whatever the status, once in the history', async () => {
+test('a legacy key may be exchanged repeatedly in any status, and the history has one exchange', async () => {
   const legacyKey = `OLD-${randomUUID()}`
   const imported = await stack.api.post<{ items: { licence_id: string }[] }>(
     `${vendor.app}/licences/import`,

@@ -12,14 +12,14 @@ import type { ApiDocument, Operation, Schema } from './document.ts'
 import { expectInvalid, expectProblem, givenVendor } from './vendor.ts'
 import type { Licence, Plan, Vendor } from './vendor.ts'
 
-/** A text of a body with a limit in the OpenAPI document. */
+/** A text field of a body that has a length limit in the OpenAPI document. */
 interface Limit {
   operation: Operation
   field: string
   schema: Schema
 }
 
-// Read from the file: the tests that it makes are named before there is a gateway to ask.
+// Read from the file, because the tests are defined before a gateway runs.
 const file = new URL('../../../gateway/openapi.json', import.meta.url)
 const document = JSON.parse(readFileSync(file, 'utf8')) as ApiDocument
 const limits = operationsOf(document).flatMap((operation) =>
@@ -74,7 +74,7 @@ function setPrice(planId: string, fields: object = {}) {
 
 const shop = 'https://shop.example.com/'
 
-/** A request that is accepted, of each operation with a limit; its other fields stay as they are. */
+/** A valid request of each operation with a limit. The given fields are added to it or replaced in it. */
 const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAnswer<unknown>>> = {
   createEntitlementDefinition: (fields) =>
     vendor.api.post(`${vendor.app}/entitlement-defs`, {
@@ -149,7 +149,7 @@ function callHome(what: string, fields: object) {
   return vendor.api.post(`/v1/activations/${id}/${what}`, { key, body })
 }
 
-/** Text that is allowed in a field: outside the basic plane, except where a pattern or another rule says otherwise. */
+/** A valid text of this length for a field, with characters outside the basic plane unless a rule forbids them. */
 function textOf(field: string, count: number): string {
   switch (field) {
     case 'key':
@@ -168,13 +168,13 @@ function textOf(field: string, count: number): string {
   }
 }
 
-test('every operation whose body has a limit is called here', () => {
+test('this file calls every operation that has a limit in its body', () => {
   const named = new Set(limits.map(([, { operation }]) => operation.operationId))
   expect(limits.length).toBeGreaterThan(20)
   expect([...named].toSorted()).toEqual(Object.keys(accepted).toSorted())
 })
 
-test.each(limits)('%s has the length that the document says, in characters', async (_, limit) => {
+test.each(limits)('%s has the documented length limit, in characters', async (_, limit) => {
   const { operation, field, schema } = limit
   const send = (text: string) => accepted[operation.operationId]!({ [field]: text })
   const longest = textOf(field, schema.maxLength!)
@@ -183,14 +183,14 @@ test.each(limits)('%s has the length that the document says, in characters', asy
   expect(Math.floor(answer.status / 100), JSON.stringify(answer.body)).toBe(2)
   const body = (answer.body ?? {}) as Record<string, unknown>
   if (field in body) expect(body[field]).toBe(longest)
-  // A value that is a rule of its own is refused as such; here it is the length.
+  // The extra character must match the pattern, so that only the length is wrong.
   const extra = schema.pattern === undefined ? '😀' : 'a'
   expectInvalid(await send(longest + extra), `/${field}`)
   if ((schema.minLength ?? 0) > 0) expectInvalid(await send(''), `/${field}`)
   for (const unstorable of ['a\0', '\ud83d', 'a\ude00']) expectInvalid(await send(unstorable), `/${field}`)
 })
 
-/** Each time in a request: by field in bodies, with a `?` in queries. */
+/** Each timestamp in a request: the field of a body, or `?` and the name of a query parameter. */
 const times = operationsOf(document).flatMap((operation) => [
   ...timesIn(bodySchemaOf(operation), []).map((field) => ({ operation, field })),
   ...(operation.parameters ?? [])
@@ -208,7 +208,7 @@ function timesIn(schema: Schema | undefined, path: string[]): string[] {
 }
 
 test.each(times.map((time) => [`${time.operation.operationId} ${time.field}`, time] as const))(
-  '%s: a time beyond the year 9999 is 422, and the last moment of it no error of ours',
+  '%s: a time after the year 9999 is 422, and its last millisecond causes no internal error',
   async (_, { operation, field }) => {
     const send = async (text: string) => {
       if (field.startsWith('?')) {
@@ -232,7 +232,7 @@ test.each(times.map((time) => [`${time.operation.operationId} ${time.field}`, ti
       expectProblem(await send(text), 422, 'validation_failed')
     }
     const last = await send('9999-12-31T23:59:59.999Z')
-    // A sale may be a day ahead; a recovery begins before it ends.
+    // A sale may be at most a day in the future, and a recovery must begin before it ends.
     const isTooLate = field === 'occurred_at' || (field === 'since' && operation.method === 'POST')
     if (isTooLate) expectInvalid(last, `/${field}`)
     else expect(Math.floor(last.status / 100), JSON.stringify(last.body)).toBe(2)
@@ -247,7 +247,7 @@ test('an Idempotency-Key has at most 255 characters', async () => {
       body: { external_ref: 'c', plan_id: plan.id },
     })
   for (const character of ['k', '😀']) {
-    // A header carries bytes.
+    // A header consists of bytes, so its characters are encoded here.
     const key = (count: number) => Buffer.from(character.repeat(count)).toString('latin1')
     expect((await issue(key(255))).status).toBe(201)
     expect((await issue(key(255))).headers.get('idempotent-replayed')).toBe('true')
@@ -255,7 +255,7 @@ test('an Idempotency-Key has at most 255 characters', async () => {
   }
 })
 
-test('a paid checkout is provisioned whatever characters its reference has', async () => {
+test('a paid checkout is provisioned with any characters in its reference', async () => {
   const reference = '😀'.repeat(255)
   const session = (await accepted['createCheckoutSession']!({ external_ref: reference })) as ApiAnswer<{
     id: string
@@ -276,7 +276,7 @@ test('a paid checkout is provisioned whatever characters its reference has', asy
   expect(found.body.data).not.toEqual([])
 })
 
-test('what is imported has at most 255 characters, and a legacy key of as many is exchanged', async () => {
+test('imported texts have at most 255 characters, and a legacy key of that length can be exchanged', async () => {
   const longest = '😀'.repeat(255)
   const item = { legacy_key: randomUUID(), external_ref: 'c', plan_id: plan.id }
   const imported = await vendor.api.post(`${vendor.app}/licences/import`, {

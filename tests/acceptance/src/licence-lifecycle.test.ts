@@ -45,7 +45,7 @@ describe('lifecycle', () => {
     })
   }
 
-  test('a suspended licence on a retired plan offers no reactivate', async () => {
+  test('reactivate is not allowed for a suspended licence on a retired plan', async () => {
     const plan = await vendor.plan()
     const { id } = await vendor.issue(plan.id)
     await stack.api.post(`${vendor.app}/plans/${plan.id}/archive`)
@@ -53,7 +53,7 @@ describe('lifecycle', () => {
     expect(problem.allowed?.toSorted()).toEqual(['retire', 'revoke'])
   })
 
-  test('verbs that race: one wins, the others hear what it made', async () => {
+  test('of concurrent verbs one succeeds, and the errors of the others name the new status', async () => {
     const { id } = await vendor.issue(planId)
     const answers = await Promise.all(Array.from({ length: 20 }, () => vendor.verb('suspend', id)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
@@ -64,7 +64,7 @@ describe('lifecycle', () => {
     expect(history.map(({ type }) => type)).toEqual(['suspended', 'issued'])
   })
 
-  test('the history tells what changed, by whom, newest first, page by page', async () => {
+  test('the history has each change with its actor, newest first, page by page', async () => {
     const { id } = await vendor.issue(planId)
     for (const verb of ['suspend', 'reactivate', 'suspend', 'revoke', 'revoke', 'retire', 'retire'])
       await vendor.verb(verb, id)
@@ -84,7 +84,7 @@ describe('lifecycle', () => {
     }
   })
 
-  test('a licence that is not there is 404 to every call', async () => {
+  test('every call for a missing licence is 404', async () => {
     for (const id of ['lic_01k9zj3v8qe5ktw2m4x6r7n8ab', 'nonsense']) {
       for (const verb of verbs) expectProblem(await vendor.verb(verb, id), 404, 'not_found')
       expectProblem(await stack.api.get(`/v1/licences/${id}`), 404, 'not_found')
@@ -92,7 +92,7 @@ describe('lifecycle', () => {
     }
   })
 
-  test('a verb takes no body, an empty object, and nothing else', async () => {
+  test('a verb accepts no body or an empty object, and refuses any other body', async () => {
     const { id } = await vendor.issue(planId)
     const path = `/v1/licences/${id}/suspend`
     expectInvalid(await stack.api.post(path, { body: { reason: 'x' } }), '/reason')

@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => stack[Symbol.asyncDispose]())
 
-test('filters pick by status, plan, customer, host and last call-home, alone and together', async () => {
+test('licences can be filtered by status, plan, customer, host and last call-home, alone and combined', async () => {
   const { api, app, plan, issue, verb, activate } = await givenVendor(stack)
   const [gold, silver] = [await plan(), await plan()]
   const byDomain = await issue(gold.id, {
@@ -56,14 +56,14 @@ test('filters pick by status, plan, customer, host and last call-home, alone and
   expectProblem(await api.get(`${app}/licences?cursor=abc`), 400, 'bad_request')
 })
 
-test('a row of a list has the shape that the issue answered', async () => {
+test('a row of a list has the same fields as the answer of the issue', async () => {
   const { api, app, plan, issue } = await givenVendor(stack)
   const licence = await issue((await plan()).id, { restrictions: { max_seats: 3 } })
   const page = await api.get<Page<Licence>>(`${app}/licences`)
   expect(page.body).toEqual({ data: [licence], next_cursor: null })
 })
 
-test('a page holds 50 rows by default, and 200 at most', async () => {
+test('a page has 50 rows by default, and at most 200', async () => {
   const { api, app, plan } = await givenVendor(stack)
   const { id } = await plan()
   const items = Array.from({ length: 230 }, (_, n) => ({
@@ -83,7 +83,7 @@ test('a page holds 50 rows by default, and 200 at most', async () => {
     expectInvalid(await api.get(`${app}/licences?limit=${limit}`), '/limit')
 })
 
-test('no row that stood throughout is skipped or shown twice while others come and go', async () => {
+test('while other rows are added and removed, no unchanged row is skipped or shown twice', async () => {
   const { api, app, plan, issue, verb } = await givenVendor(stack)
   const { id } = await plan()
   const standing = []
@@ -109,7 +109,7 @@ test('no row that stood throughout is skipped or shown twice while others come a
   expect(stayed.filter((each) => !seen.includes(each))).toEqual([])
 })
 
-test('the detail tells activations and the latest 50 call-homes, newest first', async () => {
+test('the detail has activations and the latest 50 call-homes, newest first', async () => {
   const { api, plan, issue, activate } = await givenVendor(stack)
   const licence = await issue((await plan()).id)
   const { body: grant } = await activate(licence, {
@@ -167,7 +167,7 @@ interface HistoryEntry {
   changes: object | null
 }
 
-test('the vendor lists a licence’s activations, newest first, and frees the place of a machine that is gone', async () => {
+test('the vendor lists a licence’s activations, newest first, and frees the activation of a lost machine', async () => {
   const { api, plan, issue, activate } = await givenVendor(stack)
   const licence = await issue((await plan()).id, { restrictions: { max_activations: 2 } })
   const first = (await activate(licence, { fingerprint: 'one' })).body
@@ -216,7 +216,7 @@ test('the vendor lists a licence’s activations, newest first, and frees the pl
   ])
 })
 
-test('the detail names the verbs that would change the licence, and where its plan would grant something else now', async () => {
+test('the detail lists the possible verbs, and the entitlements that differ from the plan’s current values', async () => {
   const { api, app, define, plan, issue, verb } = await givenVendor(stack)
   await define('seats', 'limit', '3')
   await define('sso', 'feature')

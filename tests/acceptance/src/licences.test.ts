@@ -42,7 +42,7 @@ describe('issue', () => {
     })
   })
 
-  test('restrictions and an end are kept, in lower case and in UTC', async () => {
+  test('restrictions are stored in lower case, and an end in UTC', async () => {
     const { body } = await send({
       external_ref: 'c',
       plan_id: planId,
@@ -62,7 +62,7 @@ describe('issue', () => {
     }
   })
 
-  test('each field that breaks a rule is pointed to', async () => {
+  test('the error names each invalid field', async () => {
     const refuse = async (fields: object, ...pointers: string[]) =>
       expectInvalid(await send({ external_ref: 'c', plan_id: planId, ...fields }), ...pointers)
     expectInvalid(await send({}), '/external_ref', '/plan_id')
@@ -104,7 +104,7 @@ describe('issue', () => {
     await refuse({ restrictions: { colour: 1 } }, '/restrictions/colour')
   })
 
-  test('an idempotency key is required, of 1 to 255 characters, before the body’s shape is looked at', async () => {
+  test('an idempotency key of 1 to 255 characters is required, and checked before the body', async () => {
     const path = `${vendor.app}/licences`
     expectProblem(await stack.api.post(path, { body: {} }), 400, 'idempotency_key_required')
     for (const key of ['', 'x'.repeat(256)]) {
@@ -115,7 +115,7 @@ describe('issue', () => {
 })
 
 describe('idempotency', () => {
-  test('a repeated request answers the licence as it now stands', async () => {
+  test('a repeated request answers the current state of the licence', async () => {
     const key = randomUUID()
     const first = await send({ external_ref: 'c', plan_id: planId, restrictions: { max_seats: 2 } }, key)
     await vendor.verb('suspend', first.body.id)
@@ -131,7 +131,7 @@ describe('idempotency', () => {
     })
   })
 
-  test('another body under the same key is refused, another application has keys of its own', async () => {
+  test('another body with the same key is refused, and another application may use the same key', async () => {
     const key = randomUUID()
     const first = await send({ external_ref: 'c', plan_id: planId }, key)
     const other = await send({ external_ref: 'd', plan_id: planId }, key)
@@ -145,7 +145,7 @@ describe('idempotency', () => {
     expect(answer.body.id).not.toBe(first.body.id)
   })
 
-  test('a refused try does not use its key up', async () => {
+  test('a refused request does not use its key up', async () => {
     const key = randomUUID()
     const plan = await vendor.plan()
     await stack.api.post(`${vendor.app}/plans/${plan.id}/archive`)
@@ -160,7 +160,7 @@ describe('idempotency', () => {
     expect(replayed.headers.get('idempotent-replayed')).toBe('true')
   })
 
-  test('of fifty callers at once one mints, and all have its licence', async () => {
+  test('fifty concurrent calls with one key issue one licence, and all get it', async () => {
     const key = randomUUID()
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => send({ external_ref: 'stampede', plan_id: planId }, key)),

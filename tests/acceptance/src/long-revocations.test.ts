@@ -9,7 +9,7 @@ import { connect as connectTo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenVendor } from './vendor.ts'
 
-// As on Kubernetes: deploy/kubernetes/base/{gateway,licensing}/deployment.yaml.
+// The limits on Kubernetes: deploy/kubernetes/base/{gateway,licensing}/deployment.yaml.
 const memoryLimitMiB = { gateway: 384, licensing: 512 }
 
 let stack: Stack
@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => stack[Symbol.asyncDispose]())
 
-/** Applications with lists of these sizes. */
+/** Creates applications with revocation lists of these sizes. */
 async function givenLists(sizes: number[]): Promise<string[]> {
   const sql = connect(stack.databaseUrls.licensing, { name: 'test', max: 2, statementTimeoutMs: 300_000 })
   const paths: string[] = []
@@ -57,7 +57,7 @@ async function poll(path: string, caller: string): Promise<Outcome> {
   return { status: response.status, bytes, retryAfter: response.headers.get('retry-after') }
 }
 
-/** A caller that asks again after `Retry-After`, as the SDK does. */
+/** Requests a list, and repeats the request after `Retry-After`, as the SDK does. */
 async function pollUntilAnswered(path: string, caller: string): Promise<Outcome> {
   return eventually(
     async () => {
@@ -70,7 +70,7 @@ async function pollUntilAnswered(path: string, caller: string): Promise<Outcome>
   )
 }
 
-/** A caller that asks for a list and stops reading when the answer begins. */
+/** Requests a list and stops reading when the answer begins. */
 async function givenSilentCaller(path: string, caller: string) {
   const { hostname, port } = new URL(stack.gatewayUrl)
   const socket = connectTo(Number(port), hostname)
@@ -80,7 +80,7 @@ async function givenSilentCaller(path: string, caller: string) {
   return { [Symbol.dispose]: () => void socket.destroy() }
 }
 
-test(`long lists of five applications, polled by many at once, fit the memory of gateway and licensing (${drawing})`, async () => {
+test(`many clients poll long lists of five applications within the memory of gateway and licensing (${drawing})`, async () => {
   const sizes = [1_000_000, 160_000, 160_000, 160_000, 160_000]
   const paths = await givenLists(sizes)
   using silent = new DisposableStack()
@@ -93,7 +93,7 @@ test(`long lists of five applications, polled by many at once, fit the memory of
         async (since, caller) => {
           const from = since === undefined ? path : `${path}?since=${since}`
           const { bytes } = await pollUntilAnswered(from, `10.0.${at}.${caller}`)
-          // An entry takes 33 bytes, and 44 once more in what is signed.
+          // An entry takes 33 bytes, and 44 more in the signed part.
           expect(bytes).toBeGreaterThan(77 * (sizes[at]! - (since ?? 0)))
         },
       ),
@@ -106,7 +106,7 @@ test(`long lists of five applications, polled by many at once, fit the memory of
   expect(peaks.licensing).toBeLessThan(memoryLimitMiB.licensing)
 }, 600_000)
 
-test('one caller gets few long lists at a time, the others are unavailable; short lists are not affected', async () => {
+test('a caller gets few long lists at a time, further calls get 503, and short lists are not affected', async () => {
   const [path] = await givenLists([200_000])
   const own = '10.3.0.1'
   using silent = new DisposableStack()

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 
-/** A real mail server that keeps what it is sent. */
+/** A real mail server that keeps the received mails. */
 export function mailServer() {
   const mails: { to: string[]; text: string }[] = []
   const server = new SMTPServer({

@@ -61,7 +61,7 @@ beforeAll(async () => {
 })
 afterAll(() => started.disposeAsync())
 
-test('one request is one trace from REST over gRPC and NATS to the webhook, one request id in the logs, and no secret', async () => {
+test('a request has one trace from REST over gRPC and NATS to the webhook and one request id in the logs, without secrets', async () => {
   const { api, appId } = stack
   const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, {
     body: { name: 'Pro', code: 'pro' },
@@ -103,7 +103,7 @@ test('one request is one trace from REST over gRPC and NATS to the webhook, one 
   }
 })
 
-test('every process answers Prometheus, and says whether it is alive and ready', async () => {
+test('every process serves Prometheus metrics, liveness and readiness', async () => {
   for (const { name, operationsUrl, environment } of Object.values(stack.processes).flat()) {
     const metrics = await fetch(`http://${environment.METRICS_ADDRESS}/metrics`)
     expect(metrics.status, name).toBe(200)

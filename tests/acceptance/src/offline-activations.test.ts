@@ -48,7 +48,7 @@ const activateOffline = (
     body: { licence_key: licence.key, fingerprint: randomUUID(), days: 90, ...installed, ...fields },
   })
 
-/** The file as a machine reads it that knows the root key and nothing else. */
+/** Verifies and reads the file with only the root key, as a machine without a network does. */
 async function opened(file: string): Promise<{ token: string; claims: JWTPayload; set: { exp: number } }> {
   const { body } = await stack.api.get<{ root_key: string }>(vendor.app)
   const [begin, token, ...rest] = file.trimEnd().split('\n')
@@ -63,7 +63,7 @@ async function opened(file: string): Promise<{ token: string; claims: JWTPayload
   return { token: token!, claims, set }
 }
 
-test('an offline activation answers a file that the root key alone verifies, for the days asked', async () => {
+test('an offline activation returns a file for the requested days that can be verified with only the root key', async () => {
   const licence = await givenLicence({ restrictions: { max_seats: 7 }, external_ref: 'secret-customer' })
   const answer = await activateOffline(licence, { fingerprint: 'machine-1', days: 366 })
   expect(answer.status).toBe(201)
@@ -92,7 +92,7 @@ test('an offline activation answers a file that the root key alone verifies, for
   expect(again.body.activation_id).toBe(answer.body.activation_id)
 })
 
-test('a file never outlives the licence', async () => {
+test('a file is never valid longer than the licence', async () => {
   const expiresOn = new Date(Date.now() + 5 * 86_400_000)
   const licence = await givenLicence({ expires_on: expiresOn.toISOString() })
   const { body } = await activateOffline(licence)
@@ -100,7 +100,7 @@ test('a file never outlives the licence', async () => {
   expect((await opened(body.file)).claims.exp).toBe(Math.floor(expiresOn.getTime() / 1000))
 })
 
-test('each field is required and checked, days from 1 to 366', async () => {
+test('each field is required and validated, days from 1 to 366', async () => {
   const licence = await givenLicence()
   const post = (body: unknown) => stack.api.post(`${vendor.app}/offline-activations`, { body })
   expectInvalid(await post({}), '/licence_key', '/fingerprint', '/host', '/product_version', '/days')
@@ -115,7 +115,7 @@ test('each field is required and checked, days from 1 to 366', async () => {
   for (const days of [1, 366]) expect((await activateOffline(licence, { days })).status).toBe(201)
 })
 
-test('it is refused for what an activation is refused for', async () => {
+test('it is refused for the same reasons as an activation', async () => {
   for (const key of ['00000-00000-00000-00000-00000', '', 'no key', 'ü', 'A'.repeat(10_000)]) {
     expectProblem(await activateOffline({ key }), 404, 'not_found')
   }
@@ -135,7 +135,7 @@ test('it is refused for what an activation is refused for', async () => {
   expect((await stack.api.delete(`/v1/activations/${placed.activation_id}`, { key: token })).status).toBe(204)
 })
 
-test('a licence of another application is an unknown one, and the scope issue is needed', async () => {
+test('a licence of another application is not found, and the scope issue is required', async () => {
   const licence = await givenLicence()
   const other = await givenVendor(stack, 'Other')
   expectProblem(await activateOffline(licence, {}, { app: other.app }), 404, 'not_found')
@@ -147,14 +147,14 @@ test('a licence of another application is an unknown one, and the scope issue is
   expect(detail.activations).toEqual([])
 })
 
-test('the vendor sees an offline activation as any other', async () => {
+test('the vendor sees an offline activation like any other', async () => {
   const licence = await givenLicence()
   const { body } = await activateOffline(licence, { fingerprint: 'island' })
   const { body: detail } = await stack.api.get<{ activations: unknown[] }>(`/v1/licences/${licence.id}`)
   expect(detail.activations).toMatchObject([{ id: body.activation_id, fingerprint: 'island', ...installed }])
 })
 
-test('the key that signed a file is published after its rotation, for as long as the file is good', async () => {
+test('after a rotation the old key stays published as long as a file that it signed is valid', async () => {
   const licence = await givenLicence()
   const { body } = await activateOffline(licence)
   const { token } = await opened(body.file)
@@ -180,7 +180,7 @@ test('the key that signed a file is published after its rotation, for as long as
   expect(refreshed.status).toBe(200)
 })
 
-test('a machine whose clock was years ahead is licensed by a file for a new request, and not by an older file', async () => {
+test('if a machine’s clock was years ahead, a file for a new request licenses it, and an older file does not', async () => {
   const licence = await givenLicence()
   const { body: application } = await stack.api.get<{ root_key: string }>(vendor.app)
   const store = memoryStore()

@@ -4,7 +4,7 @@ import { sharedStack } from '@licensing/test-support/shared-stack'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { expect, test } from 'vitest'
 
-/** What a vendor's backend does with a delivery: check the signature over the raw bytes, then read it. */
+/** Verifies the signature over the raw bytes of a delivery and parses it, as a vendor's backend does. */
 function openDelivery(request: ReceivedRequest, secret: string): Record<string, unknown> {
   const header = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(request.headers['webhook-signature']))
   expect(header).not.toBeNull()

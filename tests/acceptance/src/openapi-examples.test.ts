@@ -19,7 +19,7 @@ afterAll(async () => {
   await receiver[Symbol.asyncDispose]()
 })
 
-/** Operations whose example is sent, each after the operations that create what it needs. */
+/** The operations, each after the operations that create the objects it needs. */
 const order = [
   'createApplication',
   'updateApplication',
@@ -49,12 +49,12 @@ const order = [
   'replayWebhookDelivery',
 ]
 
-test('the document’s example of each request is accepted as it stands, but for the ids in it', async () => {
+test('the document’s example of each request is accepted unchanged, except for the ids in it', async () => {
   const operations = operationsOf(await readDocument(stack.gatewayUrl))
   const withExample = operations.filter(({ requestBody }) => requestBody?.content['application/json'].example)
   expect(withExample.map(({ operationId }) => operationId).toSorted()).toEqual(order.toSorted())
   const { appId } = await givenVendor(stack)
-  // What an example's id, key or address stands for here; what is made joins it.
+  // The real value for each id, key or address of the examples. Created objects are added.
   const actual = new Map([
     ['app_', appId],
     ['{app_id}', appId],

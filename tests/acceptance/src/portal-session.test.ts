@@ -22,7 +22,7 @@ async function givenKey(...scopes: string[]): Promise<{ id: string; key: string 
   return made.body
 }
 
-/** What a browser does at one of the gateways: it keeps the cookie that it was given. */
+/** A client of one gateway that keeps its cookie, as a browser does. */
 function browserAt(gatewayUrl: string) {
   const api = apiClient(gatewayUrl, '')
   let cookie = ''
@@ -50,7 +50,7 @@ function browserAt(gatewayUrl: string) {
   }
 }
 
-test('who signs in with a key works with it on every replica, as that key and no more, until signing out', async () => {
+test('a session has the rights of its key on every replica until it is signed out', async () => {
   const { key, id } = await givenKey('read', 'admin')
   const browser = browserAt(stack.gatewayUrl)
   expect((await browser.signIn(key)).status).toBe(204)
@@ -98,7 +98,7 @@ test('a session ends on every replica within 2 seconds of the revocation of its 
   expectProblem(await browser.signIn(key), 401, 'unauthenticated')
 })
 
-test('no key and no session is in a log', async () => {
+test('logs contain no key and no session', async () => {
   const { key } = await givenKey('admin')
   const wrong = `lsk_${'wrong-'.repeat(8)}`
   const browser = browserAt(stack.gatewayUrl)

@@ -96,7 +96,7 @@ function expectRefused(answer: ApiAnswer<Problem>, reason: string): void {
   expect(answer.body).toMatchObject({ reason })
 }
 
-test('an activation answers exactly what decisions list, and a token with exactly these claims', async () => {
+test('an activation answers exactly the fields of the decisions, and its token has exactly these claims', async () => {
   const licence = await givenLicence({ restrictions: { max_seats: 7 }, external_ref: 'secret-customer' })
   const answer = await activate(licence, { fingerprint: 'machine-1' })
   expect(answer.status).toBe(201)
@@ -139,7 +139,7 @@ test('an activation answers exactly what decisions list, and a token with exactl
   expect(again.body.activation_id).toBe(grant.activation_id)
 })
 
-test('a key is read without regard to case and hyphens; an unknown one is not found, for whatever reason', async () => {
+test('a licence key is read without regard to case and hyphens, and any other key is not found', async () => {
   const licence = await givenLicence()
   for (const key of [licence.key.toLowerCase(), licence.key.replaceAll('-', '').toLowerCase()]) {
     expect((await activate({ key })).body.licence_id).toBe(licence.id)
@@ -149,7 +149,7 @@ test('a key is read without regard to case and hyphens; an unknown one is not fo
   }
 })
 
-test('each field of an activation is required and checked', async () => {
+test('each field of an activation is required and validated', async () => {
   const licence = await givenLicence()
   const body = { licence_key: licence.key, fingerprint: 'one', ...installed }
   const post = (sent: unknown) => stack.api.post('/v1/activations', { key: null, body: sent })
@@ -169,7 +169,7 @@ test('each field of an activation is required and checked', async () => {
   ).toBe(201)
 })
 
-test('of 50 installations at once exactly max_activations get a place, and a freed one is free', async () => {
+test('of 50 concurrent installations exactly max_activations are activated, and a freed activation can be used again', async () => {
   for (const maxActivations of [1, 3, 10]) {
     const licence = await givenLicence({ restrictions: { max_activations: maxActivations } })
     const answers = await Promise.all(Array.from({ length: 50 }, () => activate(licence)))
@@ -186,7 +186,7 @@ test('of 50 installations at once exactly max_activations get a place, and a fre
   }
 })
 
-test('only allowed hosts are let in: exact names, any depth under a star, in any case', async () => {
+test('only allowed hosts are accepted: exact names, and subdomains of any depth under a star, in any case', async () => {
   const licence = await givenLicence({
     restrictions: { domains: ['App.Example.com', '*.Dev.example.com'] },
   })
@@ -205,19 +205,22 @@ test.each([
   ['suspend', 'suspended'],
   ['revoke', 'revoked'],
   ['retire', 'retired'],
-])('after %s the product is refused as %s at once, and may still call home and go', async (verb, status) => {
-  const licence = await givenLicence()
-  const grant = await givenActivation(licence, { fingerprint: 'one' })
-  expect((await vendor.verb(verb, licence.id)).status).toBe(200)
-  expectRefused(await refresh(grant), status)
-  expectRefused(await activate(licence, { fingerprint: 'one' }), status)
-  expectRefused(await activate(licence), status)
-  expect((await callHome(grant, { product_version: 'later' })).status).toBe(204)
-  expect((await detailOf(licence)).call_home[0]).toMatchObject({ product_version: 'later' })
-  expect((await free(grant)).status).toBe(204)
-})
+])(
+  'after %s the product is refused as %s at once, and may still call home and deactivate',
+  async (verb, status) => {
+    const licence = await givenLicence()
+    const grant = await givenActivation(licence, { fingerprint: 'one' })
+    expect((await vendor.verb(verb, licence.id)).status).toBe(200)
+    expectRefused(await refresh(grant), status)
+    expectRefused(await activate(licence, { fingerprint: 'one' }), status)
+    expectRefused(await activate(licence), status)
+    expect((await callHome(grant, { product_version: 'later' })).status).toBe(204)
+    expect((await detailOf(licence)).call_home[0]).toMatchObject({ product_version: 'later' })
+    expect((await free(grant)).status).toBe(204)
+  },
+)
 
-test('a token never outlives expires_on, from which instant the product is refused, swept or not', async () => {
+test('a token ends at expires_on at the latest, and from then on the product is refused, even before the sweep', async () => {
   const expiresOn = new Date(Date.now() + 10_000)
   const licence = await givenLicence({ expires_on: expiresOn.toISOString() })
   const grant = await givenActivation(licence)
@@ -228,7 +231,7 @@ test('a token never outlives expires_on, from which instant the product is refus
   expect((await callHome(grant)).status).toBe(204)
 })
 
-test('a refresh answers as the activation did, with any token of the activation, and no other', async () => {
+test('a refresh answers like the activation, with any token of the activation and with no other token', async () => {
   const licence = await givenLicence()
   const [grant, sibling] = [await givenActivation(licence), await givenActivation(licence)]
   const refreshed = await refresh(grant)
@@ -253,7 +256,7 @@ test('a refresh answers as the activation did, with any token of the activation,
   expect((await refresh(sibling)).status).toBe(200)
 })
 
-test('activations and call-homes are on record, newest first, and licences are found by them', async () => {
+test('activations and call-homes are listed, newest first, and licences can be filtered by them', async () => {
   const licence = await givenLicence()
   const quiet = await givenLicence()
   const listed = async (query: string) => {
@@ -288,7 +291,7 @@ test('activations and call-homes are on record, newest first, and licences are f
   expect(since).not.toContain(quiet.id)
 })
 
-test('an application that there is not has no list, no keys and no legacy keys', async () => {
+test('an unknown application has no revocation list, no keys and no legacy keys', async () => {
   const { api } = stack
   for (const app of ['/v1/apps/app_01h455vb4pex5vsknk084sn02q', '/v1/apps/nonsense']) {
     const answers = [
@@ -300,7 +303,7 @@ test('an application that there is not has no list, no keys and no legacy keys',
   }
 })
 
-test('a key is rotated while products go on: its tokens stay good, all replicas sign with the next one', async () => {
+test('after a rotation of the signing key tokens stay valid, and all replicas sign with the next key', async () => {
   const licence = await givenLicence()
   const grant = await givenActivation(licence)
   const former = decodeProtectedHeader(grant.token).kid
@@ -340,7 +343,7 @@ test('products are limited by address, with lower limits for wrong keys and new 
       key: null,
       body: { plan_code: 'try', fingerprint, ...installed },
     })
-  // After that, licensing knows the plan.
+  // When this licence is issued, licensing knows the plan.
   const issued = await limited.api.post(`/v1/apps/${limited.appId}/licences`, {
     headers: { 'idempotency-key': 'first' },
     body: { plan_id: plan.body.id, external_ref: 'customer' },

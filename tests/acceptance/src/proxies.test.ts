@@ -33,7 +33,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]()
 })
 
-/** A forward proxy on this machine: tunnels, and requests in absolute form. It records the requested targets. */
+/** A forward proxy for CONNECT and for requests with absolute URLs. It records the requested targets. */
 async function startProxy() {
   const targets = new Set<string>()
   const server = createServer((incoming, response) => {
@@ -74,7 +74,7 @@ async function startProxy() {
 const gateway = () => new URL(stack.gatewayUrl).host
 const module = (name: string) => JSON.stringify(import.meta.resolve(name))
 
-/** Runs a program as a product or a backend does, and reads what it prints. */
+/** Runs a program of a product or a backend, and parses its output. */
 async function runProgram(program: string, environment: Record<string, string>): Promise<unknown> {
   const file = join(folder.path, `${crypto.randomUUID()}.mjs`)
   await writeFile(file, program)
@@ -100,7 +100,7 @@ const backend = (baseUrl: string) => `
   const { id } = await licensing.get('/v1/licences/{licence_id}', { path: { licence_id: ${JSON.stringify(licence.id)} } })
   console.log(JSON.stringify(id))`
 
-// What sdk/README.md says.
+// The code of sdk/README.md.
 const undici = () =>
   createRequire(new URL('../../../services/notifier/package.json', import.meta.url)).resolve('undici')
 const ways: readonly [string, () => { program: string; environment: Record<string, string> }][] = [

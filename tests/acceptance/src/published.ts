@@ -15,7 +15,7 @@ export const revocations = (
   headers: Record<string, string> = {},
 ) => api.get<Revocations>(`${app}/revocations${query}`, { key: null, headers })
 
-/** The keys that an application's tokens and lists are verified with. */
+/** The keys that verify an application's tokens and lists. */
 export async function publicKeys({ api, app }: Pick<Vendor, 'api' | 'app'>): Promise<JSONWebKeySet> {
   const answer = await api.get<JSONWebKeySet>(`${app}/jwks.json`, { key: null })
   expect(answer.status).toBe(200)

@@ -13,7 +13,7 @@ afterAll(() => market[Symbol.asyncDispose]())
 const givenShop: Market['givenShop'] = () => market.givenShop()
 const atProcessor: Market['atProcessor'] = (action, body) => market.atProcessor(action, body)
 
-test('a full refund revokes, credits the fee within its 7 days, and the events come together', async () => {
+test('a full refund within 7 days revokes the licence and credits the fee, and both events are sent', async () => {
   const { api, app, sells, buy, becomes, events, hears, fees } = await givenShop()
   const { session, licence } = await buy((await sells()).id)
   await atProcessor('refund', { charge: session.remote })
@@ -93,7 +93,7 @@ test('partial refunds downgrade once, and revoke when they add up to the whole',
   })
 })
 
-test('a chargeback revokes from its opening and earns no credit; an inquiry suspends until it is closed', async () => {
+test('a chargeback revokes when it is opened and gives no credit; an inquiry suspends until it is closed', async () => {
   const { sells, buy, becomes, events, hears, fees, types } = await givenShop()
   const { id: planId } = await sells()
   const disputed = await buy(planId, 'ann')

@@ -49,7 +49,7 @@ test('a revocation is in the signed list within 2 seconds, and stays when the li
   }
 })
 
-test('a client that holds the list gets 304 until it changes', async () => {
+test('a client that has the list gets 304 until the list changes', async () => {
   const own = await givenVendor(stack)
   const plan = await own.plan()
   const first = await revocations(own)
@@ -70,7 +70,7 @@ test('a client that holds the list gets 304 until it changes', async () => {
   })
 })
 
-test('while 50 licences are revoked at once, who follows version by version misses none', async () => {
+test('while 50 licences are revoked at once, a client that reads version by version misses none', async () => {
   const own = await givenVendor(stack)
   const plan = await own.plan()
   const licences = await Promise.all(Array.from({ length: 50 }, () => own.issue(plan.id)))

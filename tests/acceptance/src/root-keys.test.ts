@@ -35,7 +35,7 @@ async function keySet(appId: string): Promise<KeySet> {
   return answer.body
 }
 
-/** What a root key vouches for: verified with its text alone. */
+/** Verifies a JWS with the text of a root key, and returns its content. */
 async function vouched(jws: string, rootKey: string) {
   const key = await importJWK({ kty: 'OKP', crv: 'Ed25519', x: rootKey.slice(4) }, 'EdDSA')
   const { payload, protectedHeader } = await compactVerify(jws, key)
@@ -43,7 +43,7 @@ async function vouched(jws: string, rootKey: string) {
   return JSON.parse(new TextDecoder().decode(payload)) as Record<string, unknown> & { iat: number }
 }
 
-test('each application has a root key of its own, shown when it is made, alone and in the list', async () => {
+test('each application has its own root key, shown on creation, in the application and in the list', async () => {
   const made = await stack.api.post<Application>('/v1/apps', { body: { name: 'Studio' } })
   expect(made.status).toBe(201)
   expect(Object.keys(made.body).toSorted()).toEqual([
@@ -58,14 +58,14 @@ test('each application has a root key of its own, shown when it is made, alone a
   expect((await stack.api.get(`/v1/apps/${made.body.id}`)).body).toEqual(made.body)
   const rows = await allRows<Application>(stack.api, '/v1/apps')
   expect(rows.find(({ id }) => id === made.body.id)).toEqual(made.body)
-  // The demo application was made without a request.
+  // The demo application was not created by a request.
   const demo = rows.find(({ id }) => id === stack.appId)!
   expect(demo.root_key).toMatch(rootKeyPattern)
   expect((await stack.api.get(`/v1/apps/${stack.appId}`)).body).toEqual(demo)
   expect(new Set(rows.map(({ root_key }) => root_key)).size).toBe(rows.length)
 })
 
-test('jwks.json carries the key set signed by the root key for 30 days, the same from every replica', async () => {
+test('jwks.json has the key set signed by the root key, valid for 30 days and the same from every replica', async () => {
   const { appId } = await givenVendor(stack)
   const { body } = await stack.api.get<Application>(`/v1/apps/${appId}`)
   const answers = await Promise.all(Array.from({ length: 40 }, () => keySet(appId)))
@@ -79,7 +79,7 @@ test('jwks.json carries the key set signed by the root key for 30 days, the same
 // Decisions 10: on all replicas within 60 seconds.
 const effective = { timeoutMs: 60_000 }
 
-test('a root key is rotated by the operator, and the former one is retired 180 days later or by force', async () => {
+test('the operator rotates a root key, and retires the former key 180 days later or by force', async () => {
   const { appId } = await givenVendor(stack)
   const first = (await stack.api.get<Application>(`/v1/apps/${appId}`)).body.root_key
   const rotated = await runAdmin(stack, 'rotate-root-key', '--app', appId)
@@ -118,7 +118,7 @@ test('a root key is rotated by the operator, and the former one is retired 180 d
   expect(unknown.code).toBe(1)
 })
 
-test('while licensing is unavailable no application is made, and afterwards the request can be repeated', async () => {
+test('while licensing is unavailable no application is created, and afterwards the request can be repeated', async () => {
   const name = 'Made once'
   const named = async () =>
     (await allRows<Application>(stack.api, '/v1/apps')).filter((row) => row.name === name)

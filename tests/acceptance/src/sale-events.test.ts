@@ -11,7 +11,7 @@ afterAll(() => market[Symbol.asyncDispose]())
 
 const givenShop: Market['givenShop'] = () => market.givenShop()
 
-test('a sale made elsewhere provisions once, costs no fee, and is repeated safely', async () => {
+test('a sale of another shop provisions once, costs no fee, and can be repeated safely', async () => {
   const { api, app, sells, plan, hears, fees, licencesOf, events } = await givenShop()
   const sold = await sells({ price_id: 'price_elsewhere' })
   const sale = {
@@ -70,7 +70,7 @@ test('a sale made elsewhere provisions once, costs no fee, and is repeated safel
   expectInvalid(await send({ ...sale, sale_id: 'x', occurred_at: 'yesterday' }), '/occurred_at')
 })
 
-test('fifty reports of one sale at once make one licence', async () => {
+test('fifty concurrent reports of one sale create one licence', async () => {
   const { api, app, sells, licencesOf } = await givenShop()
   const sold = await sells()
   const body = {

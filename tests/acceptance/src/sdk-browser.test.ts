@@ -24,7 +24,7 @@ afterAll(() => stack?.[Symbol.asyncDispose]())
 type Result = { status: string; reason: string | null; feature: boolean; projects: number; stored: boolean }
 
 test.skipIf(!chromium)(
-  'a product in a browser, on a page of another origin, activates, goes on offline, and hears of its revocation',
+  'a product in a browser, on a page of another origin, activates, works offline, and notices its revocation',
   async () => {
     const vendor = await givenVendor(stack)
     await vendor.define('export_pdf', 'feature')
@@ -57,7 +57,7 @@ test.skipIf(!chromium)(
 
     const granted = { status: 'licensed', reason: null, feature: true, projects: 3 }
     expect(await open(stack.gatewayUrl, '')).toEqual({ ...granted, stored: false })
-    // Nobody listens there: the token in the page's storage counts.
+    // No server listens at this address, so the product uses the token in the page's storage.
     expect(await open('http://127.0.0.1:9', '')).toEqual({ ...granted, stored: true })
     expect((await stack.api.post(`/v1/licences/${licence.id}/revoke`)).status).toBe(200)
     expect(await open(stack.gatewayUrl, 'await product.check()')).toEqual({
@@ -71,7 +71,7 @@ test.skipIf(!chromium)(
   240_000,
 )
 
-/** One module of a page, with React in it. */
+/** Bundles a module of a page, including React. */
 async function bundle(contents: string): Promise<string> {
   const { outputFiles } = await build({
     stdin: { contents, resolveDir: import.meta.dirname, loader: 'tsx' },
@@ -147,13 +147,13 @@ const limitMs = 100_000
 
 interface BrowserPage extends AsyncDisposable {
   /**
-   * Reloads the page and runs this module in it; what it hands to `tell` is the answer. It can import
-   * `@licensing/sdk`, as it is written here with only the types taken out. Storage is kept from one run to the next.
+   * Reloads the page and runs this module in it. The result is the value that it passes to `tell`. It can import
+   * `@licensing/sdk`: the sources with stripped types. The page's storage is kept between runs.
    */
   run<T>(script: string): Promise<T>
 }
 
-/** A page in a headless browser, of an origin that is its own. */
+/** A page in a headless browser, with its own origin. */
 async function openPage(): Promise<BrowserPage> {
   await using started = new AsyncDisposableStack()
   const site = started.use(await startSite())
@@ -187,7 +187,7 @@ interface Site extends AsyncDisposable {
   run(script: string): Promise<string>
 }
 
-/** A web server with one page, which asks for what to run, reports the result, and starts again. */
+/** A web server with one page. The page requests a module to run, reports the result, and reloads. */
 async function startSite(): Promise<Site> {
   const sdk = dirname(fileURLToPath(import.meta.resolve('@licensing/sdk')))
   const jose = createRequire(join(sdk, 'index.ts')).resolve('jose')

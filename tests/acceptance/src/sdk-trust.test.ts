@@ -42,7 +42,7 @@ const installedProduct = (options: Partial<LicenceClientOptions> = {}) =>
 
 const noNetwork: typeof fetch = () => Promise.reject(new TypeError('there is no network'))
 
-/** Somebody who wants everything for nothing: a signing key and a root key of their own. */
+/** An attacker with their own signing key and root key. */
 async function givenForger() {
   const [signing, root] = await Promise.all([generateKeyPair('EdDSA'), generateKeyPair('EdDSA')])
   const key = { ...(await exportJWK(signing.publicKey)), kid: 'forged', alg: 'EdDSA', use: 'sig' }
@@ -58,7 +58,7 @@ async function givenForger() {
   return { key, rootKey, signedAs, token }
 }
 
-test('a product whose store was written with somebody’s own keys is not licensed, by any of its parts', async () => {
+test('if an attacker writes the store with their own keys, no part of it licenses the product', async () => {
   const licence = await givenLicence()
   const store = memoryStore()
   {
@@ -90,7 +90,7 @@ test('a product whose store was written with somebody’s own keys is not licens
   expect(await untouched.ready()).toMatchObject({ status: 'licensed' })
 })
 
-test('a server in the place of the service, with keys of its own, licenses nothing', async () => {
+test('a server that replaces the service with its own keys licenses nothing', async () => {
   const licence = await givenLicence()
   const forger = await givenForger()
   const iat = Math.floor(Date.now() / 1000)
@@ -132,7 +132,7 @@ test('a server in the place of the service, with keys of its own, licenses nothi
   expect(await believing.activate()).toMatchObject({ status: 'licensed' })
 })
 
-test('a machine that never has a network is licensed by a file, which a restart finds again', async () => {
+test('a file licenses a machine without a network, also after a restart', async () => {
   await using folder = await makeTemporaryFolder()
   const store = fileStore(join(folder.path, 'licence.json'))
   const licence = await givenLicence({ restrictions: { max_activations: 1 } })
@@ -169,7 +169,7 @@ test('a machine that never has a network is licensed by a file, which a restart 
   expect(later.state).toMatchObject({ status: 'lapsed', usable: false })
 })
 
-test('a file is refused on another machine, in another application, without a root key, and once edited', async () => {
+test('a file is refused on another machine, in another application, without a root key, and after an edit', async () => {
   const licence = await givenLicence()
   using asking = installedProduct({ licenceKey: licence.key, fetch: noNetwork })
   const request = JSON.parse(asking.createOfflineRequest()) as Record<string, unknown>
@@ -213,7 +213,7 @@ test('a revocation reaches an offline licence when its machine is online', async
   expect(await product.activateOffline(body.file)).toMatchObject({ status: 'refused', reason: 'revoked' })
 })
 
-test('over a rotation of the root key old and new releases work, until the old key is retired', async () => {
+test('after a rotation of the root key old and new releases work, until the old key is retired', async () => {
   const own = await givenVendor(stack, 'Rotating')
   const licence = await own.issue((await own.plan()).id)
   const release = (rootKey: string | string[]) =>

@@ -54,7 +54,7 @@ const installedProduct = (options: Partial<LicenceClientOptions> = {}) =>
     ...options,
   })
 
-test('an activated product knows its features and limits, and the vendor sees where it runs', async () => {
+test('an activated product knows its features and limits, and the vendor sees its host', async () => {
   const licence = await givenLicence({ restrictions: { max_seats: 5, max_activations: 1 } })
   using product = installedProduct({ licenceKey: licence.key.toLowerCase(), fingerprint: 'machine' })
   expect(product.hasFeature('export_pdf')).toBe(false)
@@ -84,7 +84,7 @@ test('an activated product knows its features and limits, and the vendor sees wh
   expect(await second.activate()).toMatchObject({ status: 'licensed' })
 })
 
-test('in the background the token is renewed and the revocation list looked at', async () => {
+test('the SDK renews the token and reads the revocation list in the background', async () => {
   const licence = await givenLicence()
   using product = installedProduct({ licenceKey: licence.key })
   const { expiresAt } = await product.activate()
@@ -98,7 +98,7 @@ test('in the background the token is renewed and the revocation list looked at',
   expect(product.state).toMatchObject({ status: 'licensed', revocations: 'current', problem: null })
 })
 
-test('a revoked licence is refused within the check interval, through the list, though its token is good', async () => {
+test('a revoked licence is refused within the check interval because of the list, although its token is valid', async () => {
   const licence = await givenLicence()
   const store = memoryStore()
   const withoutRefresh: typeof fetch = (url, init) =>
@@ -109,7 +109,7 @@ test('a revoked licence is refused within the check interval, through the list, 
   await eventually(() => expect(product.state.revocations).toBe('current'))
   expect((await vendor.verb('revoke', licence.id)).status).toBe(200)
   await eventually(() => expect(product.state).toMatchObject({ status: 'refused', reason: 'revoked' }), {
-    // The list may be behind by 2 seconds, and this machine busy.
+    // The list may be 2 seconds late, and a busy machine needs more time.
     timeoutMs: (checkIntervalSeconds + 2 + 6) * 1000,
   })
   expect(Date.now()).toBeLessThan(Date.parse(product.state.expiresAt!))
@@ -123,7 +123,7 @@ test.each([
   ['suspend', 'suspended'],
   ['retire', 'retired'],
 ])(
-  'after %s the product goes on to the end of its token, and then is refused',
+  'after %s the product works to the end of its token, and then is refused',
   async (verb, reason) => {
     const licence = await givenLicence()
     using product = installedProduct({ licenceKey: licence.key })
@@ -144,7 +144,7 @@ test.each([
   60_000,
 )
 
-test('after its clock was years ahead a product is licensed again by the service, and not by an answer that was kept', async () => {
+test('after its clock was years ahead, the service licenses a product again, and a stored answer does not', async () => {
   const licence = await givenLicence()
   let ahead = 0
   let kept: string | undefined
@@ -177,7 +177,7 @@ test('after its clock was years ahead a product is licensed again by the service
   expect(await product.refresh()).toMatchObject({ status: 'licensed' })
 })
 
-test('a licence that is partly refunded works on the defaults of its definitions', async () => {
+test('a partly refunded licence works with the defaults of its definitions', async () => {
   const { api } = stack
   const plan = await givenPlan()
   await api.put('/v1/processor', { body: { processor: 'stripe', connected_account: 'acct_1' } })
@@ -203,7 +203,7 @@ test('a licence that is partly refunded works on the defaults of its definitions
     const page = await api.get<{ data: { licence_id: string | null; charge_ref: string }[] }>(
       `${vendor.app}/payments`,
     )
-    // The payment is there before the licence.
+    // The payment is listed before its licence exists.
     expect(page.body.data).toMatchObject([{ licence_id: expect.any(String) as string }])
     return page.body.data[0]!
   })
@@ -220,7 +220,7 @@ test('a licence that is partly refunded works on the defaults of its definitions
   expect(product.limit('max_projects')).toBe(3)
 })
 
-test('a product of the former licensing system exchanges its key and is licensed', async () => {
+test('a product of another licensing system exchanges its legacy key and is licensed', async () => {
   const plan = await givenPlan()
   const legacyKey = `OLD-${randomUUID()}`
   const imported = await stack.api.post<{ items: { licence_id: string }[] }>(
@@ -246,7 +246,7 @@ test('a product of the former licensing system exchanges its key and is licensed
   expect(restarted.licenceKey).toBe(product.licenceKey)
 })
 
-test('when the application’s key is rotated the product goes on, and takes the next key’s tokens', async () => {
+test('after a rotation of the application’s key the product keeps working, and accepts tokens of the next key', async () => {
   const licence = await givenLicence()
   const store = memoryStore()
   const options = { licenceKey: licence.key, fingerprint: 'one', store }
@@ -273,14 +273,14 @@ test('when the application’s key is rotated the product goes on, and takes the
   expect(await restarted.activate()).toMatchObject({ status: 'licensed' })
 })
 
-test('while the service is unavailable the product works to the end of its token, and again when it is back', async () => {
+test('while the service is unavailable the product works to the end of its token, and again when the service is available', async () => {
   const licence = await givenLicence()
   const store = memoryStore()
   const options = { licenceKey: licence.key, fingerprint: 'one', store }
   const [gateway] = stack.processes.gateway
   {
     using product = installedProduct(options)
-    // The key was rotated a moment ago, without the time for which a next key is published before it signs.
+    // The key was rotated a moment ago. Unlike in production, it signs before clients had time to read it.
     await eventually(async () => expect(await product.activate()).toMatchObject({ usable: true }))
   }
   await gateway!.stop()

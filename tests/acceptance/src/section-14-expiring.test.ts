@@ -45,14 +45,14 @@ test('a licence gets one notice for each expiry date, and none for a date that w
     expires_on: soon.expires_on,
   })
   expect(notices(studio, suspended)[0]!.data.object).toMatchObject({ status: 'suspended' })
-  // Another date is announced again.
+  // After the date was changed, another notice is sent.
   await studio.patch(soon.id, { expires_on: inMs(14 * dayMs + 2_000) })
   await eventually(() => expect(notices(studio, soon)).toHaveLength(2), within)
   expect(notices(studio, near)).toEqual([])
   expect(notices(studio, revoked)).toEqual([])
 }, 180_000)
 
-test('0 turns the notice off, and a greater number announces what it reaches', async () => {
+test('0 turns the notice off, and a higher number sends notices for the licences within it', async () => {
   const studio = await givenStudio(market)
   const { id: planId } = await studio.plan()
   expectStatus(await setDays(studio, 0), 200)
@@ -68,7 +68,7 @@ test('0 turns the notice off, and a greater number announces what it reaches', a
   expect(notices(studio, licence)).toHaveLength(1)
 }, 240_000)
 
-test('a subscription that renews has no notice, and has one once it is cancelled for the end of its period', async () => {
+test('a subscription that renews gets no notice, and gets one after it is cancelled at the end of its period', async () => {
   const studio = await givenStudio(market)
   const { sells, checkout, reaches, licencesOf } = studio
   const plan = await sells({ mode: 'subscription', amount: 1_000 })

@@ -23,7 +23,7 @@ const release = ({ body }: { body: Grant }) =>
   studio.product(`/v1/activations/${body.activation_id}/release`, undefined, body.token)
 const leaseMs = ({ body }: { body: Grant }) => Date.parse(body.lease_ends_at!) - Date.now()
 
-test('an activation holds a lease, which each refresh renews and which bounds the token', async () => {
+test('an activation holds a lease, which each refresh renews, and the token ends with the lease', async () => {
   const licence = await floating({ max_concurrent: 2 })
   expect(licence.restrictions).toEqual({ max_concurrent: 2, lease_minutes: 15 })
   const activated = await studio.activate(licence)
@@ -51,7 +51,7 @@ test('an activation holds a lease, which each refresh renews and which bounds th
   })
 })
 
-test('never more leases than max_concurrent are held, however many clients ask at once', async () => {
+test('concurrent clients never hold more leases than max_concurrent', async () => {
   const licence = await floating({ max_concurrent: 5, lease_minutes: 60 })
   const answers = await Promise.all(Array.from({ length: 40 }, () => studio.activate(licence)))
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(5)
@@ -103,7 +103,7 @@ test('max_activations counts machines as before', async () => {
   expectStatus(await studio.refresh(first), 200)
 })
 
-test('lowering a number ends no lease, and a licence that becomes floating leases with the next refresh', async () => {
+test('lowering max_concurrent ends no lease, and a licence that becomes floating gets leases with the next refreshes', async () => {
   const licence = await floating({ max_concurrent: 3 })
   const holders = await Promise.all([1, 2, 3].map(() => studio.activate(licence)))
   await studio.patch(licence.id, { restrictions: { max_concurrent: 1 } })
@@ -191,7 +191,7 @@ test('the SDK says no_place, keeps its token to the end, and releases its lease'
   expect(await second.activate()).toMatchObject({ status: 'licensed', problem: null })
   await eventually(async () => expect((await studio.detail(licence.id)).leases_in_use).toBe(1))
 
-  // A client that holds a token is refused another: it counts until its end.
+  // The client is refused another token, but its present token is valid until its end.
   const other = await floating({ max_concurrent: 1, lease_minutes: 10 })
   using holder = new LicenceClient({
     baseUrl: market.stack.gatewayUrl,

@@ -22,7 +22,7 @@ const rotate = (licence: { id: string }, idempotencyKey: string = randomUUID()) 
     headers: { 'idempotency-key': idempotencyKey },
   })
 
-test('a new key replaces the old one, which is unknown within two seconds; activations stay', async () => {
+test('a new key replaces the old key, which is unknown after at most two seconds, and activations stay', async () => {
   const { issue, activate, refresh, detail, history, product } = studio
   const licence = await issue(planId)
   const activated = await activate(licence)
@@ -41,7 +41,7 @@ test('a new key replaces the old one, which is unknown within two seconds; activ
   expect((await history(licence.id)).map(({ type }) => type)).toEqual(['key_rotated', 'issued'])
 })
 
-test('a repetition answers the first key, also if it was rotated again since', async () => {
+test('a repeat with the same idempotency key answers the same licence key, even after another rotation', async () => {
   const { issue, detail, history } = studio
   const licence = await issue(planId)
   const first = await rotate(licence, 'one')

@@ -64,14 +64,14 @@ test('more than 50 entries in the result are refused, and nothing is applied', a
   expect(await history(licence.id)).toHaveLength(2)
 })
 
-test('two changes at once keep the entries of both', async () => {
+test('two concurrent changes keep the entries of both', async () => {
   const { detail, patch, issue } = studio
   const licence = await issue(planId)
   await Promise.all(Object.keys(entries(20)).map((name) => patch(licence.id, { metadata: { [name]: 'v' } })))
   expect((await detail(licence.id)).metadata).toEqual(entries(20))
 })
 
-test('an item of an import has metadata, and wrong metadata fails that item alone', async () => {
+test('an item of an import can have metadata, and invalid metadata fails only that item', async () => {
   const { api, app, detail } = studio
   const item = (legacyKey: string, more: object) => ({
     legacy_key: legacyKey,
@@ -99,7 +99,7 @@ test('an item of an import has metadata, and wrong metadata fails that item alon
   })
 })
 
-test('a payment merges its metadata, and new names that no longer fit are left out in order of name', async () => {
+test('a payment merges its metadata, and new names over the limit are left out in order of name', async () => {
   const { api, app, sell, detail, patch, sells, reaches, licencesOf } = studio
   const customer = randomUUID()
   const sold = await sell({ external_ref: customer, plan_id: planId, metadata: { campaign: 'spring' } })
@@ -128,7 +128,7 @@ test('a payment merges its metadata, and new names that no longer fit are left o
   expect(licence!.metadata).toEqual({ cart: '7' })
 })
 
-test('metadata is never in events, tokens or what products read', async () => {
+test('metadata is never in events, tokens or answers to products', async () => {
   const { issue, activate, refresh, events, settled, tryOut, plan } = studio
   const secret = `secret-${randomUUID()}`
   const trialPlan = await plan({ metadata: { secret }, trial_days: 3 })
@@ -163,7 +163,7 @@ test('licences are filtered by at most three exact pairs, with the other filters
   }
 })
 
-test('the history records from what to what the metadata changed', async () => {
+test('the history records old and new values of changed metadata', async () => {
   const { issue, patch, history } = studio
   const licence = await issue(planId, { metadata: { a: '1' } })
   await patch(licence.id, { metadata: { a: '1' } })
@@ -174,7 +174,7 @@ test('the history records from what to what the metadata changed', async () => {
   ])
 })
 
-test('an entry may be called __proto__', async () => {
+test('the name of an entry may be __proto__', async () => {
   const { api, issue, detail } = studio
   const licence = await issue(planId)
   await api.patch(`/v1/licences/${licence.id}`, { body: '{"metadata":{"__proto__":"x","constructor":"y"}}' })

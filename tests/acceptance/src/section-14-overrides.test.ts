@@ -58,7 +58,7 @@ test('an override is set, replaced, shown and deleted', async () => {
   ])
 })
 
-test('an override may be of a key that only the application or only the snapshot has', async () => {
+test('an override may use a key that only the application or only the snapshot has', async () => {
   const { api, app, define, issue } = studio
   const licence = await issue(planId)
   const late = await define('late_feature', 'feature')
@@ -68,7 +68,7 @@ test('an override may be of a key that only the application or only the snapshot
   expectStatus(await set(holder, 'late_feature', { value: 'true' }), 200)
 })
 
-test('what breaks a rule is refused, and nothing is changed', async () => {
+test('an invalid override is refused and changes nothing', async () => {
   const { api, issue, detail, verb } = studio
   const licence = await issue(planId)
   expectProblem(await set(licence, 'no_such_key', { value: '1' }), 404, 'not_found')
@@ -126,7 +126,7 @@ test('an offline file ends with the first override in it', async () => {
   expect(Date.parse(file.body.expires_at)).toBeLessThanOrEqual(Date.parse(ends_on))
 })
 
-test('an override ends by itself, in tokens at once and in an event and the history within 30 s', async () => {
+test('an override ends by itself: in tokens at once, and with an event and an entry in the history within 30 s', async () => {
   const { issue, detail, activate, history } = studio
   const licence = await issue(planId)
   const endsOn = Date.now() + 3_000
@@ -148,7 +148,7 @@ test('an override ends by itself, in tokens at once and in an event and the hist
 test('a call that changes nothing sends and records nothing', async () => {
   const { api, issue, history, settled } = studio
   const licence = await issue(planId)
-  // The same value as the snapshot: recorded, as the override is new, but no value in effect changes.
+  // The value equals the snapshot's. The new override is recorded, but no effective value changes.
   await set(licence, 'projects', { value: '10' })
   expect(await history(licence.id)).toHaveLength(2)
   await set(licence, 'projects', { value: '10' })
@@ -161,7 +161,7 @@ test('a call that changes nothing sends and records nothing', async () => {
   expect((await history(licence.id))[0]!.changes).toHaveProperty(['overrides.projects'])
 })
 
-test('a downgraded licence has the defaults, and overrides do not count', async () => {
+test('a downgraded licence has the defaults and ignores overrides', async () => {
   const { sells, buy, detail, becomes, refresh, activate } = studio
   const plan = await sells({}, await studio.plan({ entitlements: [{ key: 'projects', value: '10' }] }))
   const { session, licence } = await buy(plan.id)

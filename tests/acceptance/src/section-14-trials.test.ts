@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => market[Symbol.asyncDispose]())
 
-/** Starts a trial; its plan may just have been made. */
+/** Starts a trial. It retries, because licensing may not know a new plan yet. */
 async function started(code = plan.code, fingerprint: string = randomUUID()) {
   const answer = await eventually(async () => {
     const tried = await studio.tryOut(code, fingerprint)
@@ -77,7 +77,7 @@ test('the same machine gets the same trial while it runs, also after its activat
   expect(heard('licence.trial_started', trial.licence_id)).toHaveLength(1)
 })
 
-test('a machine has one trial of an application permanently', async () => {
+test('a machine can have only one trial of an application ever', async () => {
   const { patch, verb, tryOut } = studio
   const refused = async (fingerprint: string, reason: string) => {
     const answer = await tryOut(plan.code, fingerprint)
@@ -100,7 +100,7 @@ test('a machine has one trial of an application permanently', async () => {
     const trial = await started()
     expectStatus(await end(trial.licence_id), 200)
     await eventually(() => refused(trial.fingerprint, 'trial_used'))
-    // Another plan of the application does not help.
+    // A trial with another plan of the application is refused too.
     const other = await studio.plan({ trial_days: 3 })
     await eventually(async () => {
       expectProblem(await tryOut(other.code, trial.fingerprint), 403, 'licence_refused')
@@ -108,7 +108,7 @@ test('a machine has one trial of an application permanently', async () => {
   }
 })
 
-test('two machines at once with one fingerprint share one trial', async () => {
+test('two concurrent requests with the same fingerprint share one trial', async () => {
   const { tryOut } = studio
   await started()
   const fingerprint = randomUUID()
@@ -127,12 +127,12 @@ test('an unknown code and a plan without trials are 404, a retired plan is 409 f
   const running = await started(retired.code)
   await api.post(`${app}/plans/${retired.id}/archive`)
   await eventually(async () => expectProblem(await tryOut(retired.code), 409, 'plan_archived'))
-  // Its licence was suspended with the plan.
+  // The archive of the plan suspended the licence.
   const suspended = await tryOut(retired.code, running.fingerprint)
   expectProblem(suspended, 403, 'licence_refused')
 })
 
-test('the list shows trials or all others', async () => {
+test('the list can be filtered by trial', async () => {
   const { api, app } = studio
   const trial = await started()
   const issued = await studio.issue(plan.id)
@@ -144,7 +144,7 @@ test('the list shows trials or all others', async () => {
   expect(await listed('trial=false')).not.toContain(trial.licence_id)
 })
 
-test('a trial becomes a customer’s licence with its reference, and a payment for that reference lands on it', async () => {
+test('a trial becomes a customer’s licence when its reference is set, and a payment for that reference applies to it', async () => {
   const { patch, detail, sell } = studio
   const trial = await started()
   const customer = `customer-${randomUUID()}`
@@ -155,7 +155,7 @@ test('a trial becomes a customer’s licence with its reference, and a payment f
   expect(await detail(trial.licence_id)).toMatchObject({ trial: false, expires_on: null, status: 'active' })
 })
 
-test('an application has only so many new trials a day', async () => {
+test('the number of new trials of an application per day is limited', async () => {
   const { stack } = market
   const other = await givenStudio(market)
   const tried = await other.plan({ trial_days: 14 })

@@ -16,13 +16,13 @@ beforeAll(async () => {
 })
 afterAll(() => market[Symbol.asyncDispose]())
 
-test('updates_until is given on issue, sale event and PATCH, and cleared by null', async () => {
+test('updates_until is set by issue, sale event and PATCH, and cleared by null', async () => {
   const { issue, patch, detail, sell, history } = studio
   const until = '2028-05-01T00:00:00.000Z'
   const licence = await issue(planId, { updates_until: '2028-05-01T02:00:00+02:00' })
   expect(licence.updates_until).toBe(until)
   expect((await detail(licence.id)).updates_until).toBe(until)
-  // A past time is a value like any other.
+  // A time in the past is allowed.
   expect((await patch(licence.id, { updates_until: '2001-01-01T00:00:00Z' })).body.updates_until).toBe(
     '2001-01-01T00:00:00.000Z',
   )
@@ -49,7 +49,7 @@ test('a payment at a price with updates_months moves the limit, never to an earl
   await patch(licence.id, { updates_until: '2090-01-01T00:00:00Z' })
   await buy(plan.id, customer)
   expect((await detail(licence.id)).updates_until).toBe('2090-01-01T00:00:00.000Z')
-  // A sale that names the plan moves nothing.
+  // A sale that names the plan instead of a price does not move the limit.
   await patch(licence.id, { updates_until: '2001-01-01T00:00:00Z' })
   await sell({ external_ref: customer, plan_id: plan.id })
   expect((await detail(licence.id)).updates_until).toBe('2001-01-01T00:00:00.000Z')
@@ -66,7 +66,7 @@ test('the price shows updates_months', async () => {
   expect((await api.get(`${app}/plans/${other.id}/price`)).body).toMatchObject({ updates_months: null })
 })
 
-test('tokens have the claim upd, nothing is refused because of it, and the SDK covers releases before it', async () => {
+test('tokens have the claim upd, the service refuses nothing because of it, and the SDK includes releases before it', async () => {
   const { issue, activate, patch, refresh } = studio
   const licence = await issue(planId, { updates_until: '2020-01-01T00:00:00Z' })
   const activated = await activate(licence)

@@ -49,7 +49,7 @@ interface Entry {
   changes: Record<string, { from: unknown; to: unknown }> | null
 }
 
-/** A shop whose application has two entitlements, and what its vendor asks. */
+/** A shop with an application that has two entitlements, and functions for the vendor's calls. */
 export async function givenStudio(market: Market) {
   const shop = await market.givenShop()
   const { api, app } = shop
@@ -91,10 +91,10 @@ export async function givenStudio(market: Market) {
       plan_code: planCode,
       ...installation(fingerprint),
     })
-  /** The events of a type about a licence that the receiver has got. */
+  /** The events of a type about a licence that the receiver has received. */
   const heard = (type: string, licenceId: string): Envelope[] =>
     shop.events().filter((event) => event.type === type && event.data.object['licence_id'] === licenceId)
-  /** Waits until an event that was caused later has arrived: all earlier ones have then. */
+  /** Causes another event and waits until it has arrived. All earlier events have arrived then. */
   const settled = async () => {
     const { id } = await shop.issue((await shop.plan()).id)
     await shop.verb('revoke', id)
@@ -105,7 +105,7 @@ export async function givenStudio(market: Market) {
 
 export type Studio = Awaited<ReturnType<typeof givenStudio>>
 
-/** The claims of a token; its signature is another test's. */
+/** The claims of a token, without verification. Other tests verify signatures. */
 export function claimsOf(token: string): Record<string, unknown> & { exp: number; iat: number } {
   const [, payload = ''] = token.split('.')
   return JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown> & {

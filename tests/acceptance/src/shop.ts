@@ -29,20 +29,20 @@ interface Fee {
   period: string
 }
 
-/** An action at the processor: a customer pays, a bank disputes. */
+/** Runs an action at the processor, such as a payment by a customer or a dispute by a bank. */
 type AtProcessor = <Result = Record<string, string>>(action: string, body: object) => Promise<Result>
 
-/** A stack with an account that has connected a processor. A fee is 2.5 % and 5. */
+/** A stack with an account that has connected a processor. The fee is 2.5 % plus 5 minor units. */
 export interface Market extends AsyncDisposable {
   readonly stack: Stack
   readonly receiver: HttpsReceiver
-  /** At the processor. */
+  /** The id of the vendor's account at the processor. */
   readonly connectedAccount: string
   readonly atProcessor: AtProcessor
   readonly givenShop: () => ReturnType<typeof givenShop>
 }
 
-/** @param options.movesClock the stack is this file's own: other files would see the simulator's clock move */
+/** @param options.movesClock starts a separate stack for this test file, because moving the simulator's clock would affect other files */
 export async function startMarket({ movesClock = false } = {}): Promise<Market> {
   await using starting = new AsyncDisposableStack()
   const receiver = starting.use(await startHttpsReceiver())
@@ -75,7 +75,7 @@ export async function startMarket({ movesClock = false } = {}): Promise<Market> 
 
 let prices = 0
 
-/** An application that sells, and hears its events. */
+/** An application with a price and an endpoint for its events. */
 async function givenShop({ stack, receiver }: Pick<Market, 'stack' | 'receiver'>, atProcessor: AtProcessor) {
   const vendor = await givenVendor(stack)
   const { api, app } = vendor
@@ -122,7 +122,7 @@ async function givenShop({ stack, receiver }: Pick<Market, 'stack' | 'receiver'>
     eventually(async () => expect((await session(id)).status).toBe(status))
   const licencesOf = (externalRef: string) =>
     allRows<Licence>(api, `${app}/licences?external_ref=${encodeURIComponent(externalRef)}`)
-  /** Pays, and answers the licence. */
+  /** Pays a checkout, and returns the licence. */
   const buy = async (planId: string, externalRef: string = randomUUID()) => {
     const opened = await checkout(planId, externalRef)
     await atProcessor('pay', { session: opened.remote })

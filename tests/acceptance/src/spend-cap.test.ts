@@ -14,7 +14,7 @@ afterAll(() => market[Symbol.asyncDispose]())
 const givenShop: Market['givenShop'] = () => market.givenShop()
 const atProcessor: Market['atProcessor'] = (action, body) => market.atProcessor(action, body)
 
-test('the spend cap pauses new checkouts when it is reached, is reported once, and lifts when raised', async () => {
+test('when the spend cap is reached, new checkouts are paused and one event is sent; a higher cap allows checkouts again', async () => {
   await awaitTurn('day')
   const { api, sells, checkout, order, reaches, events } = await givenShop()
   const { id: planId } = await sells()

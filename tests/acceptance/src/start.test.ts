@@ -40,7 +40,7 @@ async function problemsLogged(dataDir: string): Promise<string[]> {
     .filter((line) => !line.includes('"route":"/readyz"') && !line.includes('is in test mode'))
 }
 
-test('one command brings up a stack that can be used as it says, and leaves nothing running when it is stopped', async () => {
+test('npm start starts a stack that works as printed, and leaves no process running after it is stopped', async () => {
   await using first = startLocalStack({ dataDir, throughNpm: true })
   ready = await first.ready()
   expect(ready).toEqual({
@@ -74,7 +74,7 @@ test('one command brings up a stack that can be used as it says, and leaves noth
   expect(await stillRunning(family)).toEqual([])
 })
 
-test('the next start has the data and builds nothing again; another stack uses the operator’s own servers and key', async () => {
+test('the next start has the data and builds nothing; another stack uses the operator’s servers and key', async () => {
   const ownDir = join(folder.path, 'own')
   const key = `lsk_${'operators-own-key-'.repeat(3)}`
   onTestFinished(() => dropStackDatabases(ownDir, sharedPostgresUrl()))
@@ -110,7 +110,7 @@ test('the next start has the data and builds nothing again; another stack uses t
   expect(theirs.account_id).not.toBe(next.account_id)
   expect(await apiClient(theirs.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 401 })
 
-  // A service that has a process of its own is started again when it crashes.
+  // A service in its own process is restarted when it crashes.
   process.kill(noted.find(({ name }) => name === 'catalog')!.pid, 'SIGKILL')
   await eventually(() => expect(other.stderr).toContain('catalog ended (SIGKILL)'))
   await eventually(async () =>
@@ -118,7 +118,7 @@ test('the next start has the data and builds nothing again; another stack uses t
   )
 })
 
-test('a folder or a port in use is refused, and the stack that uses it goes on', async () => {
+test('a folder or a port in use is refused, and the stack that uses it keeps running', async () => {
   await using sameFolder = startLocalStack({ dataDir })
   await using samePort = startLocalStack({
     dataDir: join(folder.path, 'third'),
@@ -131,7 +131,7 @@ test('a folder or a port in use is refused, and the stack that uses it goes on',
   expect(await apiClient(ready.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 200 })
 })
 
-test('an administrator makes another account, whose key works', async () => {
+test('an administrator creates another account with a working key', async () => {
   const adminOf = async (dataDir: string) =>
     run('npm', ['run', '--silent', 'admin', '--', 'create-account', '--name', 'Second vendor'], {
       env: { ...process.env, DATA_DIR: dataDir },
@@ -149,7 +149,7 @@ test('an administrator makes another account, whose key works', async () => {
   expect(await api.get(`/v1/apps/${made.app_id}/plans`)).toMatchObject({ status: 200 })
 })
 
-test('npm run demo works against it, and again', async () => {
+test('npm run demo works against it, also a second time', async () => {
   for (const _ of ['first', 'again']) {
     const output = await runDemo(dataDir)
     expect(output).toContain(`using the service that runs in ${dataDir}`)
@@ -158,7 +158,7 @@ test('npm run demo works against it, and again', async () => {
   }
 })
 
-test('servers that crash are started again', async () => {
+test('crashed servers are restarted', async () => {
   const noted = await notedProcesses(dataDir)
   expect(noted.map(({ name }) => name).toSorted()).toEqual(['nats', 'postgres'])
   for (const { pid } of noted) process.kill(pid, 'SIGKILL')
@@ -172,17 +172,17 @@ test('servers that crash are started again', async () => {
   await eventually(async () => expect(await fetch(`${ready.gateway}/readyz`)).toMatchObject({ status: 200 }))
 })
 
-test('after kill -9 of the launcher nothing goes on running, and the next start has the data', async () => {
+test('after kill -9 of the launcher no process keeps running, and the next start has the data', async () => {
   const api = apiClient(ready.gateway, stack.apiKey())
   const plan = await api.post(`/v1/apps/${ready.app_id}/plans`, { body: { name: 'Team', code: 'team' } })
   expect(plan.status).toBe(201)
   const family = await stack.family()
   await stack.end('SIGKILL')
 
-  // At once, while the killed processes may still be ending.
+  // The start is immediate, so some of the killed processes may still be ending.
   stack = startLocalStack({ dataDir })
   ready = await stack.ready()
-  // The guard of a server ends a moment after its server.
+  // The watchdog of a server ends a moment after the server.
   await eventually(async () => expect(await stillRunning(family)).toEqual([]))
   const { body } = await apiClient(ready.gateway, stack.apiKey()).get<{ data: { id: string }[] }>(
     `/v1/apps/${ready.app_id}/plans`,
@@ -190,7 +190,7 @@ test('after kill -9 of the launcher nothing goes on running, and the next start 
   expect(body.data.map(({ id }) => id)).toContain(plan.body['id'])
 })
 
-test('a defect of one part ends them all, with a message and a code', async () => {
+test('an uncaught exception in one service ends the whole stack with a message and an exit code', async () => {
   const defect = `process.on('SIGUSR2', () => { throw new Error('a defect of this test') })`
   await stack[Symbol.asyncDispose]()
   await using broken = startLocalStack({
@@ -204,7 +204,7 @@ test('a defect of one part ends them all, with a message and a code', async () =
   expect(await stillRunning(family)).toEqual([])
 })
 
-test('an invalid setting of a service ends the start, which says what is wrong', async () => {
+test('if a setting of a service is invalid, the start fails with an explanation', async () => {
   await using invalid = startLocalStack({
     dataDir,
     environment: { WEBHOOK_SLOTS: 'many' },
@@ -214,7 +214,7 @@ test('an invalid setting of a service ends the start, which says what is wrong',
   expect(invalid.stderr).toContain('WEBHOOK_SLOTS: must be a whole number')
 })
 
-test('a signal before it is up stops it as well', async () => {
+test('a signal during the start stops it', async () => {
   await using early = startLocalStack({ dataDir: join(folder.path, 'early') })
   await eventually(() => expect(early.stderr).toContain('postgres is up'), { timeoutMs: 60_000 })
   const family = await early.family()
@@ -223,7 +223,7 @@ test('a signal before it is up stops it as well', async () => {
   expect(await stillRunning(family)).toEqual([])
 })
 
-test('npm run demo tells the whole story on a stack of its own, and leaves nothing running', async () => {
+test('npm run demo completes on its own stack, and leaves no process running', async () => {
   const output = await runDemo(join(folder.path, 'demo'))
   for (const seen of [
     'webhook 1 licence.suspended',
@@ -239,7 +239,7 @@ test('npm run demo tells the whole story on a stack of its own, and leaves nothi
   }
 })
 
-/** The processes that it would stop after a kill -9. */
+/** The processes that the next start would stop after a kill -9. */
 async function notedProcesses(dataDir: string): Promise<{ name: string; pid: number }[]> {
   return JSON.parse(await readFile(join(dataDir, 'processes.json'), 'utf8')) as {
     name: string
@@ -247,7 +247,7 @@ async function notedProcesses(dataDir: string): Promise<{ name: string; pid: num
   }[]
 }
 
-/** Its output, after it has succeeded. */
+/** Runs the demo, expects success, and returns its output. */
 async function runDemo(dataDir: string): Promise<string> {
   const child = spawn(process.execPath, [demo], {
     env: { ...process.env, DATA_DIR: dataDir, DATABASE_URL: '', NATS_URL: '', STRIPE_SECRET_KEY: '' },

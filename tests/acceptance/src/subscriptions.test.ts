@@ -13,7 +13,7 @@ afterAll(() => market[Symbol.asyncDispose]())
 const givenShop: Market['givenShop'] = () => market.givenShop()
 const atProcessor: Market['atProcessor'] = (action, body) => market.atProcessor(action, body)
 
-test('a subscription is renewed in silence, suspended after 3 failures in a row, resumed by a payment, and ended', async () => {
+test('a subscription is renewed without events, suspended after 3 failures in a row, resumed by a payment, and ended', async () => {
   const { api, sells, checkout, reaches, licencesOf, becomes, hears, events, fees } = await givenShop()
   const sold = await sells({ mode: 'subscription', amount: 1_000 })
   const opened = await checkout(sold.id, 'sub')
@@ -52,8 +52,8 @@ test('a subscription is renewed in silence, suspended after 3 failures in a row,
   })
 })
 
-// The last one: time at the processor stays where this leaves it.
-test('a subscription that is paid only after four failures and its end goes on to the end of the period paid for', async () => {
+// This test is last, because it leaves the processor's clock changed.
+test('if a subscription is paid only after four failures and its end, it runs to the end of the paid period', async () => {
   const { api, sells, checkout, reaches, licencesOf, becomes, hears } = await givenShop()
   const price = { price_id: 'price_weekly', amount: 1_000 }
   const sold = await sells({ ...price, mode: 'subscription' })
@@ -64,7 +64,7 @@ test('a subscription that is paid only after four failures and its end goes on t
     currency: 'eur',
     recurring: { interval: 'week' },
   })
-  // Bought so long ago that the period and the grace after it end soon.
+  // The purchase is so long ago that the period and its grace period end soon.
   const day = 24 * 3_600
   await atProcessor('clock', { offset_seconds: -(7 + 14) * day + 25 })
   const opened = await checkout(sold.id, 'late')

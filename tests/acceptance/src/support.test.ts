@@ -193,7 +193,7 @@ test('payments and refunds are listed by time, licence and charge', async () => 
   }
 })
 
-test('checkouts are listed by status, customer and time, each row as it is read alone, with why it failed', async () => {
+test('checkouts are listed by status, customer and time, and each row equals the single read, with the reason of a failure', async () => {
   const { api, app, open, pay, buy, reaches, session, sold } = await givenShop()
   const list = (query = '') => allRows<Session>(api, `${app}/checkout-sessions${query}`, 1)
   const provisioned = await buy('ann')
@@ -218,7 +218,7 @@ test('checkouts are listed by status, customer and time, each row as it is read 
   expectInvalid(await api.get(`${app}/checkout-sessions?status=paid`), '/status')
 })
 
-test('sale events are listed in order of creation, with why one could not be provisioned until it was', async () => {
+test('sale events are listed in order of creation, with the reason of a failed provision until it succeeds', async () => {
   const { api, app, sell, sold } = await givenShop()
   const list = (query = '') => allRows<Sale>(api, `${app}/sale-events${query}`, 1)
   const first = (await sell('s-1')).body
@@ -264,7 +264,7 @@ interface Metrics {
   points: { at: string; values: Record<string, unknown> }[]
 }
 
-test('metrics have a point for every step, and within 10 seconds what happened in it', async () => {
+test('metrics have a point for every step, which counts a change after at most 10 seconds', async () => {
   await awaitTurn('day')
   const { api, app, buy, issue, verb, activate, sold, payments } = await givenShop()
   const bought = await buy('payer')
@@ -335,7 +335,7 @@ test('metrics have a point for every step, and within 10 seconds what happened i
   expect(ahead.points.map(({ values }) => values)).toEqual([none, none, none])
 })
 
-test('what a metric cannot be asked for is refused', async () => {
+test('invalid parameters of a metric are refused', async () => {
   const { api, app } = await givenVendor(stack)
   const refused = async (query: string, ...pointers: string[]) =>
     expectInvalid(await api.get(`${app}/metrics?${query}`), ...pointers)

@@ -22,7 +22,7 @@ interface Entry {
   changes: Record<string, { from: unknown; to: unknown }> | null
 }
 
-test('a licence’s reference, restrictions and end change, and its history says from what to what', async () => {
+test('a licence’s reference, restrictions and end can be changed, and the history has old and new values', async () => {
   const licence = await vendor.issue(planId, { external_ref: 'old', restrictions: { max_seats: 2 } })
   const changed = await patch(licence, {
     external_ref: 'new',
@@ -54,7 +54,7 @@ test('a licence’s reference, restrictions and end change, and its history says
   expect(cleared.body).toMatchObject({ restrictions: null, expires_on: null, external_ref: 'new' })
 })
 
-test('what changes nothing answers 200 and writes no history', async () => {
+test('a PATCH without a change answers 200 and writes no history', async () => {
   const licence = await vendor.issue(planId)
   for (const body of [{}, { external_ref: licence.external_ref, restrictions: {}, expires_on: null }]) {
     expect(await patch(licence, body)).toMatchObject({

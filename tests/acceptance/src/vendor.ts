@@ -45,7 +45,7 @@ export interface Problem {
 
 export const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** An application of the stack's account, and what a vendor does with it. */
+/** An application of the stack's account, with functions for the vendor's calls. */
 export type Vendor = Awaited<ReturnType<typeof givenVendor>>
 
 export async function givenVendor({ api }: Pick<Stack, 'api'>, name = 'Studio') {
@@ -88,7 +88,7 @@ function created<Body>(answer: ApiAnswer<Body>): Body {
   return answer.body
 }
 
-/** That an answer is this refusal, as decisions.md section 1 has it. */
+/** Expects an answer to be this problem document, in the format of decisions.md, section 1. */
 export function expectProblem(answer: ApiAnswer<unknown>, status: number, code: string): Problem {
   expect(answer.status, JSON.stringify(answer.body)).toBe(status)
   expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/)
@@ -99,7 +99,7 @@ export function expectProblem(answer: ApiAnswer<unknown>, status: number, code: 
   return problem
 }
 
-/** That an answer is `validation_failed` and points to these fields. */
+/** Expects an answer to be `validation_failed` with these fields. */
 export function expectInvalid(answer: ApiAnswer<unknown>, ...pointers: string[]): void {
   const { errors } = expectProblem(answer, 422, 'validation_failed')
   expect(new Set(errors?.map(({ pointer }) => pointer))).toEqual(new Set(pointers))

@@ -7,7 +7,7 @@ import type { Page } from './vendor.ts'
 let stack: Stack
 
 beforeAll(async () => {
-  // As in production: no private network is admitted.
+  // As in production, no private network is allowed.
   stack = await startStack({ environment: { WEBHOOK_ALLOWED_CIDRS: '' } })
 })
 afterAll(() => stack[Symbol.asyncDispose]())
@@ -67,7 +67,7 @@ const refused = [
   'https://there-is-no-such-name.invalid/',
 ]
 
-test('only https addresses that the whole world can reach are taken, in whatever notation they come', async () => {
+test('only https URLs with public addresses are accepted, in any notation', async () => {
   const { api, app } = await givenVendor(stack)
   const answers = await Promise.all(
     refused.map(async (url) => ({
@@ -80,7 +80,7 @@ test('only https addresses that the whole world can reach are taken, in whatever
     expectInvalid(answer, '/url')
     expect(JSON.stringify(answer.body), url).not.toMatch(/ENOTFOUND|getaddrinfo|EAI_AGAIN/)
   }
-  // One sentence for every refused address and for a name that does not exist.
+  // All refused addresses get the same error as a name that does not exist.
   const isAboutAddress = ({ url }: { url: string }) => url >= 'https://0' && !/[@#]|x{9}|93\./.test(url)
   const sentences = answers.filter(isAboutAddress).map(({ answer }) => JSON.stringify(answer.body.errors))
   expect(sentences.length).toBeGreaterThan(30)
@@ -96,7 +96,7 @@ test('only https addresses that the whole world can reach are taken, in whatever
   expect((await api.get<Page<unknown>>(`${app}/webhook-endpoints`)).body.data).toEqual([])
 })
 
-test('an address that is public is taken without a look whether anything answers there', async () => {
+test('a public address is accepted even if no server answers there', async () => {
   const { api, app } = await givenVendor(stack)
   for (const url of [
     'https://93.184.215.14/hook',

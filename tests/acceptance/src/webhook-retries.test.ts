@@ -42,7 +42,7 @@ async function register(app: string, path: string) {
 
 const arrivedAt = (path: string) => receiver.requests.filter((request) => request.path === path)
 
-test('a delivery that fails is tried again until it is taken, with the same bytes and a signature of its own', async () => {
+test('a failed delivery is retried until it is accepted, with the same bytes and a new signature', async () => {
   const { api, app, plan, issue, verb } = await givenVendor(stack)
   const endpoint = await register(app, '/flaky')
   receiver.answerWith((request) => {
@@ -63,7 +63,7 @@ test('a delivery that fails is tried again until it is taken, with the same byte
   }
 })
 
-test('an endpoint that exhausts its 12 attempts is disabled once, with one mail, and a successor gets what it missed', async () => {
+test('after 12 failed attempts an endpoint is disabled, with one mail, and a new endpoint recovers the missed events', async () => {
   const { api, app, plan, issue, verb } = await givenVendor(stack)
   receiver.answerWith(({ path }) => (path === '/dead' ? { status: 500 } : {}))
   const endpoint = await register(app, '/dead')
@@ -134,7 +134,7 @@ test('an endpoint that exhausts its 12 attempts is disabled once, with one mail,
   expect(about()).toHaveLength(1)
 })
 
-test('a licence past its end is refused from that instant, swept, and reported once', async () => {
+test('a licence is refused from its end on, then expired by the sweep, with one event', async () => {
   const { api, app, plan, issue, verb, activate } = await givenVendor(stack)
   receiver.answerWith({})
   await register(app, '/expiry')

@@ -45,7 +45,7 @@ afterAll(async () => {
 
 let paths = 0
 
-/** An application with a licence on a plan, and a way to make endpoints and events. */
+/** An application with a licence on a plan, and functions that create endpoints and events. */
 async function given() {
   const vendor = await givenVendor(stack)
   const { api, app, plan, issue, verb } = vendor
@@ -66,7 +66,7 @@ async function given() {
   }
   const { id: planId } = await plan()
   const licence = await issue(planId)
-  /** Makes so many events of one licence, one after the other. */
+  /** Causes this many events of a licence, one after the other. */
   const happen = async (count: number, of = licence) => {
     for (let i = 0; i < count; i += 1) {
       const { body } = await api.get<{ status: string }>(`/v1/licences/${of.id}`)
@@ -91,7 +91,7 @@ async function eventsOf(api: Stack['api'], appId: string): Promise<(Envelope & {
   }
 }
 
-test('endpoints and deliveries are read with admin or with read, and acted on with admin alone', async () => {
+test('endpoints and deliveries can be read with admin or read, and changed only with admin', async () => {
   const { api, app, register, happen, deliveries, keyWith } = await given()
   const endpoint = await register()
   await happen(1)
@@ -128,7 +128,7 @@ test('endpoints and deliveries are read with admin or with read, and acted on wi
   )
 })
 
-test('deliveries are found by event, licence and time, beside the filters there were', async () => {
+test('deliveries can be filtered by event, licence and time, combined with the other filters', async () => {
   const { api, app, planId, issue, licence, register, happen, deliveries } = await given()
   const [one, two] = [await register(), await register('licence.suspended')]
   await happen(3)
@@ -137,7 +137,7 @@ test('deliveries are found by event, licence and time, beside the filters there 
   expect((await api.post(`${one.at}/test`)).status).toBe(202)
   const all = await eventually(async () => {
     const rows = await deliveries()
-    // Each of the four events to the first, the three suspensions to the second, and the test event.
+    // Four events to the first endpoint, three suspensions to the second, and the test event.
     expect(rows.map(({ status }) => status)).toEqual(Array<string>(8).fill('delivered'))
     return rows
   })
@@ -190,7 +190,7 @@ test('deliveries are found by event, licence and time, beside the filters there 
   expect((await api.get(`${at}/${row!.id}`)).body).toMatchObject({ licence_id: row!.licence_id })
 })
 
-test('an endpoint says what is pending, when it last succeeded and failed, and since when it fails', async () => {
+test('an endpoint shows its pending deliveries, its last success and failure, and since when it fails', async () => {
   const { api, app, register, happen } = await given()
   const endpoint = await register()
   expect(await endpoint.health()).toEqual({
@@ -234,7 +234,7 @@ test('an endpoint says what is pending, when it last succeeded and failed, and s
   expect(body.data.map(({ health }) => health)).toEqual([await endpoint.health()])
 })
 
-test('a new endpoint recovers what another missed: each event once, the same bytes, and nothing twice', async () => {
+test('a new endpoint recovers the events that another missed, each exactly once and with the same bytes', async () => {
   const { api, appId, register, happen, deliveries } = await given()
   receiver.answerWith({ status: 500 })
   const dead = await register()
@@ -274,14 +274,14 @@ test('a new endpoint recovers what another missed: each event once, the same byt
       .map(({ headers }) => String(headers['webhook-id']))
       .toSorted(),
   ).toEqual(events.map(({ id }) => id).toSorted())
-  // Those that still wait for their next attempt there are pending, not missed.
+  // Deliveries that still wait for their next attempt are pending, not missed.
   expect((await dead.recover({ since })).body).toEqual({ deliveries: 0 })
 })
 
-test('a recovery that asks for the impossible is refused and makes no delivery', async () => {
+test('an invalid recovery is refused and creates no delivery', async () => {
   const { api, appId, register, happen, deliveries } = await given()
   await happen(1)
-  // One that is recorded after the endpoint was made is sent to it, whenever it happened.
+  // An event that is recorded after the endpoint was created is sent to it, even if it happened before.
   await eventually(async () => expect(await eventsOf(api, appId)).toHaveLength(1))
   const endpoint = await register()
   const since = '2026-01-01T00:00:00Z'
@@ -303,7 +303,7 @@ test('a recovery that asks for the impossible is refused and makes no delivery',
   expect(await deliveries()).toEqual([])
 })
 
-test('the sixth failure in a row is an alert of the application, seen by its bound key and by no other', async () => {
+test('the sixth failure in a row creates an alert of the application, which no key of another application sees', async () => {
   const { api, appId, register, happen, keyWith } = await given()
   receiver.answerWith({ status: 500 })
   const endpoint = await register()
@@ -337,7 +337,7 @@ test('the sixth failure in a row is an alert of the application, seen by its bou
   expectProblem(await api.get('/v1/alerts?cursor=nonsense'), 400, 'bad_request')
 })
 
-test('the typed client goes through alerts and filtered deliveries row by row', async () => {
+test('the typed client reads alerts and filtered deliveries row by row', async () => {
   const { appId, licence, register, happen, deliveries } = await given()
   receiver.answerWith({ status: 500 })
   const endpoint = await register()

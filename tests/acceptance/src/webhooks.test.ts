@@ -24,7 +24,7 @@ afterAll(async () => {
 
 let paths = 0
 
-/** An application with an endpoint of its own at the receiver. */
+/** An application with its own endpoint at the receiver. */
 async function givenEndpoint(subscribedEvents = '*') {
   const vendor = await givenVendor(stack)
   const more = async (events: string) => {
@@ -46,7 +46,7 @@ async function givenEndpoint(subscribedEvents = '*') {
 
 const envelopeOf = (request: { body: Buffer }) => JSON.parse(request.body.toString()) as Envelope
 
-test('an endpoint is answered with its secret once, and read and listed without it', async () => {
+test('only the creation of an endpoint returns its secret', async () => {
   const { api, app, endpoint } = await givenEndpoint(' licence.revoked , licence.expired')
   expect(endpoint).toMatchObject({
     id: expect.stringMatching(/^whe_[0-9a-z]{26}$/),
@@ -70,7 +70,7 @@ test('an endpoint is answered with its secret once, and read and listed without 
   })
 })
 
-test('a delivery carries the envelope, its headers, and a signature over its exact bytes', async () => {
+test('a delivery has the envelope, the headers, and a signature over the exact bytes', async () => {
   const { api, appId, endpoint, plan, issue, verb } = await givenEndpoint()
   const licence = await issue((await plan()).id)
   await verb('suspend', licence.id)
@@ -100,7 +100,7 @@ test('a delivery carries the envelope, its headers, and a signature over its exa
   expect(feed.body).toEqual({ data: [envelope], next_after: envelope.sequence })
 })
 
-test('each verb that changes something is reported once, in order, and nothing else is', async () => {
+test('each verb that changes a licence sends one event, in order, and no other event is sent', async () => {
   const { api, app, endpoint, plan, issue, verb } = await givenEndpoint()
   const { id: planId } = await plan()
   const [one, two] = [await issue(planId), await issue(planId)]
@@ -126,7 +126,7 @@ test('each verb that changes something is reported once, in order, and nothing e
   ])
 })
 
-test('the feed gives the events of the account from 1 on without a gap, and of one application to a bound key', async () => {
+test('the feed has the account’s events from 1 on without a gap, and for a bound key those of its application', async () => {
   const { api, appId, endpoint, plan, issue, verb } = await givenEndpoint()
   const licence = await issue((await plan()).id)
   await verb('suspend', licence.id)
@@ -156,7 +156,7 @@ test('the feed gives the events of the account from 1 on without a gap, and of o
   expect((await api.get('/v1/events?after=999999')).body).toEqual({ data: [], next_after: 999999 })
 })
 
-test('an endpoint hears what it is subscribed to, every one of several does, and each has a secret of its own', async () => {
+test('every endpoint gets the events that it is subscribed to, signed with its own secret', async () => {
   const { endpoint, more, plan, issue, verb } = await givenEndpoint('licence.revoked')
   const [all, both] = [await more('*'), await more('licence.suspended,licence.revoked')]
   const licence = await issue((await plan()).id)
@@ -173,7 +173,7 @@ test('an endpoint hears what it is subscribed to, every one of several does, and
   expect(same?.body.equals(request!.body)).toBe(true)
 })
 
-test('a rotated secret signs from the next delivery on', async () => {
+test('after a rotation the next delivery is signed with the new secret', async () => {
   const { api, endpoint, plan, issue, verb } = await givenEndpoint()
   const licence = await issue((await plan()).id)
   const rotated = await api.post<{ id: string; secret: string }>(`${endpoint.at}/rotate-secret`)
@@ -187,7 +187,7 @@ test('a rotated secret signs from the next delivery on', async () => {
   expect(verifies(request!, endpoint.secret)).toBe(false)
 })
 
-test('a test event goes to this endpoint alone, whatever it is subscribed to, and is an event like any other', async () => {
+test('a test event goes only to its endpoint, regardless of subscriptions, and is in the feed like any other event', async () => {
   const { api, app, appId, endpoint, more } = await givenEndpoint('licence.revoked')
   const other = await more('*')
   const sent = await api.post<{ event_id: string }>(`${endpoint.at}/test`)
@@ -212,7 +212,7 @@ test('a test event goes to this endpoint alone, whatever it is subscribed to, an
   )
 })
 
-test('a deleted endpoint stays on record, hears nothing more, and can do nothing more', async () => {
+test('a deleted endpoint stays listed, gets no more deliveries, and refuses all actions', async () => {
   const { api, app, endpoint, more, plan, issue, verb } = await givenEndpoint()
   receiver.answerWith({ status: 500 })
   const licence = await issue((await plan()).id)
@@ -260,7 +260,7 @@ test('a deleted endpoint stays on record, hears nothing more, and can do nothing
   )
 })
 
-test('a delivery’s log holds the exact payload and every attempt, and a replay adds one', async () => {
+test('a delivery shows the exact payload and every attempt, and a replay adds an attempt', async () => {
   const { api, app, endpoint, plan, issue, verb } = await givenEndpoint()
   receiver.answerWith({
     status: 302,

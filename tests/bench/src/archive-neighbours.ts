@@ -13,7 +13,7 @@ import { givenLicences, givenPlan } from './vendor.ts'
 const verbsPerSecond = 20
 const connections = 4
 
-/** What the archive of a large plan, and the verbs that wait for it, cost another account. */
+/** How much the archive of a large plan, and the verbs that wait for it, slow another account. */
 export async function archiveNeighbours(): Promise<Section> {
   await using setting = await startSetting()
   const { stack } = setting
@@ -38,7 +38,7 @@ export async function archiveNeighbours(): Promise<Section> {
     archiving,
   ])
   const seconds = (performance.now() - startedMs) / 1000
-  if (archived.status !== 200) throw new Error(`the archive was answered ${archived.status}`)
+  if (archived.status !== 200) throw new Error(`the archive was answered with ${archived.status}`)
   const p99: Figure = { name: 'detail of another account, p99, idle', value: idle.p99Ms, unit: 'ms' }
   const busyP99 = beside(
     'detail of another account, p99, beside a process that only computes',
@@ -56,7 +56,7 @@ export async function archiveNeighbours(): Promise<Section> {
       { name: 'detail of another account, p50, idle', value: idle.p50Ms, unit: 'ms' },
       { name: 'detail of another account, p50, meanwhile', value: meanwhile.p50Ms, unit: 'ms' },
       under('details not answered 200', idle.wrong + meanwhile.wrong, '', 0),
-      under('looks at readiness that failed', notReady, '', 0),
+      under('failed readiness checks', notReady, '', 0),
       { name: 'archive', value: seconds, unit: 's' },
     ],
     notes: [
@@ -66,7 +66,7 @@ export async function archiveNeighbours(): Promise<Section> {
   }
 }
 
-/** What one core's worth of any other work costs on this machine: the floor of all that works beside requests. */
+/** Runs `work` beside a process that keeps one core busy. This is the floor for background work that runs beside requests. */
 async function besideBusyProcess<T>(work: () => Promise<T>): Promise<T> {
   const busy = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' })
   try {
@@ -76,7 +76,7 @@ async function besideBusyProcess<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Another account's licence, and how it is read. */
+/** Another account with a licence, and the request that reads it. */
 async function givenNeighbour({ gatewayUrl, processes }: Stack) {
   const admin = new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url).pathname
   const { environment } = processes.catalog[0]!
@@ -104,7 +104,7 @@ async function callVerbs(
 ): Promise<[number, number][]> {
   const calls: Promise<{ status: number }>[] = []
   for (let at = 0; !progress.isDone; at += 1) {
-    // From all over the plan: of some the archive has the lock already, of others not yet.
+    // Spread over the whole plan, so that the archive has already locked some of the licences and not others.
     const id = licences[(at * 7_919) % licences.length]!
     calls.push(api.post(`/v1/licences/${id}/suspend`))
     await pause(1000 / verbsPerSecond)

@@ -6,12 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { under } from './report.ts'
 import type { Section } from './report.ts'
 
-// Loops that find nothing reach their longest pause after 20 seconds.
+// Background loops without work reach their longest pause after 20 seconds.
 const settleSeconds = 30
 const restSeconds = 60
 const ticksPerSecond = 100
 
-/** What `npm start` takes on a machine that may be busy: CPU time until all is ready, CPU time and memory when nobody calls. */
+/** Cost of `npm start`: CPU time until everything is ready, and CPU time and memory without requests. It also works on a busy machine. */
 export async function atRest(): Promise<Section> {
   await using folder = await makeTemporaryFolder()
   const start = async () => {
@@ -38,7 +38,7 @@ export async function atRest(): Promise<Section> {
     ],
     notes: [
       `npm, gateway, services, simulator, PostgreSQL and NATS together; ${restSeconds} s at rest`,
-      'memory is the proportional set size: pages that processes share are counted once',
+      'memory is the proportional set size, which counts shared pages once',
     ],
   }
 }
@@ -52,7 +52,7 @@ async function memoryMebibytes(stack: LocalStack): Promise<number> {
   return kibibytes / 1024
 }
 
-/** Of all processes of the stack, and of their ended child processes. */
+/** CPU seconds of all processes of the stack, including their ended child processes. */
 async function cpuSeconds(stack: LocalStack): Promise<number> {
   let ticks = 0
   for (const { pid } of await stack.family()) {

@@ -4,15 +4,15 @@ if (!(share > 0 && share <= 1)) {
   process.exit(2)
 }
 
-/** Part of the full size that this run has; below 1 its figures only show that it runs. */
+/** The size of this run, as a part of the full size. Below 1 the figures mean nothing. */
 export const benchScale = share
 
-/** A full size at this run's scale, and no less than `least`. */
+/** A size at the scale of this run, at least `least`. */
 export function scaled(full: number, least = 1): number {
   return Math.max(least, Math.round(full * share))
 }
 
-/** Seconds of a measurement: a small run takes shorter looks. */
+/** The duration of a measurement in seconds. A small run measures for a shorter time. */
 export function scaledSeconds(full: number): number {
   return Math.max(1, full * Math.sqrt(share))
 }

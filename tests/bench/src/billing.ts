@@ -12,7 +12,7 @@ import { startSetting } from './setting.ts'
 
 const workers = 16
 
-/** The processor's events of many sales, worked off from the inbox, beside the bare insert of the same rows. */
+/** How fast billing processes the events of many sales from the inbox, compared with only inserting the same rows. */
 export async function billing(): Promise<Section> {
   await using setting = await startSetting({ simulator: true })
   const { stack } = setting
@@ -58,25 +58,26 @@ export async function billing(): Promise<Section> {
       },
     ],
     notes: [
-      'licensing and the stand-in for the processor share the machine',
-      'a refund waits two seconds for what may have come before it: that is in the time of the mixed load',
+      'licensing and the simulated processor share the machine',
+      'a refund waits two seconds for earlier events, which is included in the time of the mixed load',
     ],
   }
 }
 
-/** @returns seconds until all has its effect */
+/** @returns seconds until all events are processed */
 async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<number> {
   await putIn(sql, events)
   const startedMs = performance.now()
   await eventually(
     async () => {
-      // Not how many: looking must cost next to nothing.
+      // It does not count the events, because the query must cost almost nothing.
       const [row] = await sql<{ waiting: boolean }[]>`
         select exists (select from processor_events where handled_at is null and not parked)
           or exists (select from purchases where send_at is not null)
           or exists (select from purchases where decide_at < clock_timestamp() + interval '1 hour'')
           or exists (select from processor_questions where next_at < clock_timestamp() + interval '1 hour') as waiting`
-      if (row!.waiting) throw new Error(`of ${events.length} events or their purchases some wait`)
+      if (row!.waiting)
+        throw new Error(`some of ${events.length} events or their purchases are still waiting`)
     },
     { timeoutMs: 600_000, intervalMs: 50 },
   )
@@ -85,7 +86,7 @@ async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<numbe
 
 let backlogs = 0
 
-/** A vendor sells by other ways too: events of payments that are none of ours, all waiting at once. */
+/** The rate for a backlog of events of payments that did not come from our checkouts, as of a vendor that also sells elsewhere. */
 async function backlogRate(sql: Database, merchant: string, count: number): Promise<number> {
   backlogs += 1
   const object = `{"id":"ch_' || n || '","status":"succeeded","payment_intent":"pi_' || n || '","amount":4900,"amount_captured":4900,"amount_refunded":0,"currency":"usd","created":1793700000,"metadata":{}}`
@@ -99,14 +100,14 @@ async function backlogRate(sql: Database, merchant: string, count: number): Prom
     async () => {
       const [row] = await sql<{ waiting: boolean }[]>`
         select exists (select 1 from processor_events where handled_at is null and not parked) as waiting`
-      if (row!.waiting) throw new Error(`of ${count} events some are not handled`)
+      if (row!.waiting) throw new Error(`some of ${count} events are not handled`)
     },
     { timeoutMs: 600_000, intervalMs: 50 },
   )
   return (count * 1000) / (performance.now() - startedMs)
 }
 
-/** One insert for each event, as they are received, into a table like the inbox that nobody works on. */
+/** Inserts each event with one statement, as on receipt, into a table like the inbox that nothing processes. */
 async function bareInserts(sql: Database, url: string, events: ProcessorEvent[]): Promise<number> {
   await sql`create schema bare`
   await sql`create table bare.processor_events (like processor_events including all)`
@@ -127,7 +128,7 @@ async function bareInserts(sql: Database, url: string, events: ProcessorEvent[])
   return perSecond
 }
 
-/** All in one statement: what is measured is the work, not their arrival. */
+/** Inserts all events in one statement, because the processing is measured, not the arrival. */
 async function putIn(sql: Database, events: ProcessorEvent[]): Promise<void> {
   await sql`
     insert into processor_events (processor, event_id, merchant, type, body)

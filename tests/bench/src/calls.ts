@@ -4,7 +4,7 @@ import type { LoadRequest } from './load.ts'
 import { withKey } from './vendor.ts'
 import type { Installation } from './vendor.ts'
 
-/** Requests that are sent in numbers: the status of their answers, and the request of number n. */
+/** A kind of request for a load: the expected status, and a function that makes request number n. */
 export type Calls = [status: number, next: (n: number) => LoadRequest]
 
 interface Given {
@@ -13,7 +13,7 @@ interface Given {
   installations: Installation[]
 }
 
-/** The calls that vendors and products make most. */
+/** The most frequent calls of vendors and products. */
 export function usualCalls(
   stack: Stack,
   { planId, licenceId, installations }: Given,
@@ -46,7 +46,7 @@ export function usualCalls(
   }
 }
 
-/** Suspends each of these licences, then reactivates each, and so on. A licence waits for its turn among all of them. */
+/** Suspends all of these licences, then reactivates all, and so on. */
 export function suspensions(stack: Stack, licenceIds: string[]): Calls {
   const headers = withKey(stack)
   const next = (n: number): LoadRequest => {

@@ -17,7 +17,7 @@ import { givenDefinitions, givenInstallations, givenLicences, givenPlan, withKey
 
 const atOnce = 32
 
-/** CPU time of a call of each kind, from the request to the last delivery, of all processes and of each. */
+/** CPU time of each kind of call from the request to the last delivery, in total and for each process. */
 export async function changeToDelivery(): Promise<Section> {
   await using folder = await makeTemporaryFolder()
   using receiver = await startReceiver(folder.path)
@@ -141,7 +141,7 @@ async function allDelivered({ databaseUrls }: Stack): Promise<void> {
       const [outbox] = await licensing<{ waits: boolean }[]>`select exists (select from outbox) as waits`
       const [due] = await notifier<{ waits: boolean }[]>`
         select exists (select from deliveries where status = 'pending') as waits`
-      if (outbox!.waits || due!.waits) throw new Error('not all is delivered')
+      if (outbox!.waits || due!.waits) throw new Error('some events are not delivered')
     },
     { timeoutMs: 120_000, intervalMs: 250 },
   )

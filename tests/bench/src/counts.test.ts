@@ -1,4 +1,4 @@
-// What does not depend on the machine: how much work a request gives to the services and to PostgreSQL.
+// Counts that do not depend on the machine: the work of a request for the services and for PostgreSQL.
 import { connect } from '@licensing/database/connect'
 import { startCountingPostgres } from '@licensing/test-support/counting-postgres'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
@@ -11,15 +11,15 @@ import { expect, test } from 'vitest'
 import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from './vendor.ts'
 import type { Installation } from './vendor.ts'
 
-/** Of one request: an event is followed until its consumer has taken it. */
+/** The work of one request, including its event until a consumer has processed it. */
 interface Count {
   rpcs: number
-  /** Of licensing to PostgreSQL. */
+  /** Statements that licensing sends to PostgreSQL. */
   statements: number
   roundTrips: number
 }
 
-/** A number that has become smaller is lowered here. */
+/** The limits. If a change needs less, lower the number here. */
 const most: Record<string, Count> = {
   issue: { rpcs: 1, statements: 1, roundTrips: 1 },
   suspend: { rpcs: 1, statements: 10, roundTrips: 3 },
@@ -29,11 +29,11 @@ const most: Record<string, Count> = {
   'unchanged revocation list': { rpcs: 1, statements: 1, roundTrips: 1 },
 }
 
-/** Of one event that is sent to one endpoint. */
+/** Rows that are written for one event with one endpoint. */
 const mostRows = { licensing: 8, notifier: 11 }
 
-// One after the other: requests of one moment share statements. What background work does meanwhile is less than one
-// statement for each request.
+// The requests run one after the other, because concurrent requests share statements. Background work adds less than one
+// statement per request.
 const requests = 60
 
 const unlimited = { RATE_LIMIT_PER_MINUTE: '1000000', PRODUCT_RATE_PER_MINUTE: '1000000' }
@@ -42,7 +42,7 @@ test('a request takes no more RPCs, statements and round trips than listed', asy
   await using postgres = await startCountingPostgres(sharedPostgresUrl())
   await using stack = await startStack({
     postgresUrl: postgres.url,
-    // A statement is prepared on each connection.
+    // Few connections, because each statement is prepared on each connection.
     environment: { ...unlimited, DATABASE_CONNECTIONS: '4' },
   })
   await givenDefinitions(stack)
@@ -82,7 +82,7 @@ test('an event with one delivery writes no more rows than listed', async () => {
   }
   await suspend(0)
   let before = await rowsWritten(stack)
-  // On a busy machine a delivery may wait for its turn, which is written too: the round with the fewest rows counts.
+  // On a busy machine a delivery may wait for its turn, which writes more rows, so the round with the fewest rows counts.
   const fewest = { licensing: Number.POSITIVE_INFINITY, notifier: Number.POSITIVE_INFINITY }
   const isMore = (service: Writer) => fewest[service] > mostRows[service]
   for (let round = 1; round <= rounds && (isMore('licensing') || isMore('notifier')); round += 1) {
@@ -100,12 +100,12 @@ test('an event with one delivery writes no more rows than listed', async () => {
 
 const rounds = 3
 
-// What the services write at their start and end is less than a row for each.
+// Enough events that the rows written at start and stop are less than one row per event.
 const events = 100
 
 type Writer = keyof typeof mostRows
 
-// Their rows are renewed by time, however many events there are.
+// Tables in which rows are updated regularly, regardless of the number of events.
 const leaseTables = ['consumer_positions']
 
 /** Rows inserted, changed and deleted in the databases so far. PostgreSQL counts them when a session ends. */
@@ -140,7 +140,7 @@ type CallOf = (n: number) => Promise<void>
 function calls(stack: Stack, { planId, licences, installations }: Given): Record<string, CallOf> {
   const { api, appId } = stack
   const sql = connect(stack.databaseUrls.licensing, { name: 'counts', max: 1 })
-  /** The relay takes events that wait together in one transaction. */
+  /** Waits until the event is published, because the relay publishes waiting events together. */
   const whenPublished = () =>
     eventually(
       async () => {

@@ -1,4 +1,4 @@
-// The licensing service's contract without a database: what the gateway and one gRPC hop cost by themselves.
+// The licensing service's contract without a database, to measure the cost of the gateway and one gRPC hop.
 import { implement, serve } from '@licensing/grpc/server'
 import type { Handlers } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'

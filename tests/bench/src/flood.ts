@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { Pool } from 'undici'
 
-// A process of its own: `node flood.ts URL PER_SECOND` sends made-up API keys until it is ended, and says each second
-// how many were answered.
+// `node flood.ts URL PER_SECOND` sends requests with made-up API keys until it is ended, and prints each second how many
+// were answered.
 
 const [, , url = '', perSecond = '5000'] = process.argv
 const pool = new Pool(url, { connections: 128, pipelining: 1 })

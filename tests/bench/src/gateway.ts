@@ -11,7 +11,7 @@ import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from '
 const rounds = 5
 const seconds = scaledSeconds(1.5)
 
-/** What the gateway costs: the same routes by fastify and grpc-js alone, to an echo, and to licensing. */
+/** The cost of the gateway: the same routes with only fastify and grpc-js, to an echo, and to licensing. */
 export async function gateway(): Promise<Section> {
   await using setting = await startSetting()
   const { stack } = setting
@@ -34,7 +34,7 @@ export async function gateway(): Promise<Section> {
         if (name === 'poll' && which !== 'ours') continue
         const { perSecond, wrong } = await load(url, status, next, { seconds })
         if (wrong > 0) throw new Error(`${wrong} answers to ${name}, ${which}, were not ${status}`)
-        // The first round warms all of them.
+        // The first round only warms up.
         if (round > 0) rates.set(`${name} ${which}`, [...(rates.get(`${name} ${which}`) ?? []), perSecond])
       }
     }

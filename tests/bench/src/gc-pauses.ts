@@ -1,4 +1,4 @@
-// Loaded into a service before its own code: notes each pause of V8's garbage collection in a file of the process.
+// Loaded into a service before its own code. Writes each pause of V8's garbage collection to a file of the process.
 import { appendFileSync } from 'node:fs'
 import { constants, PerformanceObserver } from 'node:perf_hooks'
 import type { PerformanceNodeEntry } from 'node:perf_hooks'

@@ -13,7 +13,7 @@ import { givenDefinitions, givenLicences, givenPlan, withKey } from './vendor.ts
 const rounds = 3
 const seconds = scaledSeconds(4)
 
-/** Issue and detail through the gateway, beside the same route to an echo, beside the bare statement. */
+/** Issue and detail through the gateway, compared with the same route to an echo and with the bare statement. */
 export async function issueAndDetail(): Promise<Section> {
   await using setting = await startSetting()
   const { stack } = setting
@@ -107,8 +107,8 @@ export async function issueAndDetail(): Promise<Section> {
       figure('detail p99', p99('detail'), 'ms'),
     ],
     notes: [
-      `answers of another status than expected: ${wrong}`,
-      ...(isProfiling ? ['the profiler was on: it slows what it watches, and the floors less'] : []),
+      `answers without the expected status: ${wrong}`,
+      ...(isProfiling ? ['the profiler was on, which slows the services more than the floors'] : []),
     ],
   }
 }

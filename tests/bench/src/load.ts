@@ -6,7 +6,7 @@ export interface LoadResult {
   perSecond: number
   p50Ms: number
   p99Ms: number
-  /** Answers that were not of the expected status. */
+  /** The number of answers without the expected status. */
   wrong: number
 }
 
@@ -22,7 +22,7 @@ export interface LoadOptions {
   seconds?: number
   /** Sends this many requests, however long that takes. */
   count?: number
-  /** Goes on after `seconds` until this is true. */
+  /** Continues after `seconds` until this returns true. */
   until?: () => boolean
 }
 
@@ -66,8 +66,8 @@ export async function load(
 }
 
 /**
- * Milliseconds that each of several kinds of call takes alone, the median or what else is asked `of` the times. They take
- * turns, so that what else the machine does meets them all alike.
+ * Measures several kinds of call without concurrency, in milliseconds: the median, or the result of `of`. The kinds
+ * alternate, so that other load on the machine affects all of them equally.
  */
 export async function takingTurns(
   kinds: ReadonlyMap<string, () => Promise<unknown>>,
@@ -79,7 +79,7 @@ export async function takingTurns(
     for (const [name, call] of kinds) {
       const startedMs = performance.now()
       await call()
-      // The first round warms caches and connections.
+      // The first round only warms caches and connections.
       if (round > 0) times.get(name)!.push(performance.now() - startedMs)
     }
   }
@@ -101,7 +101,7 @@ export async function loop(work: () => Promise<unknown>, lanes: number, seconds:
   return (done / (performance.now() - startedMs)) * 1000
 }
 
-/** Starts `work` so many times a second, whether or not earlier calls have ended, and waits for all of them. */
+/** Starts `work` at this rate per second, even if earlier calls have not ended, and waits for all of them. */
 export async function atPace(
   perSecond: number,
   count: number,

@@ -5,7 +5,7 @@ import { residentMiB } from './setting.ts'
 
 const mostMiB = 250
 
-/** Looks at the resident memory of every process of a stack each second, until it is asked for the figures. */
+/** Reads the resident memory of every process of a stack each second, and keeps the peaks. */
 export function watchMemory(stack: Stack): { figures: () => Figure[] } & Disposable {
   const peaks = new Map<string, number>()
   const look = async () => {
@@ -13,7 +13,7 @@ export function watchMemory(stack: Stack): { figures: () => Figure[] } & Disposa
       peaks.set(name, Math.max(peaks.get(name) ?? 0, size))
     }
   }
-  // A process that is being started again is looked at the next time.
+  // If a process is just restarting, the next interval reads it.
   const timer = setInterval(() => void look().catch(() => undefined), 1_000)
   return {
     figures: () => [...peaks].map(([name, size]) => under(`resident memory, ${name}`, size, 'MiB', mostMiB)),

@@ -10,7 +10,7 @@ export interface ProcessorEvent {
 
 const connectedAccount = 'acct_1BenchVendor00001'
 const workers = 8
-// The stand-in keeps the latest 10,000 events, and a sale has four.
+// The simulator keeps the latest 10,000 events, and a sale has four.
 const mostAtOnce = 2_000
 
 interface Sold {
@@ -18,7 +18,7 @@ interface Sold {
   subscription: string | undefined
 }
 
-/** Checkouts that customers have paid while the processor kept its events back. @returns those events */
+/** Pays checkouts while the processor holds its events. @returns the events */
 export async function givenPaidCheckouts(stack: Stack, count: number): Promise<ProcessorEvent[]> {
   await givenConnected(stack)
   const planId = await givenPricedPlan(stack, 'pro', 'payment')
@@ -31,8 +31,8 @@ export async function givenPaidCheckouts(stack: Stack, count: number): Promise<P
 }
 
 /**
- * The payments of an ordinary day: sales and subscriptions, half each, a renewal of each subscription, and every tenth
- * sale refunded. Comes after `givenPaidCheckouts`.
+ * A mixed load: half sales and half subscriptions, a renewal of each subscription, and a refund of every tenth sale. Call it
+ * after `givenPaidCheckouts`.
  */
 export async function givenMixedLoad(
   stack: Stack,

@@ -1,5 +1,5 @@
-// What a gateway and one gRPC hop cost without any of our features: `plain-echo.ts service`, or `plain-echo.ts gateway
-// PORT` in front of it. The answers have the fields and sizes of the gateway's answers.
+// A gateway and one gRPC hop without any of our features, to measure their cost: `plain-echo.ts service`, and
+// `plain-echo.ts gateway PORT` in front of it. The answers have the fields and sizes of the gateway's answers.
 import { Client, credentials, Server, ServerCredentials } from '@grpc/grpc-js'
 import type { sendUnaryData, ServerUnaryCall } from '@grpc/grpc-js'
 import fastify from 'fastify'

@@ -10,7 +10,7 @@ import { beside, median, type Figure, type Section } from './report.ts'
 import { givenPopulation, licenceId, licenceKey } from './scale/population.ts'
 import { startSetting } from './setting.ts'
 
-/** What installed products cost where the vendor has 1,000,000 licences. */
+/** The cost of calls of installed products, for a vendor with 1,000,000 licences. */
 export async function products(): Promise<Section> {
   await using setting = await startSetting()
   const { stack } = setting
@@ -29,7 +29,7 @@ export async function products(): Promise<Section> {
 
 const rounds = 3
 
-/** Refreshes through the gateway, beside the same route to an echo, beside a loop that only signs; and call-homes. */
+/** Refreshes through the gateway, compared with the same route to an echo and with a loop that only signs; and call-homes. */
 export async function refreshes(
   stack: Stack,
   echo: string,
@@ -71,11 +71,11 @@ export async function refreshes(
       { name: 'call-homes', value: rate(results.callHome), unit: '/s' },
       { name: 'call-homes gathered', value: median(callsPerWrite), unit: 'calls/write' },
     ],
-    notes: [`answers of another status than expected: ${wrong}`],
+    notes: [`answers without the expected status: ${wrong}`],
   }
 }
 
-/** Calls recorded since, by transaction: each row bears the one that wrote it. No licence calls more than 50 times. */
+/** The average number of calls per transaction since then, by the `xmin` of their rows. No licence calls more than 50 times. */
 async function gathered(sql: Sql, since: Date): Promise<number> {
   const [row] = await sql<{ calls: number; writes: number }[]>`
     select count(*)::int as calls, count(distinct xmin::text)::int as writes from call_homes
@@ -85,10 +85,10 @@ async function gathered(sql: Sql, since: Date): Promise<number> {
 
 const builds = 5
 
-/** A revocation list of 100,000 entries: what it weighs, what building it takes, and what it costs that it is polled. */
+/** A revocation list of 100,000 entries: its size, the time to build it, and the cost of polling it. */
 export async function revocations(stack: Stack, sql: Sql): Promise<Figure[]> {
   const size = scaled(100_000, 100)
-  // Those of the numbers that end in 5: of the plan that most licences are on.
+  // Licences with numbers that end in 5 are on the plan of most licences.
   const ids = Array.from({ length: size }, (_, at) => licenceId(at * 10 + 5))
   await sql`update licences set status = 'revoked' where id = any(${ids}::text[]) and status <> 'revoked'`
   const path = `/v1/apps/${stack.appId}/revocations`
@@ -102,7 +102,7 @@ export async function revocations(stack: Stack, sql: Sql): Promise<Figure[]> {
   const keptMs: number[] = []
   let latest = await whole()
   for (let build = 0; build < builds; build += 1) {
-    // One more revocation has the list rebuilt; the second look finds it built.
+    // Another revocation makes the service rebuild the list; the second request gets it without a rebuild.
     await sql`update licences set status = 'revoked' where id = ${licenceId((size + build) * 10 + 1)}`
     latest = await whole()
     builtMs.push(latest.ms)
@@ -125,7 +125,7 @@ export async function revocations(stack: Stack, sql: Sql): Promise<Figure[]> {
   const before = await used()
   const polls = await unchanged({ seconds })
   const microseconds = ((await used()) - before) * 1e6
-  if (polls.wrong > 0) throw new Error(`${polls.wrong} polls were not answered 304`)
+  if (polls.wrong > 0) throw new Error(`${polls.wrong} polls were not answered with 304`)
   const kept: Figure = { name: 'list, asked for again', value: median(keptMs), unit: 'ms' }
   return [
     {
@@ -165,7 +165,7 @@ async function givenInstallations({ api }: Stack, count: number): Promise<Instal
     if (answer.status !== 201) throw new Error(`not activated: ${JSON.stringify(answer.body)}`)
     installations.push({ activationId: answer.body.activation_id, token: answer.body.token, host })
   }
-  // Numbers that end in 1 and 2 are all active; in order of their numbers they are far apart.
+  // All licences with numbers that end in 1 and 2 are active. Consecutive ones are far apart in the table.
   let at = 0
   const worker = async () => {
     while (at < count) {
@@ -190,7 +190,7 @@ function productCall(
   }
 }
 
-/** A function that signs what is in a token of the service again, with its own key and nothing around it. */
+/** A function that only signs the claims of a service's token, with another key. */
 async function bareSigner(token: string): Promise<() => Promise<string>> {
   const { privateKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519' })
   const { iss, sub, aud, jti: _, iat: __, exp: ___, ...claims } = decodeJwt(token)

@@ -3,7 +3,7 @@ import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TestProcess } from '@licensing/test-support/test-process'
 
-/** Whether this run was asked where CPU time goes. The profiler slows what it watches: such a run's figures count for nothing else. */
+/** Whether to profile CPU time. The profiler slows the services, so do not compare the figures of such a run. */
 export const isProfiling = process.argv.includes('--profile')
 
 const functionsShown = 25
@@ -16,9 +16,9 @@ interface CpuProfile {
 }
 
 /**
- * Starts these services of the stack again with V8's profiler on; does nothing unless the run was asked for it.
+ * Restarts these services of the stack with V8's profiler. Does nothing without `--profile`.
  *
- * @returns stops them and prints their top functions by self time, and the packages they are of
+ * @returns a function that stops them and prints self times by function and by package
  */
 export async function startProfiling(
   stack: Stack,

@@ -5,7 +5,7 @@ import type { Figure, Section } from './report.ts'
 const floor: Figure = { name: 'echo', value: 100, unit: '/s' }
 const run = (...figures: Figure[]): Section[] => [{ title: 'issue', figures: [floor, ...figures], notes: [] }]
 
-test('a ratio that is more than a fifth worse than in the baseline is named', () => {
+test('the comparison lists ratios that are more than a fifth worse than in the baseline', () => {
   const before = ratiosOf(
     run(
       atLeast('issue', 80, '/s', floor, 0.75),
@@ -36,7 +36,7 @@ test('a ratio that is more than a fifth worse than in the baseline is named', ()
   ])
 })
 
-test('the baseline has ratios and no figures of the machine', () => {
+test('the baseline has only ratios, and no figures that depend on the machine', () => {
   expect(ratiosOf(run(beside('detail', 50, '/s', floor)))).toEqual([
     { title: 'issue', figures: [{ name: 'detail', floor: 'echo', ratio: 0.5 }] },
   ])

@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { benchScale } from './bench-scale.ts'
 
-/** One measured figure, beside the floor that it is compared with. */
+/** A measured figure, with the floor that it is compared with. */
 export interface Figure {
   name: string
   value: number
@@ -35,17 +35,17 @@ export function atMost(name: string, value: number, unit: string, floor: Figure,
   return { name, value, unit, floor: floor.name, ratio, goal: `≤ ${goal}`, reached: ratio <= goal }
 }
 
-/** A figure that has to stay under a limit of its own. */
+/** A figure with an absolute upper limit. */
 export function under(name: string, value: number, unit: string, limit: number): Figure {
   return { name, value, unit, goal: `≤ ${limit} ${unit}`, reached: value <= limit }
 }
 
-/** A figure that has to reach a level of its own. */
+/** A figure with an absolute lower limit. */
 export function over(name: string, value: number, unit: string, level: number): Figure {
   return { name, value, unit, goal: `≥ ${level} ${unit}`, reached: value >= level }
 }
 
-/** A figure beside another without a goal. */
+/** A figure compared with another, without a goal. */
 export function beside(name: string, value: number, unit: string, floor: Figure): Figure {
   return { name, value, unit, floor: floor.name, ratio: value / floor.value }
 }
@@ -55,7 +55,7 @@ export function median(values: number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
 
-/** The value below which this share of the values lies. */
+/** The quantile of the values for this share. */
 export function quantile(values: number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
@@ -93,7 +93,7 @@ export async function readBaseline(): Promise<Ratios[]> {
   return sections
 }
 
-/** Keeps the ratios of these sections in the baseline, in place of those that it had of them. */
+/** Writes the ratios of these sections to the baseline, in place of their previous ratios. */
 export async function keepBaseline(sections: Section[]): Promise<void> {
   const kept = ratiosOf(sections)
   const titles = new Set(kept.map(({ title }) => title))
@@ -110,12 +110,12 @@ export function ratiosOf(sections: Section[]): Ratios[] {
   }))
 }
 
-/** How much worse than in the baseline a ratio may be: machines are noisy. */
+/** How much worse than the baseline a ratio may be, because measurements vary. */
 const tolerated = 1.2
 
 /**
- * The ratios of these sections that are worse than in the baseline, each with both values. Only ratios are compared: they
- * are of one run each, and depend less on the machine than the figures.
+ * Lists the ratios of these sections that are worse than in the baseline, with both values. Only ratios are compared: both
+ * figures of a ratio come from the same run, so it depends less on the machine.
  */
 export function worseThan(before: Ratios[], sections: Section[]): string[] {
   return sections.flatMap(({ title, figures }) => {

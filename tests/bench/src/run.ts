@@ -15,7 +15,7 @@ import { webhooksIsolation } from './webhooks-isolation.ts'
 import { webhooksNeighbours } from './webhooks-neighbours.ts'
 import { webhooksSpeed } from './webhooks-speed.ts'
 
-// `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run. With
+// `npm run bench [-- NAME…]`: loads its own stack and prints figures with floors measured in the same run. With
 // `--compare` it ends with exit code 1 if a ratio is more than a fifth worse than in `results/baseline.json`; with `--keep`
 // its ratios are written there.
 const sections: Record<string, () => Promise<Section>> = {

@@ -8,14 +8,14 @@ import { freePort } from '@licensing/local-servers/ports'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** A whole stack on a PostgreSQL of its own that syncs its commits, and ways to put a floor beside it. */
+/** A whole stack on its own PostgreSQL with synced commits, and functions that start floors. */
 export interface Setting extends AsyncDisposable {
   stack: Stack
   postgresUrl: string
   postgresPid: number
-  /** A second gateway of the same code whose licensing is an echo without a database. */
+  /** Starts a second gateway, with an echo without a database in place of licensing. */
   echoGateway(): Promise<string>
-  /** The same routes by fastify and grpc-js alone. */
+  /** Starts the same routes with only fastify and grpc-js. */
   plainEcho(): Promise<string>
 }
 

@@ -15,7 +15,7 @@ import { startSetting } from './setting.ts'
 import { lists, searchAndMetrics } from './support/finding.ts'
 import { givenActivations, givenDeliveries, givenSales, type History } from './support/history.ts'
 
-/** What support people do all day, on 1,000,000 licences and 10,000,000 deliveries. */
+/** The usual requests of support staff, on 1,000,000 licences and 10,000,000 deliveries. */
 export async function support(): Promise<Section> {
   const startedMs = performance.now()
   const startedAt = Date.now()
@@ -59,7 +59,7 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
 const rounds = 9
 const mostMs = 1_000
 
-/** From the click on "Licences" in the portal to the first rows; skipped without Chromium. */
+/** Time from the click on "Licences" in the portal to the first rows; skipped without Chromium. */
 export async function portal({ gatewayUrl, apiKey, appId }: Stack): Promise<Figure[]> {
   if (!existsSync(program)) return []
   await ensureBuilt((line) => process.stderr.write(`${line}\n`))
@@ -71,7 +71,7 @@ export async function portal({ gatewayUrl, apiKey, appId }: Stack): Promise<Figu
       data: { key: apiKey },
       headers: { 'x-requested-with': 'portal' },
     })
-    if (signedIn.status() !== 204) throw new Error(`signing in was answered ${signedIn.status()}`)
+    if (signedIn.status() !== 204) throw new Error(`the sign-in was answered with ${signedIn.status()}`)
     for (let round = 0; round < rounds; round += 1) {
       await page.goto(`${gatewayUrl}/portal?app=${appId}`)
       await page.getByRole('region', { name: 'Alerts' }).waitFor()
@@ -91,7 +91,7 @@ export async function portal({ gatewayUrl, apiKey, appId }: Stack): Promise<Figu
 
 const goal = 0.9
 
-/** Recovery of 100,000 events to a new endpoint, beside the notifier's rate for events as they happen. */
+/** Recovery of 100,000 events to a new endpoint, compared with the notifier's rate for new events. */
 export async function recovery(): Promise<Figure[]> {
   await using bed = await startBed()
   const usually = await ours(bed, scaled(20_000, 500))

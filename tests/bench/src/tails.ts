@@ -16,7 +16,7 @@ const atOnce = 32
 const seconds = scaledSeconds(6)
 const mostTimesMedian = 4
 
-/** p99 beside p50 of the calls made most, at half of their highest rate, and the pauses of garbage collection meanwhile. */
+/** p99 compared with p50 of the most frequent calls at half of their highest rate, and the pauses of garbage collection. */
 export async function tails(): Promise<Section> {
   await using folder = await makeTemporaryFolder()
   await using setting = await startSetting()
@@ -37,7 +37,7 @@ export async function tails(): Promise<Section> {
     const [status, next] = calls
     const counted = () => next(sent++)
     const closed = { connections: atOnce, seconds: seconds / 2 }
-    // The first run warms the services.
+    // The first run only warms up the services.
     await load(stack.gatewayUrl, status, counted, closed)
     const { perSecond: most } = await load(stack.gatewayUrl, status, counted, closed)
     const beganMs = machineMs()
@@ -75,7 +75,7 @@ async function answersAtPace(stack: Stack, [status, next]: Calls, perSecond: num
   return answers
 }
 
-/** Starts gateway and licensing again with their garbage collection watched. @returns reads the pauses so far */
+/** Restarts gateway and licensing with a log of garbage collection. @returns a function that reads the pauses so far */
 async function watchCollections(stack: Stack, folder: string): Promise<() => Promise<Pause[]>> {
   const watched = [...stack.processes.gateway, ...stack.processes.licensing]
   const observer = new URL('gc-pauses.ts', import.meta.url).pathname
@@ -91,7 +91,7 @@ async function watchCollections(stack: Stack, folder: string): Promise<() => Pro
   }
 }
 
-/** How many of the slow answers met a pause, and the pauses by service and kind. */
+/** How many of the slow answers overlap with a pause, and the pauses by service and kind. */
 function shareOfPauses(answers: Answered[], p50Ms: number, pauses: Pause[]): string {
   const slow = answers.filter(({ ms }) => ms > mostTimesMedian * p50Ms)
   // A pause that is shorter than the median does not make an answer slow.

@@ -1,20 +1,20 @@
 import type { Stack } from '@licensing/test-support/stack-shape'
 
-/** Four definitions, as a usual application has. */
+/** Creates four definitions, as in a typical application. */
 export async function givenDefinitions({ api, appId }: Stack): Promise<void> {
   for (const key of ['feature_a', 'feature_b', 'feature_c', 'feature_d']) {
     await api.post(`/v1/apps/${appId}/entitlement-defs`, { body: { key, kind: 'feature' } })
   }
 }
 
-/** A plan with this code. @returns its id */
+/** Creates a plan with this code. @returns its id */
 export async function givenPlan({ api, appId }: Stack, code: string): Promise<string> {
   const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, { body: { name: code, code } })
   if (plan.status !== 201) throw new Error(`no plan: ${JSON.stringify(plan.body)}`)
   return plan.body.id
 }
 
-/** Licences on a plan, imported. @returns their ids */
+/** Imports licences on a plan. @returns their ids */
 export async function givenLicences(
   { api, appId }: Stack,
   planId: string,
@@ -44,7 +44,7 @@ export interface Installation {
   body: { licence_key: string; fingerprint: string; host: string; product_version: string }
 }
 
-/** A product on each of so many licences. */
+/** Activates a product on each of `count` licences. */
 export async function givenInstallations(
   stack: Stack,
   planId: string,

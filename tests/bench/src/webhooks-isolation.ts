@@ -6,7 +6,7 @@ import { delays } from './notifier/isolation.ts'
 import { atMost } from './report.ts'
 import type { Figure, Section } from './report.ts'
 
-/** What dead endpoints cost the healthy ones. */
+/** How much dead endpoints delay healthy ones. */
 export async function webhooksIsolation(): Promise<Section> {
   const options = { endpoints: scaled(200, 34), perSecond: scaled(200, 34), seconds: scaledSeconds(30) }
   return {
@@ -35,7 +35,7 @@ async function deadShares(options: Options): Promise<Figure[]> {
   return figures
 }
 
-/** A million due for one dead endpoint, beside ten thousand for another. */
+/** A million due deliveries to one dead endpoint, compared with ten thousand to another. */
 async function deadBacklog(options: Options): Promise<Figure[]> {
   await using bed = await startBed()
   const few = await bed.givenVendor(0, ['/dead/few'])
@@ -48,7 +48,7 @@ async function deadBacklog(options: Options): Promise<Figure[]> {
   const fewCost = await claimCost(bed, await givenBacklog(bed, few, fewCount), claims)
   const manyCost = await claimCost(bed, await givenBacklog(bed, many, manyCount), claims)
   await bed.notifier.start()
-  // The channel to it comes back by itself, a moment later.
+  // The gRPC channel to the restarted notifier reconnects by itself after a moment.
   await eventually(() => bed.givenVendor(2, ['/well/again']), { timeoutMs: 60_000 })
   const after = await delays(bed, { ...options, deadShare: 0 })
 

@@ -7,12 +7,12 @@ import { delays, type Delays } from './notifier/isolation.ts'
 import { startSender } from './notifier/start-sender.ts'
 import { atMost, beside, median, type Figure, type Section } from './report.ts'
 
-// From one round of 20 s to the next the p99 of the same machine differs by a half, and now and then its host or its disk
-// stands still for a tenth of a second. So each figure is the median of the rounds' own: all waits together would have
-// the p99 of the worst round.
+// The p99 of the same machine differs by a half between rounds of 20 s, and sometimes the host or its disk stops for a
+// tenth of a second. So each figure is the median of the p99 of the rounds. The p99 of all events together would be that of
+// the worst round.
 const rounds = 5
 
-/** What two accounts that take much cost a hundred that take little. */
+/** How much two accounts with a heavy load delay a hundred accounts with a light load. */
 export async function webhooksNeighbours(): Promise<Section> {
   const quiet = { endpoints: scaled(100, 20), perSecond: scaled(100, 20), seconds: scaledSeconds(20) }
   const backlog = scaled(1_000_000)
@@ -34,12 +34,12 @@ export async function webhooksNeighbours(): Promise<Section> {
 
   await bed.notifier.stop()
   await givenBacklog(bed, dead, backlog)
-  // The backlog has used them up.
+  // Inserting the backlog has used up the old WAL segments.
   await useWal(bed.sql)
   await bed.notifier.start()
-  // The channel to it comes back by itself, a moment later.
+  // The gRPC channel to the restarted notifier reconnects by itself after a moment.
   await eventually(() => bed.givenVendor(2, ['/well/again']), { timeoutMs: 60_000 })
-  // Until it knows which endpoints are dead.
+  // A first run, until the notifier knows which endpoints are dead.
   await measure()
   const backlogRounds: Delays[] = []
   const elsewhereRounds: Delays[] = []
@@ -68,7 +68,7 @@ export async function webhooksNeighbours(): Promise<Section> {
   }
   const rate = (of: keyof (typeof rates)[number]) => median(rates.map((round) => round[of]))
   return {
-    title: `Webhooks: ${quiet.endpoints} quiet accounts beside two that take much`,
+    title: `Webhooks: ${quiet.endpoints} quiet accounts beside two busy accounts`,
     figures: [
       { name: 'p50, nothing else', value: typical(idleRounds, 'p50Ms'), unit: 'ms' },
       p99,
@@ -79,37 +79,37 @@ export async function webhooksNeighbours(): Promise<Section> {
       floor,
       beside('p99, published, beside that', typical(floodRounds, 'p99Ms'), 'ms', floor),
       {
-        name: 'p99 of those in the partition of the other',
+        name: 'p99 of the quiet accounts in the partition of the flood',
         value: typical(
           floodRounds.map((round) => round.in(loudPartition)),
           'p99Ms',
         ),
         unit: 'ms',
       },
-      { name: 'events of the other committed', value: rate('committedPerSecond'), unit: '/s' },
+      { name: 'events of the flood committed', value: rate('committedPerSecond'), unit: '/s' },
       { name: '… published', value: rate('publishedPerSecond'), unit: '/s' },
       { name: '… committed by another service', value: median(silentRates), unit: '/s' },
     ],
     notes: [
-      'events that are committed and not published cost the quiet accounts what this machine has no core for; all else is what the account itself takes from them',
+      'committed but unpublished events show the cost of sharing this machine; the rest is the effect of the busy accounts themselves',
       'times are from the start of the transaction with the event to its arrival at the quiet account’s endpoint, with connections open',
-      `medians of ${rounds} rounds; those beside the backlog alone, the unpublished events and the flood take turns`,
+      `medians of ${rounds} rounds; rounds with only the backlog, with unpublished events and with the flood alternate`,
       `p99 of each round, ms: nothing else ${each(idleRounds)}; beside the backlog ${each(backlogRounds)}; and beside unpublished events ${each(elsewhereRounds)}; beside both ${each(floodRounds)}`,
-      'the events of the other are of one partition, as an eighth of the quiet accounts’ are; transactions of 100 commit them',
+      'the events of the flood are in one partition, as are an eighth of the quiet accounts; they are committed in transactions of 100',
     ],
   }
 }
 
-// More than PostgreSQL keeps: `min_wal_size` and what it writes between two checkpoints.
+// More segments than PostgreSQL keeps: `min_wal_size` and the WAL between two checkpoints.
 const segments = scaled(140, 5)
 
 /**
- * Makes PostgreSQL as it is after some time at work: with old WAL segments to use again. A new server has none, and no
- * commit ends while it makes one (16 MiB of zeros): 17 ms, every 3 s beside 10,000 events a second.
+ * Gives PostgreSQL old WAL segments to reuse, like a server that has run for some time. A new server has none, and creating
+ * one (16 MiB of zeros) blocks all commits: for 17 ms, every 3 s at 10,000 events a second.
  */
 async function useWal(sql: Database): Promise<void> {
   for (let made = 0; made < segments; made += 1) {
-    // Only a segment that something was written to is switched.
+    // PostgreSQL switches only a segment that contains data.
     await sql`select pg_logical_emit_message(false, 'bench', 'segment')`
     await sql`select pg_switch_wal()`
   }

@@ -5,7 +5,7 @@ import { bareLoop, graphileWorker, pgBoss } from './notifier/job-queues.ts'
 import { latency } from './notifier/latency.ts'
 import { atLeast, beside, type Figure, type Section } from './report.ts'
 
-/** Deliveries per CPU second, beside other ways to do the same; and how soon an event arrives. */
+/** Deliveries per CPU second, compared with other senders; and how soon an event arrives. */
 export async function webhooksSpeed(): Promise<Section> {
   const count = scaled(40_000, 500)
   const fewer = Math.round(count / 5)
@@ -48,9 +48,9 @@ function describe(name: string, cost: Cost): string {
 const pairs = 4
 
 /**
- * What deliveries cost for being counted, and found by event and by licence: beside a notifier whose database has neither
- * those two indexes nor keeps a tally. Each on a fresh database and in turn; the best of each counts, since what else
- * runs only makes them slower.
+ * The extra cost of counting deliveries and of indexes by event and by licence: the notifier is compared with one that has
+ * neither the counters nor the two indexes. The two alternate, each on a fresh database. The best run of each counts, because
+ * other load on the machine only makes a run slower.
  */
 async function costOfSupport(): Promise<Figure[]> {
   const best = { with: 0, without: 0 }

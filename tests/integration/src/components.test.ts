@@ -38,7 +38,7 @@ const limitMs = 60_000
 const accountId = newId('acct')
 const applicationId = newId('app')
 
-/** Messages in a stream. */
+/** The number of messages in a stream. */
 async function published(stream: string): Promise<number> {
   const nats = await connectNats(servers.natsUrl, 'test', createLogger('test', 'silent'))
   try {
@@ -50,7 +50,7 @@ async function published(stream: string): Promise<number> {
 }
 
 test(
-  'catalog alone: a plan is created, pushed to licensing and reported in an event',
+  'catalog alone: a plan is created, sent to licensing and published in an event',
   async () => {
     const pushed: PlanCopy[] = []
     const rootKeys = implement(RootKeyService, {
@@ -154,7 +154,7 @@ test(
 )
 
 test(
-  'billing alone: it keeps a cap, without a processor',
+  'billing alone: it stores a cap without a processor',
   async () => {
     await using catalog = await startStub(CatalogService, {
       getAccount: async () => ({ id: accountId, name: 'Vendor', feeBps: 100 }),
@@ -174,7 +174,7 @@ test(
 )
 
 test(
-  'the gateway alone: it asks catalog who calls, and is ready while all four serve',
+  'the gateway alone: it authenticates with catalog, and is ready while all four services serve',
   async () => {
     const principal = { keyId: newId('key'), accountId, scopes: ['admin', 'read'] }
     await using catalog = await startStub(CatalogService, {
@@ -212,11 +212,11 @@ test(
 
 export interface Component extends AsyncDisposable {
   readonly process: TestProcess
-  /** Where it serves gRPC. */
+  /** The address of its gRPC server. */
   readonly address: string
 }
 
-/** A service by itself, with its own database and NATS; `peers` has the addresses of the others. */
+/** Starts a single service with its own database and NATS. `peers` has the addresses of the other services. */
 async function startComponent(
   service: DatabaseService,
   servers: Servers,
@@ -244,18 +244,19 @@ async function startComponent(
   return { process, address, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
-/** A peer of a component: a real gRPC server by the same contract, that can do what the test needs. */
+/** A peer of a component: a real gRPC server with the same contract that implements the calls of the test. */
 interface Stub extends AsyncDisposable {
   readonly address: string
 }
 
-/** Calls that are not among `handlers` are refused. */
+/** Starts a stub. It refuses calls that are not in `handlers`. */
 async function startStub<S extends DescService>(
   service: S,
   handlers: Partial<Handlers<S>>,
   ...others: ReturnType<typeof implement>[]
 ): Promise<Stub> {
-  const refuse = () => Promise.reject(new ServiceError('unavailable', 'the stub does not do this'))
+  const refuse = () =>
+    Promise.reject(new ServiceError('unavailable', 'the stub does not implement this call'))
   const all = Object.fromEntries(service.methods.map(({ localName }) => [localName, refuse]))
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },

@@ -52,7 +52,7 @@ const manifests = await allManifests()
 const read = async (file: string) =>
   parse(await readFile(fileURLToPath(new URL(`../../../deploy/${file}`, import.meta.url)), 'utf8'), {
     merge: true,
-    // compose has tags of its own.
+    // Compose files have their own YAML tags.
     logLevel: 'error',
   }) as Compose
 const compose = await read('compose.yaml')
@@ -64,7 +64,7 @@ function manifest<Spec>(kind: string, name: string): Spec {
   return found[0]!.spec
 }
 
-/** What a container may do, in the words of compose. */
+/** The rights of a container, in compose's terms. */
 function rightsOf(kind: string, name: string) {
   const { securityContext: pod, containers } = manifest<Workload>(kind, name).template.spec
   const { securityContext: container, resources } = containers[0]!
@@ -78,7 +78,7 @@ function rightsOf(kind: string, name: string) {
   }
 }
 
-/** Those with which a service of the compose file shares a network. */
+/** The services that share a network with a service of the compose file. */
 function neighboursOf(name: string): string[] {
   const { networks = [] } = compose.services[name]!
   return Object.entries(compose.services)
@@ -103,7 +103,7 @@ test.each(workloads)('%s %s has the same rights and limits in compose', (kind, n
   expect(service.cap_add).toBeUndefined()
 })
 
-test('every service of the compose file is hardened, PostgreSQL and the maker of secrets too', () => {
+test('every service of the compose file is hardened, also PostgreSQL and make-secrets', () => {
   for (const [name, service] of Object.entries(compose.services)) {
     expect(service, name).toMatchObject({
       read_only: true,
@@ -114,7 +114,7 @@ test('every service of the compose file is hardened, PostgreSQL and the maker of
       mem_limit: expect.stringMatching(/^\d+[mg]$/),
     })
     expect(service.privileged, name).toBeUndefined()
-    // Not the network that all share when none is named.
+    // Without a named network, a service would join the default network, which all share.
     expect(service.network_mode ?? service.networks, name).toBeDefined()
   }
   // As process 1, PostgreSQL would take the end of a foreign process for a crash of its own.
@@ -129,7 +129,7 @@ test('every service of the compose file is hardened, PostgreSQL and the maker of
 test.each([
   ['nats', 4222],
   ['postgres', 5432],
-])('%s shares a network with exactly the services that Kubernetes lets in', (name, port) => {
+])('%s shares a network with exactly the services that Kubernetes allows to connect', (name, port) => {
   const { ingress = [] } = manifest<Policy>('NetworkPolicy', name)
   const admitted = ingress
     .filter(({ ports }) => ports.some((each) => each.port === port))
@@ -141,7 +141,7 @@ test.each([
   }
 })
 
-test('the internet is reached by the services that Kubernetes lets out, and the only published port is the gateway’s', () => {
+test('only services that Kubernetes allows can reach the internet, and only the gateway’s port is published', () => {
   const translated = Object.entries(compose.networks)
     .filter(([, network]) => !network?.internal)
     .filter(
@@ -157,7 +157,7 @@ test('the internet is reached by the services that Kubernetes lets out, and the 
     .filter(({ egress }) => egress.some(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined)))
     .map(({ podSelector }) => podSelector.matchLabels?.[nameLabel] ?? 'every pod')
   expect(out.toSorted()).toEqual(allowed.toSorted())
-  // The engine takes the way out that is first by name.
+  // The engine uses the first network by name as the default route.
   for (const name of out) {
     const open = compose.services[name]!.networks!.filter((network) => !compose.networks[network]?.internal)
     expect(translated, name).toContain(open.toSorted()[0])

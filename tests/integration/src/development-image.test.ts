@@ -21,7 +21,7 @@ describe.skipIf(!withContainers)('the development image', () => {
     })
   }, 600_000)
 
-  test('one container holds all of it: a subscription is declined, paid, renewed and disputed', async () => {
+  test('in one container a subscription is declined, paid, renewed and disputed', async () => {
     const licensing = await startLicensing({ image })
     const { url, apiKey, appId, simulator, events } = licensing
     const call = async <Answer>(method: string, path: string, body?: object): Promise<Answer> => {
@@ -68,7 +68,7 @@ describe.skipIf(!withContainers)('the development image', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
-  test('the samples of the guide start it with Testcontainers', async () => {
+  test('the samples of the guide start the container with Testcontainers', async () => {
     await using folder = await makeTemporaryFolder()
     const cwd = folder.path
     await symlink(new URL('../node_modules', import.meta.url).pathname, join(cwd, 'node_modules'))
@@ -82,7 +82,7 @@ describe.skipIf(!withContainers)('the development image', () => {
     const samples = [run(process.execPath, ['container.ts'], { cwd })]
     const packages = join(cwd, 'python')
     if (installForPython(packages)) {
-      // Another helper image than Node's: the sample removes its container itself.
+      // Ryuk is off, because Python's Testcontainers use another image of it than Node's. The sample removes its container itself.
       const env = { ...process.env, PYTHONPATH: packages, TESTCONTAINERS_RYUK_DISABLED: 'true' }
       samples.push(run('python3', ['container.py'], { cwd, env }))
     } else process.stdout.write('skipped: the sample in Python (no python3, or testcontainers of PyPI)\n')

@@ -14,15 +14,15 @@ const how = withContainers
   : 'on embedded servers, the components as processes'
 
 export interface Servers extends AsyncDisposable {
-  /** As a user that may create databases and roles. */
+  /** URL with a user that may create databases and roles. */
   postgresUrl: string
-  /** With all rights. */
+  /** URL with all rights. */
   natsUrl: string
-  /** As a service has it. */
+  /** URL with the rights of a service. */
   natsUrlOf(user: NatsUser): string
 }
 
-/** PostgreSQL and NATS: of Testcontainers, or embedded ones. From then on components start the same way. */
+/** Starts PostgreSQL and NATS, with Testcontainers or embedded. */
 export async function startServers(): Promise<Servers> {
   process.stdout.write(`integration suite ${how}\n`)
   if (!withContainers) {

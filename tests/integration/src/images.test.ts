@@ -40,13 +40,13 @@ describe.skipIf(!withContainers)('images', () => {
       expect(bill.components.map(({ purl }) => purl)).toContainEqual(
         expect.stringMatching(/^pkg:npm\/%40grpc\/grpc-js@\d/),
       )
-      // Without its environment it says what is missing and ends.
+      // Without its environment it prints the missing variables and ends.
       await expect(inImage(component, ...image.Config.Entrypoint)).rejects.toMatchObject({ code: 2 })
     },
     60_000,
   )
 
-  test('the commands of operators are inside', async () => {
+  test('the images contain the operators’ commands', async () => {
     expect(await inImage('catalog', 'licensing-admin', '--help')).toContain('create-account')
     expect(await inImage('licensing', 'rotate-signing-keys', '--help')).toContain('--re-encrypt')
   })

@@ -64,7 +64,7 @@ async function expectValid(manifest: Manifest): Promise<void> {
   expect(() => new Model(object).validate(), `${file}: ${object.kind} ${object.metadata.name}`).not.toThrow()
 }
 
-/** Components that an environment names by their address: `CATALOG_ADDRESS: catalog:7000`. */
+/** Components with an address in the environment of a component: `CATALOG_ADDRESS: catalog:7000`. */
 function peersOf(component: string): string[] {
   const { env } = spec<Deployment>('Deployment', component).template.spec.containers[0]!
   return env
@@ -73,7 +73,7 @@ function peersOf(component: string): string[] {
     .toSorted()
 }
 
-/** Pods that a policy lets traffic go to, or come from, on a port. */
+/** Pods to which, or from which, a policy allows traffic on a port. */
 function podsOn(
   rules: { ports: { port: string | number }[]; peers: Peer[] }[],
   port: string | number,
@@ -85,7 +85,7 @@ function podsOn(
     .toSorted()
 }
 
-test('every manifest is what its schema asks for', async () => {
+test('every manifest matches its schema', async () => {
   expect(manifests.length).toBeGreaterThan(25)
   for (const manifest of manifests) await expectValid(manifest)
   const broken = manifests.find(({ kind }) => kind === 'Deployment')!
@@ -104,7 +104,7 @@ test
   },
 )
 
-test('every file is named by the kustomization of its folder, and every name is there', async () => {
+test('the kustomization of a folder names exactly its files', async () => {
   const folders = new Set(manifests.map(({ file }) => dirname(file)))
   for (const folder of folders) {
     const text = await readFile(join(kubernetes, folder, 'kustomization.yaml'), 'utf8')
@@ -114,7 +114,7 @@ test('every file is named by the kustomization of its folder, and every name is 
   }
 })
 
-test.each(componentNames)('%s: selectors, ports and probes fit together', (component) => {
+test.each(componentNames)('%s: selectors, ports and probes match', (component) => {
   const { selector, template } = spec<Deployment>('Deployment', component)
   const label = { [nameLabel]: component }
   expect(selector.matchLabels).toEqual(label)
@@ -135,7 +135,7 @@ test.each(componentNames)('%s: selectors, ports and probes fit together', (compo
   expect(scaleTargetRef).toEqual({ apiVersion: 'apps/v1', kind: 'Deployment', name: component })
 })
 
-test.each(componentNames)('%s: held tightly, and secrets only by reference', (component) => {
+test.each(componentNames)('%s: has minimal rights, and secrets only by reference', (component) => {
   const { securityContext, containers } = spec<Deployment>('Deployment', component).template.spec
   expect(securityContext.runAsNonRoot).toBe(true)
   expect(containers[0]!.securityContext).toMatchObject({
@@ -152,7 +152,7 @@ test.each(componentNames)('%s: held tightly, and secrets only by reference', (co
   }
 })
 
-test.each(componentNames)('%s reaches exactly the components that its environment names', (component) => {
+test.each(componentNames)('%s can reach exactly the components that its environment names', (component) => {
   const { egress, ingress } = spec<NetworkPolicy>('NetworkPolicy', component)
   expect(
     podsOn(
@@ -160,7 +160,7 @@ test.each(componentNames)('%s reaches exactly the components that its environmen
       7000,
     ),
   ).toEqual(peersOf(component))
-  // And those who name it are let in.
+  // Components that name it in their environment are allowed to connect.
   const callers = componentNames.filter((other) => peersOf(other).includes(component)).toSorted()
   expect(
     podsOn(
@@ -170,7 +170,7 @@ test.each(componentNames)('%s reaches exactly the components that its environmen
   ).toEqual(callers)
 })
 
-test('the gateway is reached from the ingress alone, NATS and PostgreSQL by the services alone, and all else is denied', () => {
+test('only the ingress can reach the gateway, only services can reach NATS and PostgreSQL, and other traffic is denied', () => {
   const services = ['billing', 'catalog', 'licensing', 'notifier']
   const comesIn: Record<string, Record<string, string[]>> = {
     'default-deny': {},
@@ -196,7 +196,7 @@ test('the gateway is reached from the ingress alone, NATS and PostgreSQL by the 
   expect(spec<NetworkPolicy>('NetworkPolicy', 'default-deny').egress).toEqual([])
 })
 
-test('the internet is reached by the notifier, and by billing for the processor’s API alone', () => {
+test('only the notifier can reach the internet, and billing only the processor’s API', () => {
   const outside = manifests
     .filter(({ kind }) => kind === 'NetworkPolicy')
     .flatMap(({ metadata, spec: policy }) =>
@@ -210,7 +210,7 @@ test('the internet is reached by the notifier, and by billing for the processor�
   ])
 })
 
-test('the notifier reaches every port that the URL of an endpoint may have, on public addresses alone', () => {
+test('the notifier can reach every port that the URL of an endpoint may have, only on public addresses', () => {
   const { egress } = spec<NetworkPolicy>('NetworkPolicy', 'notifier')
   const toReceivers = egress.filter(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined))
   const admits = (wanted: number) =>
@@ -225,7 +225,7 @@ test('the notifier reaches every port that the URL of an endpoint may have, on p
   }
 })
 
-test('no network that the notifier refuses, and no form of its addresses, is admitted by a policy for the internet', async () => {
+test('the policies for the internet exclude every network that the notifier refuses, in every notation', async () => {
   const source = fileURLToPath(
     new URL('../../../services/notifier/src/http-client/address.ts', import.meta.url),
   )
@@ -238,7 +238,7 @@ test('no network that the notifier refuses, and no form of its addresses, is adm
     const { egress } = spec<NetworkPolicy>('NetworkPolicy', policy)
     const blocks = egress.flatMap(({ to }) => to.flatMap(({ ipBlock }) => ipBlock ?? []))
     expect(blocks.map(({ cidr }) => cidr)).toEqual(['0.0.0.0/0', '::/0'])
-    // One for each family: for a list of both, each IPv4 address lies in ::/8 as well.
+    // A list for each address family, because in a mixed list every IPv4 address is also in ::/8.
     const lists = { ipv4: new BlockList(), ipv6: new BlockList() }
     for (const network of blocks.flatMap(({ except = [] }) => except)) {
       const [address = '', bits] = network.split('/')
@@ -273,7 +273,7 @@ function lastOf(address: string, bits: number): string {
     .join(separator)
 }
 
-test('the autoscaler’s own metrics are ones that the component has', async () => {
+test('the component exports the custom metrics of its autoscaler', async () => {
   const source = fileURLToPath(new URL('../../../services/notifier/src/dispatch/metrics.ts', import.meta.url))
   const scaler = spec<{ metrics: { pods?: { metric: { name: string } } }[] }>(
     'HorizontalPodAutoscaler',

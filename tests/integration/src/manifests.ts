@@ -14,7 +14,7 @@ export interface Manifest {
 export const kubernetes = fileURLToPath(new URL('../../../deploy/kubernetes', import.meta.url))
 export const componentNames = ['catalog', 'licensing', 'billing', 'notifier', 'gateway'] as const
 
-/** Every object that is written down, from every file but the kustomizations. */
+/** All objects of all files except the kustomizations. */
 export async function allManifests(): Promise<Manifest[]> {
   const files = (await readdir(kubernetes, { recursive: true }))
     .filter((file) => file.endsWith('.yaml') && basename(file) !== 'kustomization.yaml')

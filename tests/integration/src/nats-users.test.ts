@@ -15,14 +15,14 @@ const compose = fileURLToPath(new URL('../../../deploy/compose', import.meta.url
 const program = await findNatsProgram()
 const components = ['postgres', 'catalog', 'licensing', 'billing', 'notifier', 'gateway', 'nats']
 
-/** What make-secrets writes for a component. */
+/** The secrets that make-secrets writes for a component. */
 async function secretsOf(folder: string, component: string): Promise<Record<string, string>> {
   const text = await readFile(join(folder, component, 'env'), 'utf8')
   const pairs = text.split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string])
   return Object.fromEntries(pairs.filter(([name]) => name !== ''))
 }
 
-/** Runs make-secrets on a folder in place of /secrets. */
+/** Runs make-secrets with a folder in place of /secrets. */
 async function makeSecrets(folder: string): Promise<void> {
   for (const component of components) await mkdir(join(folder, component), { recursive: true })
   const text = await readFile(join(compose, 'make-secrets'), 'utf8')
@@ -32,7 +32,7 @@ async function makeSecrets(folder: string): Promise<void> {
 }
 
 test.skipIf(program.kind === 'docker')(
-  'NATS as compose starts it lets each service in with its secret',
+  'NATS with the configuration of compose accepts each service with its secret',
   async () => {
     await using folder = await makeTemporaryFolder()
     const store = join(folder.path, 'store')

@@ -13,7 +13,7 @@ const mediaType = 'application/vnd.oci.image.index.v1+json'
 const index = JSON.stringify({ schemaVersion: 2, mediaType, manifests: [] })
 const digest = `sha256:${createHash('sha256').update(index).digest('hex')}`
 
-/** A registry that has images of some names. */
+/** A registry that has the images with matching names. */
 async function startRegistry(has: RegExp) {
   const server = createServer((request, response) => {
     const isKnown = has.test(request.url ?? '')
@@ -49,7 +49,7 @@ function pin(host: string) {
 }
 
 describe.skipIf(!withContainers)('images by digest', () => {
-  test('tags are pinned to the digests that their registry has now', async () => {
+  test('tags are pinned to their current digests in the registry', async () => {
     await using registry = await startRegistry(/^\/v2\//)
     const { host } = registry
     const { stdout } = await pin(host)

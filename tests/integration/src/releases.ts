@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const components = ['gateway', 'catalog', 'licensing', 'billing', 'notifier']
 
-/** The release to upgrade from: UPGRADE_FROM (a commit or tag), else the newest tag `v…`; undefined if there is none. */
+/** The release to upgrade from: UPGRADE_FROM (a commit or tag), else the latest tag `v…`; undefined if there is none. */
 export async function lastRelease(): Promise<string | undefined> {
   const wanted = process.env['UPGRADE_FROM']
   if (wanted) return wanted
@@ -20,9 +20,9 @@ export async function lastRelease(): Promise<string | undefined> {
 }
 
 /**
- * Builds what was there at a commit, from its own sources, lock file and Dockerfile.
+ * Builds the release of a commit, from its sources, lock file and Dockerfile.
  *
- * @returns the release as `startService` takes it: a folder of bundles, or with `images` a tag
+ * @returns the release for `startService`: a folder of bundles, or with `images` a tag
  */
 export async function buildRelease(
   commit: string,
@@ -44,7 +44,7 @@ export async function buildRelease(
   return join(source, 'deploy/images/dist')
 }
 
-/** The release of this checkout as it is, with changes that are not committed. */
+/** Builds the release of this checkout, including uncommitted changes. */
 export async function buildThisRelease(images: boolean): Promise<string> {
   const given = process.env['TEST_IMAGES']
   if (images) {

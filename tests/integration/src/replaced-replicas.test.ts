@@ -43,8 +43,8 @@ async function replaceUnderLoad(
 }
 
 /**
- * Replaces one replica at a time, with some requests answered in between. A gateway leaves the rotation before it stops,
- * as a pod does on Kubernetes; a service stops without notice.
+ * Replaces one replica at a time, and waits for some requests after each. A gateway is taken out of the load balancing before
+ * it stops, like a pod on Kubernetes; a service stops without notice.
  */
 async function inTurn(
   stack: Stack,

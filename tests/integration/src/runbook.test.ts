@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { withContainers } from './engine.ts'
 import { buildThisRelease } from './releases.ts'
 
-/** The commands of a section of the runbook, a string for each block. */
+/** The blocks of commands in a section of the runbook. */
 async function commandsOf(heading: string): Promise<string[]> {
   const text = await readFile(new URL('../../../docs/operations/runbook.md', import.meta.url), 'utf8')
   const section = text.split(/^## /m).find((part) => part.startsWith(heading))
@@ -25,7 +25,7 @@ async function givenLicence({ api, appId }: Stack): Promise<string> {
   return licence.body.id
 }
 
-/** Suspends and reactivates: two events. */
+/** Suspends and reactivates a licence, which sends two events. */
 async function change({ api }: Stack, licenceId: string): Promise<void> {
   for (const verb of ['suspend', 'reactivate']) {
     await eventually(async () =>
@@ -43,7 +43,7 @@ async function expectSequences({ api }: Stack, count: number): Promise<void> {
 }
 
 test.runIf(withContainers)(
-  'the runbook’s commands replace NATS after it was killed, and restore one service and all of them, without a lost event',
+  'the runbook’s commands replace a killed NATS, restore one service and restore all services, without a lost event',
   async () => {
     const [backUp, restoreAll, restoreOne] = await commandsOf('Backup and restore')
     const [replaceNats] = await commandsOf('NATS after a power failure')
@@ -68,13 +68,13 @@ test.runIf(withContainers)(
     await change(stack, licenceId)
     await expectSequences(stack, 8)
     await stack.runCommands!(restoreOne!)
-    // The notifier has read what it had forgotten from licensing's log.
+    // The notifier has read the missing events from licensing's log.
     await expectSequences(stack, 8)
     await change(stack, licenceId)
     await expectSequences(stack, 10)
 
     await stack.runCommands!(restoreAll!)
-    // Of the time of the backup.
+    // The sequences have the state of the backup.
     await expectSequences(stack, 6)
     await change(stack, licenceId)
     await expectSequences(stack, 8)

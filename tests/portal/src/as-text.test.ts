@@ -6,7 +6,7 @@ const markup = (where: string) =>
   `<img src="/portal/none" alt="${where}" onerror="document.title='changed'"><script>document.title='changed'</script>`
 
 portalTests('what others chose', (world) => {
-  test('what customers and receivers choose is text wherever it is shown: nothing of it becomes an element', async () => {
+  test('values that customers and receivers choose are shown as text, and never become elements', async () => {
     const { stack, receiver, open, vendor } = world()
     const { app, at, plan, issue, endpoint } = await vendor(`Studio ${markup('application')}`.slice(0, 100))
     receiver.answerWith(() => ({ status: 500, body: markup('answer') }))
@@ -49,7 +49,7 @@ portalTests('what others chose', (world) => {
     expect(window.complaints).toEqual([])
   })
 
-  test('a list that is read again stays where it is: no row moves, and the page does not scroll', async () => {
+  test('while a list is read again, no row moves and the page does not scroll', async () => {
     const { stack, receiver, open, vendor } = world()
     const { app, at, plan, issue, endpoint } = await vendor()
     receiver.answerWith(() => ({ status: 500 }))

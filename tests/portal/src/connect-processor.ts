@@ -4,7 +4,7 @@ import type { World } from './world.ts'
 
 export const newAccount = () => `acct_${randomUUID().replaceAll('-', '')}`
 
-/** Connects an account that is proven on the consent page, without a browser. */
+/** Connects an account through the consent page, without a browser. */
 export async function connectProcessor({ stack }: World): Promise<void> {
   const { api, gatewayUrl, simulator } = stack
   if ((await api.get('/v1/processor')).status === 200) return

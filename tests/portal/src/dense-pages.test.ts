@@ -7,7 +7,7 @@ interface Box {
   parentElement: { scrollWidth: number; clientWidth: number }
 }
 
-/** By how many pixels a table is wider than the box that it scrolls in. */
+/** How many pixels wider a table is than the box that scrolls it. */
 const overflow = (table: Locator) =>
   table.evaluate((element) => {
     const { parentElement: box } = element as unknown as Box
@@ -16,7 +16,7 @@ const overflow = (table: Locator) =>
 const heightOf = async (element: Locator) => (await element.boundingBox())!.height
 
 portalTests('dense pages', (world) => {
-  test('a long reference or plan name is cut off on one line, and whole in its title and on a phone', async () => {
+  test('a long reference or plan name is cut off on one line, and complete in its title and on a phone', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const planName = 'Enterprise annual commitment with legacy terms and premium support'
@@ -33,7 +33,7 @@ portalTests('dense pages', (world) => {
     expect(await heightOf(row.getByTitle(reference, { exact: true }))).toBeGreaterThan(100)
   })
 
-  test('the buttons of an override are in view, whatever the key is', async () => {
+  test('the buttons of an override are visible with any key', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     for (const key of ['seats', 'single_sign_on_for_every_team_of_the_organisation']) {
@@ -48,7 +48,7 @@ portalTests('dense pages', (world) => {
     expect(await overflow(window.table('Entitlements'))).toBe(0)
   })
 
-  test('the button of a long form is in view while the form scrolls', async () => {
+  test('the button of a long form stays visible while the form scrolls', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     await one.plan('Pro')
@@ -63,7 +63,7 @@ portalTests('dense pages', (world) => {
       return y + height
     }
     expect(await bottomOf()).toBeLessThan(600)
-    // A field that gets the focus is not behind it.
+    // The buttons do not cover a field that has the focus.
     const last = window.field('Lease in minutes', dialog('Issue licence'))
     await last.focus()
     const field = (await last.boundingBox())!
@@ -71,7 +71,7 @@ portalTests('dense pages', (world) => {
     expect(await bottomOf()).toBeLessThan(600)
   })
 
-  test('the number of active licences of a plan leads to their list', async () => {
+  test('the number of active licences of a plan links to their list', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { id } = await one.plan('Pro')
@@ -90,7 +90,7 @@ portalTests('dense pages', (world) => {
     expect(new URL(page.url()).searchParams.get('status')).toBe('active')
   })
 
-  test('a key that may not read licences sees the number alone', async () => {
+  test('a key that may not read licences sees the number without a link', async () => {
     const { open, vendor, key } = world()
     const one = await vendor()
     await one.issue((await one.plan('Pro')).id, 'customer-1')

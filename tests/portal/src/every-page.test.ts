@@ -11,11 +11,11 @@ interface View {
   name: string
   at: string
   heading: string
-  /** Whose application it is of. */
+  /** The application of the page. */
   appId: string
-  /** The tables that are there, with rows or without. */
+  /** The tables on the page, with or without rows. */
   tables: readonly string[]
-  /** A button whose alert dialog is looked at. */
+  /** A button that opens an alert dialog, which is then checked. */
   asks?: string
 }
 
@@ -28,17 +28,17 @@ portalTests('every page', (world) => {
       await show(page, view)
       expect(await page.locator('h1').count(), view.name).toBe(1)
       expect(await page.title()).toBe(`${await page.locator('h1').textContent()} · Licensing`)
-      // Behind a dialog they are not among what is accessible.
+      // Tables behind a dialog have no accessible role, so they are found by their attribute.
       for (const name of view.tables)
         expect(await page.locator(`table[aria-label="${name}"]`).count()).toBe(1)
       await expectEveryLook(page, view.name)
       if (view.asks !== undefined) await page.keyboard.press('Escape')
     }
-    // That no processor is connected is asked by a call, which the browser reports.
+    // The call that asks for the processor answers 404 if none is connected, and the browser reports that.
     expect(window.complaints.filter((text) => !text.includes('status of 404'))).toEqual([])
   })
 
-  test('the longest texts scroll no page sideways, at any width', async () => {
+  test('with the longest texts no page scrolls sideways, at any width', async () => {
     const { stack, vendor, open } = world()
     const one = await vendor('N'.repeat(200))
     const { id: planId } = await one.plan('P'.repeat(200))
@@ -63,7 +63,7 @@ portalTests('every page', (world) => {
     await page.setViewportSize({ width: 1280, height: 900 })
   })
 
-  test('the sign-in form is seen by everybody, in light, dark and on a phone', async () => {
+  test('the sign-in form is accessible in light and dark mode and on a phone', async () => {
     await using window = await world().open({ key: null, bypassCSP: true })
     await window.field('API key').fill('lsk_wrong')
     await window.button('Sign in').click()
@@ -88,7 +88,7 @@ portalTests('every page', (world) => {
   })
 })
 
-/** Every page with something on it, and every dialog. */
+/** Every page, with data, and every dialog. */
 async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {
   const one = await vendor('Studio with a rather long name for an application')
   await one.define('max_projects', 'limit', '3', 'Projects')
@@ -167,7 +167,7 @@ async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {
   ]
 }
 
-/** Without loading all of it again: the router follows the history. */
+/** Opens a page without reloading the portal, because the router follows the browser's history. */
 async function show(page: Page, { at, heading, appId, asks }: View): Promise<void> {
   await page.evaluate(`history.pushState(null, '', ${JSON.stringify(`/portal${at}`)})`)
   await page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")

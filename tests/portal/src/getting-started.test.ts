@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { portalTests } from './world.ts'
 
 portalTests('getting started', (world) => {
-  test('a new application is led in four steps from the first entitlement to the first verified webhook', async () => {
+  test('a new application shows four steps from the first entitlement to the first verified webhook', async () => {
     const { stack, receiver, open, vendor } = world()
     const { appId, app, at, licences } = await vendor()
     await using window = await open({ at: at('') })

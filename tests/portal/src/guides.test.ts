@@ -15,7 +15,7 @@ portalTests('the guides', (world) => {
     return window
   }
 
-  test('a reader goes through the sidebar, the contents, to the next page and back, without a request to another host', async () => {
+  test('sidebar, contents, next page and back work without a request to another host', async () => {
     await using window = await openGuide('guides/quickstart')
     const { page, complaints } = window
     const hosts = new Set<string>()
@@ -42,7 +42,7 @@ portalTests('the guides', (world) => {
     expect(complaints).toEqual([])
   })
 
-  test('the search finds a word in all guides and opens the place', async () => {
+  test('the search finds a word in all guides and opens the section', async () => {
     await using window = await openGuide('guides/quickstart')
     const { page, complaints } = window
     await page.getByRole('button', { name: 'Search' }).first().click()
@@ -54,7 +54,7 @@ portalTests('the guides', (world) => {
     expect(complaints).toEqual([])
   })
 
-  test('a button copies the code of a block, which is in colours and has the name of its file', async () => {
+  test('a code block has a button to copy it, colours and its file name', async () => {
     await using window = await openGuide('guides/products')
     const { page, complaints } = window
     const block = page.locator('.file-name', { hasText: 'product.mjs' }).locator('+ div')
@@ -72,7 +72,7 @@ portalTests('the guides', (world) => {
     expect(complaints).toEqual([])
   })
 
-  test('the page is dark where the system is, or when a reader chooses it, and stays so', async () => {
+  test('the page follows the dark mode of the system, and remembers the reader’s own choice', async () => {
     await using window = await openGuide('guides/lifecycle')
     const { page, complaints } = window
     const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor')
@@ -106,7 +106,7 @@ portalTests('the guides', (world) => {
     expect(complaints).toEqual([])
   })
 
-  test('no guide scrolls sideways at 360 px, and none complains about the policy', async () => {
+  test('no guide scrolls sideways at 360 px or violates the content security policy', async () => {
     await using window = await openGuide('guides')
     const { page, complaints } = window
     const links = await page
@@ -126,7 +126,7 @@ portalTests('the guides', (world) => {
   })
 
   test.each(['guides/', 'guides/quickstart', 'guides/lifecycle', 'operations/scaling'])(
-    '/docs/%s violates no rule of WCAG 2.2 AA in light, in dark and on a phone',
+    '/docs/%s violates no rule of WCAG 2.2 AA in light mode, in dark mode and on a phone',
     async (path) => {
       await using window = await openGuide(path, true)
       await h1(window.page).waitFor()

@@ -11,7 +11,7 @@ interface Sent {
   items: { legacy_key: string }[]
 }
 
-/** The body of each call of an import from now on. */
+/** Records the body of each import call from now on. */
 function listen({ page }: Window): Sent[] {
   const sent: Sent[] = []
   page.on('request', (request) => {
@@ -23,7 +23,7 @@ function listen({ page }: Window): Sent[] {
 const csv = (name: string, text: string) => ({ name, mimeType: 'text/csv', buffer: Buffer.from(text) })
 
 portalTests('import', (world) => {
-  test('a file is checked without writing, then imported; each bad row has its line and reason; again it finds all there', async () => {
+  test('a file is checked without writing, then imported; each invalid row has its line and reason; a second import finds all rows', async () => {
     const { stack, open, vendor } = world()
     const { app, at, plan, licences } = await vendor()
     const { id: planId } = await plan('Pro')
@@ -92,7 +92,7 @@ portalTests('import', (world) => {
     expect(await licences()).toHaveLength(2)
   })
 
-  test('rows go in calls of 500, with a progress bar; the page can be left meanwhile, and shows the file again', async () => {
+  test('rows are sent in calls of 500 with a progress bar; the user can leave the page, which later still shows the file', async () => {
     const { stack, open, vendor } = world()
     const { app, at, plan } = await vendor()
     const { id: planId } = await plan('Pro')
@@ -140,7 +140,7 @@ portalTests('import', (world) => {
     expect(found.data).toHaveLength(1)
   })
 
-  test('an import that breaks off says why, and goes on where it is tried again', async () => {
+  test('an import that fails shows the reason, and continues when it is tried again', async () => {
     const { stack, open, vendor } = world()
     const { app, at, plan } = await vendor()
     const { id: planId } = await plan('Pro')
@@ -178,10 +178,10 @@ portalTests('import', (world) => {
   })
 
   test.each([
-    ['what is no CSV with these columns', 'key;customer\n1;2', 'There is no column legacy_key'],
+    ['a file without these columns', 'key;customer\n1;2', 'There is no column legacy_key'],
     ['an empty file', '', 'The file is empty'],
     ['another encoding', Buffer.from([0x6c, 0xe9, 0x0a]), 'The file is not UTF-8'],
-  ])('%s is refused in words', async (_title, content, words) => {
+  ])('%s is refused with an explanation', async (_title, content, words) => {
     const { open, vendor } = world()
     const { at } = await vendor()
     await using window = await open({ at: at('/import') })
@@ -243,7 +243,7 @@ portalTests('import', (world) => {
     },
   )
 
-  test('a key that may only read is shown which scope the page needs', async () => {
+  test('a key that may only read sees which scope the page needs', async () => {
     const { open, key } = world()
     const { key: reader } = await key(['read'])
     await using window = await open({ key: reader, at: '/import' })

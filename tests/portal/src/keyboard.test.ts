@@ -4,14 +4,14 @@ import { violations } from './looks.ts'
 import type { Window } from './window.ts'
 import { portalTests } from './world.ts'
 
-/** Only keys from here on, as a person without a mouse has them. */
+/** Functions that use only the keyboard. */
 function keyboardOf({ page }: Window) {
   const focused = () =>
     page.evaluate<string>("document.activeElement.ariaLabel ?? document.activeElement.textContent ?? ''")
   return {
     press: (key: string) => page.keyboard.press(key),
     type: (text: string) => page.keyboard.type(text),
-    // However long what it looks for takes to appear.
+    // Presses Tab until the element has the focus, because it may appear late.
     tabTo: (name: string) =>
       eventually(
         async () => {
@@ -28,7 +28,7 @@ function keyboardOf({ page }: Window) {
 }
 
 portalTests('keyboard', (world) => {
-  test('every table that is too wide or too long is scrolled with the keyboard, at any width', async () => {
+  test('every table that is too wide or too long can be scrolled with the keyboard, at any width', async () => {
     const { stack, open, vendor } = world()
     const { app, at, plan } = await vendor()
     const { id: planId } = await plan('P'.repeat(200))
@@ -54,7 +54,7 @@ portalTests('keyboard', (world) => {
     }
     await window.table('Payments').getByRole('cell').first().waitFor()
     expect(await unreachable()).toEqual([])
-    // A row with a link has something to focus, others have not.
+    // Rows without a link have nothing to focus, so the table itself must be focusable.
     await page.setViewportSize({ width: 700, height: 800 })
     const scroller = `document.querySelector('table[aria-label="Payments"]').parentElement`
     const isFocused = () => page.evaluate<boolean>(`${scroller} === document.activeElement`)
@@ -80,7 +80,7 @@ portalTests('keyboard', (world) => {
     expect(await unreachable()).toEqual([])
   })
 
-  test('the keyboard alone signs in, makes a plan, issues a licence and confirms its suspension; the focus comes back', async () => {
+  test('with only the keyboard a user signs in, creates a plan, issues and suspends a licence, and the focus returns', async () => {
     const { stack, open, vendor } = world()
     const { at, licences } = await vendor()
     await using window = await open({ key: null, at: at('/plans') })
@@ -139,17 +139,17 @@ portalTests('keyboard', (world) => {
     await press('Enter')
     await page.getByRole('alertdialog').waitFor()
     await tabTo('Suspend')
-    // It cannot be used until the dialog has read what the licence is now.
+    // The button is disabled until the dialog has read the licence's current state.
     await page.locator('button:focus:not([aria-disabled])').waitFor()
     await press('Enter')
     await window.button('Reactivate').waitFor()
     await heard('Suspend: done')
-    // Its button is gone.
+    // The button that opened the dialog is gone, so the heading has the focus.
     await isAt('customer-1')
     expect(await licences()).toMatchObject([{ status: 'suspended' }])
   })
 
-  test('what is shown once has the focus, and gives it back to what it was made with', async () => {
+  test('a secret that is shown once gets the focus, and closing it returns the focus to the button that created it', async () => {
     const { receiver, open, vendor } = world()
     const { at } = await vendor()
     await using window = await open({ at: at('/webhooks') })

@@ -28,7 +28,7 @@ async function givenLicence({ define, plan, issue }: Vendor, fields: object = {}
 }
 
 portalTests('fields of a licence', (world) => {
-  test('metadata is edited by entry: what is left as it is, and what others add meanwhile, stays', async () => {
+  test('metadata is edited by entry, and unchanged entries and entries that others add meanwhile stay', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { licence } = await givenLicence(one, { metadata: { crm_id: 'A-1', tier: '2', old: 'x' } })
@@ -38,7 +38,7 @@ portalTests('fields of a licence', (world) => {
     await table('Metadata').getByRole('row', { name: 'crm_id A-1' }).waitFor()
     await button('Edit metadata').click()
     const edit = dialog('Edit metadata')
-    // Sorted by name: crm_id, old, tier.
+    // Entries are sorted by name: crm_id, old, tier.
     await field('Metadata value 1', edit).fill('A-2')
     await button('Remove metadata 2', edit).click()
     await button('Add metadata', edit).click()
@@ -52,7 +52,7 @@ portalTests('fields of a licence', (world) => {
     expect(await field('Metadata value 3', edit).getAttribute('aria-invalid')).toBe('true')
     expect(await metadata()).toEqual({ by_others: '1', crm_id: 'A-1', old: 'x', tier: '2' })
     await expectEveryLook(window.page, 'licence-metadata')
-    // A name that is there twice is refused before anything is sent.
+    // A duplicate name is refused before anything is sent.
     await field('Metadata name 3', edit).fill('tier')
     await button('Save', edit).click()
     await edit.getByText('This name is there twice.').first().waitFor()
@@ -65,7 +65,7 @@ portalTests('fields of a licence', (world) => {
     await table('History').getByText('metadata: region: none → eu').waitFor()
   })
 
-  test('one licence gets another value of a limit and of a feature, with an end and a note, and loses it again', async () => {
+  test('overrides of a limit and of a feature, with an end and a note, are set and removed', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { licence } = await givenLicence(one)
@@ -118,7 +118,7 @@ portalTests('fields of a licence', (world) => {
     })
     await expectEveryLook(window.page, 'licence-overrides')
 
-    // A change keeps what is left as it is.
+    // The dialog starts with the present values.
     await button('Change max_projects').click()
     expect(await field('Ends on', limit).inputValue()).toBe('2031-05-03')
     await field('Value', limit).fill('30')
@@ -143,7 +143,7 @@ portalTests('fields of a licence', (world) => {
     expect(window.complaints.filter((text) => !text.includes('status of 422'))).toEqual([])
   })
 
-  test('a licence takes the plan’s values after it was shown what changes', async () => {
+  test('a licence takes the plan’s values after the dialog showed the changes', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { planId, licence } = await givenLicence(one)
@@ -163,7 +163,7 @@ portalTests('fields of a licence', (world) => {
     await table('History').getByText('entitlements: max_projects: 10 → 20').waitFor()
   })
 
-  test('a new key is asked for, made once, shown and copied; the old one stays until it is confirmed', async () => {
+  test('a new key is created once after a confirmation, shown and copied; before that the old key stays', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { licence } = await givenLicence(one)
@@ -175,7 +175,7 @@ portalTests('fields of a licence', (world) => {
     expect((await detailOf(world(), licence.id)).key).toBe(licence.key)
     await button('New key').click()
     await expectEveryLook(page, 'licence-new-key-asked')
-    // The service does it, and the answer is lost.
+    // The service executes the call, and its answer is lost.
     let made = ''
     await page.route('**/rotate-key', async (route) => {
       const answer = await route.fetch()
@@ -198,7 +198,7 @@ portalTests('fields of a licence', (world) => {
     await table('History').getByText('key rotated').waitFor()
   })
 
-  test('updates and places are set when a licence is issued, shown, changed and cleared', async () => {
+  test('the end of updates and the limits of a floating licence are set at issue, shown, changed and cleared', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     await one.plan('Pro')
@@ -242,7 +242,7 @@ portalTests('fields of a licence', (world) => {
     })
   })
 
-  test('what a dialog did not change is not sent: a change that was made meanwhile stays', async () => {
+  test('a dialog sends only changed fields, so that a change by somebody else stays', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { licence } = await givenLicence(one, { restrictions: { max_seats: 5 } })
@@ -262,7 +262,7 @@ portalTests('fields of a licence', (world) => {
     })
   })
 
-  test('of a floating licence it is shown how many places are in use, and until when each machine holds one', async () => {
+  test('a floating licence shows how many places are in use, and until when each machine holds its place', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { licence } = await givenLicence(one, { restrictions: { max_concurrent: 2, lease_minutes: 30 } })

@@ -20,7 +20,7 @@ async function givenTrial({ stack }: World, { app, appId }: Vendor): Promise<{ l
 }
 
 portalTests('list of licences', (world) => {
-  test('trials are marked and filtered; the page of one says how it becomes a customer’s licence', async () => {
+  test('trials are marked and can be filtered, and the page of a trial says how it becomes a customer’s licence', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     await one.issue((await one.plan('Pro')).id, 'customer-1')
@@ -44,7 +44,7 @@ portalTests('list of licences', (world) => {
       .waitFor()
     await table('History').getByText('trial started').waitFor()
     await expectEveryLook(page, 'licence-trial')
-    // It is nobody’s yet, so nothing can be sold to them.
+    // A trial has no customer yet, so it cannot be sold.
     expect(await button('Change plan').count()).toBe(0)
     expect(await button('Checkout link').count()).toBe(0)
     await button('Edit').click()
@@ -54,7 +54,7 @@ portalTests('list of licences', (world) => {
     await button('Change plan').waitFor()
   })
 
-  test('the list is filtered by up to three metadata pairs, all of them in the address', async () => {
+  test('the list is filtered by up to three metadata pairs, which are all in the address', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { id: planId } = await one.plan('Pro')
@@ -86,13 +86,13 @@ portalTests('list of licences', (world) => {
     await field('Metadata').fill('none=such')
     await field('Metadata').press('Enter')
     await page.getByText('No licence matches these filters.').waitFor()
-    // Three are the most.
+    // With three pairs, the field to add another is hidden.
     expect(await field('Metadata').count()).toBe(0)
     for (const pair of [/none=such/, /tier=2/]) await page.getByRole('button', { name: pair }).click()
     await shown('customer-1', 'customer-2')
   })
 
-  test('the filtered list is saved as CSV, all pages of it, and no value runs as a formula', async () => {
+  test('all pages of the filtered list are saved as CSV, and no value can run as a formula', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { id: planId } = await one.plan('Pro, with "quotes"')
@@ -128,7 +128,7 @@ portalTests('list of licences', (world) => {
     expect(window.complaints).toEqual([])
   })
 
-  test('an export that fails on its way saves no file, and is begun again', async () => {
+  test('an export that fails saves no file, and can be started again', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     await one.issue((await one.plan('Pro')).id, 'customer-1')
@@ -153,7 +153,7 @@ portalTests('list of licences', (world) => {
     await eventually(() => expect(downloads).toBe(1))
   })
 
-  test('a search that finds more than it shows says so', async () => {
+  test('if a search finds more licences than it shows, the page says so', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { id: planId } = await one.plan('Pro')

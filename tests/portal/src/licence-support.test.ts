@@ -20,7 +20,7 @@ async function givenPrice({ stack }: World, { app }: Vendor, planId: string, fie
 }
 
 portalTests('support', (world) => {
-  test('the page of a licence begins with its state, since when, why and what to do, by names of keys', async () => {
+  test('the page of a licence begins with its state, since when, why and what to do, with names of keys', async () => {
     const { stack, open, vendor, key } = world()
     const one = await vendor()
     const { id: planId } = await one.plan('Pro')
@@ -52,7 +52,7 @@ portalTests('support', (world) => {
     await page.getByText(/^Revoked since .* because .* revoked it\. That is permanent: /).waitFor()
   })
 
-  test('a key that may not know the names of others says its own, and “another API key”', async () => {
+  test('with a key that may not list keys, the page shows its own name and “another API key”', async () => {
     const { stack, open, vendor, key } = world()
     const one = await vendor()
     const { id } = await one.issue((await one.plan('Pro')).id, 'customer-1')
@@ -90,7 +90,7 @@ portalTests('support', (world) => {
     }
   })
 
-  test('the plan of a licence is changed by a sale of nothing: once, in the vendor’s currency, and its end stays', async () => {
+  test('a sale of 0 changes the plan of a licence once, in the vendor’s currency, and keeps its end', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     await one.define('max_projects', 'limit', '3')
@@ -115,7 +115,7 @@ portalTests('support', (world) => {
     const change = dialog('Change plan')
     await field('New plan', change).selectOption('Team')
     await expectEveryLook(page, 'licence-change-plan')
-    // The service does it, and the answer is lost.
+    // The service executes the call, and its answer is lost.
     await page.route('**/sale-events', async (route) => {
       await route.fetch()
       return route.abort('connectionreset')
@@ -142,7 +142,7 @@ portalTests('support', (world) => {
     await table('History').getByText('plan changed').first().waitFor()
   })
 
-  test('the plan of an older licence is not changed by mistake: the dialog leads to the newer one', async () => {
+  test('for an older licence of a customer, the dialog does not change the plan but links to the newer licence', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { id: planId } = await one.plan('Pro')
@@ -161,7 +161,7 @@ portalTests('support', (world) => {
     )
   })
 
-  test('a licence is extended by a month or a year with one click, once for each, also when an answer is lost', async () => {
+  test('a click extends a licence by a month or a year exactly once, even if an answer is lost', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { id: planId } = await one.plan('Pro')
@@ -173,7 +173,7 @@ portalTests('support', (world) => {
     await button('Extend by a month').click()
     await eventually(async () => expect(await end()).toBe('2031-02-28T10:00:00.000Z'))
     await page.locator('dl').getByText('28 Feb 2031').waitFor()
-    // Somebody else has moved it meanwhile: it counts from there.
+    // Somebody else has changed the end meanwhile. The extension counts from the new end.
     await stack.api.patch(`/v1/licences/${id}`, { body: { expires_on: '2032-05-01T10:00:00.000Z' } })
     await page.route('**/v1/licences/*', async (route) => {
       if (route.request().method() !== 'PATCH') return route.fallback()
@@ -191,7 +191,7 @@ portalTests('support', (world) => {
     expect(await button('Extend by a year').count()).toBe(0)
   })
 
-  test('a checkout link is made for the customer, shown with its amount and copied; a charge leads to the processor', async () => {
+  test('a checkout link is created for the customer, shown with its amount and copied, and a charge links to the processor', async () => {
     await connectProcessor(world())
     const { stack, open, vendor } = world()
     const one = await vendor()
@@ -242,7 +242,7 @@ portalTests('support', (world) => {
       ),
     )
     expect(await link.getAttribute('rel')).toContain('noreferrer')
-    // The fee of the service is 1 % here.
+    // In this stack the fee of the service is 1 %.
     await page.goto(`${stack.gatewayUrl}/portal${one.at('')}`)
     await window.region('Revenue').getByText('€49.00 gross').waitFor()
     await window.region('Revenue').getByText('€48.51 net').waitFor()

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { portalTests } from './world.ts'
 
 portalTests('licences', (world) => {
-  test('licences are searched, filtered and gone through page by page, all of it in the address but not a key', async () => {
+  test('search, filters and page of the licences are in the address, except for a searched licence key', async () => {
     const { stack, open, vendor } = world()
     const { at, plan, issue } = await vendor()
     const [pro, team] = [await plan('Pro'), await plan('Team')]
@@ -57,7 +57,7 @@ portalTests('licences', (world) => {
     expect(window.complaints).toEqual([])
   })
 
-  test('a licence is issued with all that it can be restricted by, and shown with its key', async () => {
+  test('a licence is issued with all restrictions, and shown with its key', async () => {
     const { open, vendor } = world()
     const { at, plan, licences } = await vendor()
     await plan('Team')
@@ -95,7 +95,7 @@ portalTests('licences', (world) => {
     await window.heading('Zoë & Sons').waitFor()
   })
 
-  test('lengths are counted in characters, and nothing is cut off from what is typed', async () => {
+  test('lengths are counted in characters, and typed text is not cut off', async () => {
     const { open, vendor } = world()
     const { at, plan, licences } = await vendor()
     await plan('Pro')
@@ -118,7 +118,7 @@ portalTests('licences', (world) => {
     expect(await licences()).toMatchObject([{ external_ref: longest }])
   })
 
-  test('what fails on the way keeps what was typed, and trying again issues one licence', async () => {
+  test('if a request fails, the form keeps its input, and trying again issues one licence', async () => {
     const { open, vendor } = world()
     const { at, plan, licences } = await vendor()
     await plan('Pro')
@@ -127,7 +127,7 @@ portalTests('licences', (world) => {
     const issue = dialog('Issue licence')
     await field('Customer reference', issue).fill('customer-1')
     await field('Plan', issue).selectOption('Pro')
-    // The service does it, and the answer is lost.
+    // The service executes the call, and its answer is lost.
     await page.route('**/v1/apps/*/licences', async (route) => {
       if (route.request().method() !== 'POST') return route.fallback()
       await route.fetch()
@@ -142,7 +142,7 @@ portalTests('licences', (world) => {
     await button('Copy key', issue).waitFor()
     expect(await licences()).toHaveLength(1)
 
-    // A list that fails has the same way out.
+    // A list that fails has the button "Try again" too.
     await page.route('**/v1/apps/*/licences?*', (route) => route.abort('connectionreset'))
     await page.goto(`${new URL(page.url()).origin}/portal${at('/licences?status=active')}`)
     await page.getByRole('alert').getByText('The service cannot be reached.').waitFor()
@@ -151,7 +151,7 @@ portalTests('licences', (world) => {
     await window.table('Licences').getByRole('link', { name: 'customer-1' }).waitFor()
   })
 
-  test('a licence is suspended, reactivated, revoked and retired, each confirmed, and only where it is allowed', async () => {
+  test('a licence is suspended, reactivated, revoked and retired, each after a confirmation and only if allowed', async () => {
     const { stack, open, vendor, receiver } = world()
     const { at, plan, issue, licence, endpoint } = await vendor()
     await endpoint(receiver.url('/lifecycle'))
@@ -184,7 +184,7 @@ portalTests('licences', (world) => {
     await button('Reactivate').click()
     await confirm('Reactivate')
     await becomes('active')
-    // Somebody else is quicker: the refusal says what is, and stays until it is read.
+    // Somebody else suspends it first. The error names the present status, and stays until the dialog is closed.
     await button('Suspend').click()
     await stack.api.post(`/v1/licences/${id}/suspend`)
     const asks = page.getByRole('alertdialog', { name: 'Suspend' })
@@ -215,7 +215,7 @@ portalTests('licences', (world) => {
     expect(receiver.requests.filter(({ path }) => path === '/lifecycle')).toHaveLength(5)
   })
 
-  test('an action is seen at once to be under way, happens once, and shows its effect when the service has confirmed it', async () => {
+  test('an action shows at once that it is running, is executed once, and shows its effect after the service has confirmed it', async () => {
     const { open, vendor } = world()
     const { at, plan, issue, licence } = await vendor()
     const { id } = await issue((await plan()).id, 'customer-1')
@@ -240,7 +240,7 @@ portalTests('licences', (world) => {
     expect([calls, (await licence(id)).status]).toEqual([1, 'suspended'])
   })
 
-  test('a licence is edited, its drift from the plan is shown, and a place of it is freed', async () => {
+  test('a licence is edited, its differences from the plan are shown, and an activation is freed', async () => {
     const { stack, open, vendor } = world()
     const { app, at, define, plan, issue, licence, activate } = await vendor()
     await define('max_projects', 'limit', '3')

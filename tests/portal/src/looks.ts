@@ -7,9 +7,9 @@ import { expect } from 'vitest'
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const levels = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']
-/** The rules whose outcome depends on colours: dark differs from light in nothing else. */
+/** The rules that depend on colours. Dark mode changes nothing else. */
 const ofColours = ['color-contrast', 'link-in-text-block']
-/** Those whose outcome depends on sizes and on what is hidden. */
+/** The rules that depend on sizes and on hidden elements. */
 const ofSizes = ['target-size', 'scrollable-region-focusable', 'color-contrast']
 
 const shots = fileURLToPath(new URL('../screenshots', import.meta.url))
@@ -17,8 +17,8 @@ const keepsPictures = Boolean(process.env['PORTAL_PICTURES'])
 export const pageWidth = 'document.documentElement.scrollWidth'
 
 /**
- * What the page shows now violates no rule of WCAG 2.2 AA that axe knows, in light and dark, and does not scroll
- * sideways at 360 px. The window has `bypassCSP`. With PORTAL_PICTURES a picture of each look is kept.
+ * Expects that the page violates no WCAG 2.2 AA rule of axe in light and dark mode, and does not scroll sideways at 360 px.
+ * The window needs `bypassCSP`. With PORTAL_PICTURES it saves a screenshot of each look.
  */
 export async function expectEveryLook(page: Page, name: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'light' })
@@ -41,7 +41,7 @@ async function keepPicture(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: `${shots}/${name}.png`, fullPage: true })
 }
 
-/** By rule and element. @param rules all of WCAG 2.2 AA when absent */
+/** The violations on the page, by rule and element. @param rules by default all of WCAG 2.2 AA */
 export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
   if (await page.evaluate<boolean>("typeof axe === 'undefined'")) await page.addScriptTag({ path: axe })
   const runOnly = rules ? { type: 'rule', values: rules } : { type: 'tag', values: levels }

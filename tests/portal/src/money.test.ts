@@ -59,7 +59,7 @@ portalTests('money', (world) => {
     await expectEveryLook(page, 'payments-filtered')
   })
 
-  test('the overview is of 7, 30 or 90 days, in the address, with net beside gross revenue and a scale', async () => {
+  test('the overview shows 7, 30 or 90 days, kept in the address, with net and gross revenue and a scale', async () => {
     await awaitTurn('day')
     const { open, vendor } = world()
     const one = await vendor()
@@ -79,7 +79,7 @@ portalTests('money', (world) => {
       await button('Show as table', revenue).click()
     }
     await revenue.getByText('€98.00 gross').waitFor()
-    // A scale of round numbers, from zero.
+    // The scale has round numbers and starts at zero.
     for (const mark of ['€0.00', '€20.00', '€40.00', '€60.00'])
       await revenue.getByText(mark, { exact: true }).waitFor({ state: 'attached' })
     await days('7 days', 7, '€49.00')
@@ -93,7 +93,7 @@ portalTests('money', (world) => {
     await expectEveryLook(page, 'overview-30')
   })
 
-  test('each number of the overview says how old it is if it could not be read again', async () => {
+  test('if a number of the overview could not be read again, it shows its age', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     await one.issue((await one.plan('Pro')).id, 'customer-1')
@@ -125,7 +125,7 @@ portalTests('money', (world) => {
       ).toBe(0)
   })
 
-  test('what stays on the screen is read again by itself, and says so if it cannot be', async () => {
+  test('visible data is read again regularly, and the page says if that fails', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { id } = await one.issue((await one.plan('Pro')).id, 'customer-1')

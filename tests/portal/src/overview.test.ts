@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { portalTests } from './world.ts'
 
 portalTests('overview', (world) => {
-  test('the overview has its four figures, each as a table too, and the alerts', async () => {
+  test('the overview has four figures, each also as a table, and the alerts', async () => {
     await awaitTurn('day')
     const { stack, receiver, open, vendor } = world()
     const { app, appId, at, plan, issue, endpoint } = await vendor()
@@ -71,7 +71,7 @@ portalTests('overview', (world) => {
     expect(window.complaints).toEqual([])
   })
 
-  test('figures that are loading say nothing that is not known yet, and nothing moves when it is', async () => {
+  test('loading figures show no values, and nothing moves when the values arrive', async () => {
     const { open, vendor } = world()
     const { at } = await vendor()
     await using window = await open({ at: at('/settings') })
@@ -106,7 +106,7 @@ portalTests('overview', (world) => {
     expect(await places()).toEqual(before)
   })
 
-  test('figures that cannot be read say so, and are tried again', async () => {
+  test('figures that cannot be read say so, and can be read again', async () => {
     const { open, vendor } = world()
     const { at } = await vendor()
     await using window = await open({ at: at('/settings') })

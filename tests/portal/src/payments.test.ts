@@ -5,7 +5,7 @@ import { expectEveryLook } from './looks.ts'
 import { connectProcessor } from './connect-processor.ts'
 import { portalTests, type Vendor, type World } from './world.ts'
 
-/** An action at the processor. */
+/** Runs an action at the processor. */
 async function atProcessor({ stack }: World, action: string, body: object): Promise<void> {
   const response = await fetch(`${stack.simulator!.url}/_sim/${action}`, {
     method: 'POST',
@@ -50,7 +50,7 @@ async function givenShop(world: World) {
 }
 
 portalTests('payments', (world) => {
-  test('payments, refunds, checkouts and fees are listed as they come, and lead to their licence', async () => {
+  test('payments, refunds, checkouts and fees appear in the lists, and link to their licence', async () => {
     const shop = await givenShop(world())
     const { stack } = world()
     await using window = await world().open({ at: shop.at('/payments'), bypassCSP: true })
@@ -93,7 +93,7 @@ portalTests('payments', (world) => {
     await ofLicence.getByText('€49.00').first().waitFor()
   })
 
-  test('a checkout that failed says why and has Replay, which provisions once the cause is gone', async () => {
+  test('a failed checkout shows the reason and a Replay button, which provisions after the cause was removed', async () => {
     const shop = await givenShop(world())
     const { stack } = world()
     const session = await shop.open('customer-1')
@@ -114,7 +114,7 @@ portalTests('payments', (world) => {
     expect(await shop.licences()).toMatchObject([{ external_ref: 'customer-1', status: 'active' }])
   })
 
-  test('the spend cap is a meter; it is changed in main units, and removed', async () => {
+  test('the spend cap is shown as a meter, changed in main units, and removed', async () => {
     const { stack, open } = world()
     const cap = async () => (await stack.api.get('/v1/spend-cap')).body
     await stack.api.put('/v1/spend-cap', { body: { cap_minor: null, currency: 'eur' } })
@@ -157,7 +157,7 @@ portalTests('payments', (world) => {
     ['kwd', 5_000, 'KWD 5.000'],
   ] as const
 
-  test('amounts have the decimals of the processor, whatever the browser knows of the currency', async () => {
+  test('amounts have the decimals of the processor, even if the browser has other data about the currency', async () => {
     const { stack, open, vendor } = world()
     const { app, at, plan } = await vendor()
     const { id: planId } = await plan('Pro')
@@ -182,7 +182,7 @@ portalTests('payments', (world) => {
     for (const [, , text] of written) await window.region('Revenue').getByText(text).first().waitFor()
   })
 
-  test('a spend cap of 5000 HUF is 500000 minor units, and each currency is read as it is written', async () => {
+  test('a spend cap of 5000 HUF is 500000 minor units, and each currency is read with its decimals', async () => {
     const { stack, open } = world()
     const cap = async () => (await stack.api.get('/v1/spend-cap')).body
     await using window = await open({ at: '/payments' })
@@ -207,7 +207,7 @@ portalTests('payments', (world) => {
     await change('', 'EUR')
   })
 
-  test('a key that only reads sees no cap and no Replay; one bound to an application sees no fees', async () => {
+  test('a key that may only read sees no cap and no Replay, and a key bound to an application sees no fees', async () => {
     const { stack, open, vendor } = world()
     const { appId, at } = await vendor()
     const made = await stack.api.post<{ key: string }>('/v1/api-keys', {

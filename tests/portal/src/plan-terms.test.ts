@@ -45,7 +45,7 @@ portalTests('terms of a plan', (world) => {
     expect(await plan()).toMatchObject({ trial_days: null, metadata: { tier: '2' } })
   })
 
-  test('a price is set with the months of updates that a payment includes, changed, and deleted', async () => {
+  test('a price with months of updates is set, changed and deleted', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { id } = await one.plan('Pro')
@@ -110,7 +110,7 @@ portalTests('terms of a plan', (world) => {
       name: `${one.name} 2`,
       expiring_notice_days: 0,
     })
-    // The list beside it has the new name too.
+    // The list of applications has the new name too.
     await eventually(async () =>
       expect(
         await page.getByLabel('Application', { exact: true }).locator('option:checked').textContent(),

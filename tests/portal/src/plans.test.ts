@@ -41,7 +41,7 @@ portalTests('plans', (world) => {
     expect(await mark('Seats included')).toMatch(/^default/)
   })
 
-  test('an entitlement is deleted when that is confirmed, and its values with it', async () => {
+  test('an entitlement and its values are deleted after a confirmation', async () => {
     const { stack, open, vendor } = world()
     const { app, at, define, plan } = await vendor()
     await define('export_pdf', 'feature', 'false', 'PDF export')
@@ -57,7 +57,7 @@ portalTests('plans', (world) => {
     expect((await stack.api.get(`${app}/plans/${id}`)).body).toMatchObject({ entitlements: [] })
   })
 
-  test('a code that is taken is refused in the dialog, with what to do', async () => {
+  test('a code that is taken is refused in the dialog, with advice', async () => {
     const { stack, open, vendor } = world()
     const { app, at } = await vendor()
     await stack.api.post(`${app}/plans`, { body: { name: 'Pro', code: 'pro' } })
@@ -76,7 +76,7 @@ portalTests('plans', (world) => {
     await window.table('Plans').getByText('professional', { exact: true }).waitFor()
   })
 
-  test('the confirmation of an archive reads the number when it opens, and without it there is nothing to confirm', async () => {
+  test('the confirmation of an archive reads the number of licences when it opens, and is disabled without it', async () => {
     const { open, vendor } = world()
     const { at, plan, issue } = await vendor()
     const { id: planId } = await plan('Pro')
@@ -104,7 +104,7 @@ portalTests('plans', (world) => {
     await button('Restore').waitFor()
   })
 
-  test('archiving says how many licences it suspends; after a restore those are reactivated, with progress, and no others', async () => {
+  test('archiving says how many licences it suspends; after a restore only those are reactivated, with progress', async () => {
     const { stack, open, vendor } = world()
     const { at, plan, issue, licences } = await vendor()
     const { id: planId } = await plan('Pro')
@@ -121,7 +121,7 @@ portalTests('plans', (world) => {
     await button('Reactivate suspended licences').waitFor()
     expect(new Set(await statuses())).toEqual(new Set(['suspended']))
 
-    // It goes on while another page is looked at, and is found again: the second half waits for that.
+    // The work continues while the user is on another page, from which a link leads back. The second half of the calls waits for that.
     const found = Promise.withResolvers<void>()
     const calls: string[] = []
     await page.route('**/v1/licences/*/reactivate', async (route) => {

@@ -7,7 +7,7 @@ import { expectEveryLook } from './looks.ts'
 import type { Window } from './window.ts'
 import { portalTests } from './world.ts'
 
-/** Another vendor account: what the first has connected it cannot. */
+/** Creates another vendor account, which cannot connect the first account's processor. */
 async function makeAccount(stack: Stack) {
   const { stdout } = await runAdmin(stack, 'create-account', '--name', 'Ada & Sons')
   const { account_id: id, key } = JSON.parse(stdout) as { account_id: string; key: string }
@@ -15,7 +15,7 @@ async function makeAccount(stack: Stack) {
   return { id, key, connected: async () => (await api.get('/v1/processor')).body }
 }
 
-/** Begins in the portal, and decides on the page of the processor. */
+/** Begins a connection in the portal, and presses a button on the processor's consent page. */
 async function decide(
   window: Window,
   stack: Stack,
@@ -39,7 +39,7 @@ portalTests('processor', (world) => {
   let made: ReturnType<typeof makeAccount> | undefined
   const account = () => (made ??= makeAccount(world().stack))
 
-  test('a consent that is refused, an account of another vendor and one that is not proven each say what to do, and change nothing', async () => {
+  test('a refused consent, another vendor’s account and an unproven account each show advice and change nothing', async () => {
     const { stack, open } = world()
     await connectProcessor(world())
     const taken = (await stack.api.get<{ connected_account: string }>('/v1/processor')).body.connected_account
@@ -70,7 +70,7 @@ portalTests('processor', (world) => {
     expect(await connected()).toMatchObject({ code: 'not_found' })
   })
 
-  test('a processor is connected on its own consent page, which leads back to the portal, where the account is shown', async () => {
+  test('a processor is connected on its consent page, which returns to the portal, where the account is shown', async () => {
     const { stack, open } = world()
     const { id, key, connected } = await account()
     const ours = newAccount()
@@ -91,7 +91,7 @@ portalTests('processor', (world) => {
     await region.getByText('test payments').waitFor()
     expect(await connected()).toMatchObject({ connected_account: ours, livemode: false })
 
-    // One that was proven before is connected by its id.
+    // An account that was proven before can be connected by its id.
     const other = newAccount()
     await decide(window, stack, 'Give access', other)
     await button('Connect').click()
@@ -102,7 +102,7 @@ portalTests('processor', (world) => {
     await region.getByRole('definition').getByText(ours).waitFor()
     expect(await connected()).toMatchObject({ connected_account: ours })
 
-    // A link that was used, as one that is too old.
+    // A used link gets the same error as an expired one.
     await page.goto(back)
     await page.getByRole('alert').getByText('This link was used before, is older than 15 minutes').waitFor()
     await goBack(window)

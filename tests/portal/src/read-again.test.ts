@@ -26,7 +26,7 @@ const cases = Object.keys(failures).flatMap((failure) =>
 
 const calls = '**/v1/**'
 
-/** Until the page has read again, as it does when a person comes back to its window. */
+/** Repeats the event of returning to the window, after which the page reads its data again, until the expectation holds. */
 async function untilReadAgain(page: Page, expected: () => Promise<void>): Promise<void> {
   await eventually(async () => {
     await page.evaluate("dispatchEvent(new Event('visibilitychange'))")
@@ -38,7 +38,7 @@ const notCurrent = 'This could not be read again.'
 
 portalTests('read again', (world) => {
   test.each(drawn(cases, 4))(
-    `a list that cannot be read again says so, since when its rows are, and is tried again: $failure, $rows (${drawing})`,
+    `a list that cannot be read again says so and shows the age of its rows, and can be read again: $failure, $rows (${drawing})`,
     async ({ failure, rows }) => {
       const { open, vendor } = world()
       const { at, plan, issue } = await vendor()
@@ -60,14 +60,14 @@ portalTests('read again', (world) => {
       if (rows === 'without rows') await page.getByText('There were no rows then.').waitFor()
 
       await page.unroute(calls)
-      // At once: the page reads again by itself, too.
+      // The click is dispatched directly, because the page may read again by itself and remove the alert.
       await alert.getByRole('button', { name: 'Try again' }).dispatchEvent('click')
       await alert.waitFor({ state: 'detached' })
       await shown.waitFor()
     },
   )
 
-  test('every list and every page says what it could not read again', async () => {
+  test('every list and every page shows which data it could not read again', async () => {
     const { stack, open, vendor, receiver } = world()
     const { app, at, plan, issue, activate, endpoint } = await vendor()
     const { id: planId } = await plan('Pro')
@@ -91,7 +91,7 @@ portalTests('read again', (world) => {
       [`/webhooks/endpoints/${endpointId}`, 2],
       [`/webhooks/deliveries/${deliveryId}`, 2],
       ['/payments', 5],
-      // Applications are read again after a minute, or a change.
+      // Applications are read again only after a minute or after a change.
       ['/settings', 3],
     ] as const) {
       await using window = await open({ at: at(address), bypassCSP: true })
@@ -118,7 +118,7 @@ portalTests('read again', (world) => {
     }
   })
 
-  test('a list that cannot be read at all says so, and not that it is empty or loading', async () => {
+  test('a list that was never read says so, and not that it is empty or loading', async () => {
     const { open, vendor } = world()
     const { at } = await vendor()
     await using window = await open({ at: at('/settings') })
@@ -133,7 +133,7 @@ portalTests('read again', (world) => {
     expect(await page.getByText(notCurrent).count()).toBe(0)
   })
 
-  test('a page whose application is not known yet says why it waits', async () => {
+  test('if the applications cannot be read, a page says why it waits', async () => {
     const { stack, open } = world()
     await using window = await open({ at: '/settings' })
     const { page } = window

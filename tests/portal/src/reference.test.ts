@@ -3,13 +3,13 @@ import { expect, test } from 'vitest'
 import { violations } from './looks.ts'
 import { portalTests } from './world.ts'
 
-// The library is large, and the machine may be busy.
+// The library is large, so the search may appear late on a busy machine.
 const searchField = (page: Page) => page.getByLabel('Search operations')
 
 const languages = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
 
 portalTests('the API reference', (world) => {
-  test('it shows operations with samples by language, events and a search, under its policy and from the gateway alone', async () => {
+  test('it shows operations with samples by language, events and a search, within its policy and only from the gateway', async () => {
     const { stack, open } = world()
     await using window = await open({ key: null })
     const { page, complaints } = window
@@ -32,7 +32,7 @@ portalTests('the API reference', (world) => {
     expect(complaints).toEqual([])
   })
 
-  test('but for buttons within buttons, which are the library’s, no rule of WCAG 2.2 AA is violated', async () => {
+  test('no rule of WCAG 2.2 AA is violated, except by the library’s nested buttons', async () => {
     const { stack, open } = world()
     await using window = await open({ key: null, bypassCSP: true })
     const { page } = window

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { portalTests } from './world.ts'
 
 portalTests('settings', (world) => {
-  test('a new key is shown once, does what its scopes say, and is revoked by a confirmed button', async () => {
+  test('a new key is shown once, has the rights of its scopes, and is revoked after a confirmation', async () => {
     const { stack, open } = world()
     const name = `shop ${randomUUID()}`
     await using window = await open({ at: '/settings' })
@@ -45,7 +45,7 @@ portalTests('settings', (world) => {
     expect(await button('Revoke', row).count()).toBe(0)
   })
 
-  test('who revokes the key of the session is led to the sign-in', async () => {
+  test('after revoking the key of the session the sign-in form is shown', async () => {
     const { open, key } = world()
     const own = await key(['admin'])
     await using window = await open({ key: own.key, at: '/settings' })
@@ -59,7 +59,7 @@ portalTests('settings', (world) => {
     await window.field('API key').waitFor()
   })
 
-  test('a key can be bound to one application; what belongs to the account is absent for it', async () => {
+  test('a key can be bound to one application, and does not see settings of the account', async () => {
     const { stack, open, vendor } = world()
     const { appId, name } = await vendor()
     await using window = await open({ at: '/settings?open=new-key' })
@@ -81,7 +81,7 @@ portalTests('settings', (world) => {
     expect(bound.complaints).toEqual([])
   })
 
-  test('an application is made, and can be chosen at once', async () => {
+  test('an application is created, and can be selected at once', async () => {
     const { stack, open } = world()
     const name = `Studio ${randomUUID()}`
     await using window = await open({ at: '/settings' })
@@ -101,7 +101,7 @@ portalTests('settings', (world) => {
     expect(new URL(page.url()).searchParams.get('app')).toBe(body.data[0]!.id)
   })
 
-  test('the alert e-mail is changed and emptied; one that is none is refused at its field', async () => {
+  test('the alert e-mail is changed and removed, and an invalid address is refused at its field', async () => {
     const { stack, open } = world()
     const address = async () =>
       (await stack.api.get<{ alert_email: string | null }>('/v1/account')).body.alert_email
@@ -124,7 +124,7 @@ portalTests('settings', (world) => {
     await region.getByText('is not confirmed yet.').waitFor({ state: 'hidden' })
   })
 
-  test('without the scope admin the page names it', async () => {
+  test('without the scope admin the page names the scope', async () => {
     const { open, key } = world()
     const { key: reader } = await key(['read', 'issue', 'revoke'])
     await using window = await open({ key: reader, at: '/settings' })

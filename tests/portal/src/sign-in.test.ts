@@ -4,7 +4,7 @@ import { expectEveryLook } from './looks.ts'
 import { portalTests } from './world.ts'
 
 portalTests('sign-in', (world) => {
-  test('a bad key is refused in an alert and kept; a good one shows the overview; signing out ends it', async () => {
+  test('an invalid key is refused in an alert and stays in its field; a valid key shows the overview; signing out ends the session', async () => {
     const { stack, open } = world()
     await using window = await open({ key: null })
     const { page, field, button } = window
@@ -19,7 +19,7 @@ portalTests('sign-in', (world) => {
     expect(await page.title()).toBe('Overview · Licensing')
     expect(new URL(page.url()).pathname).toMatch(/^\/portal\/?$/)
 
-    // The router may have kept how far pages were scrolled.
+    // The router stores scroll positions in the session storage.
     const kept = await page.evaluate<unknown>(
       `[{ ...localStorage }, Object.keys(sessionStorage).filter((name) => !name.startsWith('tsr-scroll')), document.cookie]`,
     )
@@ -45,7 +45,7 @@ portalTests('sign-in', (world) => {
     expect(page.url()).not.toContain('lsk_')
     expect(await page.evaluate<string>('JSON.stringify(history.state)')).not.toContain('lsk_')
     expect(await page.context().cookies()).toEqual([])
-    // The form behind the question is not among what is accessible.
+    // The form behind the dialog has no accessible role, so it is found by its attribute.
     expect(await signIn.count()).toBe(1)
     await asks.getByRole('button', { name: 'Cancel' }).click()
     await window.field('API key').waitFor()
@@ -68,14 +68,14 @@ portalTests('sign-in', (world) => {
     await asks.getByRole('button', { name: 'Sign in' }).click()
     await eventually(async () => expect(await name()).toMatchObject({ name: 'read' }))
     await window.heading('Licences').waitFor()
-    // The key that is signed in already changes nothing.
+    // A link with the key that is already signed in changes nothing.
     await page.goto(`${stack.gatewayUrl}/portal/plans#key=${other.key}`)
     await window.heading('Plans').waitFor()
     expect(page.url()).not.toContain('lsk_')
     expect(await asks.count()).toBe(0)
   })
 
-  test('a link with a bad key says so, and signs in nobody', async () => {
+  test('a link with an invalid key shows an error and starts no session', async () => {
     const { open } = world()
     await using window = await open({ key: null, at: '#key=lsk_not_a_key_of_anyone' })
     const { page } = window
@@ -86,14 +86,14 @@ portalTests('sign-in', (world) => {
     expect(await page.context().cookies()).toEqual([])
   })
 
-  test('the question of a link is seen by everybody, in light, dark and on a phone', async () => {
+  test('the dialog of a link is accessible in light and dark mode and on a phone', async () => {
     const { stack, open } = world()
     await using window = await open({ key: null, at: `#key=${stack.apiKey}`, bypassCSP: true })
     await window.page.getByRole('alertdialog').waitFor()
     await expectEveryLook(window.page, 'sign-in-link')
   })
 
-  test('a key that is revoked meanwhile leads to the sign-in form, and from there back to what was being typed', async () => {
+  test('if the key is revoked, the sign-in form is shown, and after the sign-in the typed input is restored', async () => {
     const { stack, open, key, vendor } = world()
     const { app, at, name } = await vendor()
     const leaving = await key(['read', 'admin'])
@@ -123,7 +123,7 @@ portalTests('sign-in', (world) => {
     await eventually(async () => expect(await chosen.textContent()).toBe(name))
   })
 
-  test('what a key’s scopes do not allow is absent, and a page that it cannot read names the scope', async () => {
+  test('actions that the key’s scopes do not allow are absent, and a page that it may not read names the scope', async () => {
     const { open, key, vendor, receiver } = world()
     const { at, plan, issue, endpoint } = await vendor()
     const { id: planId } = await plan()

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { portalTests } from './world.ts'
 
 portalTests('webhooks', (world) => {
-  test('an endpoint is added for some types, and a test event is sent to the one that is chosen', async () => {
+  test('an endpoint is added for some types, and a test event is sent to the chosen endpoint', async () => {
     const { stack, receiver, open, vendor } = world()
     const { app, at, endpoint } = await vendor()
     const first = await endpoint(receiver.url('/all'))
@@ -92,7 +92,7 @@ portalTests('webhooks', (world) => {
     await table('Attempts').getByText('200').waitFor()
   })
 
-  test('an endpoint shows its health, recovers what it missed, and has its secret rotated and is deleted, both confirmed', async () => {
+  test('an endpoint shows its health and recovers missed events; rotating its secret and deleting it need a confirmation', async () => {
     const { stack, receiver, open, vendor } = world()
     const { app, at, plan, issue, endpoint } = await vendor()
     const { id: planId } = await plan()

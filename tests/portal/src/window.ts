@@ -12,20 +12,20 @@ import { expect } from 'vitest'
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic']
 
 export interface WindowOptions {
-  /** An API key that is signed in; null for a window that is signed out. The stack's when absent. */
+  /** The API key that is signed in, by default the stack's. Null: nobody is signed in. */
   key?: string | null
-  /** The address below /portal that is opened. */
+  /** The address to open, below /portal. */
   at?: string
   width?: number
   colorScheme?: 'light' | 'dark'
-  /** Lets a test put its own script into the page. */
+  /** Allows the test to add scripts to the page. */
   bypassCSP?: boolean
 }
 
-/** A window of the portal; its session is its own. */
+/** A window of the portal with its own session. */
 export interface Window extends AsyncDisposable {
   readonly page: Page
-  /** What the browser has complained about: violations of the policy among it. */
+  /** Errors that the browser has reported, including violations of the content security policy. */
   readonly complaints: string[]
   heading(name: string | RegExp): Locator
   button(name: string, within?: Locator): Locator
@@ -33,7 +33,7 @@ export interface Window extends AsyncDisposable {
   table(name: string): Locator
   region(name: string): Locator
   dialog(name: string): Locator
-  /** The alert dialog that a button asks with. */
+  /** Opens the alert dialog of a button and confirms it. */
   confirm(name: string): Promise<void>
   goTo(link: string): Promise<void>
 }
@@ -45,7 +45,7 @@ export interface Windows {
 
 export async function startBrowser(): Promise<Windows> {
   const browser = await engine.launch({ executablePath: chromium!, args: flags })
-  // A page that was closed is opened again: another one would load, parse and compile the portal again.
+  // Pages are reused, because a new page would load, parse and compile the portal again.
   const idle = new Map<boolean, Page>()
   return {
     open: async (stack, options) => {
@@ -73,13 +73,13 @@ async function newPage(browser: Browser, bypassCSP: boolean): Promise<Page> {
   return page
 }
 
-/** Whether nothing of the test is left in the page. */
+/** Clears the page for the next test. @returns whether that succeeded */
 async function leave(page: Page, { gatewayUrl }: Stack): Promise<boolean> {
   try {
     for (const event of ['console', 'pageerror', 'request', 'dialog']) page.removeAllListeners(event)
     await page.unrouteAll({ behavior: 'ignoreErrors' })
     await page.context().clearCookies()
-    // A page of the same address: for about:blank, and again after it, the browser would start another process.
+    // A page of the same origin, because the browser would start another process for about:blank and again after it.
     await page.goto(`${gatewayUrl}/healthz`)
     await page.evaluate('localStorage.clear(), sessionStorage.clear()')
     return true
@@ -98,7 +98,7 @@ async function openWindow(
   await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
   const complaints: string[] = []
   page.on('console', (message) => {
-    // Whether somebody is signed in is asked by a call, which the browser reports when it is refused.
+    // The call that asks for the session answers 401 if nobody is signed in, and the browser reports that.
     if (message.type() === 'error' && !/status of 401/.test(message.text())) complaints.push(message.text())
   })
   page.on('pageerror', (error) => complaints.push(error.message))

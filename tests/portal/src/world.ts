@@ -7,12 +7,12 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest'
 import { startBrowser, type Window, type WindowOptions } from './window.ts'
 
-/** One stack, one receiver and one browser. They end with the worker. */
+/** A stack, a receiver and a browser. They end with the worker. */
 export interface World {
   readonly stack: Stack
   readonly receiver: HttpsReceiver
   open(options?: WindowOptions): Promise<Window>
-  /** An application of its own, and what is made in it through the API. */
+  /** A new application, with functions that create data in it through the API. */
   vendor(name?: string): Promise<Vendor>
   key(scopes: readonly string[]): Promise<{ id: string; key: string }>
 }
@@ -20,7 +20,7 @@ export interface World {
 // Vitest loads this module once for all test files of a worker.
 let shared: Promise<World> | undefined
 
-/** Tests of the portal. The files of one worker share a stack, a receiver and a browser. */
+/** Declares tests of the portal. The files of one worker share a stack, a receiver and a browser. */
 export function portalTests(name: string, declare: (world: () => World) => void): void {
   describe.skipIf(!chromium)(`the portal: ${name}`, () => {
     let world: World
@@ -78,7 +78,7 @@ async function makeVendor({ api }: Stack, name: string) {
     appId,
     name,
     app,
-    /** The address of a page about this application. */
+    /** The address of a page with this application selected. */
     at: (page: string) => `${page}${page.includes('?') ? '&' : '?'}app=${appId}`,
     define: async (key: string, kind: 'feature' | 'limit', value: string, displayName = key) =>
       created(

@@ -10,7 +10,7 @@ import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 
-/** Between two requests of a client that asks for seconds: without it the requests take the whole machine. */
+/** The pause between two requests of a client. Without it the requests would use the whole machine for seconds. */
 const pauseMs = 20
 
 interface Key {
@@ -18,7 +18,7 @@ interface Key {
   key: string
 }
 
-/** A stack with a second gateway, whose connection to catalog can be disturbed. */
+/** A stack with a second gateway that connects to catalog through a faulty proxy. */
 async function givenTwoGateways() {
   await using started = new AsyncDisposableStack()
   const folder = started.use(await makeTemporaryFolder())
@@ -53,7 +53,7 @@ async function givenKey({ api }: Stack): Promise<Key> {
   return made.body
 }
 
-test('a revoked key is refused within 2 seconds by a gateway that catalog answers not at all, or too late', async () => {
+test('a gateway refuses a revoked key within 2 seconds even if catalog answers late or not at all', async () => {
   await using given = await givenTwoGateways()
   const { stack, second, toCatalog } = given
   const faults: [string, (proxy: FaultyProxy) => void][] = [

@@ -13,7 +13,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 
 let server: PostgresServer
 let stack: Stack
-/** Within 10 s, on a machine on which a start takes no longer than 2. */
+/** 10 s on a machine that starts a service within 2 s, and more on a slower one. */
 let servesWithinMs: number
 beforeAll(async () => {
   server = await startOwnPostgres()
@@ -44,13 +44,13 @@ function services(stack: Stack): { name: (typeof names)[number]; service: TestPr
   return names.map((name) => ({ name, service: stack.processes[name][0]! }))
 }
 
-/** What an earlier test may have changed. */
+/** The environment that an earlier test may have changed. */
 const usual = (name: (typeof names)[number]) => ({
   DATABASE_URL: stack.databaseUrls[name],
   START_LIMIT_SECONDS: '30',
 })
 
-/** Reads what a process logs from now on. */
+/** Returns a function that reads the log lines of a process from now on. */
 async function logFromNow(service: TestProcess): Promise<() => Promise<Line[]>> {
   const from = (await service.log()).length
   return async () => {
@@ -63,7 +63,7 @@ async function logFromNow(service: TestProcess): Promise<() => Promise<Line[]>> 
 async function startAll(stack: Stack, changes: (name: (typeof names)[number]) => Record<string, string>) {
   await Promise.all(services(stack).map(({ service }) => service.stop()))
   const logs = await Promise.all(services(stack).map(({ service }) => logFromNow(service)))
-  // Rejects when a process ends before it is ready.
+  // Rejects if a process ends before it is ready.
   const started = Promise.all(
     services(stack).map(({ name, service }) => service.start({ ...usual(name), ...changes(name) })),
   )
@@ -96,11 +96,11 @@ function through(url: string, port: number): string {
   return via.href
 }
 
-test('services that start while PostgreSQL is down or recovers stay alive, log one line, and serve within 10 s of its return', async () => {
+test('services that start while PostgreSQL is down or recovering stay alive, log one line, and serve within 10 s after its start', async () => {
   await server.kill()
   const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '8' }))
   for (const { service } of services(stack)) await expectWaiting(service)
-  // The time itself is what is tested: longer than a start may go without progress.
+  // Not a poll: the test is about a wait longer than a start may go without progress.
   await sleep(9_000)
   for (const { service } of services(stack)) {
     expect((await fetch(`${service.operationsUrl}/healthz`)).status).toBe(200)
@@ -112,7 +112,7 @@ test('services that start while PostgreSQL is down or recovers stay alive, log o
   for (const log of logs) expectOneLine(await log())
 })
 
-test('services whose first connection is refused by a PostgreSQL that recovers start, with one line', async () => {
+test('if a recovering PostgreSQL refuses the first connection, services still start, and log one line', async () => {
   await using recovering = await startRecoveringPostgres(new URL(server.url()).host)
   recovering.recover()
   const { started, logs } = await startAll(stack, (name) => ({
@@ -126,13 +126,13 @@ test('services whose first connection is refused by a PostgreSQL that recovers s
   for (const log of logs) expectOneLine(await log())
 })
 
-test('a start whose connection stalls in the middle fails /healthz and ends within its limit, and the next one serves', async () => {
+test('if the connection stalls during a start, /healthz fails, the start ends within its limit, and the next start serves', async () => {
   await using proxy = await startFaultyProxy(new URL(server.url()).host)
   const service = stack.processes.catalog[0]!
   const url = stack.databaseUrls.catalog
   const others = connect(url, { name: 'others', max: 2 })
   const blocker = await others.reserve()
-  // The lock of catalog's bootstrap: the start stands at a known point.
+  // Blocks the start at a known point, with the lock of catalog's bootstrap.
   await blocker`select pg_advisory_lock(${locks.bootstrap})`
   await service.stop()
   const log = await logFromNow(service)
@@ -153,7 +153,7 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
     expect(await answer.json()).toEqual({ status: 'start does not get on: bootstrap' })
   })
   expect(String(await ended)).toContain('exit code 1')
-  // The limit, and the 5 s in which the pool ends what it has in hand.
+  // The limit, plus the 5 s in which the pool ends its running queries.
   expect(performance.now() - stalledAt).toBeLessThan(10_000 + servesWithinMs)
   const fatal = (await log()).filter(({ level }) => level === 'fatal')
   expect(fatal).toMatchObject([{ msg: 'could not start: no progress', step: 'bootstrap' }])
@@ -163,13 +163,13 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
   expect((await fetch(`${service.operationsUrl}/readyz`)).status).toBe(200)
 })
 
-test('an outage of PostgreSQL under running services is no error, and each background work logs it once', async () => {
+test('services log an outage of PostgreSQL not as an error, and only once for each background task', async () => {
   await (
     await startAll(stack, () => ({ SWEEP_INTERVAL_SECONDS: '1' }))
   ).started
   const logs = await Promise.all(services(stack).map(({ service }) => logFromNow(service)))
   await server.kill()
-  // The time itself is what is tested: many tries of all that runs in the background.
+  // Not a poll: the test needs time for many attempts of all background tasks.
   await sleep(8_000)
   await server.start()
   for (const { service } of services(stack)) await service.untilReady()

@@ -1,22 +1,22 @@
-/** What the REST API answered. */
+/** An answer of the REST API. */
 export interface ApiAnswer<Body> {
   status: number
   headers: Headers
-  /** The JSON of the answer; undefined when it has no body. */
+  /** The JSON of the answer; undefined if it has no body. */
   body: Body
 }
 
 export interface ApiRequest {
-  /** Sent as JSON; a string or bytes are sent as they are. */
+  /** Sent as JSON. A string or bytes are sent unchanged. */
   body?: unknown
   headers?: Record<string, string>
-  /** Another key than the client's; null sends none. */
+  /** The API key, by default the client's. Null sends none. */
   key?: string | null
 }
 
 type Call = <Body = Record<string, unknown>>(path: string, request?: ApiRequest) => Promise<ApiAnswer<Body>>
 
-/** Calls of the REST API; no status is an error. */
+/** Calls of the REST API. No status throws an error. */
 export interface ApiClient {
   get: Call
   post: Call
@@ -26,10 +26,10 @@ export interface ApiClient {
 }
 
 /**
- * A plain client for black-box tests: it sends exactly what it is given and hides nothing of the answer.
+ * A plain client for black-box tests. It sends requests unchanged, and returns status, headers and body of the answer.
  *
- * @param baseUrl of the gateway, without a slash at the end
- * @param apiKey sent as bearer unless a request says otherwise
+ * @param baseUrl URL of the gateway, without a slash at the end
+ * @param apiKey sent as bearer token unless a request has another key
  * @example
  * const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, { body: { name: 'Pro', code: 'pro' } })
  */
@@ -63,7 +63,7 @@ export function apiClient(baseUrl: string, apiKey: string): ApiClient {
   }
 }
 
-/** The account of a new stack and its application; throws while they are not there yet. */
+/** The account of a new stack and its application. Throws while they do not exist yet. */
 export async function demoAccount(api: ApiClient): Promise<{ accountId: string; appId: string }> {
   const account = await api.get<{ id: string }>('/v1/account')
   const apps = await api.get<{ data: { id: string }[] }>('/v1/apps')

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 
 /**
- * The browser of the tests: the one that CHROMIUM names, or Debian's; undefined if there is none. The headless shell takes
- * two thirds of the CPU time of the whole browser.
+ * The program of the tests' browser: CHROMIUM, else Debian's; undefined if there is none. The headless shell uses two thirds
+ * of the CPU time of the full browser.
  */
 export const chromium = [
   process.env['CHROMIUM'],

@@ -23,14 +23,14 @@ import type { TestProcess } from './test-process.ts'
 const composeFile = join(CHECKOUT, 'deploy/compose.yaml')
 
 /**
- * The compose file's stack as a project of its own, with what an operator would set in its environment, and nothing
- * beside. Needs Linux: containers are reached by their addresses, and they reach this machine's.
+ * Starts the stack of the compose file as its own project, with only the environment that an operator would set. It needs
+ * Linux, because tests and containers connect to each other by their addresses.
  *
- * @param tag of the images `licensing/<service>`
+ * @param tag the tag of the images `licensing/<service>`
  */
 export async function startComposeStack(options: StackOptions, tag: string): Promise<Stack> {
   if (options.release !== undefined || options.postgresUrl !== undefined) {
-    throw new Error('the compose file has one release and a PostgreSQL of its own')
+    throw new Error('the compose file supports neither another release nor another PostgreSQL')
   }
   await using started = new AsyncDisposableStack()
   const folder = started.use(await makeTemporaryFolder())
@@ -93,7 +93,7 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
     processes,
     databaseUrls: Object.fromEntries(databaseUrls) as Record<DatabaseService, string>,
     get nats(): never {
-      throw new Error('the NATS of a compose stack is its own')
+      throw new Error('tests cannot use the NATS of a compose stack')
     },
     simulator,
     runCommands: (commands) => runCommands(project, commands, environment, folder.path),
@@ -113,7 +113,7 @@ const optionsOf = (project: string) => [
   composeFile,
 ]
 
-/** Runs what the runbook tells an operator to type, in a folder of the stack; `dc` is docker compose. */
+/** Runs the operator's commands from the runbook in a folder of the stack. `dc` is docker compose. */
 async function runCommands(
   project: string,
   commands: string,
@@ -154,14 +154,14 @@ async function processesOf(compose: Compose, service: ServiceName): Promise<Test
   )
 }
 
-/** A variable that the compose file does not pass on would be lost without a word. */
+/** Throws if the compose file does not pass on a variable, which would otherwise be ignored silently. */
 async function expectKnown(names: string[]): Promise<void> {
   const text = await readFile(composeFile, 'utf8')
   const unknown = names.filter((name) => !text.includes('${' + name + ':'))
   if (unknown.length > 0) throw new Error(`deploy/compose.yaml does not pass on ${unknown.join(', ')}`)
 }
 
-/** The first of `count` free ports in a row. */
+/** The first of `count` consecutive free ports. */
 async function freePorts(count: number): Promise<number> {
   for (;;) {
     const first = await freePort()
@@ -173,17 +173,17 @@ async function freePorts(count: number): Promise<number> {
 const operationsPort = 9090
 
 /**
- * A container of a compose stack, to stop, kill and start. The compose file defines its environment, and its end
- * comes with the stack's.
+ * A container of a compose stack that a test can stop, kill and start. The compose file defines its environment. It ends
+ * with the stack.
  *
- * @param secrets what a test may know of its environment
+ * @param secrets the secrets in its environment that a test may use
  */
 async function composeProcess(
   name: string,
   container: string,
   secrets: Record<string, string>,
 ): Promise<TestProcess> {
-  // Another one each time that it starts.
+  // The address changes at each start.
   let address = await addressOf(container)
   const isRunning = async () => (await inspect(container, '{{.State.Running}}')) === 'true'
   const untilReady = async (timeoutMs = 120_000) => {
@@ -228,7 +228,7 @@ async function composeProcess(
     resume: () => void docker(['unpause', container]),
     start: async (changes = {}, release) => {
       if (Object.keys(changes).length > 0 || release !== undefined) {
-        throw new Error('a container of a compose stack starts again as it was')
+        throw new Error('a container of a compose stack cannot be restarted with changes')
       }
       await docker([(await isRunning()) ? 'restart' : 'start', container])
       address = await addressOf(container)

@@ -1,10 +1,10 @@
 import type postgres from 'postgres'
 
-// A relay that starts begins an epoch.
+// These tables change without a request, because each start of a relay begins an epoch.
 const changeByThemselves = ['event_log_state', 'event_log_epochs']
 
 /**
- * Every row of every table as text: the same before and after what changed nothing.
+ * All rows of all tables as text, to show that a call changed nothing.
  *
  * @param except other tables that change by themselves
  */

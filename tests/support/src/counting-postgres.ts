@@ -1,27 +1,27 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** The work that a client has given to PostgreSQL so far. */
+/** The work that a client has sent to PostgreSQL so far. */
 export interface PostgresWork {
   statements: number
-  /** Statements sent together, without waiting for an answer in between, take one. */
+  /** Statements that are sent together, without waiting for an answer in between, count as one round trip. */
   roundTrips: number
 }
 
 interface CountingPostgres extends AsyncDisposable {
   /** The server's URL, through this proxy. */
   readonly url: string
-  /** Of all connections of the clients with this `application_name`. */
+  /** The work of all connections with this `application_name`. */
   workOf(name: string): PostgresWork
 }
 
-// Answers are held for so long. What a client sends meanwhile was sent without waiting for them.
+// Answers are delayed by this time. Statements that arrive meanwhile were sent without waiting for an answer.
 const answerDelayMs = 3
 
 /**
  * Starts a proxy in front of PostgreSQL that counts what its clients send.
  *
- * @param serverUrl as its superuser, without TLS
+ * @param serverUrl URL of its superuser, without TLS
  */
 export async function startCountingPostgres(serverUrl: string): Promise<CountingPostgres> {
   const target = new URL(serverUrl)

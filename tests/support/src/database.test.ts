@@ -2,7 +2,7 @@ import postgres from 'postgres'
 import { expect, test } from 'vitest'
 import { createTestDatabase } from './database.ts'
 
-test('each test database is empty, UTF-8 and gone afterwards', async () => {
+test('each test database is empty, uses UTF-8, and is dropped afterwards', async () => {
   let url = ''
   {
     await using database = await createTestDatabase()

@@ -2,17 +2,17 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import { sharedPostgresUrl } from './shared-servers.ts'
 
-/** A database of its own for a test; dropped when it is disposed of, even while clients are connected. */
+/** A database for a test. It is dropped when it is disposed, even while clients are connected. */
 export interface TestDatabase extends AsyncDisposable {
   readonly name: string
-  /** Connection URL of the owner, who may do everything in it. */
+  /** Connection URL of the owner, with all rights. */
   readonly url: string
 }
 
 /**
- * Makes a fresh, empty database.
+ * Creates an empty database.
  *
- * @param serverUrl the server, as a user that may create databases; that of the test run when absent
+ * @param serverUrl the server, with a user that may create databases; by default the server of the test run
  * @example
  * await using database = await createTestDatabase()
  * const sql = connect(database.url)

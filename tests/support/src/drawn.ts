@@ -2,7 +2,7 @@
 export const isFull = process.env['TEST_FULL'] === '1'
 const seed = Number(process.env['TEST_SEED'] ?? Date.now() % 100_000)
 
-/** For a title: whether a test runs every case, or which it draws. */
+/** For a test's title: whether it runs every case, or the seed of the drawn cases. */
 export const drawing = isFull ? 'every case' : `some cases, TEST_SEED=${seed}`
 
 /**

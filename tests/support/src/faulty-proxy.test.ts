@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { startFaultyProxy } from './faulty-proxy.ts'
 import { eventually } from './poll.ts'
 
-/** A server that says back what it hears. */
+/** A server that echoes every byte. */
 async function givenEcho() {
   const sockets = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -39,7 +39,7 @@ async function givenClient(port: number) {
   }
 }
 
-test('passes on every byte in order, also far more than it holds at a time, and the end', async () => {
+test('passes on every byte in order, also more than its buffers hold, and the end of the connection', async () => {
   await using echo = await givenEcho()
   await using proxy = await startFaultyProxy(echo.address)
   await using client = await givenClient(proxy.port)
@@ -52,7 +52,7 @@ test('passes on every byte in order, also far more than it holds at a time, and 
   await eventually(() => proxy.open === 0)
 })
 
-test('what it holds or delays arrives later, in order', async () => {
+test('held and delayed bytes arrive later, in order', async () => {
   await using echo = await givenEcho()
   await using proxy = await startFaultyProxy(echo.address)
   await using client = await givenClient(proxy.port)
@@ -69,7 +69,7 @@ test('what it holds or delays arrives later, in order', async () => {
   expect(performance.now() - startedAt).toBeGreaterThan(190)
 })
 
-test('what it swallowed never arrives, and the connection that lost it is reset', async () => {
+test('swallowed bytes never arrive, and their connection is reset', async () => {
   await using echo = await givenEcho()
   await using proxy = await startFaultyProxy(echo.address)
   await using client = await givenClient(proxy.port)
@@ -86,7 +86,7 @@ test('what it swallowed never arrives, and the connection that lost it is reset'
   await eventually(() => idle.heard() === 'still here')
 })
 
-test('cuts within what is being sent', async () => {
+test('cuts a connection in the middle of a message', async () => {
   await using echo = await givenEcho()
   await using proxy = await startFaultyProxy(echo.address)
   await using client = await givenClient(proxy.port)
@@ -97,7 +97,7 @@ test('cuts within what is being sent', async () => {
   expect('abc'.startsWith(client.heard())).toBe(true)
 })
 
-test('refuses until it flows again', async () => {
+test('refuses connections until flow() is called', async () => {
   await using echo = await givenEcho()
   await using proxy = await startFaultyProxy(echo.address)
   await using client = await givenClient(proxy.port)

@@ -1,36 +1,36 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** The way that bytes go: to the server, to the client, or both. */
+/** The direction of bytes: to the server, to the client, or both. */
 export type Direction = 'to-server' | 'to-client' | 'both'
 
 /**
- * A TCP connection that can be made to lie. Bytes are never reordered or altered: what vanishes is followed by a reset,
- * as on a network whose route is gone for a while.
+ * A TCP proxy that injects faults. It never reorders or alters bytes. After bytes were lost, the connection is reset, as on a
+ * network that loses its route for a while.
  */
 export interface FaultyProxy extends AsyncDisposable {
-  /** `host:port` at which it listens. */
+  /** `host:port` of the proxy. */
   readonly address: string
   readonly port: number
-  /** Connections open now. */
+  /** The number of open connections. */
   readonly open: number
-  /** Connections accepted so far. */
+  /** The number of accepted connections so far. */
   readonly accepted: number
-  /** Bytes that have vanished so far. */
+  /** The number of lost bytes so far. */
   readonly swallowed: number
-  /** Bytes vanish, though the sender's kernel believes them delivered. `flow` resets the connections that lost some. */
+  /** Loses bytes that the sender's kernel considers delivered. `flow` resets the connections that lost some. */
   swallow(direction?: Direction): void
-  /** Bytes wait, in order, until `flow`. */
+  /** Holds bytes, in order, until `flow`. */
   hold(direction?: Direction): void
-  /** Every byte arrives so much later, in order, until `flow`. */
+  /** Delays every byte by this time, in order, until `flow`. */
   delay(ms: number, direction?: Direction): void
-  /** Lets so many further bytes through to the client on each open connection, then resets it: within a frame. */
+  /** Passes this many further bytes to the client on each open connection, then resets it, in the middle of a frame. */
   cutAfter(bytes: number): void
-  /** Resets all open connections; new ones are accepted. */
+  /** Resets all open connections. New connections are accepted. */
   reset(): void
-  /** Resets all open connections and refuses new ones until `flow`. */
+  /** Resets all open connections and refuses new connections until `flow`. */
   refuse(): void
-  /** Back to normal. */
+  /** Ends all faults. */
   flow(): void
 }
 
@@ -38,7 +38,7 @@ interface Pipe {
   direction: Exclude<Direction, 'both'>
   from: Socket
   to: Socket
-  /** What has arrived and not gone on yet, with the time at which it may. */
+  /** Bytes that wait, each with the time at which they may be passed on. */
   waiting: { bytes: Buffer; due: number }[]
   timer: NodeJS.Timeout | undefined
   ended: boolean
@@ -47,7 +47,7 @@ interface Pipe {
 interface Connection {
   sockets: [Socket, Socket]
   pipes: [Pipe, Pipe]
-  /** Bytes of it have vanished: it cannot go on. */
+  /** The connection has lost bytes, so it must be reset. */
   torn: boolean
   bytesLeft: number
 }
@@ -57,8 +57,8 @@ const mostWaiting = 1024 * 1024
 /**
  * Starts a proxy on 127.0.0.1 in front of a server.
  *
- * @param target `host:port` of the server, which need not be there yet
- * @param port to listen on; a free one when absent
+ * @param target `host:port` of the server, which need not run yet
+ * @param port the port to listen on, by default a free port
  * @example
  * await using proxy = await startFaultyProxy('127.0.0.1:4222')
  * proxy.swallow('to-client'); …; proxy.flow()

@@ -1,6 +1,6 @@
 import { freePort } from '@licensing/local-servers/ports'
 
-/** `host:port` on this machine that nothing listens on. */
+/** A `host:port` of this machine on which nothing listens. */
 export async function freeAddress(): Promise<string> {
   return `127.0.0.1:${await freePort()}`
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { makeBundles } from './bundles.ts'
 import { makeTemporaryFolder, removeAbandonedFolders } from './temporary-folder.ts'
 
-/** Projects that need neither server: their runs start without the half second. */
+/** Projects that need no servers. A run of only these starts half a second faster. */
 const WITHOUT_SERVERS = new Set([
   'proto',
   'packages-builds',
@@ -17,10 +17,10 @@ const WITHOUT_SERVERS = new Set([
   'tools-stripe-simulator',
 ])
 
-/** Projects with tests in which the gateway serves the portal and the guides. */
+/** Projects with tests that use the portal or the guides. */
 const WITH_PAGES = new Set(['tests-portal', 'tests-acceptance', 'tests-integration'])
 
-/** Projects that start dozens of services: with TEST_BUNDLES they run bundles, else sources. */
+/** Projects that start dozens of services. With TEST_BUNDLES they run bundles, else sources. */
 const WITH_STACKS = new Set([
   'tests-acceptance',
   'tests-integration',
@@ -30,15 +30,15 @@ const WITH_STACKS = new Set([
 ])
 
 /**
- * One PostgreSQL and one NATS for the whole run: TEST_DATABASE_URL and TEST_NATS_URL, else embedded servers
- * that are stopped, and their data removed, when the run is over.
+ * Provides one PostgreSQL and one NATS for the whole run: TEST_DATABASE_URL and TEST_NATS_URL, else embedded servers, which are
+ * stopped and removed with their data at the end.
  */
 export async function setup(root: TestProject): Promise<() => Promise<void>> {
   await using started = new AsyncDisposableStack()
   const needed = root.vitest.projects.some(({ name }) => !WITHOUT_SERVERS.has(name))
   const { TEST_DATABASE_URL: givenPostgres, TEST_NATS_URL: givenNats } = process.env
   const withPages = root.vitest.projects.some(({ name }) => WITH_PAGES.has(name))
-  // Beside the servers' start; what fails is thrown when they are up.
+  // Builds while the servers start. A failure is thrown when the servers are ready.
   const say = (line: string) => process.stdout.write(`${line}\n`)
   const pages = withPages ? Promise.all([ensureBuilt(say), ensureGuides(say)]) : undefined
   pages?.catch(() => undefined)
@@ -47,7 +47,7 @@ export async function setup(root: TestProject): Promise<() => Promise<void>> {
   const wantsBundles =
     process.env['TEST_BUNDLES'] && root.vitest.projects.some(({ name }) => WITH_STACKS.has(name))
   const bundles = join(folder.path, 'bundles')
-  // The pages first: a bundle holds them.
+  // Bundles contain the pages, so the pages are built first.
   const bundled = wantsBundles ? Promise.resolve(pages).then(() => makeBundles(bundles)) : undefined
   bundled?.catch(() => undefined)
   if (givenPostgres !== undefined) root.provide('postgresUrl', givenPostgres)
@@ -64,7 +64,7 @@ export async function setup(root: TestProject): Promise<() => Promise<void>> {
   }
   await pages
   await bundled
-  // The workers have it from this process.
+  // Workers inherit the environment of this process.
   if (bundled) process.env['TEST_RELEASE'] = bundles
   const running = started.move()
   return async () => {

@@ -30,7 +30,7 @@ test('each request is recorded with its bytes, headers and time', async () => {
   await expect(receiver.received(2, 20)).rejects.toThrow('1 of 2 requests arrived')
 })
 
-test('answers follow the script', async () => {
+test('requests get the configured answers', async () => {
   await using receiver = await startHttpsReceiver({ status: 503 })
   expect(await post(receiver, Buffer.of())).toEqual({ status: 503 })
   receiver.answerWith({ status: 302, headers: { location: 'https://elsewhere.test/' } })
@@ -42,7 +42,7 @@ test('answers follow the script', async () => {
   expect(Date.now() - before).toBeGreaterThanOrEqual(49)
 })
 
-test('a paused receiver refuses connections and comes back on the same port', async () => {
+test('a paused receiver refuses connections and resumes on the same port', async () => {
   await using receiver = await startHttpsReceiver()
   await receiver.pause()
   await expect(post(receiver, Buffer.of())).rejects.toThrow('ECONNREFUSED')
@@ -50,7 +50,7 @@ test('a paused receiver refuses connections and comes back on the same port', as
   expect(await post(receiver, Buffer.of())).toEqual({ status: 200 })
 })
 
-test('a dripping answer goes on until the sender gives up', async () => {
+test('a dripping answer continues until the sender gives up', async () => {
   await using receiver = await startHttpsReceiver({ dripMs: 1 })
   const ca = await readFile(receiver.caFile, 'utf8')
   const sent = request(receiver.url(), { method: 'POST', ca, agent: false }).end()

@@ -14,54 +14,54 @@ export interface ReceivedRequest {
   method: string
   path: string
   headers: IncomingHttpHeaders
-  /** The bytes of the body as they came. */
+  /** The exact bytes of the body. */
   body: Buffer
-  /** Milliseconds since the epoch at which the whole body was there. */
+  /** When the whole body had arrived, in milliseconds since the epoch. */
   arrivedAt: number
 }
 
-/** What the receiver does with a request that has arrived. */
+/** The receiver's answer to a request. */
 export type Answer =
   | {
-      /** 200 when absent. */
+      /** By default 200. */
       status?: number
-      /** `location` with a status of 3xx redirects. */
+      /** With a status of 3xx, `location` redirects. */
       headers?: Record<string, string>
       body?: string | Buffer
-      /** Waits before it answers. */
+      /** A pause before the answer. */
       delayMs?: number
     }
   /** Reads the request and never answers. */
   | 'hang'
-  /** Cuts the connection without an answer. */
+  /** Resets the connection without an answer. */
   | 'reset'
   /** Answers 200 at once, then one byte of the body each `dripMs`, without end. */
   | { dripMs: number }
 
 export interface HttpsReceiver extends AsyncDisposable {
-  /** `https://localhost:PORT` and this path, or for containers `https://host.docker.internal:PORT`. */
+  /** The URL of a path: `https://localhost:PORT`, or for containers `https://host.docker.internal:PORT`. */
   url(path?: string): string
   readonly port: number
   /** PEM file of the authority that signed the receiver's certificate: WEBHOOK_CA_FILE. */
   readonly caFile: string
-  /** What has arrived, in order of arrival. */
+  /** The received requests, in order of arrival. */
   readonly requests: ReceivedRequest[]
-  /** Connections opened so far. */
+  /** The number of connections so far. */
   readonly connections: number
-  /** From now on every request, or every one that the function is asked about, is answered so. */
+  /** Sets the answer for all requests from now on, or a function that returns the answer for each request. */
   answerWith(answer: Answer | ((request: ReceivedRequest, index: number) => Answer)): void
-  /** The requests, once there are at least `count` of them; throws when there are not within `timeoutMs` (a minute). */
+  /** Waits for at least `count` requests and returns all. Throws after `timeoutMs`, by default a minute. */
   received(count: number, timeoutMs?: number): Promise<ReceivedRequest[]>
-  /** Refuses connections until `resume`; what is open is cut. */
+  /** Closes open connections and refuses new ones until `resume`. */
   pause(): Promise<void>
   resume(): Promise<void>
 }
 
 /**
- * A real HTTPS server on this machine for webhooks to arrive at, with a certificate made for it.
+ * Starts a real HTTPS server on this machine that receives webhooks, with its own certificate.
  *
- * @param answer what it answers until `answerWith` says otherwise; 200 when absent
- * @param caller who calls it, if not the stack of `startStack`
+ * @param answer its answer until `answerWith` changes it; by default 200
+ * @param caller the program that calls it; by default the stack of `startStack`
  * @example
  * await using receiver = await startHttpsReceiver({ status: 503 })
  */
@@ -76,7 +76,7 @@ export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): 
   let choose: (request: ReceivedRequest, index: number) => Answer = () => answer
 
   const server = createServer({ cert: certificate, key, keepAliveTimeout: 60_000 }, (message, response) => {
-    // A sender that gives up while we read or answer is what some tests are about.
+    // In some tests the sender gives up while the receiver reads or answers, which is not an error.
     response.on('error', () => undefined)
     receive(message).then(
       (request) => respond(response, choose(request, requests.push(request) - 1)),
@@ -122,7 +122,7 @@ export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): 
   }
 }
 
-// All receivers of a process have the same certificate: a stack that trusts one of them trusts the others.
+// All receivers of a process share a certificate, so that a stack that trusts one receiver trusts all.
 let identity: ReturnType<typeof makeIdentity> | undefined
 
 async function makeIdentity() {

@@ -1,21 +1,21 @@
 import { closedSets, type LicenceStatus, type SuspensionReason } from '@licensing/proto/closed-sets'
 
-// The rules of interface 3 and of decisions 4 and 7, written by hand a second time. The tests of licensing, the acceptance
-// tests and the storm compare the service with them. They share no code with the service on purpose.
+// The rules of interface 3 and of decisions 4 and 7, written a second time. The tests of licensing, the acceptance tests and
+// the storm compare the service with them. They intentionally share no code with the service.
 
-/** Where a licence stands. */
+/** The status of a licence, with the details that rules depend on. */
 export interface Position {
   status: string
-  /** Why it is suspended. */
+  /** The reason of a suspension. */
   reason?: string | undefined
-  /** What the sweep found it to be. */
+  /** The position before the sweep expired it. */
   sweptFrom?: Position | undefined
 }
 
 export type Result =
   | { refused: string }
   | { nothing: true }
-  // A payment finds no licence of the customer's.
+  // A payment creates a licence, because the customer has none that it applies to.
   | { newLicence: true }
   | {
       to: string
@@ -52,15 +52,15 @@ const changed = (to: string, reason?: string): Result => ({ to, reason, history:
 const renewed = (to: string, reason?: string): Result => ({ to, reason, history: [['renewed', to]] })
 
 /** A renewal after which the licence is active again. */
-const madeGood = (from: string): Result => ({
+const paidAgain = (from: string): Result => ({
   ...reactivated,
   history: [
     ['renewed', from],
     ['reactivated', 'active'],
   ],
 })
-// No licence is active there, and the vendor has been sent its suspension before.
-const madeGoodOnRetiredPlan: Result = {
+// No licence can be active on a retired plan, and the event of the suspension was sent before.
+const paidOnRetiredPlan: Result = {
   to: 'suspended',
   reason: 'plan_archived',
   history: [
@@ -84,15 +84,15 @@ type Described = Name | `expired, before that ${Name}`
 type Situation = Described | `${Described} on a retired plan` | 'on a retired plan'
 
 /**
- * Results of a cause, by situation. A situation is a status, with more words if they matter; the most detailed one
- * applies. Every status has a result, so a new status does not compile until each cause says what becomes of it.
+ * Results of a cause, by situation. A situation is a status, with more details if they matter; the most detailed match
+ * applies. Every status needs a result, so a new status does not compile until each cause has a result for it.
  */
 type Rule = Record<LicenceStatus, Result> & Partial<Record<Situation, Result>>
 
 const conflict = refused('conflict')
-/** For a cause that does not concern revoked and retired licences. */
+/** For causes that do not change revoked and retired licences. */
 const over = { revoked: nothing, retired: nothing }
-/** A vendor cannot do this with a revoked or retired licence. */
+/** For verbs that are refused for revoked and retired licences. */
 const overRefused = { revoked: conflict, retired: conflict }
 
 export const rules = {
@@ -136,7 +136,7 @@ export const rules = {
     'suspended for payment_failed': changed('suspended', 'payment_failed'),
     'suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
     downgraded: changed('downgraded'),
-    // Whatever made it expire.
+    // The result is the same for every cause of the expiry.
     expired: {
       ...reactivated,
       history: [
@@ -248,21 +248,21 @@ export const rules = {
     'suspended for manual': renewed('suspended', 'manual'),
     'suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'suspended for payment_failed': madeGood('suspended'),
-    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
-    downgraded: madeGood('downgraded'),
+    'suspended for payment_failed': paidAgain('suspended'),
+    'suspended for payment_failed on a retired plan': paidOnRetiredPlan,
+    downgraded: paidAgain('downgraded'),
     'downgraded on a retired plan': renewed('downgraded'),
     // A cancellation is final for its purchase.
     expired: nothing,
-    // An invoice can be paid after the end of its period, when the sweep may have passed: the expiry is taken back.
-    'expired, before that active': madeGood('expired'),
+    // An invoice can be paid after the end of its period, when the sweep may have expired the licence. The payment undoes that.
+    'expired, before that active': paidAgain('expired'),
     'expired, before that active on a retired plan': returnsToRetiredPlan,
-    'expired, before that downgraded': madeGood('expired'),
+    'expired, before that downgraded': paidAgain('expired'),
     'expired, before that downgraded on a retired plan': renewed('downgraded'),
     'expired, before that suspended for manual': renewed('suspended', 'manual'),
     'expired, before that suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'expired, before that suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'expired, before that suspended for payment_failed': madeGood('expired'),
+    'expired, before that suspended for payment_failed': paidAgain('expired'),
     'expired, before that suspended for payment_failed on a retired plan': returnsToRetiredPlan,
     ...over,
   },
@@ -272,8 +272,8 @@ export const rules = {
     'suspended for manual': renewed('suspended', 'manual'),
     'suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'suspended for payment_failed': madeGood('suspended'),
-    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
+    'suspended for payment_failed': paidAgain('suspended'),
+    'suspended for payment_failed on a retired plan': paidOnRetiredPlan,
     downgraded: renewed('downgraded'),
     expired: nothing,
     'expired, before that active': renewed('expired'),
@@ -284,7 +284,7 @@ export const rules = {
     'expired, before that suspended for payment_failed': renewed('expired'),
     ...over,
   },
-  // Invoices can come in any order; none moves the end back.
+  // Invoices can arrive in any order. None moves the end back.
   'a renewal that moves no end': {
     active: nothing,
     suspended: nothing,
@@ -303,7 +303,7 @@ export const rules = {
 
 export type Cause = keyof typeof rules
 
-/** What a cause makes of a licence, on a plan that is active or retired. */
+/** The result of a cause for a licence, on an active or retired plan. */
 export function resultOf(cause: Cause, position: Position, plan: string): Result {
   const rule: Rule = rules[cause]
   const situations = [describe(position), position.status].flatMap((name) =>
@@ -314,7 +314,7 @@ export function resultOf(cause: Cause, position: Position, plan: string): Result
   return rule[applying!]!
 }
 
-/** Every position of a licence: expired by a cancellation, or by the sweep from each other one. */
+/** Every position of a licence. An expired licence was expired by a cancellation, or by the sweep from any other position. */
 export const positions: Position[] = [
   { status: 'active' },
   ...closedSets.suspensionReason.map((reason) => ({ status: 'suspended', reason })),
@@ -330,7 +330,7 @@ export const positions: Position[] = [
   { status: 'expired', sweptFrom: { status: 'downgraded' } },
 ]
 
-/** By type of history entry, the statuses that the rules lead from and to. */
+/** The statuses before and after each type of history entry, by the rules. */
 export function ruledChanges(): Map<string, { from: Set<string>; to: Set<string> }> {
   const changes = new Map<string, { from: Set<string>; to: Set<string> }>()
   for (const cause of Object.keys(rules) as Cause[]) {
@@ -349,13 +349,13 @@ export function ruledChanges(): Map<string, { from: Set<string>; to: Set<string>
   return changes
 }
 
-/** A position in words: what the rules name. */
+/** A position in the words of the rules. */
 export function describe({ status, reason, sweptFrom }: Position): string {
   if (sweptFrom) return `${status}, before that ${describe(sweptFrom)}`
   return reason === undefined ? status : `${status} for ${reason}`
 }
 
-/** The verbs that a refusal names: the verbs that would change the licence now. */
+/** The verbs that are allowed now, which a refusal lists. */
 export function allowedIn(position: Position, plan: string): string[] {
   const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
   return verbs.filter((verb) => 'to' in resultOf(verb, position, plan))

@@ -1,11 +1,11 @@
 import type postgres from 'postgres'
 
-/** Where a database's definition lists values: a check, an index or a trigger, by its name, with those values in order. */
+/** The values that checks, indexes and triggers of a database list, sorted, by the name of the check, index or trigger. */
 type ListedValues = Record<string, string[]>
 
 /**
- * The values that the checks, partial indexes and triggers of a database name, for comparison with the closed sets:
- * what a migration writes down cannot import them.
+ * Reads the values in the checks, partial indexes and triggers of a database, to compare them with the closed sets, which a
+ * migration cannot import.
  *
  * @example expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({ plans_status_check: ['active', …] })
  */
@@ -24,7 +24,7 @@ export async function listedValues(
   `)) as { name: string; definition: string }[]
   const listed: ListedValues = {}
   for (const { name, definition } of definitions) {
-    // A list's values are plain words; a pattern is none.
+    // Listed values are plain words. A text with other characters is a pattern.
     const values = [...definition.matchAll(/'([a-z_]+)'::text/g)].map(([, value]) => value!)
     if (values.length > 0) listed[name] = [...new Set(values)].sort()
   }

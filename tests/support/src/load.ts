@@ -6,23 +6,23 @@ import type { HttpsReceiver } from './https-receiver.ts'
 import { eventually } from './poll.ts'
 import type { Stack } from './stack-shape.ts'
 
-/** Requests of vendors that go on until they are stopped, over every gateway in rotation. */
+/** Requests of vendors until `stop`, to all gateways in turn. */
 export interface Load extends AsyncDisposable {
-  /** Requests that were not answered with 2xx; status 0 if there was no answer. */
+  /** Requests without a 2xx answer. The status is 0 if there was no answer. */
   readonly failures: { what: string; status: number; detail: string }[]
-  /** Requests so far. */
+  /** The number of requests so far. */
   readonly requests: number
-  /** By licence, the events of the verbs that were answered with 2xx, in order. */
+  /** The expected events of each licence, in order: one for each verb with a 2xx answer. */
   readonly events: ReadonlyMap<string, string[]>
-  /** Returns after `count` more requests. */
+  /** Waits for `count` more requests. */
   more(count: number): Promise<void>
-  /** Runs `work` while no request goes to this gateway: what a load balancer does before a gateway stops. */
+  /** Runs `work` while no request is sent to this gateway, as a load balancer does before a gateway stops. */
   without(gatewayUrl: string, work: () => Promise<void>): Promise<void>
-  /** Ends the load. Then nothing that was answered may be missing, see `expectNothingLost`. */
+  /** Ends the load. After that, `expectNothingLost` must hold. */
   stop(): Promise<void>
 }
 
-// Without a pause between two requests of a worker they take the whole machine, for minutes in some tests.
+// A pause between two requests of a worker. Without it the load would use the whole machine, in some tests for minutes.
 const pauseMs = 30
 const eventOf = {
   suspend: 'licence.suspended',
@@ -31,8 +31,8 @@ const eventOf = {
 } as const
 
 /**
- * Each worker issues licences and takes them through their lifecycle, with calls of every service in between. An endpoint
- * at the receiver hears of every event. A verb whose answer was lost may have happened: its licence is not used again.
+ * Starts a load. Each worker issues licences and runs verbs on them, with calls of every service in between. An endpoint at
+ * the receiver gets every event. If the answer to a verb was lost, its licence is not used again, because the verb may have been executed.
  */
 export async function startLoad(stack: Stack, receiver: HttpsReceiver, workers = 4): Promise<Load> {
   const app = `/v1/apps/${stack.appId}`
@@ -123,8 +123,8 @@ interface Envelope {
 }
 
 /**
- * Nothing that was answered is missing: every verb's event is in the feed, each licence's events in the order of its
- * verbs, the sequence without gap or repetition, and every event arrived at the receiver.
+ * Expects that no acknowledged change is lost: every verb's event is in the feed, the events of a licence are in the order of
+ * its verbs, the sequence has no gap or duplicate, and every event arrived at the receiver.
  */
 export async function expectNothingLost(
   stack: Stack,
@@ -145,7 +145,7 @@ export async function expectNothingLost(
   for (const [licenceId, expected] of events) {
     const types = (byLicence.get(licenceId) ?? []).map(({ type }) => type)
     expect(types.slice(0, expected.length), licenceId).toEqual(expected)
-    // A verb whose answer was lost may have one event more at the end.
+    // If the answer to the last verb was lost, there may be one more event.
     expect(types.length - expected.length, licenceId).toBeLessThanOrEqual(1)
   }
   await eventually(
@@ -157,7 +157,7 @@ export async function expectNothingLost(
   )
 }
 
-/** The account's whole feed. */
+/** All events of the account's feed. */
 async function feedOf({ api }: Stack): Promise<Envelope[]> {
   const all: Envelope[] = []
   for (;;) {

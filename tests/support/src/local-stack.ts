@@ -14,32 +14,32 @@ import { eventually } from './poll.ts'
 
 interface LocalStackOptions {
   dataDir: string
-  /** Beside DATA_DIR and GATEWAY_PORT (0, a free one). */
+  /** Variables in addition to DATA_DIR and GATEWAY_PORT (0: a free port). */
   environment?: Record<string, string>
-  /** Run through `npm start`, as a person would; else the script itself, which is quicker. */
+  /** Whether to run `npm start`. Otherwise it runs the script directly, which is faster. */
   throughNpm?: boolean
 }
 
-/** What `npm start` runs, from outside: its output, its signals and the processes that it has started. */
+/** A stack of `npm start` as seen from outside: its output, signals and processes. */
 export interface LocalStack extends AsyncDisposable {
-  /** Of npm, or of the launcher if it runs without npm. */
+  /** Process id of npm, or of the launcher if it runs without npm. */
   readonly pid: number
-  /** All of its standard output, and of its standard error, so far. */
+  /** Standard output and standard error so far. */
   readonly stdout: string
   readonly stderr: string
-  /** What its ready line says; throws when it has ended before, with what it said. */
+  /** Waits for the ready line and returns its content. Throws with the output if the stack ends before. */
   ready(timeoutMs?: number): Promise<{ gateway: string; app_id: string; account_id: string }>
-  /** The key that it has printed. */
+  /** The printed API key. */
   apiKey(): string
-  /** It and all that it started, directly or not. */
+  /** The process and all its descendants. */
   family(): Promise<ProcessIdentity[]>
-  /** Sends the signal to this one process and returns how it ended: an exit code, or a signal's name. */
+  /** Sends a signal to only this process, and returns its exit code or the signal that ended it. */
   end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals | null>
-  /** How it ended, once it has. */
+  /** Resolves when it has ended, with its exit code or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals | null>
 }
 
-/** Starts a stack with the launcher of the checkout; disposing of it stops it. */
+/** Starts a stack with the launcher of this checkout. Disposing stops it. */
 export function startLocalStack(options: LocalStackOptions): LocalStack {
   const { PATH = '', HOME = '' } = process.env
   const [command, args] = options.throughNpm
@@ -78,11 +78,11 @@ export function startLocalStack(options: LocalStackOptions): LocalStack {
         () => {
           const found = /^ready (.*)$/m.exec(stdout)?.[1]
           if (found !== undefined || child.exitCode !== null || child.signalCode !== null) return { found }
-          throw new Error(`it is not ready:\n${stderr}`)
+          throw new Error(`the stack is not ready:\n${stderr}`)
         },
         { timeoutMs },
       )
-      if (line.found === undefined) throw new Error(`it ended before it was ready:\n${stderr}`)
+      if (line.found === undefined) throw new Error(`the stack ended before it was ready:\n${stderr}`)
       return JSON.parse(line.found) as Awaited<ReturnType<LocalStack['ready']>>
     },
     apiKey: () => /lsk_[\x21-\x26\x28-\x7e]{36,}/.exec(stdout)?.[0] ?? '',
@@ -99,7 +99,7 @@ export function startLocalStack(options: LocalStackOptions): LocalStack {
   return stack
 }
 
-/** Those of the processes that still run. */
+/** The processes of the family that still run. */
 export async function stillRunning(family: ProcessIdentity[]): Promise<string[]> {
   const left = []
   for (const each of family)
@@ -107,13 +107,13 @@ export async function stillRunning(family: ProcessIdentity[]): Promise<string[]>
   return left
 }
 
-/** Drops what a stack has made on a server that it was configured to use. */
+/** Drops the databases that a stack created on an external server. */
 export async function dropStackDatabases(dataDir: string, serverUrl: string): Promise<void> {
   const { suffix } = await loadSecrets(dataDir, undefined)
   await dropDatabases({ serverUrl, suffix })
 }
 
-/** Linux alone: reads /proc. */
+/** A process and its descendants. It reads /proc, so it works only on Linux. */
 async function familyOf(root: number): Promise<ProcessIdentity[]> {
   const children = new Map<number, number[]>()
   for (const name of await readdir('/proc')) {

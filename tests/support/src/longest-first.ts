@@ -4,8 +4,8 @@ import { BaseSequencer } from 'vitest/node'
 import type { TestSpecification } from 'vitest/node'
 
 /**
- * Seconds of the files that take longest, of those that share no stack. Each costs a worker of its own, so that only the
- * longest are worth it. `npm test` prints the ten slowest.
+ * Durations of the slowest test files that share no stack, in seconds. Each of them gets its own worker, so list only the
+ * slowest. `npm test` prints the ten slowest files.
  */
 export const longFiles: Readonly<Record<string, number>> = {
   'tests/acceptance/src/start.test.ts': 80,
@@ -19,7 +19,7 @@ export const longFiles: Readonly<Record<string, number>> = {
   'services/billing/src/outages.pg.test.ts': 40,
 }
 
-/** Starts with the longest files: if one of them started last, the run would wait for it with idle workers. */
+/** Starts the longest files first. If one started last, the other workers would be idle until its end. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)

@@ -10,9 +10,9 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 /** Three NATS servers that replicate their streams, with the accounts of production. */
 interface NatsCluster extends AsyncDisposable {
   readonly urls: string[]
-  /** Past the proxies. */
+  /** URLs of the servers without the proxies. */
   readonly directUrls: string[]
-  /** A proxy in front of each server, on request; clients then learn only these addresses. */
+  /** A proxy for each server, if requested. The servers then announce only the proxies' addresses to clients. */
   readonly proxies: FaultyProxy[]
   readonly nodes: NatsNode[]
 }
@@ -21,7 +21,7 @@ interface NatsCluster extends AsyncDisposable {
 export interface NatsNode {
   readonly storeDir: string
   kill(): Promise<void>
-  /** Starts it again: same data, same address. */
+  /** Starts the server again, with the same data and address. */
   start(): Promise<void>
 }
 
@@ -29,8 +29,8 @@ const formingMs = 45_000
 const mostTries = 4
 
 /**
- * Starts a cluster for one test file and returns when its servers have found each other; undefined where this machine
- * can run nats-server only out of an image.
+ * Starts a cluster for a test file and returns when its servers are connected. Undefined if this machine can run nats-server
+ * only as a container.
  */
 export async function startNatsCluster(
   options: { proxied?: boolean } = {},
@@ -41,7 +41,7 @@ export async function startNatsCluster(
     try {
       return await formCluster(program.path, options.proxied ?? false)
     } catch (error) {
-      // A port was taken by somebody else meanwhile.
+      // Another process has taken a port meanwhile.
       if (tries === mostTries) throw error
     }
   }
@@ -109,7 +109,7 @@ async function formCluster(program: string, proxied: boolean): Promise<NatsClust
   }
 }
 
-/** Whether a server knows a leader and two others. */
+/** Whether a server knows the leader and both other servers. */
 async function knowsAll({ monitor }: { monitor: number }): Promise<boolean> {
   const answer = await fetch(`http://127.0.0.1:${monitor}/jsz`)
   const { meta_cluster: meta } = (await answer.json()) as {

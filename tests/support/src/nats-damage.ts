@@ -5,25 +5,25 @@ type Server = Pick<NatsServer, 'kill' | 'storeDir'>
 
 /** Damage to the store of a NATS server. Each kills the server; the caller starts it again. */
 export const natsDamage = {
-  /** As after a disk was replaced. */
+  /** Deletes the store, as if the disk was replaced. */
   async wipe(nats: Server): Promise<void> {
     await nats.kill()
     await rm(nats.storeDir, { recursive: true, force: true })
   },
 
-  /** As a power failure leaves it: what was written since `copy` is lost. */
+  /** Restores an earlier copy, as if a power failure lost the data written since. */
   async setBack(nats: Server, copy: string): Promise<void> {
     await natsDamage.wipe(nats)
     await cp(copy, nats.storeDir, { recursive: true })
   },
 
-  /** The second half of each block of messages is lost. */
+  /** Truncates each block of messages to its first half. */
   async truncate(nats: Server): Promise<void> {
     await nats.kill()
     for (const { path, bytes } of await blocksOf(nats)) await truncate(path, Math.floor(bytes / 2))
   },
 
-  /** One bit of each block of messages is another. */
+  /** Flips a bit in each block of messages. */
   async flipBit(nats: Server): Promise<void> {
     await nats.kill()
     for (const { path, bytes } of await blocksOf(nats)) {
@@ -36,11 +36,11 @@ export const natsDamage = {
   },
 }
 
-/** Copies the store of a server that runs: the state that a later `setBack` restores. */
+/** Copies the store of a running server, for a later `setBack`. */
 export async function copyNatsStore({ storeDir }: Server): Promise<string> {
   const copy = `${storeDir}-copy`
   await rm(copy, { recursive: true, force: true })
-  // A file may vanish while it is copied.
+  // The server may delete a file during the copy.
   for (let tries = 1; ; tries += 1) {
     try {
       await cp(storeDir, copy, { recursive: true, force: true })

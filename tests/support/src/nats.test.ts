@@ -2,7 +2,7 @@ import { connect } from 'nats'
 import { expect, test } from 'vitest'
 import { startOwnNats } from './nats.ts'
 
-test('a NATS server of a test keeps its streams and its address over a kill', async () => {
+test('a test’s NATS server keeps its streams and its address after a kill', async () => {
   await using nats = await startOwnNats()
   const before = await connect({ servers: nats.url, reconnect: false })
   const manager = await before.jetstreamManager()

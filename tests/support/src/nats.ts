@@ -3,15 +3,15 @@ import type { NatsUser } from '@licensing/proto/nats-rights'
 import { natsPasswordOf, natsTestConfiguration } from './nats-users.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-/** Its `url` is for tests, which may do everything with the streams. */
+/** A NATS server of a test. Its `url` has all rights, for the test itself. */
 export interface OwnNats extends NatsServer {
-  /** For a service: with its own user, which may do what that service needs. `host` is where a proxy is. */
+  /** The URL with the user and rights of a service. `host` is the address of a proxy. */
   urlOf(user: NatsUser, host?: string): string
 }
 
 /**
- * A NATS server for one test, with the accounts that it has in production: its streams are its own, and it can be
- * stopped, killed and started again. Up in about 50 ms; disposing of it removes its data.
+ * Starts a NATS server for one test, with the accounts of production. The test can stop, kill and start it. A start takes
+ * about 50 ms. Disposing removes its data.
  */
 export async function startOwnNats(): Promise<OwnNats> {
   const folder = await makeTemporaryFolder()

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-// A young generation that is soon full, and an old one that is not collected in between.
+// A small young generation that fills soon, and an old generation that is not collected during the measurement.
 const flags = ['--expose-gc', '--max-semi-space-size=4', '--initial-old-space-size=2000']
 
 /**
- * Bytes that an operation leaves in the old generation of V8's heap each time: garbage there stays until the whole heap is
- * collected, for which everything waits some 30 ms.
+ * The bytes that an operation leaves in the old generation of V8's heap each time. Garbage there stays until the whole heap is
+ * collected, which blocks the process for some 30 ms.
  *
  * @param given TypeScript that declares the function `operation`, and `end` if something must be closed
  * @param from folder of that TypeScript, for its imports

@@ -35,7 +35,7 @@ test.each([
   )
 })
 
-/** Runs these files, by name, in a process of its own. */
+/** Runs these test files in a separate process. */
 async function run(files: Record<string, string>): Promise<{ counted: unknown; slowest: string[] }> {
   await using folder = await makeTemporaryFolder()
   await symlink(join(import.meta.dirname, '../node_modules'), join(folder.path, 'node_modules'))

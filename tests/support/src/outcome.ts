@@ -1,7 +1,7 @@
 import { relative } from 'node:path'
 import type { Vitest } from 'vitest/node'
 
-/** Result of a run. A file that does not load and an error outside any test each count as one failure. */
+/** The result of a run. A file that does not load and an error outside of tests count as one failure each. */
 export function count({ state }: Vitest): { passed: number; failed: number } {
   const modules = state.getTestModules()
   const results = modules.flatMap((module) =>
@@ -18,7 +18,7 @@ export function count({ state }: Vitest): { passed: number; failed: number } {
   }
 }
 
-/** The ten files that took longest, as lines to print. */
+/** The ten slowest files, as lines to print. */
 export function slowestFiles({ state, config }: Vitest): string[] {
   return state
     .getTestModules()

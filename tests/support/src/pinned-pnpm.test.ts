@@ -14,7 +14,7 @@ interface Lock {
   packages: Record<string, { version?: string; integrity?: string; resolved?: string }>
 }
 
-test('the version of pnpm is one everywhere, and each program of it has a hash', async () => {
+test('pnpm has the same version everywhere, and a hash for each platform', async () => {
   const { packageManager } = await json<{ packageManager: string }>('package.json')
   const [, version] = /^pnpm@(\d+\.\d+\.\d+)\+sha512\.[0-9a-f]{128}$/.exec(packageManager) ?? []
   expect(version, packageManager).toBeDefined()
@@ -58,7 +58,7 @@ test('scripts, images and workflows run pnpm through the program that checks its
   )
 })
 
-test('a program with another hash is not run', async () => {
+test('pnpm with another hash is not run', async () => {
   await using folder = await makeTemporaryFolder()
   for (const file of ['package.json', 'pnpm.mjs']) {
     await copyFile(join(CHECKOUT, 'tools/pnpm', file), join(folder.path, file))

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { expect, test } from 'vitest'
 
-/** Words that a reader has to translate, and what to write instead. */
-const archaic: [RegExp, string][] = [
+/** Words to avoid, each with its replacements. */
+const avoided: [RegExp, string][] = [
   [/\btold\b/i, 'reported, sent, notified'],
   [/\banew\b/i, 'again, recreated'],
   [/\bfor ever\b/i, 'forever, permanently, until it succeeds'],
@@ -21,10 +21,10 @@ const archaic: [RegExp, string][] = [
   [/\bhalf a character\b/i, 'unpaired surrogate'],
 ]
 
-// A migration is not edited once it has landed.
+// Migrations must not be edited after a release.
 const exempt = [/\/migrations\//, /\/gen\//, /plain-words\.test\.ts$/]
 
-/** What a reader reads of a source: comments, and strings of more than one word. Names are not looked at. */
+/** The prose of a source: comments, and strings of more than one word. Names are ignored. */
 function proseOf(source: string): string[] {
   const tokens = /\/\/.*|\/\*[\s\S]*?\*\/|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/g
   return [...source.matchAll(tokens)]
@@ -32,11 +32,11 @@ function proseOf(source: string): string[] {
     .filter((text) => text.startsWith('/') || /\S\s+\S/.test(text))
 }
 
-function archaicIn(file: string, text: string): string[] {
+function avoidedIn(file: string, text: string): string[] {
   const prose =
     file.endsWith('.ts') || file.endsWith('.proto') ? proseOf(text) : [text.replaceAll(/\s+/g, ' ')]
   return prose.flatMap((passage) =>
-    archaic.flatMap(([pattern, instead]) => {
+    avoided.flatMap(([pattern, instead]) => {
       const found = pattern.exec(passage)
       if (!found) return []
       const around = passage.slice(Math.max(0, found.index - 30), found.index + 30)
@@ -54,13 +54,13 @@ test('comments, texts and documents use present-day words', () => {
     .filter((file) => file !== '' && existsSync(join(CHECKOUT, file)))
     .filter((file) => !exempt.some((pattern) => pattern.test(file)))
   expect(files.length).toBeGreaterThan(500)
-  expect(files.flatMap((file) => archaicIn(file, readFileSync(join(CHECKOUT, file), 'utf8')))).toEqual([])
+  expect(files.flatMap((file) => avoidedIn(file, readFileSync(join(CHECKOUT, file), 'utf8')))).toEqual([])
 })
 
-test('an archaic word is found in a comment, a text and a document, and not in a name', () => {
-  expect(archaicIn('a.ts', '/** Waits for\n * ever, and is told. */')).toHaveLength(2)
-  expect(archaicIn('a.ts', 'wait() // for ever')).toHaveLength(1)
-  expect(archaicIn('a.ts', "test('NATS is away', () => {})")).toHaveLength(1)
-  expect(archaicIn('a.md', 'It is\nmade anew.')).toHaveLength(1)
-  expect(archaicIn('a.ts', "const away = anew('told')")).toEqual([])
+test('a word to avoid is found in a comment, a text and a document, and not in a name', () => {
+  expect(avoidedIn('a.ts', '/** Waits for\n * ever, and is told. */')).toHaveLength(2)
+  expect(avoidedIn('a.ts', 'wait() // for ever')).toHaveLength(1)
+  expect(avoidedIn('a.ts', "test('NATS is away', () => {})")).toHaveLength(1)
+  expect(avoidedIn('a.md', 'It is\nmade anew.')).toHaveLength(1)
+  expect(avoidedIn('a.ts', "const away = anew('told')")).toEqual([])
 })

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { eventually } from './poll.ts'
 
-test('what comes true in time is returned', async () => {
+test('the result of the first successful attempt is returned', async () => {
   let tries = 0
   expect(await eventually(() => ++tries >= 3 && tries, { intervalMs: 1 })).toBe(3)
 })
 
-test('what never comes true fails with the last reason', async () => {
+test('if no attempt succeeds in time, the last failure is thrown', async () => {
   let tries = 0
   const attempt = () => {
     throw new Error(`try ${++tries}`)
@@ -17,7 +17,7 @@ test('what never comes true fails with the last reason', async () => {
   expect(tries).toBeGreaterThan(1)
 })
 
-test('an attempt that began in time and took too long is followed by one that decides', async () => {
+test('if an attempt ends after the timeout, one more attempt decides', async () => {
   let tries = 0
   const attempt = async () => {
     tries += 1
@@ -27,7 +27,7 @@ test('an attempt that began in time and took too long is followed by one that de
   expect(await eventually(attempt, { timeoutMs: 10, intervalMs: 1 })).toBe(true)
 })
 
-test('the pauses between tries become longer', async () => {
+test('the pauses between attempts become longer', async () => {
   let tries = 0
   const startedAt = performance.now()
   await eventually(() => ++tries === 12)

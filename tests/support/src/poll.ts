@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// A try that asks a stack takes some milliseconds of CPU time in several processes, so a long wait makes fewer of them.
+// The pauses grow, because an attempt that calls a stack takes some milliseconds of CPU time in several processes.
 const firstPauseMs = 25
 const longestPauseMs = 150
 
 /**
- * Calls `attempt` until it neither throws nor answers false, and returns what it answered. The last attempt begins when
- * the time is up: what is promised within a time is kept or not, however long a busy machine takes over one attempt.
+ * Calls `attempt` until it neither throws nor returns false, and returns its result. The last attempt begins after the
+ * timeout, so that a slow attempt on a busy machine does not fail a condition that became true in time.
  *
- * @param options.timeoutMs from when on `attempt` may not fail any more (a minute when absent)
- * @param options.intervalMs pause between tries (when absent 25 ms at first and 150 ms at last)
+ * @param options.timeoutMs the time after which `attempt` must succeed, by default a minute
+ * @param options.intervalMs pause between attempts, by default growing from 25 ms to 150 ms
  * @throws the failure of that last attempt
  * @example
  * await eventually(async () => expect(await deliveries()).toHaveLength(3))

@@ -2,8 +2,8 @@ import { startPostgres, type PostgresServer } from '@licensing/local-servers/pos
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /**
- * A PostgreSQL for one test that stops, kills or restarts it. Up in about a second; disposing of it removes its
- * data. Tests that need only a database take `createTestDatabase`.
+ * Starts a PostgreSQL for one test, which can stop, kill and restart it. A start takes about a second. Disposing removes its
+ * data. Tests that need only a database use `createTestDatabase`.
  */
 export async function startOwnPostgres(): Promise<PostgresServer> {
   const folder = await makeTemporaryFolder()

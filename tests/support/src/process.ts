@@ -7,11 +7,11 @@ import { startServiceContainer } from './service-container.ts'
 import type { ServiceOptions, TestProcess } from './test-process.ts'
 
 /**
- * Starts a service and returns when it is ready: its sources; in a run of all tests the bundle of which its image is
- * made; with TEST_IMAGES (a tag, such as `local`) its image.
+ * Starts a service and returns when it is ready. It runs the sources, in a run of all tests the bundle that is also in the
+ * image, or with TEST_IMAGES (a tag, such as `local`) the image.
  *
- * @param environment all of it, as the service's config describes it
- * @param folder where its log goes
+ * @param environment the whole environment, as the service's config describes it
+ * @param folder the folder for its log
  */
 export async function startService(
   service: ServiceName,
@@ -19,7 +19,7 @@ export async function startService(
   folder: string,
   options: ServiceOptions = {},
 ): Promise<TestProcess> {
-  // A service that a test starts by itself has no peers whose keys it could have.
+  // A service that a test starts alone has no peers, and so no keys of callers.
   environment = { CALLER_CHECK: 'off', ...environment }
   const tag = process.env['TEST_IMAGES']
   if (tag) return startServiceContainer(service, tag, environment, folder, options)
@@ -70,7 +70,7 @@ export async function startService(
     },
     untilReady: (timeoutMs = 120_000) => ready(timeoutMs),
     [Symbol.asyncDispose]: async () => {
-      // A frozen one would not hear the signal.
+      // A frozen process would not handle the signal.
       if (node.server.endedBy() === undefined) process.kill(node.server.pid, 'SIGCONT')
       await node.server.stop({ graceMs: 30_000 })
     },

@@ -1,18 +1,18 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** What stands in front of a PostgreSQL and answers as one that recovers after a crash. */
+/** A proxy for PostgreSQL that can answer like a server that recovers after a crash. */
 interface RecoveringPostgres extends AsyncDisposable {
   readonly port: number
-  /** Connections refused so far. */
+  /** The number of refused connections so far. */
   readonly refused: number
-  /** From now on connections are refused: so many, or all of them until `recovered`. */
+  /** Refuses this many connections, or all until `recovered`. */
   recover(connections?: number): void
   recovered(): void
 }
 
 /**
- * Starts it on 127.0.0.1 in front of a server; it passes everything on until `recover`.
+ * Starts the proxy on 127.0.0.1. It passes everything on until `recover`.
  *
  * @param target `host:port` of the server
  */

@@ -1,7 +1,7 @@
 import { runAdmin as runProgram } from '../../../services/catalog/src/admin/run-admin.ts'
 import type { Ended, Stack } from './stack-shape.ts'
 
-/** Does what `licensing-admin` does, with the environment of a stack's catalog. On compose it runs in the catalog's container. */
+/** Runs a command of `licensing-admin` with the environment of a stack's catalog. On compose it runs in the catalog's container. */
 export async function runAdmin(
   stack: Pick<Stack, 'processes' | 'runAdmin'>,
   ...args: string[]

@@ -2,14 +2,14 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-// `npm run test:compose [-- part of a file name …]`: everything that needs a container engine. The integration suite runs
-// on images; then the acceptance tests run on deploy/compose.yaml, each file on a stack of its own. Images are built first
-// unless TEST_COMPOSE names the tag of existing images. Named files: only the acceptance tests that match.
+// `npm run test:compose [-- part of a file name …]` runs everything that needs a container engine: the integration suite with
+// images, then the acceptance tests with deploy/compose.yaml, each file with its own stack. Images are built first unless
+// TEST_COMPOSE has the tag of existing images. With file names, it runs only the matching acceptance tests.
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
 const skipped: Record<string, string> = {
-  'start.test.ts': 'is about npm start, which starts no container',
+  'start.test.ts': 'tests npm start, which starts no container',
 }
 
 const tag = process.env['TEST_COMPOSE'] || 'local'
@@ -29,7 +29,7 @@ for (const file of files) {
   if (skipped[file] !== undefined) process.stdout.write(`skipped: ${file} ${skipped[file]}\n`)
 }
 const chosen = files.filter((file) => skipped[file] === undefined)
-// One stack at a time. A stack takes longer to start than processes do.
+// One stack at a time, with longer timeouts, because containers start more slowly than processes.
 const patient = ['--no-file-parallelism', '--testTimeout', '180000', '--hookTimeout', '180000']
 runTests(
   ['--project', 'tests-acceptance', ...patient, ...chosen.map((file) => `tests/acceptance/src/${file}`)],

@@ -28,12 +28,12 @@ if (words.length < process.argv.length - 2) {
 const { filter, options } = parseCLI(['vitest', 'run', ...words])
 if (filter.length === 0) process.env['TEST_BUNDLES'] ??= '1'
 process.env['NODE_ENV'] ??= 'test'
-// Also for programs that tests start with this environment: they are stripped of types and compiled once.
+// Programs that tests start inherit the compile cache.
 Object.assign(process.env, COMPILE_CACHE)
 const config = `${root}vitest.config.ts`
 const vitest = await createVitest({ ...options, root, config, watch: false })
 await vitest.start(filter).catch((error: unknown) => {
-  // The reporter has printed it.
+  // The reporter has already printed this error.
   if (!(error instanceof TestsNotFoundError)) throw error
 })
 const { passed, failed } = count(vitest)

@@ -1,4 +1,4 @@
-/** What tests draw from at random, where the run names it (CI: by its commit); another each time otherwise. */
+/** The seed of random choices in tests, if the run sets one (CI derives it from the commit). Otherwise each run has another. */
 const seed = process.env['TEST_SEED']
 if (seed !== undefined) {
   const { configureGlobal } = await import('fast-check')

@@ -6,7 +6,7 @@ import { GenericContainer, getContainerRuntimeClient, type StartedTestContainer 
 import { eventually } from './poll.ts'
 import type { ServiceOptions, TestProcess } from './test-process.ts'
 
-/** A service's image, held as tightly as Kubernetes does: no root, nothing to write to, no capability. */
+/** A container of a service's image with the same restrictions as on Kubernetes: no root, a read-only file system, no capability. */
 class ServiceContainer extends GenericContainer {
   constructor(image: string, environment: Record<string, string>) {
     super(image)
@@ -25,7 +25,7 @@ class ServiceContainer extends GenericContainer {
   }
 }
 
-/** Readiness is asked for by the test itself. */
+/** A wait strategy that does not wait, because the test itself polls readiness. */
 class AtOnce {
   waitUntilReady = () => Promise.resolve()
   withStartupTimeout = () => this
@@ -34,9 +34,9 @@ class AtOnce {
 }
 
 /**
- * Like `startService`, but from the service's image, on the host's network so that addresses are the same.
+ * Starts a service like `startService`, but from its image. It uses the host's network, so that addresses are the same.
  *
- * @param tag of `licensing/<service>`
+ * @param tag the tag of the image `licensing/<service>`
  */
 export async function startServiceContainer(
   service: ServiceName,

@@ -8,10 +8,10 @@ import type { Stack } from './stack-shape.ts'
 let shared: Promise<Stack> | undefined
 
 /**
- * A stack that the test files of one worker share, with an account of the caller's own. It has two replicas of licensing
- * and of the gateway, a simulated Stripe, frequent sweeps, no webhook retry within a test, fees of 2.5 % and 5, and limits
- * that no test reaches. It trusts every receiver of `startHttpsReceiver`. A test that stops a process, reads a database or
- * moves the simulator's clock starts a stack of its own.
+ * A stack that the test files of a worker share. Each caller gets its own account. The stack has two replicas of licensing and
+ * of the gateway, a simulated Stripe, frequent sweeps, no webhook retry within a test, fees of 2.5 % plus 5 minor units, and
+ * limits that no test reaches. It trusts every receiver of `startHttpsReceiver`. A test that stops a process, reads a database or
+ * moves the simulator's clock must start its own stack.
  *
  * @example
  * beforeAll(async () => {

@@ -4,20 +4,20 @@ import { join } from 'node:path'
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { expect, test } from 'vitest'
 
-/** Files that hold SQL and are no `…-queries.ts`, each with the reason. */
+/** Files with SQL that are not `…-queries.ts`, each with the reason. */
 const exceptions: [RegExp, string][] = [
   [/^packages\/database\/src\/(?:migrate|prepare)\.ts$/, 'they prepare the database that queries run on'],
   [/^packages\/database\/src\/transaction\.ts$/, 'it begins and ends the transactions that queries run in'],
-  [/^tools\/local-servers\/src\/databases\.ts$/, 'it makes databases and roles, and reads no table'],
+  [/^tools\/local-servers\/src\/databases\.ts$/, 'it creates databases and roles, and reads no table'],
 ]
 
 const isQueries = (file: string) => file.endsWith('-queries.ts')
 const isForTests = (file: string) => file.endsWith('.test.ts') || file.includes('/testing/')
 
-// Tags that are not SQL: pages, and texts as they are.
+// Tags that are not SQL: pages and raw texts.
 const otherTags = ['html', 'raw']
 
-/** Statements of a source, by their first words: tagged templates, and texts given to `unsafe`. */
+/** The beginnings of all statements in a source: tagged templates, and texts passed to `unsafe`. */
 function statementsIn(source: string): string[] {
   const found = [...source.matchAll(/\.unsafe\(.{0,30}/g)].map(([call]) => call)
   const other = /\/\/.*|\/\*[\s\S]*?\*\/|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|[\s\S]/y
@@ -34,7 +34,7 @@ function statementsIn(source: string): string[] {
     return source.length
   }
   const readTemplate = (from: number): number => {
-    // A tag stands directly before its template, or its type arguments do.
+    // A tag, or its type arguments, is directly before its template.
     const [, tag] = /([\w$]+)(?:<[^`;]*>)?$/.exec(source.slice(Math.max(0, from - 300), from)) ?? []
     if (tag !== undefined && !otherTags.includes(tag)) found.push(source.slice(from, from + 40))
     for (let at = from + 1; at < source.length; at += 1) {
@@ -48,7 +48,7 @@ function statementsIn(source: string): string[] {
   return found
 }
 
-test('SQL is written in files of queries alone', () => {
+test('SQL is only in files of queries', () => {
   const files = execFileSync(
     'git',
     [
@@ -71,13 +71,13 @@ test('SQL is written in files of queries alone', () => {
   const outside = holding.filter(({ file }) => !isQueries(file))
   expect(holding.filter(({ file }) => isQueries(file)).length).toBeGreaterThan(30)
   expect(outside.filter(({ file }) => !exceptions.some(([exempt]) => exempt.test(file)))).toEqual([])
-  // An exception that excuses nothing is not one.
+  // An exception that is no longer needed must be removed.
   for (const [exempt] of exceptions) {
     expect({ exempt, used: outside.some(({ file }) => exempt.test(file)) }).toEqual({ exempt, used: true })
   }
 })
 
-test('a statement is found whatever its tag is called, and texts and comments are not taken for one', () => {
+test('a statement with any tag is found, and texts and comments are not mistaken for statements', () => {
   expect(statementsIn('await connection<{ id: string }[]>`select id from licences`')).toHaveLength(1)
   expect(statementsIn('const order = tx`l.id`')).toHaveLength(1)
   expect(statementsIn("await tx.unsafe('drop table x')")).toHaveLength(1)

@@ -6,29 +6,29 @@ import type { StripeSimulator } from './stripe-simulator.ts'
 import type { TestProcess } from './test-process.ts'
 
 export interface StackOptions {
-  /** What an operator would set, such as WEBHOOK_BACKOFF_SECONDS or SWEEP_INTERVAL_SECONDS. */
+  /** The operator's settings, such as WEBHOOK_BACKOFF_SECONDS or SWEEP_INTERVAL_SECONDS. */
   environment?: Record<string, string>
-  /** Processes of each service; 1 when absent. */
+  /** The number of processes of each service, by default 1. */
   replicas?: Partial<Record<ServiceName, number>>
-  /** Its certificate is trusted, so that webhooks can go to it. Deliveries to 127.0.0.1 are admitted in any case. */
+  /** A receiver that gets webhooks: the stack trusts its certificate. Deliveries to 127.0.0.1 are always allowed. */
   receiver?: Pick<HttpsReceiver, 'caFile'>
-  /** A Stripe simulator whose events arrive at the gateway. */
+  /** Starts a Stripe simulator that sends its events to the gateway. */
   simulator?: boolean
-  /** What its services run at first; see `startService`. */
+  /** The release that its services run at first; see `startService`. */
   release?: string
-  /** A PostgreSQL as its superuser; that of the test run when absent. */
+  /** URL of a PostgreSQL superuser; by default the PostgreSQL of the test run. */
   postgresUrl?: string
 }
 
-/** A whole system of its own: four services and the gateway, own databases, own NATS. */
+/** A whole system: four services and the gateway, with their own databases and NATS. */
 export interface Stack extends AsyncDisposable {
-  /** Of the first gateway, without a slash at the end. */
+  /** URL of the first gateway, without a slash at the end. */
   readonly gatewayUrl: string
-  /** Of all gateways. */
+  /** URLs of all gateways. */
   readonly gatewayUrls: string[]
   readonly accountId: string
   readonly appId: string
-  /** Has all four scopes. */
+  /** An API key with all four scopes. */
   readonly apiKey: string
   /** Calls of the REST API with `apiKey`. */
   readonly api: ApiClient
@@ -36,9 +36,9 @@ export interface Stack extends AsyncDisposable {
   readonly processes: Record<ServiceName, TestProcess[]>
   readonly databaseUrls: Record<DatabaseService, string>
   readonly nats: NatsServer
-  /** Present when it was asked for. */
+  /** Present if the options request it. */
   readonly simulator: StripeSimulator | undefined
-  /** On compose: runs shell commands in which `dc` is docker compose, as in the runbook. */
+  /** Only with compose: runs shell commands in which `dc` is docker compose, as in the runbook. */
   readonly runCommands?: (commands: string) => Promise<void>
   /** On compose: runs `licensing-admin` in the catalog's container. */
   readonly runAdmin?: (args: string[]) => Promise<Ended>

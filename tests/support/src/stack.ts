@@ -21,8 +21,8 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 import type { TestProcess } from './test-process.ts'
 
 /**
- * Starts a stack on free ports and returns when the gateway is ready and the demo account is there. With TEST_COMPOSE
- * (the tag of images, such as `local`) it is the compose file's.
+ * Starts a stack on free ports and returns when the gateway is ready and the demo account exists. With TEST_COMPOSE (the tag
+ * of images, such as `local`) it starts the stack of the compose file.
  *
  * @example
  * await using receiver = await startHttpsReceiver()
@@ -63,7 +63,7 @@ async function tryStack(options: StackOptions): Promise<Stack> {
         WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
         WEBHOOK_CA_FILE: options.receiver?.caFile,
         STRIPE_WEBHOOK_SECRET: 'whsec_of_the_test',
-        // A call that its caller may not make fails the test; what tests call themselves names no caller.
+        // A service refuses a call that its caller may not make. Calls of the tests themselves name no caller and are accepted.
         CALLER_CHECK: 'accept',
         ...callerKeys[service],
         ...simulator?.environment,
@@ -116,7 +116,7 @@ async function tryStack(options: StackOptions): Promise<Stack> {
 const ENCRYPTION_KEYS = { licensing: newEncryptionKey(), notifier: newEncryptionKey() }
 const PORTAL_SESSION_KEY = newEncryptionKey()
 
-/** A client reads in the OpenAPI document which errors a route has: no test may pass that saw another. */
+/** Fails the test if the gateway answered with an error that the OpenAPI document does not list for the route. */
 export async function refuseUndeclaredCodes(gateway: TestProcess[]): Promise<void> {
   const logs = await Promise.all(gateway.map((each) => each.log()))
   const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.includes('does not declare'))
@@ -146,7 +146,7 @@ async function replicaAddresses(
   return addresses
 }
 
-/** Where each service is: all of its replicas in one, as gRPC's name resolvers take them. */
+/** The address of each service: all replicas in one target, in the format of gRPC's name resolvers. */
 function peers(
   addresses: StackAddresses[],
   replicas: Partial<Record<ServiceName, number>>,

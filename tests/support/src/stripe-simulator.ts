@@ -4,14 +4,14 @@ import { freePort } from '@licensing/local-servers/ports'
 import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local-servers/stripe'
 import { hostAddress } from './docker.ts'
 
-/** The local stand-in for Stripe, as a process. */
+/** The Stripe simulator as a process. */
 export interface StripeSimulator extends AsyncDisposable {
   readonly url: string
-  /** What billing needs to talk to it. */
+  /** The environment with which billing uses it. */
   readonly environment: Record<string, string>
 }
 
-/** Starts the simulator; its signed events go to the gateway at `gatewayUrl`. */
+/** Starts the simulator. It sends signed events to the gateway at `gatewayUrl`. */
 export async function startSimulator(gatewayUrl: string, folder: string): Promise<StripeSimulator> {
   const webhookSecret = 'whsec_of_the_test'
   const address = `${await hostAddress()}:${await freePort()}`

@@ -9,7 +9,7 @@ export interface TemporaryFolder extends AsyncDisposable {
   readonly path: string
 }
 
-/** A new folder that is removed with all it holds when it is disposed of; others can pass through it. */
+/** Creates a folder that is removed with its content when it is disposed. Other users may enter it but not list it. */
 export async function makeTemporaryFolder(): Promise<TemporaryFolder> {
   const path = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`))
   await chmod(path, 0o711)
@@ -24,7 +24,7 @@ export async function removeAbandonedFolders(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const pid = name.startsWith(PREFIX) ? Number(name.slice(PREFIX.length).split('-')[0]) : Number.NaN
     if (!Number.isInteger(pid) || (await identityOf(pid)) !== undefined) continue
-    // Somebody else's may not be ours to remove.
+    // This process may not have the right to remove another user's folder.
     await rm(join(tmpdir(), name), { recursive: true, force: true }).catch(() => undefined)
   }
 }

@@ -2,8 +2,8 @@ const stepMs = { hour: 3_600_000, day: 86_400_000 }
 const lastMs = 60_000
 
 /**
- * For tests of what is counted by the hour, day or month of UTC: returns at once, but in the last minute of one waits for
- * the next.
+ * For tests of counters by hour, day or month in UTC. In the last minute of a period it waits for the next period, otherwise
+ * it returns at once.
  */
 export async function awaitTurn(step: keyof typeof stepMs): Promise<void> {
   const leftMs = stepMs[step] - (Date.now() % stepMs[step])

@@ -3,13 +3,13 @@ import { CHECKOUT } from '@licensing/local-servers/services'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What a person reads in the database, and no query. */
-const forPeople = ['created_at', 'booked_at', 'opened_at']
+/** Columns that only people read, and no query. */
+const readByPeople = ['created_at', 'booked_at', 'opened_at']
 
 /**
- * The tables of a service's database, and the columns as `table.column`, that none of its queries names, nor one of a
- * package or of the database's functions. Columns of keys are in use. A partition is one table with its parent. One of a common name passes where a file names it
- * and its table.
+ * The tables and columns (`table.column`) of a service's database that are unused: no query of the service or of a package
+ * and no function of the database names them. Columns of keys count as used. A partition counts as its parent table. A column
+ * counts as used if a file names it and its table.
  */
 export async function unusedInDatabase(
   service: string,
@@ -30,9 +30,9 @@ export async function unusedInDatabase(
     ...sourcesIn([`services/${service}/src/**/*.ts`, 'packages/*/src/**/*.ts']),
   ].map((text) => new Set(text.match(/\w+/g)))
   const unused = columns.flatMap(({ table_name: table, column_name: column }) => {
-    const beside = sources.filter((words) => words.has(table))
-    if (beside.length === 0) return [table]
-    const isUsed = forPeople.includes(column) || beside.some((words) => words.has(column))
+    const sourcesOfTable = sources.filter((words) => words.has(table))
+    if (sourcesOfTable.length === 0) return [table]
+    const isUsed = readByPeople.includes(column) || sourcesOfTable.some((words) => words.has(column))
     return isUsed ? [] : [`${table}.${column}`]
   })
   return [...new Set(unused)].toSorted()

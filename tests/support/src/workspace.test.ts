@@ -16,14 +16,14 @@ const find = (pattern: string) =>
   globSync(pattern, { cwd: CHECKOUT, exclude: ['**/node_modules', '**/dist'] }).toSorted()
 
 const packages = find('{*,*/*}/package.json')
-  // pnpm itself, which is no part of the workspace.
+  // This package installs pnpm itself, and is not part of the workspace.
   .filter((file) => file !== 'tools/pnpm/package.json')
   .map((file) => ({
     folder: file.slice(0, -'/package.json'.length),
     manifest: JSON.parse(read(file)) as Manifest,
   }))
 
-test('a package exports modules by name, each of which is there and is imported by another package', () => {
+test('every exported module of a package exists and is imported by another package', () => {
   const files = find(
     '{proto,packages,gateway,portal,services,sdk,cli,deploy,tests,tools}/**/*.{ts,tsx,mjs}',
   ).map((file) => ({
@@ -37,14 +37,14 @@ test('a package exports modules by name, each of which is there and is imported 
         if (key.includes('*') || !existsSync(join(CHECKOUT, folder, target))) return [`${name} ${key}`]
         const wanted = `'${name}${key.slice(1)}'`
         const used = files.some(({ file, text }) => !file.startsWith(`${folder}/`) && text.includes(wanted))
-        return used ? [] : [`${name} ${key} is imported by none`]
+        return used ? [] : [`no package imports ${name} ${key}`]
       }),
     )
   expect(packages.length).toBeGreaterThan(15)
   expect(wrong).toEqual([])
 })
 
-test('a package has a test script, for its own project, exactly where it has tests', () => {
+test('a package has a test script for its own project if and only if it has tests', () => {
   const scripts = packages.map(({ folder, manifest }) => [folder, manifest.scripts['test']])
   const expected = packages.map(({ folder }) => {
     const project = folder.replaceAll('/', '-')
@@ -55,11 +55,11 @@ test('a package has a test script, for its own project, exactly where it has tes
   expect(scripts).toEqual(expected)
 })
 
-test('each of the files that a run of all tests begins with is there', () => {
+test('every file in the list of the longest test files exists', () => {
   expect(Object.keys(longFiles).filter((file) => !existsSync(join(CHECKOUT, file)))).toEqual([])
 })
 
-test('packages are checked against the Node that runs them, so that an older one installs without warnings', () => {
+test('pnpm checks packages against the Node version that runs them, so that an older Node installs without warnings', () => {
   const text = read('pnpm-workspace.yaml')
   const [, checked] = /^nodeVersion: (\S+)$/m.exec(text)!
   const [, run] = /^  node: (\S+)$/m.exec(text)!

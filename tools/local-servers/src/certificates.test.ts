@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { makeCertificate } from './certificates.ts'
 
-test('a server with a certificate made here is trusted by who trusts its authority, and by nobody else', async () => {
+test('only a client that trusts the authority accepts a server with its certificate', async () => {
   const { authority, certificate, key } = await makeCertificate(['localhost', '127.0.0.1'])
   const server = createServer({ cert: certificate, key }, (_request, response) => response.end('hello'))
   await once(server.listen(0, '127.0.0.1'), 'listening')

@@ -15,7 +15,7 @@ import { isIP } from 'node:net'
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const DAY_MS = 86_400_000
 
-/** A server's certificate with its key, and the authority that vouches for it; all PEM. */
+/** A server's certificate with its key, and the authority that signed it; all PEM. */
 interface TestCertificate {
   authority: string
   certificate: string
@@ -23,8 +23,8 @@ interface TestCertificate {
 }
 
 /**
- * Makes a certificate authority and a server certificate under it, valid from yesterday for a month. For HTTPS
- * receivers on this machine: nothing else trusts the authority, and its key is not kept.
+ * Makes a certificate authority and a server certificate that it signs, valid from yesterday for a month. They are for HTTPS
+ * receivers on this machine. The authority's key is not kept.
  *
  * @param hosts names and addresses that the certificate is for
  */
@@ -35,7 +35,7 @@ export async function makeCertificate(hosts: string[]): Promise<TestCertificate>
   const authority = await X509CertificateGenerator.createSelfSigned({
     ...validity,
     serialNumber: serialNumber(),
-    // A name of its own: by its issuer's name a client finds whom to check a certificate against.
+    // The name is unique, because a client finds the authority of a certificate by the issuer's name.
     name: `CN=Licensing local authority ${serialNumber()}`,
     signingAlgorithm: ALGORITHM,
     keys: authorityKeys,
@@ -70,7 +70,7 @@ export async function makeCertificate(hosts: string[]): Promise<TestCertificate>
   }
 }
 
-/** 16 random bytes, positive as RFC 5280 wants it. */
+/** 16 random bytes, as a positive number, as RFC 5280 requires. */
 function serialNumber(): string {
   const bytes = randomBytes(16)
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40

@@ -34,7 +34,7 @@ async function query(url: string, statement: string): Promise<unknown[]> {
   }
 }
 
-/** A user of the server with these rights alone. */
+/** Creates a user of the server that has only these rights. */
 async function givenUser(rights: string): Promise<string> {
   const url = new URL(server.url())
   url.username = `user_${newPassword().replaceAll('-', '_').toLowerCase()}`
@@ -43,7 +43,7 @@ async function givenUser(rights: string): Promise<string> {
   return url.href
 }
 
-test('each service owns its database and reaches no other', async () => {
+test('each service owns its database and cannot connect to another', async () => {
   const urls = await ensureDatabases({ serverUrl: server.url(), suffix: 'own', passwords: givenPasswords() })
   expect(
     await query(urls.catalog, 'create table t (n int); select current_database() as name'),
@@ -53,7 +53,7 @@ test('each service owns its database and reaches no other', async () => {
   await expect(query(foreign.href, 'select 1')).rejects.toThrow('permission denied for database')
 })
 
-test('made again, the databases keep their data and take the passwords given', async () => {
+test('a second call keeps the data of the databases and sets the new passwords', async () => {
   const plan = { serverUrl: server.url(), suffix: 'again' }
   const before = await ensureDatabases({ ...plan, passwords: givenPasswords() })
   await query(before.licensing, 'create table kept (n int)')
@@ -62,7 +62,7 @@ test('made again, the databases keep their data and take the passwords given', a
   await expect(query(before.licensing, 'select 1')).rejects.toThrow('password authentication failed')
 })
 
-test('dropped databases and roles are gone', async () => {
+test('dropDatabases removes databases and roles', async () => {
   const plan = { serverUrl: server.url(), suffix: 'gone' }
   await ensureDatabases({ ...plan, passwords: givenPasswords() })
   await dropDatabases(plan)
@@ -71,21 +71,21 @@ test('dropped databases and roles are gone', async () => {
   expect(await query(server.url(), "select 1 from pg_roles where rolname like '%_gone'")).toEqual([])
 })
 
-test('a user that may create databases and roles is enough, a superuser is not needed', async () => {
+test('a user that may create databases and roles need not be a superuser', async () => {
   const serverUrl = await givenUser('createdb createrole')
   const urls = await ensureDatabases({ serverUrl, suffix: 'plain', passwords: givenPasswords() })
   expect(await query(urls.notifier, 'select 1 as one')).toEqual([{ one: 1 }])
   await ensureDatabases({ serverUrl, suffix: 'plain', passwords: givenPasswords() })
 })
 
-test('a user without the rights gets an error that names those needed', async () => {
+test('if the user lacks rights, the error names the required rights', async () => {
   const plan = { serverUrl: await givenUser(''), suffix: 'none', passwords: givenPasswords() }
   await expect(ensureDatabases(plan)).rejects.toThrow(
     /may not create databases and roles .* createdb createrole/,
   )
 })
 
-test('a server that does not answer is named', async () => {
+test('if the server does not answer, the error names the server', async () => {
   const serverUrl = `postgres://nobody:secret@127.0.0.1:${await freePort()}/postgres`
   const plan = { serverUrl, suffix: 'none', passwords: givenPasswords() }
   await expect(ensureDatabases(plan)).rejects.toThrow(/of DATABASE_URL at 127.0.0.1:\d+ rejected the login/)

@@ -1,13 +1,13 @@
 import postgres from 'postgres'
 import { DATABASE_SERVICES, type DatabaseService } from './services.ts'
 
-/** Lacking rights, or no server: says what to do about it. */
+/** The server does not answer or the user lacks rights. The message says what to do. */
 export class DatabaseSetupError extends Error {
   override name = 'DatabaseSetupError'
 }
 
 interface DatabasePlan {
-  /** A server, as a user that may create databases and roles. */
+  /** URL of the server, with a user that may create databases and roles. */
   serverUrl: string
   /** Names end with it, so that several stacks can share a server. Lower-case letters and digits. */
   suffix: string
@@ -15,7 +15,7 @@ interface DatabasePlan {
 }
 
 /**
- * Makes a database for each service, if it is missing, owned by a role of its own that reaches nothing else.
+ * Creates a database for each service if it is missing. Its owner is a role that can connect to no other database.
  *
  * @returns each service's DATABASE_URL
  * @throws DatabaseSetupError when the server does not answer or the user lacks the rights
@@ -41,7 +41,7 @@ export async function ensureDatabases(plan: DatabasePlan): Promise<Record<Databa
   }
 }
 
-/** Drops what `ensureDatabases` made, even while clients are connected. */
+/** Drops the databases and roles that `ensureDatabases` created, even while clients are connected. */
 export async function dropDatabases(plan: Pick<DatabasePlan, 'serverUrl' | 'suffix'>): Promise<void> {
   const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined })
   try {
@@ -57,12 +57,12 @@ export async function dropDatabases(plan: Pick<DatabasePlan, 'serverUrl' | 'suff
 
 async function ensureDatabase(sql: postgres.Sql, name: string, password: string): Promise<void> {
   const [role] = await sql`select 1 from pg_roles where rolname = ${name}`
-  // A statement that defines a role takes no parameters; the password is of our own making, base64url.
+  // Statements for roles take no parameters. The password is generated as base64url.
   const login = `login password '${password.replaceAll("'", "''")}'`
   await sql.unsafe(`${role === undefined ? 'create' : 'alter'} role "${name}" ${login}`)
   const [database] = await sql`select 1 from pg_database where datname = ${name}`
   if (database !== undefined) return
-  // Who is no superuser may make a database for a role only as its member.
+  // A user that is not a superuser may create a database for a role only if it is a member of that role.
   await sql`grant ${sql(name)} to current_user`
   await sql`create database ${sql(name)} owner ${sql(name)} template template0 encoding 'UTF8'`
   await sql`revoke connect, temporary on database ${sql(name)} from public`

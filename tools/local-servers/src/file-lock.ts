@@ -7,12 +7,12 @@ export interface FileLock {
 }
 
 /**
- * Takes the lock if nobody has it; undefined when somebody does.
+ * Takes the lock if it is free; otherwise returns undefined.
  *
- * The kernel drops it with the process, kill -9 included, so there is no stale lock to tell from a held one. Node
- * has no flock; SQLite takes the same kind of lock on its file.
+ * The kernel releases the lock when the process ends, also after kill -9, so a lock is never stale. Node has no flock;
+ * SQLite takes the same kind of lock on its file.
  *
- * @param path a file of its own for the lock; made when it is missing
+ * @param path a file that is used only for the lock; created if it is missing
  */
 export function tryFileLock(path: string): FileLock | undefined {
   const database = new DatabaseSync(path)
@@ -26,7 +26,7 @@ export function tryFileLock(path: string): FileLock | undefined {
   }
 }
 
-/** Runs `work` while holding the lock; throws when somebody else holds it for longer than `timeoutMs`. */
+/** Runs `work` while holding the lock; throws if another process holds it for longer than `timeoutMs`. */
 export async function withFileLock<Result>(
   path: string,
   timeoutMs: number,

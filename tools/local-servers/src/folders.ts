@@ -2,9 +2,8 @@ import { chmod, mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
- * Makes a folder and those above it that are missing. Each that it makes can be passed through by everybody (not
- * listed), whatever the umask: PostgreSQL runs as another user when we are root. What is secret below is kept so
- * by its own mode.
+ * Creates a folder and its missing parents. Whatever the umask, every user may enter the created folders but not list
+ * them, because PostgreSQL runs as another user if this process runs as root. Secret files inside have their own mode.
  */
 export async function makePassableFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true })

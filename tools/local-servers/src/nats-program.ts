@@ -9,21 +9,21 @@ const run = promisify(execFile)
 
 const DOCKER_IMAGE = 'nats:2.10-alpine'
 
-/** How nats-server can be run on this machine: as a program, or out of an image. */
+/** How nats-server runs on this machine: as a program, or in a container. */
 export type NatsProgram = Program | { kind: 'docker'; image: string }
 
 interface Program {
   kind: 'program'
   path: string
-  /** 2.9 is older than 2.10: it has no setting for how soon a message is on disk. */
+  /** Whether `sync_interval` exists, which sets how soon a message is on disk: from version 2.10 on. */
   hasSyncInterval: boolean
 }
 
 /**
- * Finds a nats-server of 2.9 or newer: on the PATH, else Debian's or Ubuntu's package unpacked into the cache
- * (`$XDG_CACHE_HOME/licensing`, no root rights needed), else by Docker.
+ * Finds nats-server 2.9 or newer: on the PATH, else in the package of Debian or Ubuntu, which it unpacks into the cache
+ * (`$XDG_CACHE_HOME/licensing`) without root rights, else as a Docker image.
  *
- * @throws when none of these works; says why each did not, and the remedy
+ * @throws if none of these works, with the reason for each and the remedy
  */
 export async function findNatsProgram(signal?: AbortSignal): Promise<NatsProgram> {
   const refused: string[] = []
@@ -74,10 +74,10 @@ const DEBIAN_KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const DEBIAN_SUITE = 'trixie'
 
 /**
- * A nats-server out of the distribution's package, unpacked (not installed) into `cache`; kept there.
+ * Unpacks nats-server from the distribution's package into `cache`, without installing it, and keeps it there.
  *
  * @param refused gets the reason for each program that does not run here or is too old
- * @throws when this machine has no apt, or its mirror no package that works
+ * @throws if this machine has no apt, or the mirror has no package that works
  */
 async function fetchNatsPackage(cache: string, refused: string[], signal?: AbortSignal): Promise<Program> {
   const path = join(cache, 'nats-server')
@@ -112,7 +112,7 @@ async function fetchNatsPackage(cache: string, refused: string[], signal?: Abort
   })
 }
 
-/** A sources.list of one line, or undefined for the machine's own sources. */
+/** The line of a sources.list; undefined for the machine's own sources. */
 type Source = string | undefined
 
 async function aptSources(): Promise<Source[]> {
@@ -133,7 +133,7 @@ async function aptSources(): Promise<Source[]> {
   }
 }
 
-/** Package lists of its own, so that no root rights are needed and nothing of the machine's changes. */
+/** Uses separate package lists, so that it needs no root rights and does not change the machine's lists. */
 async function unpackFrom(work: string, source: Source, signal: AbortSignal | undefined): Promise<string> {
   for (const folder of ['state/lists/partial', 'cache/archives/partial', 'root']) {
     await mkdir(join(work, folder), { recursive: true })

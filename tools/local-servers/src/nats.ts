@@ -12,42 +12,42 @@ import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const USUAL_START_LIMIT_MS = 60_000
-// What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
+// Processes of a killed server end by themselves; on a busy machine this takes many seconds.
 const RESTART_PATIENCE_MS = 60_000
 
 interface NatsOptions {
-  /** Folder of this server alone; made when it is missing, streams in it are kept. */
+  /** The data folder of this server. It is created if it is missing; streams in it are kept. */
   dataDir: string
   /**
-   * True: a message is on disk a second after it was acknowledged, at most; it survives a crash of the process in
-   * any case. False is for tests: the server's own two minutes.
+   * True: a message is on disk at most a second after it was acknowledged. False, for tests: at most two minutes, the
+   * server's default. A message survives a crash of the process in both cases.
    */
   durable: boolean
-  /** TCP port on 127.0.0.1; a free one when absent. */
+  /** TCP port on 127.0.0.1; by default a free port. */
   port?: number
-  /** How long the server may take to answer; 60 s when absent, Infinity: as long as it runs. */
+  /** How long the server may take to answer; by default 60 s. Infinity waits as long as it runs. */
   startLimitMs?: number
-  /** More of its configuration, such as its accounts. */
+  /** Additional configuration of the server, such as accounts. */
   configuration?: string
-  /** Gives up fetching a program, with the signal's reason. */
+  /** Cancels the download of the program, with the signal's reason. */
   signal?: AbortSignal
 }
 
-/** A NATS server with JetStream that ends with this process, whatever ends it. */
+/** A NATS server with JetStream. It ends when this process ends, even if this process is killed. */
 export interface NatsServer extends AsyncDisposable {
   readonly port: number
-  /** Of the server that runs now, or ran last. */
+  /** Process id of the running server, or of the last one. */
   readonly pid: number
-  /** Settles when the running server ends, by `stop` or by itself, with what ended it. */
+  /** Resolves when the running server ends, by `stop` or by itself, with its exit code or signal as text. */
   readonly ended: Promise<string>
   readonly url: string
   /** Where JetStream keeps its data. */
   readonly storeDir: string
-  /** Stops it in order. Does nothing when it is stopped. */
+  /** Shuts the server down. Does nothing if it is stopped. */
   stop(): Promise<void>
-  /** kill -9: what a crash does. */
+  /** Ends the server with kill -9, like a crash. */
   kill(): Promise<void>
-  /** Starts it again after `stop`, `kill` or a crash: same data, same port. */
+  /** Starts the server again after `stop`, `kill` or a crash, with the same data and port. */
   start(): Promise<void>
 }
 
@@ -56,8 +56,8 @@ export interface NatsServer extends AsyncDisposable {
  *
  * A server that a killed process left behind on the same folder is stopped first.
  *
- * @throws with the end of the server's log when it does not come up in time, or with the remedy when this
- *   machine has no nats-server
+ * @throws with the end of the server's log if it is not ready in time, or with the remedy if this machine has no
+ *   nats-server
  */
 export async function startNats(options: NatsOptions): Promise<NatsServer> {
   const dataDir = resolve(options.dataDir)
@@ -106,7 +106,7 @@ async function launchNats(
   await clearLeftovers(pidFile, dataDir)
   if (program.kind === 'docker') await removeContainer(name)
   const config = join(dataDir, 'nats-server.conf')
-  // `always` would sync each message by itself: measured, a fifth of the throughput and PostgreSQL's disk busy.
+  // `always` would sync every message separately: measured, a fifth of the throughput, and it slows PostgreSQL on the same disk.
   const hasSyncInterval = program.kind === 'docker' || program.hasSyncInterval
   await writeFile(
     config,
@@ -147,8 +147,8 @@ async function clearLeftovers(pidFile: string, dataDir: string): Promise<void> {
 }
 
 /**
- * A server greets with INFO, which tells its name and whether JetStream is up. An open port says nothing: it may be
- * a proxy's, or another server's while ours finds out that it is taken.
+ * A NATS server sends INFO first, with its name and whether JetStream is ready. An open port alone proves nothing: it may
+ * belong to a proxy, or to another server because the port was taken.
  */
 async function answers(port: number, name: string): Promise<boolean> {
   return new Promise((resolve) => {
@@ -176,7 +176,7 @@ function isOurs(greeting: string, name: string): boolean {
 
 const run = promisify(execFile)
 
-/** The command that runs nats-server out of an image until it gets SIGTERM, its streams kept in `store`. */
+/** The command that runs nats-server in a container until SIGTERM. Its streams are kept in `store`. */
 function dockerNats(
   image: string,
   container: string,
@@ -204,7 +204,7 @@ function dockerNats(
   }
 }
 
-/** Kills the container, if it is there. */
+/** Kills the container, if it exists. */
 async function removeContainer(container: string): Promise<void> {
   await run('docker', ['rm', '-f', container], { timeout: 30_000 }).catch(() => undefined)
 }

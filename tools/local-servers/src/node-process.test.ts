@@ -7,7 +7,7 @@ import { startNode } from './node-process.ts'
 test('the young generation of a program grows to 32 MiB and no further', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  // Much of what it makes is in use at any time: V8 gives the young generation all that it may have.
+  // The program keeps many objects alive, so that V8 grows the young generation to its limit.
   const program = `
     import { getHeapSpaceStatistics } from 'node:v8'
     let inUse = []
@@ -25,6 +25,6 @@ test('the young generation of a program grows to 32 MiB and no further', async (
   expect(await server.ended).toBe('exit code 0')
   const mebibytes = Number(await readFile(logFile, 'utf8'))
   expect(mebibytes).toBeGreaterThan(16)
-  // Beside the two halves there may be a page or two.
+  // V8 may have a page or two besides the two semi-spaces.
   expect(mebibytes).toBeLessThan(36)
 })

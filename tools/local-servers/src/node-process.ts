@@ -3,19 +3,19 @@ import { lastLines, startServerProcess, type ServerProcess } from './server-proc
 import { CHECKOUT } from './services.ts'
 
 /**
- * For the environment of our programs: TypeScript is stripped and compiled once, not at every start. Measured, a third of
- * the time until a service serves, and half of a command's.
+ * For the environment of our programs. With this cache, Node strips types and compiles once instead of at every start.
+ * Measured: it saves a third of a service's start, and half of the time of a command.
  */
 export const COMPILE_CACHE = { NODE_COMPILE_CACHE: join(CHECKOUT, 'node_modules', '.cache', 'node-compile') }
 
 /**
- * A flag of our programs: half of V8's own limit, 32 MiB less in every process that has work to do. A request takes as
- * much CPU time as before; with 8 it takes 14 to 33 % more. It can only be set when a process starts; the images set the
- * same.
+ * A flag of our programs: half of V8's default, which saves 32 MiB in every busy process. Measured: a request takes the
+ * same CPU time as with the default, and 14 to 33 % more with 8. The flag can only be set when a process starts. The images
+ * set the same value.
  */
 export const YOUNG_GENERATION = '--max-semi-space-size=16'
 
-// Each look costs a millisecond in two processes, which are busy with their start.
+// Each poll costs a millisecond in both processes, which are busy while one of them starts.
 const readyPollMs = 200
 
 /** One of our own programs, running. */
@@ -26,8 +26,8 @@ export interface NodeProcess {
 }
 
 /**
- * Starts one of our programs with exactly this environment; what it prints goes to `logFile`. It does not outlive
- * this process, whatever ends it.
+ * Starts one of our programs with exactly this environment. Its output goes to `logFile`. It ends when this process ends,
+ * even if this process is killed.
  */
 export async function startNode(
   name: string,
@@ -48,11 +48,11 @@ export async function startNode(
 /**
  * Returns when `url` answers 200.
  *
- * @param timeoutMs Infinity: as long as the process runs
- * @param notReady receives each other answer
+ * @param timeoutMs Infinity waits as long as the process runs
+ * @param notReady is called with each answer other than 200
  * @param signal ends the wait, with its reason
- * @throws when the process ends before, or is not ready after `timeoutMs`; with the end of its log and, in the
- *   second case, its last answer
+ * @throws if the process ends or is not ready after `timeoutMs`, with the end of its log and, in the second case, its last
+ *   answer
  */
 export async function untilReady(
   node: NodeProcess,
@@ -86,7 +86,7 @@ export async function untilReady(
 
 export class NotReadyError extends Error {
   override name = 'NotReadyError'
-  /** Somebody else took its port; another one helps. */
+  /** Another process has taken the port. The caller can try another port. */
   readonly portTaken: boolean
 
   constructor(node: Pick<NodeProcess, 'name' | 'logFile'>, problem: string, log: string) {

@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { freePort, isPortFree } from './ports.ts'
 
-test('a port that was handed out is given to nobody else, in no process, though nothing listens there yet', async () => {
+test('freePort returns a port only once across all processes, even while nothing listens on it', async () => {
   const port = await freePort()
   const range: [number, number] = [port, port + 1]
   await expect(freePort(range)).rejects.toThrow('no free port')

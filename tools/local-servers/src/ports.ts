@@ -3,22 +3,22 @@ import { createSocket, type Socket } from 'node:dgram'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// Below the range from which systems take the ports of outgoing connections. A listener's port out of that range
-// can be gone when it restarts: a client that keeps dialling it may even be connected to itself.
+// Below the range that systems use for outgoing connections. If a server used a port of that range, the port could be
+// taken when the server restarts: a client that keeps connecting to it may even be connected to itself.
 const [FIRST_PORT, LAST_PORT] = [15_000, 32_000]
 
-// Ports that were handed out: this process holds the UDP socket of the same number, which every other process that
-// looks for a port tries to take first. So many at a time.
+// Ports are reserved by binding the UDP socket of the same number: every process that looks for a port tries to bind that
+// first. A process holds at most this many.
 const MOST_RESERVED = 500
 const reserved: Socket[] = []
 
 /**
- * A TCP port of 127.0.0.1 that is free now, and that no process is given by this function until this one has ended or
- * asked for 500 others: a server can be a while in starting, or be down for a moment. Somebody else may take it all the
- * same: try again with another one then.
+ * Returns a free TCP port of 127.0.0.1. No process gets the same port from this function until this process has ended or has
+ * asked for 500 other ports, because a server may start late or be down for a moment. A program that does not use this
+ * function may still take the port; then try another one.
  *
- * @param range the first port, and the one after the last
- * @throws when 100 ports in a row are taken
+ * @param range the first port, and the port after the last
+ * @throws if 100 attempts find no free port
  */
 export async function freePort([first, end]: [number, number] = [FIRST_PORT, LAST_PORT]): Promise<number> {
   for (let attempt = 0; attempt < 100; attempt++) {
@@ -35,7 +35,7 @@ export async function freePort([first, end]: [number, number] = [FIRST_PORT, LAS
   throw new Error(`no free port of 127.0.0.1 between ${first} and ${end}`)
 }
 
-/** The UDP socket of a port, while this process holds it; undefined when another one does. */
+/** Binds the UDP socket of a port; undefined if another process holds it. */
 async function reserve(port: number): Promise<Socket | undefined> {
   const socket = createSocket('udp4')
   return new Promise((resolve) => {
@@ -47,7 +47,7 @@ async function reserve(port: number): Promise<Socket | undefined> {
   })
 }
 
-/** True when nothing listens on this port of 127.0.0.1. */
+/** Whether nothing listens on this port of 127.0.0.1. */
 export async function isPortFree(port: number): Promise<boolean> {
   const server = createServer()
   return new Promise((resolve) => {
@@ -57,11 +57,11 @@ export async function isPortFree(port: number): Promise<boolean> {
 }
 
 /**
- * Starts something on a port: the wanted one, or a free one.
+ * Starts a server on the given port, or on a free port.
  *
- * @param start answers undefined when the port is taken
- * @param patienceMs how long to wait for one that is taken, 5 s when absent; one that was ours a moment ago can stay so
- * @throws when the port stays taken
+ * @param start returns undefined if the port is taken
+ * @param patienceMs how long to wait for a taken port, by default 5 s: the port of a server that has just ended can stay taken
+ * @throws if the port stays taken
  */
 export async function startOnPort<Started>(
   wanted: number | undefined,

@@ -10,14 +10,13 @@ import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 
 const run = promisify(execFile)
 
-/** No locale of the machine has a say: LANG may name one that is missing, or none, which would mean SQL_ASCII. */
+/** Ignores the machine's locale, because LANG may name a missing locale or be unset, which would mean SQL_ASCII. */
 export const POSTGRES_ENVIRONMENT = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' }
 
 /**
- * Makes the database cluster when it is not there yet, whole or not at all: a try that was cut short leaves no
- * cluster.
+ * Creates the database cluster if it is missing. An interrupted attempt leaves no partial cluster.
  *
- * @returns the password of the superuser `postgres`, kept beside the cluster, readable by us alone
+ * @returns the password of the superuser `postgres`, kept in a file beside the cluster that only this user can read
  */
 export async function ensureCluster(
   dataDir: string,
@@ -67,7 +66,7 @@ export async function ensureCluster(
   return password
 }
 
-/** Stops the server that a killed process left behind on this cluster, and forgets a lock that nobody holds. */
+/** Stops a server that a killed process left running on this cluster, and removes a stale lock file. */
 export async function clearLeftovers(cluster: string): Promise<void> {
   const lockFile = join(cluster, 'postmaster.pid')
   const lock = await readFile(lockFile, 'utf8').catch(() => '')
@@ -75,7 +74,7 @@ export async function clearLeftovers(cluster: string): Promise<void> {
   if (!Number.isInteger(pid) || pid <= 0) return
   const identity = await identityOf(pid)
   if (identity === undefined) return
-  // The number may be another process's by now; PostgreSQL would take that for its own and refuse to start.
+  // The pid may belong to another process by now. PostgreSQL would mistake that process for a server and refuse to start.
   if ((await commandLineOf(pid)).includes(cluster)) await stopProcess(identity, 'SIGINT', 15_000)
   else await rm(lockFile, { force: true })
 }
@@ -87,7 +86,7 @@ async function refuseOtherVersion(cluster: string, programs: PostgresPrograms): 
   if (ours === found) return
   throw new Error(
     `${cluster} holds data of PostgreSQL ${found}, and this is PostgreSQL ${ours}; nothing in it was changed. ` +
-      'For an empty stack set DATA_DIR to another folder. To go on with this data start a PostgreSQL ' +
+      'For an empty stack set DATA_DIR to another folder. To keep using this data start a PostgreSQL ' +
       `${found} of your own on it (user postgres, password in ${join(dirname(cluster), 'superuser-password')}) ` +
       'and set DATABASE_URL',
   )
@@ -100,10 +99,10 @@ async function exists(path: string): Promise<boolean> {
   )
 }
 
-// import.meta.resolve is not there in a test run's global setup.
+// import.meta.resolve is not available in vitest's global setup.
 const require = createRequire(import.meta.url)
 
-/** Absolute paths of the programs that the package for this machine brings. */
+/** Absolute paths of the programs in the package for this platform. */
 interface PostgresPrograms {
   initdb: string
   postgres: string
@@ -112,10 +111,10 @@ interface PostgresPrograms {
 /**
  * Finds the embedded PostgreSQL of this platform.
  *
- * Only the programs are used: the package's own launcher takes over this process's signals, knows no retry for a
- * taken port and no leftovers of a killed process.
+ * Only the programs are used. The package's own launcher installs signal handlers in this process, does not try another
+ * port if one is taken, and does not stop the server of a killed process.
  *
- * @throws when there is none for this platform; names the remedy
+ * @throws if there is none for this platform, with the remedy
  */
 export async function findPostgresPrograms(): Promise<PostgresPrograms> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
@@ -142,55 +141,55 @@ const MIB = 1_048_576
 // constrainedMemory() is 0 if nothing limits this process.
 const MEMORY = Math.min(totalmem(), process.constrainedMemory() || Infinity)
 
-// An eighth of the memory there is, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes half as long
-// again: it writes pages out to free memory for others.
+// An eighth of the memory, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes 50 % longer, because it
+// has to write pages out to make room.
 const SHARED_BUFFERS_MIB = Math.round(Math.min(Math.max(MEMORY / 8 / MIB, 128), 1_024))
 
 /**
- * For servers whose passwords nobody would want to guess: PostgreSQL's own 4096 iterations take over a millisecond at both
- * ends of each login, and the stack of a test logs in some hundred times.
+ * For test servers, which need no protection against guessed passwords. PostgreSQL's default of 4096 iterations takes over a
+ * millisecond at both ends of each login, and a test's stack logs in some hundred times.
  */
 const quickLogins = { scram_iterations: '1' }
 
-/** Settings of the embedded PostgreSQL; `durable` is what a commit survives: a power cut, or only a crash. */
+/** Settings of the embedded PostgreSQL. If `durable`, a commit survives a power cut, otherwise only a crash of the server. */
 export function postgresSettings(durable: boolean): Record<string, string> {
   return {
     listen_addresses: '127.0.0.1',
-    // A socket file would lie in /tmp, named by the port alone.
+    // A socket file would be in /tmp, and its name would contain only the port.
     unix_socket_directories: '',
-    // A run of all tests has several stacks at a time, some with two of each service.
+    // A run of all tests has several stacks at a time, some with two replicas of each service.
     max_connections: durable ? '300' : '500',
     shared_buffers: `${SHARED_BUFFERS_MIB}MB`,
     effective_cache_size: `${3 * SHARED_BUFFERS_MIB}MB`,
     maintenance_work_mem: '64MB',
     random_page_cost: '1.1',
     jit: 'off',
-    // One server alone: nothing reads the log but its own recovery.
+    // There is no replica: only the server's own recovery reads the log.
     wal_level: 'minimal',
     max_wal_senders: '0',
-    // Segments up to this are used again. No commit ends while PostgreSQL makes one: 17 ms, measured, for each 16 MiB.
+    // PostgreSQL reuses segments up to this size. Creating a segment of 16 MiB blocks all commits: measured, for 17 ms.
     min_wal_size: '1GB',
     max_wal_size: '2GB',
     checkpoint_timeout: '15min',
-    // A refused duplicate is everyday here; the services log what they did not expect.
+    // Unique violations are normal here. The services log errors that they did not expect.
     log_min_messages: 'log',
     log_checkpoints: 'off',
     timezone: 'UTC',
     log_timezone: 'UTC',
-    // Commits stay synchronous: they survive a killed server, which tests kill.
-    // Each look starts a process in each database: at rest 0.2 % of a core, every 15 s.
+    // Commits stay synchronous, because tests kill the server and expect the commits to survive.
+    // Each round of autovacuum starts a process per database: every 15 s, an idle server uses 0.2 % of a core.
     autovacuum_naptime: durable ? '60s' : '15s',
     ...(durable ? {} : { fsync: 'off', full_page_writes: 'off', ...quickLogins }),
   }
 }
 
-/** How PostgreSQL's programs are run: as whom, and behind which command. */
+/** The user that runs PostgreSQL's programs, and the command before them. */
 interface PostgresAccount {
-  /** Whom the data belongs to; absent: the user of this process. */
+  /** The owner of the data; by default the user of this process. */
   owner?: User
-  /** Options of `spawn` that make the program run so. */
+  /** Options of `spawn` for that user. */
   spawnAs: Partial<User>
-  /** Goes before the program and its arguments. */
+  /** Command line before the program and its arguments. */
   prefix: string[]
 }
 
@@ -200,10 +199,10 @@ interface User {
 }
 
 /**
- * PostgreSQL refuses to run as root. As root this finds somebody else: the owner of the data that is there, else
- * the user postgres, else nobody, so that no user is added to the machine.
+ * PostgreSQL refuses to run as root. If this process runs as root, this finds another user: the owner of existing data,
+ * else the user `postgres`, else the user `nobody`, so that no user is added to the machine.
  *
- * @param cluster the folder of the database cluster, existing or not; its parent exists
+ * @param cluster the folder of the database cluster, which may not exist yet; its parent exists
  * @param program a program that the account must be able to run
  */
 export async function postgresAccount(cluster: string, program: string): Promise<PostgresAccount> {
@@ -225,14 +224,14 @@ export async function postgresAccount(cluster: string, program: string): Promise
   return { owner: user, spawnAs: {}, prefix: pastClosedFolders(user, home, program) }
 }
 
-/** Below a folder such as /root, closed to everybody else, the account needs root's right to pass through. */
+/** If a parent folder such as /root is closed to other users, the account needs root's capability to enter it. */
 function pastClosedFolders(user: User, home: string, program: string): string[] {
   const prefix = [
     'setpriv',
     `--reuid=${user.uid}`,
     `--regid=${user.gid}`,
     '--clear-groups',
-    // Else access(2), by which initdb looks for its fellows, would not count the right.
+    // Without this, access(2) ignores the capability, and initdb uses access(2) to find its other programs.
     '--securebits=+no_setuid_fixup',
     '--inh-caps=+dac_override',
     '--ambient-caps=+dac_override',

@@ -14,34 +14,34 @@ import {
 import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const USUAL_START_LIMIT_MS = 60_000
-// What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
+// Processes of a killed server end by themselves; on a busy machine this takes many seconds.
 const RESTART_PATIENCE_MS = 60_000
 
 interface PostgresOptions {
-  /** Folder of this server alone; made when it is missing, data in it is kept. */
+  /** The data folder of this server. It is created if it is missing; data in it is kept. */
   dataDir: string
-  /** True: a commit survives a power cut. False is for tests: faster, and only a crash of the process is survived. */
+  /** True: a commit survives a power cut. False, for tests: faster, and a commit survives only a crash of the process. */
   durable: boolean
-  /** TCP port on 127.0.0.1; a free one when absent. */
+  /** TCP port on 127.0.0.1; by default a free port. */
   port?: number
-  /** How long the server may take to answer; 60 s when absent, Infinity: as long as it runs. */
+  /** How long the server may take to answer; by default 60 s. Infinity waits as long as it runs. */
   startLimitMs?: number
 }
 
-/** An embedded PostgreSQL that ends with this process, whatever ends it. */
+/** An embedded PostgreSQL. It ends when this process ends, even if this process is killed. */
 export interface PostgresServer extends AsyncDisposable {
   readonly port: number
-  /** Of the server that runs now, or ran last. */
+  /** Process id of the running server, or of the last one. */
   readonly pid: number
-  /** Settles when the running server ends, by `stop` or by itself, with what ended it. */
+  /** Resolves when the running server ends, by `stop` or by itself, with its exit code or signal as text. */
   readonly ended: Promise<string>
-  /** The superuser's URL of a database (`postgres` when absent). */
+  /** The superuser's URL of a database, by default `postgres`. */
   url(database?: string): string
-  /** Stops it in order: open transactions are rolled back, clients are cut. Does nothing when it is stopped. */
+  /** Shuts the server down: open transactions are rolled back, clients are disconnected. Does nothing if it is stopped. */
   stop(): Promise<void>
-  /** kill -9: what a crash does. */
+  /** Ends the server with kill -9, like a crash. */
   kill(): Promise<void>
-  /** Starts it again after `stop`, `kill` or a crash: same data, same port. */
+  /** Starts the server again after `stop`, `kill` or a crash, with the same data and port. */
   start(): Promise<void>
 }
 
@@ -50,8 +50,7 @@ export interface PostgresServer extends AsyncDisposable {
  *
  * A server that a killed process left behind on the same folder is stopped first.
  *
- * @throws with the end of the server's log when it does not come up in time, or with the remedy when this
- *   machine cannot run it
+ * @throws with the end of the server's log if it is not ready in time, or with the remedy if this machine cannot run it
  */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
   const dataDir = resolve(options.dataDir)
@@ -60,7 +59,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   await makePassableFolder(dataDir)
   const password = await ensureCluster(dataDir, cluster, programs, options.durable)
   const launch = (port: number) => launchPostgres(programs.postgres, dataDir, cluster, port, options)
-  // Without a port of its own it waits only for the processes of a killed server.
+  // Without a fixed port, it only has to wait for the processes of a killed server.
   const patienceMs = options.port === undefined ? RESTART_PATIENCE_MS : undefined
   let { port, started: server } = await startOnPort(options.port, launch, patienceMs)
   return {
@@ -111,7 +110,7 @@ async function launchPostgres(
   for (const until = Date.now() + startLimitMs; Date.now() < until; await sleep(15)) {
     if (server.endedBy() !== undefined) {
       const log = await server.written()
-      // The second: processes of a killed server still hold the data; they end within moments.
+      // The second message: processes of a killed server still hold the data. They end within moments.
       if (log.includes('Address already in use')) return undefined
       if (log.includes('pre-existing shared memory block')) return undefined
       throw new Error(

@@ -5,28 +5,28 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** What identifies a process permanently: a pid is given out again, a pid with its start is not. */
+/** Identifies a process permanently: the system reuses a pid, but not a pid with the same start time. */
 export interface ProcessIdentity {
   pid: number
-  /** Opaque; compared for equality only. */
+  /** Start time, in a format of the system: only compare it for equality. */
   startedAt: string
 }
 
-/** The identity of a running process; undefined when there is none with this pid, or only a zombie. */
+/** The identity of a running process; undefined if no process has this pid, or only a zombie. */
 export async function identityOf(pid: number): Promise<ProcessIdentity | undefined> {
   if (process.platform !== 'linux') {
     const startedAt = await ps(pid, 'lstart=')
     return startedAt === '' ? undefined : { pid, startedAt }
   }
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  // The second field is the name in brackets, which may hold spaces and brackets itself.
+  // The second field is the name in brackets. The name may contain spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const [state, startedAt] = [fields[0], fields[19]]
   if (startedAt === undefined || state === 'Z' || state === 'X') return undefined
   return { pid, startedAt }
 }
 
-/** True while exactly this process runs. */
+/** Whether exactly this process still runs. */
 export async function isRunning(identity: ProcessIdentity): Promise<boolean> {
   const found = await identityOf(identity.pid)
   return found?.startedAt === identity.startedAt
@@ -41,7 +41,7 @@ export async function commandLineOf(pid: number): Promise<string> {
 
 /**
  * Stops a process that is not a child of this one: `signal` first, SIGKILL after `graceMs`.
- * Returns when it is gone; throws when it will not go.
+ * Returns when it has ended; throws if it does not end.
  */
 export async function stopProcess(
   identity: ProcessIdentity,

@@ -6,13 +6,13 @@ import { DATABASE_SERVICES, type DatabaseService } from './services.ts'
 
 const BASE_62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** What a stack makes up once and needs again at every start. */
+/** Secrets that a stack generates once and uses at every start. */
 interface StackSecrets {
-  /** In the names of its databases and roles. */
+  /** Part of the names of its databases and roles. */
   suffix: string
   /** `ENCRYPTION_KEY` of licensing. */
   encryptionKey: string
-  /** And of the notifier: `NEW,OLD` in a folder from when both had one key. */
+  /** `ENCRYPTION_KEY` of the notifier. In a folder of a release in which both shared a key, it is `NEW,OLD`. */
   notifierEncryptionKey: string
   bootstrapKey: string
   databasePasswords: Record<DatabaseService, string>
@@ -21,10 +21,10 @@ interface StackSecrets {
 }
 
 /**
- * The secrets kept in `dataDir`, made at the first call; readable by the owner of the folder alone.
+ * Reads the secrets in `dataDir`, and generates them at the first call. Only the owner of the file can read them.
  *
- * @param bootstrapKey the demo account's key, when the operator brings one; kept, so that a later start without it
- *   is the same stack
+ * @param bootstrapKey the demo account's key, if the operator sets it. It is stored, so that a later start without it has
+ *   the same key
  */
 export async function loadSecrets(dataDir: string, bootstrapKey: string | undefined): Promise<StackSecrets> {
   const file = join(dataDir, 'secrets.json')
@@ -33,7 +33,7 @@ export async function loadSecrets(dataDir: string, bootstrapKey: string | undefi
     throw error
   })
   const found = text === undefined ? {} : (JSON.parse(text) as Partial<StackSecrets>)
-  // The folder may be of a release that had fewer.
+  // A folder of an earlier release may lack some secrets.
   const former = found.encryptionKey
   const secrets = {
     ...newSecrets(),
@@ -46,7 +46,7 @@ export async function loadSecrets(dataDir: string, bootstrapKey: string | undefi
   return secrets
 }
 
-/** Writes a file that only its owner can read, whole or not at all, on disk when this returns. */
+/** Writes a file that only its owner can read. The write is atomic, and the file is on disk when this returns. */
 export async function writeSecretFile(path: string, text: string): Promise<void> {
   const fresh = await open(`${path}.new`, 'w', 0o600)
   try {
@@ -59,7 +59,7 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await rename(`${path}.new`, path)
 }
 
-/** An API key: `lsk_`, six characters that may be shown, 43 secret ones and a checksum of it all for scanners. */
+/** An API key: `lsk_`, six public characters, 43 secret characters, and a checksum by which scanners recognize a key. */
 export function newApiKey(): string {
   const body = `lsk_${base62(6)}_${base62(43)}`
   let sum = crc32(body)

@@ -10,30 +10,30 @@ interface ServerCommand {
   command: string
   args: string[]
   env: Record<string, string>
-  /** Standard output and error are appended here; a file that grew over 20 MiB is truncated. */
+  /** Standard output and error are appended to this file. If it is larger than 20 MiB at the start, it is truncated. */
   logFile: string
-  /** What makes the server stop in order. */
+  /** The signal that makes the server shut down. */
   stopSignal: NodeJS.Signals
-  /** User and group to run as; this process's own when absent. */
+  /** User and group of the server; by default those of this process. */
   user?: { uid?: number; gid?: number }
 }
 
-/** A running server; it does not outlive this process, whatever ends it. */
+/** A running server. It ends when this process ends, even if this process is killed. */
 export interface ServerProcess {
   readonly pid: number
-  /** Settles when the server has ended, with what ended it. */
+  /** Resolves when the server has ended, with its exit code or signal as text. */
   readonly ended: Promise<string>
-  /** Undefined while it runs. */
+  /** The exit code or signal as text; undefined while the server runs. */
   endedBy(): string | undefined
-  /** What its log has since this start, without the spaces around it. */
+  /** The part of the log since this start, trimmed. */
   written(): Promise<string>
-  /** Sends `signal` (its stop signal when absent), SIGKILL after `graceMs`, and returns when it is gone. */
+  /** Sends `signal`, by default the stop signal, then SIGKILL after `graceMs`. Returns when the server has ended. */
   stop(options?: { signal?: NodeJS.Signals; graceMs?: number }): Promise<void>
 }
 
 /**
- * Starts a server in a process group of its own, so that a Ctrl-C in the terminal reaches only the process that
- * stops it in order. Throws when the program cannot be started.
+ * Starts a server in a process group of its own, so that Ctrl-C in the terminal reaches only this process, which then shuts
+ * the server down. Throws if the program cannot be started.
  */
 export async function startServerProcess(server: ServerCommand): Promise<ServerProcess> {
   const before = await truncateLog(server.logFile)
@@ -86,8 +86,8 @@ export function lastLines(text: string, lines = 5): string {
   return text.split('\n').slice(-lines).join('\n')
 }
 
-// Its standard input is a pipe that only this process holds: it ends with this process, kill -9 included, and then
-// the watchdog stops the server. A pipe works everywhere; prctl(PR_SET_PDEATHSIG) is Linux alone.
+// The watchdog's standard input is a pipe that only this process holds. When this process ends, even by kill -9, the pipe
+// closes and the watchdog stops the server. A pipe works on every system; prctl(PR_SET_PDEATHSIG) exists only on Linux.
 const WATCHDOG = `
 read -r _
 kill -s "$2" "$1" 2>/dev/null || exit 0
@@ -102,7 +102,7 @@ function startWatchdog(pid: number, stopSignal: NodeJS.Signals): ChildProcess {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   })
-  // Without a shell the server still stops in order; only a kill -9 of this process would leave it.
+  // Without a shell there is no watchdog. Then only a kill -9 of this process leaves the server running.
   watchdog.on('error', () => undefined)
   watchdog.stdin.on('error', () => undefined)
   watchdog.unref()

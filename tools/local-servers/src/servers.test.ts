@@ -26,7 +26,7 @@ async function query(url: string, statement: string): Promise<unknown[]> {
   }
 }
 
-/** The pids that still run after a minute, or none as soon as none does. */
+/** Waits up to a minute until all processes have ended. Returns the pids that still run. */
 async function stillRunning(pids: number[]): Promise<number[]> {
   let running = pids
   for (const until = Date.now() + 60_000; Date.now() < until && running.length > 0; await sleep(20)) {
@@ -36,7 +36,7 @@ async function stillRunning(pids: number[]): Promise<number[]> {
   return running
 }
 
-/** Another process that starts both servers in a folder, prints their pids and then waits. */
+/** Starts another process, which starts both servers in a folder, prints their pids and then waits. */
 async function givenOtherLauncher(folder: string): Promise<{ launcher: number; servers: number[] }> {
   const program = `
     const { startPostgres } = await import(${JSON.stringify(new URL('postgres.ts', import.meta.url).href)})
@@ -53,7 +53,7 @@ async function givenOtherLauncher(folder: string): Promise<{ launcher: number; s
   return { launcher: child.pid as number, servers: JSON.parse(line) as number[] }
 }
 
-test('a commit survives kill -9 of PostgreSQL, which comes back on its port', async () => {
+test('a commit survives kill -9 of PostgreSQL, which restarts on the same port', async () => {
   await using server = await startPostgres({ dataDir: await givenFolder(), durable: true })
   const { port, pid } = server
   await query(server.url(), 'create table kept (n int); insert into kept values (1)')
@@ -65,7 +65,7 @@ test('a commit survives kill -9 of PostgreSQL, which comes back on its port', as
   expect(await query(server.url(), 'select n from kept')).toEqual([{ n: 1 }])
 })
 
-test('PostgreSQL comes back also where a process of the killed one ends late, and others fill the log meanwhile', async () => {
+test('PostgreSQL restarts even if a process of the killed server ends late and others fill the log', async () => {
   const folder = await givenFolder()
   await using server = await startPostgres({ dataDir: folder, durable: false })
   const sql = postgres(server.url(), { max: 1, onnotice: () => undefined, onclose: () => undefined })
@@ -101,7 +101,7 @@ test('a durable server syncs to disk, and a server for tests does not', async ()
   expect(await query(quick.url(), 'show fsync')).toEqual([{ fsync: 'off' }])
 })
 
-test('data of another major version is refused with what to do about it, and left as it is', async () => {
+test('data of another major version is refused with advice, and not changed', async () => {
   const dataDir = await givenFolder()
   {
     await using server = await startPostgres({ dataDir, durable: true })
@@ -119,7 +119,7 @@ test('data of another major version is refused with what to do about it, and lef
   expect(await query(again.url(), 'select n from kept')).toEqual([{ n: 1 }])
 })
 
-test('nobody gets in without the password', async () => {
+test('a login without the password is refused', async () => {
   await using server = await startPostgres({ dataDir: await givenFolder(), durable: false })
   const url = new URL(server.url())
   url.password = 'guessed'
@@ -140,26 +140,26 @@ test('two PostgreSQL servers and two NATS servers run side by side', async () =>
   expect(new Set(servers.map(({ port }) => port)).size).toBe(4)
 })
 
-test('a port that somebody else holds is named in the error', async () => {
+test('if another process uses the port, the error names the port', async () => {
   await using first = await startNats({ dataDir: await givenFolder(), durable: false })
   const second = startNats({ dataDir: await givenFolder(), durable: false, port: first.port })
   await expect(second).rejects.toThrow(`port ${first.port} of 127.0.0.1 is still in use`)
 })
 
-test('servers end with the process that started them, even when it is killed', async () => {
+test('servers end with the process that started them, even if it is killed', async () => {
   const { launcher, servers } = await givenOtherLauncher(await givenFolder())
   process.kill(launcher, 'SIGKILL')
   expect(await stillRunning(servers)).toEqual([])
 })
 
-test('servers that were left behind are stopped by the next start, which has their data', async () => {
+test('the next start stops servers that a killed process left running, and has their data', async () => {
   const folder = await givenFolder()
   const { launcher, servers } = await givenOtherLauncher(folder)
   const identities = (await Promise.all(servers.map((pid) => identityOf(pid)))).filter(
     (each) => each !== undefined,
   )
   expect(identities).toHaveLength(2)
-  // While it is stopped its pipes stay open: the servers are left running, as if their watchdogs had failed.
+  // While the launcher is paused, its pipes stay open: the servers keep running, as if their watchdogs had failed.
   process.kill(launcher, 'SIGSTOP')
   await using postgresServer = await startPostgres({ dataDir: join(folder, 'postgres'), durable: true })
   await using natsServer = await startNats({ dataDir: join(folder, 'nats'), durable: false })

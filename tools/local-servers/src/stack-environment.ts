@@ -1,7 +1,7 @@
 import { freePort } from './ports.ts'
 import type { DatabaseService, ServiceName } from './services.ts'
 
-/** `host:port` of everything that listens; `metrics` is where a service's /readyz is. */
+/** `host:port` of each listener. A service serves /readyz at its `metrics` address. */
 export interface StackAddresses {
   gateway: string
   grpc: Record<DatabaseService, string>
@@ -12,16 +12,16 @@ export interface StackSettings {
   addresses: StackAddresses
   databaseUrls: Record<DatabaseService, string>
   natsUrl: string
-  /** What `ENCRYPTION_KEY` is of each that has secrets. */
+  /** `ENCRYPTION_KEY` of each service that stores secrets. */
   encryptionKeys: Record<'licensing' | 'notifier', string>
   bootstrapKey: string
   /** 32 bytes, base64url. */
   portalSessionKey: string
-  /** The operator's environment; what each service knows of it, it takes. */
+  /** The operator's environment. Each service gets it, except for the variables excluded below. */
   operator: Record<string, string | undefined>
 }
 
-/** Secrets of the operator that only one service needs, and so only one gets. */
+/** Secrets of the operator that only one service needs. The others do not get them. */
 const ONE_SERVICE_ALONE: Record<string, ServiceName> = {
   STRIPE_SECRET_KEY: 'billing',
   STRIPE_WEBHOOK_SECRET: 'billing',
@@ -29,7 +29,7 @@ const ONE_SERVICE_ALONE: Record<string, ServiceName> = {
   PORTAL_SESSION_KEY: 'gateway',
 }
 
-// Of the shell, the package manager or a test runner: would change how the libraries in a service behave.
+// Variables of the shell, the package manager or a test runner, which would change how libraries in a service behave.
 const NOT_FOR_SERVICES = /^(npm_|PG|VITEST|NODE_OPTIONS$|NODE_ENV$|NODE_CHANNEL|DATA_DIR$|DATABASE_URL$)/
 
 /** Free addresses on 127.0.0.1 for a whole stack. */
@@ -75,7 +75,7 @@ export function serviceEnvironment(service: ServiceName, settings: StackSettings
   return {
     PUBLIC_URL: `http://${addresses.gateway}`,
     CALLER_CHECK: 'off',
-    // NATS sets as much aside for each stream, of what this machine’s disk has left.
+    // NATS reserves this much of the free disk space for each stream.
     STREAM_MAX_BYTES: String(256 * 1024 ** 2),
     ...(service === 'billing' && { PROCESSOR_CLAIM: 'direct' }),
     ...passedThrough(service, operator),

@@ -3,14 +3,14 @@ import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
 
-/** Absolute path of the file that starts the local stand-in for Stripe. */
+/** Absolute path of the file that starts the Stripe simulator. */
 export const SIMULATOR_MAIN = require.resolve('@licensing/stripe-simulator/main')
 
 /**
  * The simulator's environment.
  *
  * @param address host:port to listen on
- * @param gatewayUrl where its signed events go
+ * @param gatewayUrl the gateway that receives its signed events
  */
 export function simulatorEnvironment(
   address: string,
@@ -24,11 +24,11 @@ export function simulatorEnvironment(
   }
 }
 
-/** What makes billing talk to the simulator instead of Stripe. */
+/** Settings with which billing uses the simulator instead of Stripe. */
 export function simulatorSettings(address: string, webhookSecret: string): Record<string, string> {
   return {
     STRIPE_API_BASE: `http://${address}`,
-    // Not a key of Stripe's; the name says so wherever it turns up.
+    // Not a real key, and recognizable as such wherever it appears.
     STRIPE_SECRET_KEY: 'sk_test_simulated',
     STRIPE_CLIENT_ID: platformApplication,
     STRIPE_WEBHOOK_SECRET: webhookSecret,

@@ -1,12 +1,12 @@
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 
-// What a storm leaves behind, as plain data: what was sent and answered, and what the system says when it is quiet
-// again. The checks read nothing else.
+// The outcome of a storm as plain data: all requests and answers, and the data of the system when no work is pending. The
+// checks read nothing else.
 
-/** 4xx refuses; no answer and 5xx leave open whether it happened. */
+/** 4xx is `refused`. After 5xx or no answer it is `unknown` whether the request was executed. */
 export type Answered = 'acknowledged' | 'refused' | 'unknown'
 
-/** What a client asked for. */
+/** The request of a client. */
 export type Asked =
   | { do: 'issue'; appId: string; key: string; externalRef: string; planId: string }
   | { do: 'import'; appId: string; items: { legacyKey: string; externalRef: string; planId: string }[] }
@@ -37,7 +37,7 @@ export interface Sent {
   answered: Answered
   /** 0 if there was no answer. */
   status: number
-  /** Of a refusal. */
+  /** The error code of a refusal. */
   code: string | null
   /** The JSON of the answer; secrets and keys are in it. */
   body: Record<string, unknown>
@@ -77,7 +77,7 @@ export interface Plan {
   activeLicences: number
 }
 
-/** A plan as the catalog has it and as licensing copied it. */
+/** A plan in the catalog, and licensing's copy of it. */
 export interface PlanCopy {
   planId: string
   catalog: { status: string; version: number }
@@ -103,7 +103,7 @@ export interface Endpoint {
   status: string
   disabledReason: string | null
   createdAt: number
-  /** What the storm makes of it: a dead one never answers. */
+  /** Whether the storm chose this endpoint as dead: it never answers. */
   dead: boolean
 }
 
@@ -118,7 +118,7 @@ export interface Delivery {
 export interface Arrival {
   url: string
   eventId: string
-  /** The bytes equal those of the feed's event. */
+  /** The body as text, which must equal the body of the event in the feed. */
   body: string
   signature: string
   /** It was answered with 2xx. */
@@ -176,7 +176,7 @@ export interface Fee {
   period: string
 }
 
-/** What the processor says was paid, refunded and disputed. */
+/** Payments, refunds and disputes at the processor. */
 export interface Processor {
   /** Sessions paid, by our session's id. */
   paid: { sessionId: string; amount: number }[]
@@ -184,11 +184,11 @@ export interface Processor {
   renewals: { invoiceRef: string; amount: number }[]
   refunds: { ref: string; chargeRef: string; amount: number }[]
   chargebacks: { ref: string; chargeRef: string; amount: number }[]
-  /** Sessions whose subscription has ended. */
+  /** Sessions with an ended subscription. */
   ended: string[]
 }
 
-/** Rows of licensing that say which payment provisioned which licence. */
+/** A row of licensing that links a payment to the licence that it provisioned. */
 export interface Provision {
   appId: string
   paymentRef: string
@@ -208,7 +208,7 @@ export interface Trial {
   licenceId: string
 }
 
-/** A number that is kept, and the same counted. */
+/** A stored counter, and the number of rows that it should equal. */
 export interface Counter {
   name: string
   kept: number
@@ -256,14 +256,14 @@ export interface Outcome {
   revocations: { appId: string; version: number; licenceId: string }[]
   processor: Processor
   counters: Counter[]
-  /** What should be empty: outboxes, dead letters, events of the processor that are not handled. */
+  /** Numbers that should be zero: events in outboxes, dead letters, unhandled events of the processor. */
   leftovers: { name: string; count: number }[]
   /** How far each consumer is behind its stream. */
   lags: { consumer: string; behind: number }[]
-  /** Until the whole stack was ready for the first time. */
+  /** Milliseconds until the whole stack was ready for the first time. */
   startMs: number
   /** Milliseconds from the end of the faults to /readyz; null if it did not become ready. */
   ready: { process: string; afterMs: number | null }[]
-  /** Processes that ended when nobody ended them. */
+  /** Processes that ended although no fault ended them. */
   crashes: { process: string; at: number }[]
 }

@@ -1,17 +1,17 @@
-/** Numbers that a seed repeats. */
+/** Random numbers that are the same for the same seed. */
 export interface Random {
   /** 0 to 1, 1 excluded. */
   next(): number
   /** A whole number, both included. */
   between(least: number, most: number): number
   pick<Item>(items: readonly Item[]): Item
-  /** True so often: 0 to 1. */
+  /** True with this probability, from 0 to 1. */
   chance(probability: number): boolean
-  /** One of the names, as often as its weight says. */
+  /** A random name, with a probability in proportion to its weight. */
   weighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name
 }
 
-/** Mulberry32: small, and good enough to choose faults. */
+/** The generator mulberry32, which is small and good enough to choose faults. */
 export function randomOf(seed: number): Random {
   let state = seed >>> 0
   const next = () => {

@@ -28,7 +28,7 @@ for (let seed = first; seed < first + seeds; seed += 1) {
 }
 process.exit(violated > 0 ? 1 : 0)
 
-/** Figures of a storm, and for violations everything that is needed to find their cause. */
+/** Figures of a storm. If there are violations, also the faults, the replay command and the folder of the logs. */
 function summary(
   { seed, faults: count }: { seed: number; faults: number },
   { outcome, violations, faults, folder }: StormResult,

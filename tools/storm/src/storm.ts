@@ -27,14 +27,14 @@ export interface StormResult {
   violations: Violation[]
   outcome: Outcome
   faults: Happened[]
-  /** Where the logs, the outcome and all tables are; removed when there was no violation. */
+  /** The folder with the logs, the outcome and all tables. It is removed if there was no violation. */
   folder: string
 }
 
 const quietMs = 60_000
 const calmMs = 5_000
 
-/** A whole storm: load and faults, healing, quiet, and the check of what is left. */
+/** Runs a storm: load with faults, recovery, a wait until no work is pending, and the check of the data. */
 export async function runStorm({
   seed,
   faults: count,
@@ -62,7 +62,7 @@ export async function runStorm({
   report(`${seconds(Date.now() - startedAt)} s healed`)
   const ready = await whenReady(stack)
   await supervisor.stop()
-  // Load goes on for a moment: what a fault broke permanently fails now.
+  // The load continues for a moment, so that requests fail now if a fault broke something permanently.
   await sleep(calmMs)
   await load.stop()
   report(`${seconds(Date.now() - startedAt)} s the clients have stopped`)
@@ -71,7 +71,7 @@ export async function runStorm({
     collect(stack, databases, { world, accepted, startMs, ready, crashes: supervisor.crashes })
   let outcome = await read()
   let violations = check(outcome)
-  // Some data may need another moment to arrive; a real violation stays.
+  // Some data may arrive a little later, so a violation counts only if it is found again.
   for (let attempt = 1; violations.length > 0 && attempt <= 3; attempt += 1) {
     await sleep(5_000)
     outcome = await read()
@@ -102,7 +102,7 @@ async function openWorld(stack: StormStack): Promise<World> {
   return world
 }
 
-/** @returns the places of the requests that were answered with 2xx */
+/** @returns the indices of the requests that were answered with 2xx */
 function answerByMood({ receiver }: StormStack, moods: Moods): Set<number> {
   const accepted = new Set<number>()
   receiver.answerWith(({ path }, index) => {

@@ -19,7 +19,7 @@ const open = (
 
 const agreed = { licensing_amount: '4900', licensing_currency: 'usd' }
 
-test('a price that is not known has the amount and currency of the session’s metadata', async () => {
+test('an unknown price has the amount and currency of the session’s metadata', async () => {
   const session = await open('price_agreed', { ...agreed, other: 'kept' })
   expect(session).toMatchObject({
     amount_total: 4900,
@@ -30,13 +30,13 @@ test('a price that is not known has the amount and currency of the session’s m
   expect(price).toMatchObject({ unit_amount: 4900, currency: 'usd', type: 'one_time', recurring: null })
 })
 
-test('a later session may agree otherwise on the same price', async () => {
+test('the metadata of a later session may change the same price', async () => {
   await open('price_moved', agreed)
   const later = await open('price_moved', { licensing_amount: '2980', licensing_currency: 'jpy' })
   expect(later).toMatchObject({ amount_total: 2980, currency: 'jpy' })
 })
 
-test('a subscription renews every so many months as agreed', async () => {
+test('a subscription renews at the interval of the metadata', async () => {
   const { id } = await open(
     'price_quarter',
     { ...agreed, licensing_recurring_interval_count: '3' },
@@ -54,14 +54,14 @@ test('a subscription renews every so many months as agreed', async () => {
 test.each([
   ['set before', true],
   ['set after a session', false],
-])('a price that the vendor has at Stripe stands against what was agreed: %s', async (name, before) => {
+])('a price that the vendor has at Stripe takes precedence over the metadata: %s', async (name, before) => {
   const id = `price_${name.replaceAll(' ', '_')}`
   if (!before) await open(id, agreed)
   await world.simulator.control('set-price', { id, account: vendor, unit_amount: 9900, currency: 'eur' })
   expect(await open(id, agreed)).toMatchObject({ amount_total: 9900, currency: 'eur' })
 })
 
-test('an inactive price and a recurring price in payment mode are refused, whatever was agreed', async () => {
+test('an inactive price and a recurring price in payment mode are refused, whatever the metadata says', async () => {
   await world.simulator.control('set-price', {
     id: 'price_retired',
     account: vendor,
@@ -86,6 +86,6 @@ test.each([
   { licensing_amount: '49.00', licensing_currency: 'usd' },
   { licensing_amount: '4900', licensing_currency: 'USD' },
   { ...agreed, licensing_recurring_interval_count: '0' },
-])('metadata %j agrees on nothing', async (metadata) => {
+])('metadata %j sets no price', async (metadata) => {
   await expect(open('price_of_nobody', metadata)).rejects.toMatchObject({ statusCode: 400 })
 })

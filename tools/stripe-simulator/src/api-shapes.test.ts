@@ -74,7 +74,7 @@ async function answerTo(fixturePath: string): Promise<unknown> {
   return response.json()
 }
 
-// The failed debit keeps no charge in the fixtures, and one that failed here; the inquiry's charge is as the dispute's.
+// Left out: in the fixtures a failed debit has no charge, here it has a failed one. The inquiry's charge equals the dispute's.
 const elsewhere = ['pi_3TDelayC00000001', 'ch_3TInqI00000001', 'pi_3TInqI00000001']
 
 const gets = Object.keys(fixtures).filter(
@@ -87,7 +87,7 @@ test.each(gets)('%s answers with the keys and types of the fixture', async (key)
   expect(shapeOf(answer)).toEqual(shapeOf(fixtures[key]))
 })
 
-test('what is created has the keys and types of the fixture', async () => {
+test('a created object has the keys and types of the fixture', async () => {
   const { stripe } = world
   const account = { stripeAccount: vendor }
   const plain = (answer: object): object => JSON.parse(JSON.stringify(answer)) as object

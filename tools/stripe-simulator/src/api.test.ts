@@ -21,7 +21,7 @@ const checkout = (price: string): Stripe.Checkout.SessionCreateParams => ({
   success_url: 'http://127.0.0.1/thanks',
 })
 
-test('every answer says that it is simulated and carries a request id', async () => {
+test('every answer says that it is simulated and has a request id', async () => {
   const session = await givenSession(world)
   const { lastResponse } = await world.stripe.checkout.sessions.retrieve(session.id, {}, asVendor)
   expect(lastResponse.headers['x-simulated']).toBe('stripe-simulator; no money moves')
@@ -32,7 +32,7 @@ test('every answer says that it is simulated and carries a request id', async ()
 test.each([
   ['sk_live_something', 'refuses live keys'],
   ['nonsense', 'Invalid API Key'],
-])('the key %s is not let in', async (key, message) => {
+])('the key %s is refused', async (key, message) => {
   const stripe = new Stripe(key, {
     host: '127.0.0.1',
     port: world.simulator.port,
@@ -64,7 +64,7 @@ test('another account and the platform see none of a vendor’s objects', async 
   }
 })
 
-test('a vendor who disconnects is out of reach, and can connect again', async () => {
+test('a vendor that disconnects cannot be used, and can connect again', async () => {
   const account = 'acct_simLeaving'
   const { stripe, simulator } = world
   expect(await stripe.accounts.retrieve(account)).toMatchObject({ charges_enabled: true })
@@ -79,7 +79,7 @@ test('a vendor who disconnects is out of reach, and can connect again', async ()
   expect(await stripe.accounts.retrieve(account)).toMatchObject({ id: account })
 })
 
-test('lists are paged newest first, forwards and backwards, and the client pages by itself', async () => {
+test('lists are paged newest first, forwards and backwards, and by the client’s automatic paging', async () => {
   await using own = await startWorld()
   const made: string[] = []
   for (let index = 0; index < 5; index += 1) {
@@ -117,7 +117,7 @@ test('references are expanded several levels deep, and in lists', async () => {
   await expect(nonsense).rejects.toThrow('This property cannot be expanded (nonsense).')
 })
 
-test('a key is answered once: its repeats get the same answer, other parameters are refused', async () => {
+test('repeats with an idempotency key get the same answer, and other parameters are refused', async () => {
   const { stripe } = world
   const price = await givenPrice(world.simulator)
   const options = { ...asVendor, idempotencyKey: 'chk_twice' }
@@ -132,7 +132,7 @@ test('a key is answered once: its repeats get the same answer, other parameters 
   await expect(stripe.checkout.sessions.create(checkout(price), elsewhere)).rejects.toThrow('No such price')
 })
 
-test('twenty calls at once with one key make one refund', async () => {
+test('twenty concurrent calls with one key make one refund', async () => {
   const { charge } = await givenPayment(world)
   const refunds = await Promise.all(
     Array.from({ length: 20 }, () =>
@@ -143,7 +143,7 @@ test('twenty calls at once with one key make one refund', async () => {
   expect(await world.stripe.charges.retrieve(charge, {}, asVendor)).toMatchObject({ amount_refunded: 100 })
 })
 
-test('a refusal of the state is remembered under the key, a refusal of the parameters is not', async () => {
+test('an error because of the state is saved under the key, an error in the parameters is not', async () => {
   const { stripe, simulator } = world
   const unknown = { ...asVendor, idempotencyKey: 'chk_unknown_price' }
   const create = () => stripe.checkout.sessions.create(checkout('price_new'), unknown)
@@ -172,18 +172,21 @@ test.each([
   ['409', Stripe.errors.StripeAPIError, 409],
   ['500', Stripe.errors.StripeAPIError, 500],
   ['503', Stripe.errors.StripeAPIError, 503],
-])('an injected %s meets the next call that matches, and no other', async (answer, type, statusCode) => {
-  const { stripe, simulator } = world
-  await simulator.control('faults', { answer, path: '/v1/charges' })
-  await stripe.refunds.list({}, asVendor)
-  const spoilt = stripe.charges.list({}, asVendor)
-  await expect(spoilt).rejects.toBeInstanceOf(type)
-  await expect(spoilt).rejects.toMatchObject({ statusCode })
-  await stripe.charges.list({}, asVendor)
-})
+])(
+  'an injected %s applies to the next call that matches, and to no other',
+  async (answer, type, statusCode) => {
+    const { stripe, simulator } = world
+    await simulator.control('faults', { answer, path: '/v1/charges' })
+    await stripe.refunds.list({}, asVendor)
+    const spoilt = stripe.charges.list({}, asVendor)
+    await expect(spoilt).rejects.toBeInstanceOf(type)
+    await expect(spoilt).rejects.toMatchObject({ statusCode })
+    await stripe.charges.list({}, asVendor)
+  },
+)
 
 test.each(['hang', 'reset', 'timeout'])(
-  'an answer lost by a %s is found again under its key',
+  'after a %s lost the answer, a repeat with the same key gets it',
   async (answer) => {
     const { stripe, simulator } = world
     const price = await givenPrice(simulator)
@@ -201,7 +204,7 @@ test.each(['hang', 'reset', 'timeout'])(
   },
 )
 
-test('an error can be saved under the key, as Stripe does once an endpoint has begun', async () => {
+test('an error can be saved under the key, as Stripe does after an endpoint has begun to execute', async () => {
   const { stripe, simulator } = world
   const price = await givenPrice(simulator)
   const options = { ...asVendor, idempotencyKey: 'chk_saved_500' }
@@ -211,7 +214,7 @@ test('an error can be saved under the key, as Stripe does once an endpoint has b
   await expect(create()).rejects.toMatchObject({ statusCode: 500 })
 })
 
-test('the client’s own retries get past two errors with one session made', async () => {
+test('the client retries after two errors, and one session is created', async () => {
   const { simulator } = world
   const patient = clientOf(simulator, 2)
   await simulator.control('faults', { answer: '500', next: 2, method: 'POST' })
@@ -226,7 +229,7 @@ test('the client’s own retries get past two errors with one session made', asy
   expect(session.status).toBe('open')
 })
 
-test('what is not here says so', async () => {
+test('an unsupported path is refused with a message that says so', async () => {
   const response = await fetch(`${world.simulator.url}/v1/customers`)
   expect(response.status).toBe(404)
   expect(await response.json()).toMatchObject({

@@ -136,7 +136,7 @@ describe('an amount', () => {
 })
 
 describe('a permission that is missing', () => {
-  test('is refused on its path and account, again and again, until it is granted', async () => {
+  test('is refused on its path and account at every call until it is granted', async () => {
     await using world = await startWorld()
     const { charge } = await givenPayment(world)
     await world.simulator.control('faults', {
@@ -161,7 +161,7 @@ describe('a permission that is missing', () => {
   })
 })
 
-test('an object that is locked is a 429 of its own code', async () => {
+test('a call for a locked object gets 429 with the code lock_timeout', async () => {
   await using world = await startWorld()
   const { charge } = await givenPayment(world)
   await world.simulator.control('faults', { answer: 'lock_timeout', path: '/v1/refunds', method: 'POST' })
@@ -172,8 +172,8 @@ test('an object that is locked is a 429 of its own code', async () => {
   expect(await world.stripe.refunds.create({ charge }, asVendor)).toMatchObject({ status: 'succeeded' })
 })
 
-describe('events say the same thing twice', () => {
-  test('of a purchase, a renewal and a failed refund', async () => {
+describe('two events report the same change', () => {
+  test('for a purchase, a renewal and a failed refund', async () => {
     await using world = await givenWorld()
     const { charge } = await givenPayment(world)
     const { subscription } = await givenSubscription(world)
@@ -193,7 +193,7 @@ describe('events say the same thing twice', () => {
 })
 
 describe('settings of an account', () => {
-  test('make its events in another API version, with what that version has elsewhere', async () => {
+  test('set the API version of its events, which have the members of that version', async () => {
     await using world = await givenWorld()
     await world.simulator.control('settings', { account: vendor, api_version: '2024-06-20' })
     const { subscription, session } = await givenSubscription(world)
@@ -209,7 +209,7 @@ describe('settings of an account', () => {
     expect(answer.parent?.subscription_details?.subscription).toBe(subscription)
   })
 
-  test('say that everything is about real money', async () => {
+  test('set livemode in all objects and events', async () => {
     await using world = await givenWorld()
     await world.simulator.control('settings', { account: vendor, livemode: true })
     const { charge } = await givenPayment(world, withFee)
@@ -226,7 +226,7 @@ describe('settings of an account', () => {
   })
 })
 
-test('refunds and disputes of a charge go on beyond the first page of ten', async () => {
+test('refunds and disputes of a charge can fill more than a page of ten', async () => {
   await using world = await startWorld()
   const { charge } = await givenPayment(world)
   for (let count = 0; count < 12; count += 1) {

@@ -16,7 +16,7 @@ let world: World
 beforeAll(async () => void (world = await startWorld()))
 afterAll(() => world[Symbol.asyncDispose]())
 
-test('a session opened with the official client is open, simulated and has the amount of its price', async () => {
+test('a session created by the official client is open and simulated and has the amount of its price', async () => {
   const session = await givenSession(world, { metadata: { sid: 'chk_1' } })
   expect(session).toMatchObject({
     status: 'open',
@@ -32,7 +32,7 @@ test('a session opened with the official client is open, simulated and has the a
   expect(session.expires_at - session.created).toBe(24 * 3600)
 })
 
-test('metadata of the payment reaches intent and charge, that of the session does not', async () => {
+test('metadata of the payment is copied to intent and charge, metadata of the session is not', async () => {
   const { intent, charge, session } = await givenPayment(world, {
     metadata: { of: 'session' },
     payment_intent_data: { metadata: { of: 'payment' }, application_fee_amount: 245 },
@@ -60,7 +60,7 @@ test('the application fee belongs to the platform, and so does its event', async
   expect(event).not.toHaveProperty('account')
 })
 
-test('a session is found again by its payment intent', async () => {
+test('a session can be found by its payment intent', async () => {
   const { intent, session } = await givenPayment(world)
   const found = await world.stripe.checkout.sessions.list({ payment_intent: intent }, asVendor)
   expect(found.data.map(({ id }) => id)).toEqual([session.id])
@@ -91,7 +91,7 @@ test('a delayed payment completes unpaid, and succeeds or fails later', async ()
   ])
 })
 
-test('a declined card leaves the session open, and the next try pays it with the same intent', async () => {
+test('after a declined card the session stays open, and the next attempt pays it with the same intent', async () => {
   const { simulator, stripe } = world
   const { id } = await givenSession(world)
   const declined = await simulator.control('fail', { session: id })
@@ -123,7 +123,7 @@ test('an expired session can be neither paid nor expired again', async () => {
   )
 })
 
-test('a session that nobody pays expires when its time is over', async () => {
+test('an unpaid session expires at its expires_at', async () => {
   await using own = await startWorld()
   const { id, expires_at } = await givenSession(own)
   await own.simulator.control('clock', { now: expires_at })
@@ -144,7 +144,7 @@ test('line items can be read, and expanded in the session', async () => {
   expect(session.line_items?.data).toEqual(lines.data)
 })
 
-test('prices are made through the API, through control, and inline', async () => {
+test('prices are created through the API, by a control action, and inline', async () => {
   const { stripe, simulator } = world
   const made = await stripe.prices.create(
     { currency: 'eur', unit_amount: 1500, product_data: { name: 'Pro' }, recurring: { interval: 'year' } },

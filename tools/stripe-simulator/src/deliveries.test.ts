@@ -8,16 +8,16 @@ const verify = (world: World, index: number): Stripe.Event => {
   return Stripe.webhooks.constructEvent(body, signature ?? '', world.simulator.webhookSecret, 300)
 }
 
-/** Waits for a condition that other processes of the event loop bring about. */
+/** Waits until a condition is true, while other tasks of the event loop run. */
 async function until(condition: () => boolean): Promise<void> {
   const end = Date.now() + 30_000
   while (!condition()) {
-    if (Date.now() > end) throw new Error('the condition did not come about')
+    if (Date.now() > end) throw new Error('the condition did not become true')
     await new Promise((next) => setTimeout(next, 5))
   }
 }
 
-test('events are verified by the official library, and fail when a byte was changed', async () => {
+test('the official library verifies events, and refuses them if a byte was changed', async () => {
   await using world = await startWorld()
   await givenPayment(world)
   await world.simulator.settled()
@@ -44,7 +44,7 @@ test('only the types that the endpoint is subscribed to are sent; all are listed
   ])
 })
 
-test('a refused event is tried again until it is accepted', async () => {
+test('a refused event is sent again until it is accepted', async () => {
   await using world = await startWorld()
   world.receiver.answers.push(500, 302)
   const { id } = await givenSession(world)
@@ -54,7 +54,7 @@ test('a refused event is tried again until it is accepted', async () => {
   expect(new Set(world.receiver.received.map(({ event }) => event.id)).size).toBe(1)
 })
 
-test('an endpoint that stays down is given up, and the events can be read as undelivered', async () => {
+test('after the last attempt an event counts as undelivered and can be listed', async () => {
   await using world = await startWorld()
   world.receiver.answers.push(500, 500, 500, 500)
   const { id } = await givenSession(world)
@@ -155,7 +155,7 @@ test.each(['wrong_secret', 'tampered', 'reserialized', 'old', 'missing', 'malfor
     await world.simulator.settled()
     const event_id = world.receiver.received[0]?.event.id
     await world.simulator.control('deliver', { event_id, signature })
-    // The library meets a malformed header with a plain error.
+    // For a malformed header the library throws a plain error.
     const { StripeSignatureVerificationError } = Stripe.errors
     expect(() => verify(world, 1)).toThrow(
       signature === 'malformed' ? Error : StripeSignatureVerificationError,
@@ -164,7 +164,7 @@ test.each(['wrong_secret', 'tampered', 'reserialized', 'old', 'missing', 'malfor
   },
 )
 
-test('a signature from the future is off by more than 300 seconds, which the library lets through', async () => {
+test('a signature from the future is off by more than 300 seconds, which the library accepts', async () => {
   await using world = await startWorld()
   await givenPayment(world)
   await world.simulator.settled()
@@ -175,7 +175,7 @@ test('a signature from the future is off by more than 300 seconds, which the lib
   expect(stamp - Date.now() / 1000).toBeGreaterThan(300)
 })
 
-test('a forge rule sends a bad copy once and never the good one', async () => {
+test('a forge rule sends a bad copy once and never the correct event', async () => {
   await using world = await startWorld()
   await world.simulator.control('delivery-rules', { action: 'forge', signature: 'old', next: 1 })
   await givenPayment(world)
@@ -184,7 +184,7 @@ test('a forge rule sends a bad copy once and never the good one', async () => {
   expect(() => verify(world, 0)).toThrow('Timestamp outside the tolerance zone')
 })
 
-test('any event can be made up and sent many times at once', async () => {
+test('a made-up event can be sent many times at once', async () => {
   await using world = await startWorld()
   const event = {
     type: 'price.created',
@@ -202,7 +202,7 @@ test('any event can be made up and sent many times at once', async () => {
   expect(verify(world, 9)).toMatchObject({ ...event, object: 'event' })
 })
 
-test('events follow the endpoint when it moves', async () => {
+test('if the endpoint’s URL changes, events are sent to the new URL', async () => {
   await using world = await startWorld()
   await using other = await startReceiver()
   world.simulator.sendWebhooksTo(other.url)

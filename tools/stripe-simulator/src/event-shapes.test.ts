@@ -15,7 +15,7 @@ import {
 const folder = new URL('../fixtures/events/', import.meta.url)
 const emitted = new Map<string, SimulatedEvent>()
 
-/** Names the events that the action causes: in the order of each type, after the fixtures' file names. */
+/** Runs the action, and keeps the first event of each type under the name of a fixture. */
 async function tell(world: World, names: Record<string, string>, action: () => Promise<unknown>) {
   const before = world.receiver.received.length
   await action()
@@ -82,7 +82,7 @@ async function tellSubscription(world: World): Promise<void> {
   await tell(world, { s3: updated }, control('cancel', { when: 'period_end' }))
   await tell(world, { s4: updated }, control('cancel', { when: 'undo' }))
   await tell(world, { s5: 'invoice.payment_failed' }, control('fail-invoice', {}))
-  // The fixtures' s6 is the change of status, not that of the period, which comes with it.
+  // The fixture s6 is the event for the changed status, not the event for the changed period, which is sent with it.
   const pastDue = eventsOf(world.receiver, updated).find(
     ({ data }) => Object(data.previous_attributes).status === 'active',
   )
@@ -116,7 +116,7 @@ for (const file of readdirSync(folder)) {
     const fixture = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as SimulatedEvent
     const event = emitted.get(name)
     expect(event?.type).toBe(fixture.type)
-    // Our a7 is caused by an API call, and says so; the fixture's was composed without one.
+    // Our event a7 has a `request` because an API call causes it. The fixture was composed without one.
     const request = name === 'a7' ? event?.request : fixture.request
     expect(shapeOf(event)).toEqual(shapeOf({ ...fixture, request }))
     expect(Object.keys(event?.request ?? {})).toEqual(Object.keys(fixture.request))

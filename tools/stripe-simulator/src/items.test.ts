@@ -37,7 +37,7 @@ const latestInvoice = async (subscription: string): Promise<Stripe.Invoice> =>
 const linesOf = ({ lines }: Pick<Stripe.Invoice, 'lines'>) =>
   lines.data.map(({ amount, pricing, period }) => [pricing?.price_details?.price, amount, period.end])
 
-test('an invoice holds ten lines, in an answer and in an event, and its own list has all of them', async () => {
+test('an invoice has ten lines in an answer and in an event, and the list of its lines has all of them', async () => {
   const { subscription } = await givenSubscription(world, { price: monthly })
   await act('invoice-item', { subscription, count: 12, price: extra })
   await act('renew', { subscription })
@@ -56,7 +56,7 @@ test('an invoice holds ten lines, in an answer and in an event, and its own list
   expect(all.at(-1)).toMatchObject({ amount: 1000, period: { start: february, end: march } })
 })
 
-test('an item that is added is charged for the rest of the period, and one that is removed is credited', async () => {
+test('an added item is charged for the rest of the period, and a removed item is credited', async () => {
   const { subscription } = await givenSubscription(world, { price: monthly })
   const { items } = await act<Stripe.Subscription>('add-item', { subscription, price: extra, created: half })
   expect(linesOf(await latestInvoice(subscription))).toEqual([[extra, 250, february]])
@@ -66,7 +66,7 @@ test('an item that is added is charged for the rest of the period, and one that 
   expect(left.data.map(({ price }) => price.id)).toEqual([monthly])
 })
 
-test('an item with another interval has periods of its own, and is on no other renewal', async () => {
+test('an item with another interval has its own periods, and is not on the renewals of other items', async () => {
   const { subscription } = await givenSubscription(world, { price: monthly })
   await act('add-item', { subscription, price: yearly, created: half })
   const nextYear = Date.UTC(2028, 0, 16, 12) / 1000
@@ -75,7 +75,7 @@ test('an item with another interval has periods of its own, and is on no other r
   expect(linesOf(await latestInvoice(subscription))).toEqual([[monthly, 1000, march]])
 })
 
-test('a trial makes an invoice of nothing until its end, and the subscription renews from there', async () => {
+test('a trial has an invoice of 0 until its end, and the subscription renews from there', async () => {
   const { subscription } = await givenSubscription(world, { price: monthly })
   await act('trial', { subscription, until: march, created: half })
   const trial = await latestInvoice(subscription)
@@ -111,7 +111,7 @@ test.each([
   expect(await act('pay-invoice', { invoice: kept.id })).toMatchObject({ status: 'paid' })
 })
 
-test('a tax is added to what is paid at a checkout and to each invoice', async () => {
+test('tax is added to the amount of a checkout and to each invoice', async () => {
   await act('settings', { account: vendor, tax_percent: 19 })
   const { id } = await givenSession(world, { price: await givenPrice(world.simulator) })
   expect(await act('pay', { session: id })).toMatchObject({

@@ -19,10 +19,10 @@ async function serving(child: ChildProcess): Promise<{ url: string; simulated: b
     const entry = JSON.parse(line) as { msg: string; url: string; simulated: boolean }
     if (entry.msg === 'serving') return entry
   }
-  throw new Error('it ended before it served')
+  throw new Error('the simulator ended before it was ready')
 }
 
-test('the process says when it serves, that it is simulated, and SIGTERM ends it cleanly', async () => {
+test('the process prints when it is ready, with `simulated`, and SIGTERM ends it cleanly', async () => {
   const child = start({})
   const { url, simulated } = await serving(child)
   expect(simulated).toBe(true)
@@ -31,7 +31,7 @@ test('the process says when it serves, that it is simulated, and SIGTERM ends it
   expect(await once(child, 'exit')).toEqual([0, null])
 })
 
-test('it ends with the process that started it, where that is configured', async () => {
+test('with STOP_WITH_PARENT it ends when the process that started it ends', async () => {
   const child = start({ STOP_WITH_PARENT: '1' })
   await serving(child)
   child.stdin?.end()

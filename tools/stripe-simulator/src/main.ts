@@ -1,6 +1,6 @@
 import { startSimulator, type SimulatorOptions } from './simulator.ts'
 
-/** What `npm start` launches in its own process, as it does the services. */
+/** The program as `npm start` runs it in its own process, like the services. */
 export const program = {
   name: 'stripe-simulator',
   launch({ env, logFile, failed }: LaunchOptions) {
@@ -47,7 +47,7 @@ async function runAlone(): Promise<void> {
   }
   process.on('SIGTERM', () => stop('SIGTERM'))
   process.on('SIGINT', () => stop('SIGINT'))
-  // The launcher holds our standard input: when it is gone, so are we.
+  // The launcher holds our standard input open. When the launcher ends, the input closes and we stop.
   if (process.env['STOP_WITH_PARENT'] === '1') process.stdin.on('end', () => stop('parent gone')).resume()
 
   say('serving', { url: simulator.url, webhooks_to: options.webhookUrl ?? null })
@@ -58,7 +58,7 @@ function say(msg: string, details: object = {}): void {
   process.stdout.write(`${JSON.stringify({ ...line, ...details, msg })}\n`)
 }
 
-/** Reads the environment; README.md describes each variable. An empty one counts as absent. */
+/** Reads the environment. README.md describes each variable. An empty value counts as absent. */
 function readOptions(env: Record<string, string | undefined>): SimulatorOptions {
   const given = (name: string): string | undefined => env[name] || undefined
   const [host, port] = readAddress(given('HTTP_ADDRESS') ?? '127.0.0.1:12111')

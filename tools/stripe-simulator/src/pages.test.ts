@@ -13,7 +13,7 @@ async function read(path: string): Promise<string> {
   return response.text()
 }
 
-/** Sends a form as a browser without scripts does, and returns the address it leads to. */
+/** Sends a form as a browser without scripts does, and returns the answer, without following a redirect. */
 async function submit(path: string, fields: Record<string, string>, headers = {}): Promise<Response> {
   return fetch(new URL(path, world.simulator.url), {
     method: 'POST',
@@ -23,7 +23,7 @@ async function submit(path: string, fields: Record<string, string>, headers = {}
   })
 }
 
-test('the checkout page says that no money moves, and paying leads back to the shop', async () => {
+test('the checkout page says that no money moves, and paying redirects to the shop', async () => {
   const session = await givenSession(world)
   const page = await read(String(session.url))
   expect(page).toContain('Simulated – no money moves')
@@ -47,7 +47,7 @@ test('a payment form sent twice pays once', async () => {
   expect((await world.stripe.charges.list({ payment_intent }, asVendor)).data).toHaveLength(1)
 })
 
-test('a declined card leads back to the page, which can be cancelled or tried again', async () => {
+test('after a declined card the page is shown again, with buttons to cancel or try again', async () => {
   const { id } = await givenSession(world)
   const declined = await submit(`/pay/${id}`, { how: 'declined' })
   const page = await read(String(declined.headers.get('location')))
@@ -55,7 +55,7 @@ test('a declined card leads back to the page, which can be cancelled or tried ag
   expect(page).toContain('href="http://127.0.0.1/cancel"')
 })
 
-test('what integrators send is shown as text', async () => {
+test('values of integrators are escaped', async () => {
   const attack = '<img src=x onerror=alert(1)>'
   await givenSession(world, { client_reference_id: attack })
   const page = await read('/')
@@ -80,7 +80,7 @@ test('the overview has a button for what can happen to each object next', async 
   })
 })
 
-test('an action that cannot be done says why on the page', async () => {
+test('if an action is not possible, the page says why', async () => {
   const { charge } = await givenPayment(world)
   const refused = await submit('/actions/refund', { charge, amount: '999999' })
   expect(await read(String(refused.headers.get('location')))).toContain('greater than unrefunded amount')
@@ -104,7 +104,7 @@ test('events can be held, released and sent again from the page', async () => {
   expect(receiver.received).toHaveLength(before + 2)
 })
 
-test('another site cannot press the buttons', async () => {
+test('requests from another site are refused', async () => {
   const { id } = await givenSession(world)
   const foreign = await submit(`/pay/${id}`, { how: 'card' }, { 'sec-fetch-site': 'cross-site' })
   expect(foreign.status).toBe(403)
@@ -120,7 +120,7 @@ const consentQuery = {
   scope: 'read_write',
 }
 
-test('consent leads back with a code that is exchanged for the account once, by the official client', async () => {
+test('consent redirects with a code, which the official client exchanges once for the account', async () => {
   const page = await read(`/oauth/authorize?${new URLSearchParams(consentQuery).toString()}`)
   expect(page).toContain('value="state &quot;1&quot;"')
   const fields = { ...consentQuery, account: 'acct_simConsenting', consent: 'given' }
@@ -132,7 +132,7 @@ test('consent leads back with a code that is exchanged for the account once, by 
   await expect(world.stripe.oauth.token(exchange)).rejects.toMatchObject({ type: 'StripeInvalidGrantError' })
 })
 
-test('refusing leads back without a code, and another client or address is refused', async () => {
+test('after a refusal the redirect has no code, and another client id or redirect URI is refused', async () => {
   const back = new URL(
     (await submit('/oauth/authorize', { ...consentQuery, consent: 'denied' })).headers.get('location') ?? '',
   )
@@ -148,7 +148,7 @@ test('refusing leads back without a code, and another client or address is refus
   }
 })
 
-test('consent connects an account that had withdrawn, and deauthorizing ends it', async () => {
+test('consent connects a deauthorized account again, and deauthorizing ends the connection', async () => {
   const account = 'acct_simBack'
   const client = { client_id: 'ca_simLicensingPlatform', stripe_user_id: account }
   await world.stripe.oauth.deauthorize(client)

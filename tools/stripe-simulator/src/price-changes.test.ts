@@ -34,7 +34,7 @@ const prices = (invoice: Stripe.Invoice | undefined) =>
     proration: parent?.subscription_item_details?.proration,
   }))
 
-test('an upgrade is invoiced at once: what is unused is credited, what remains is charged', async () => {
+test('an upgrade is invoiced at once: the rest of the period is credited at the old price and charged at the new', async () => {
   const { subscription, session } = await givenSubscription(world, {
     price: cheap,
     subscription_data: { application_fee_percent: 5, metadata: { sid: 'chk_up' } },
@@ -63,7 +63,7 @@ test('an upgrade is invoiced at once: what is unused is credited, what remains i
   expect(charge).toMatchObject({ amount: 1000, application_fee_amount: 50, created: half })
 })
 
-test('the subscription says what it was before, and renews at the new price on its old day', async () => {
+test('the event has the previous values, and the subscription renews at the new price on the old day', async () => {
   const { subscription } = await givenSubscription(world, { price: cheap })
   await change(subscription, dear)
   await world.simulator.settled()
@@ -84,7 +84,7 @@ test('the subscription says what it was before, and renews at the new price on i
   expect(prices(renewal)).toEqual([{ amount: 3000, price: dear, proration: false }])
 })
 
-test('a downgrade costs nothing, and its credit is used up by the invoices that follow', async () => {
+test('a downgrade costs nothing, and the next invoices use its credit', async () => {
   const { subscription } = await givenSubscription(world, { price: dear })
   await change(subscription, cheap)
   const [down] = await invoicesOf(subscription)
@@ -104,7 +104,7 @@ test('a downgrade costs nothing, and its credit is used up by the invoices that 
   expect(second).toMatchObject({ total: 1000, amount_paid: 1000, starting_balance: 0 })
 })
 
-test('prorations may wait for the next invoice, which then has lines of both prices', async () => {
+test('with create_prorations the next invoice has lines of both prices', async () => {
   const { subscription } = await givenSubscription(world, { price: cheap })
   await change(subscription, dear, { proration: 'create_prorations' })
   expect(await invoicesOf(subscription)).toHaveLength(1)
@@ -154,7 +154,7 @@ test('the charge of a proration can be refunded', async () => {
   expect(refund).toMatchObject({ amount: 1000, status: 'succeeded' })
 })
 
-test('an upgrade that a card declines is owed, and the subscription past due', async () => {
+test('if the card declines an upgrade, its invoice stays open and the subscription is past due', async () => {
   const { subscription } = await givenSubscription(world, { price: cheap })
   await world.simulator.control('card', { subscription, declines: true })
   await change(subscription, dear)
@@ -167,7 +167,7 @@ test('an upgrade that a card declines is owed, and the subscription past due', a
   expect(found.status).toBe('past_due')
 })
 
-test('a price of another currency, or for one payment, is refused', async () => {
+test('a price in another currency, and a price that is not recurring, are refused', async () => {
   const { subscription } = await givenSubscription(world, { price: cheap })
   for (const price of [
     await givenPrice(world.simulator, { amount: 900, currency: 'eur', recurring: 'month' }),

@@ -9,7 +9,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 
 const chargeNow = (id: string): Promise<Stripe.Charge> => world.stripe.charges.retrieve(id, {}, asVendor)
 
-test('partial refunds add up to the whole charge and no further', async () => {
+test('partial refunds add up to at most the whole charge', async () => {
   const { stripe } = world
   const { charge, intent } = await givenPayment(world)
   await stripe.refunds.create({ charge, amount: 1900 }, asVendor)
@@ -28,7 +28,7 @@ test('partial refunds add up to the whole charge and no further', async () => {
   expect(refunds.data.map(({ amount }) => amount)).toEqual([3000, 1900])
 })
 
-test('a refund leaves the application fee with the platform unless asked to return it in proportion', async () => {
+test('the platform keeps the application fee after a refund, unless the refund returns it in proportion', async () => {
   const { stripe, simulator } = world
   const fee = async (charge: string) => (await stripe.applicationFees.list({ charge })).data[0]
   const [kept, returned] = [
@@ -44,7 +44,7 @@ test('a refund leaves the application fee with the platform unless asked to retu
   expect(await fee(returned.charge)).toMatchObject({ amount_refunded: 245, refunded: true })
 })
 
-test('the platform returns a fee in parts, never more than there is, and never twice', async () => {
+test('the platform refunds a fee in parts, never more than the fee, and never twice', async () => {
   const { stripe } = world
   const { charge } = await givenPayment(world, { payment_intent_data: { application_fee_amount: 245 } })
   const id = (await stripe.applicationFees.list({ charge })).data[0]?.id ?? ''
@@ -56,7 +56,7 @@ test('the platform returns a fee in parts, never more than there is, and never t
   expect(refunds.data.map(({ amount }) => amount)).toEqual([145, 100])
 })
 
-test('a pending refund is held against the charge, and released when it fails', async () => {
+test('a pending refund counts against the charge until it fails', async () => {
   const { simulator } = world
   const { charge } = await givenPayment(world)
   const refund = await simulator.control('refund', { charge, status: 'pending' })
@@ -68,7 +68,7 @@ test('a pending refund is held against the charge, and released when it fails', 
   expect(await chargeNow(charge)).toMatchObject({ refunded: false, amount_refunded: 0 })
 })
 
-test('a refund that had succeeded can still fail, and tells what it was before', async () => {
+test('a refund can fail after it has succeeded, and the event has the previous status', async () => {
   const { simulator, receiver } = world
   const { charge } = await givenPayment(world)
   const { id } = await simulator.control<{ id: string }>('refund', { charge })
@@ -86,7 +86,7 @@ test('a refund that had succeeded can still fail, and tells what it was before',
   )
 })
 
-test('a refund happens at the time it is given', async () => {
+test('a refund happens at the given time', async () => {
   const { charge } = await givenPayment(world)
   const refund = await world.simulator.control('refund', { charge, amount: 1, created: 1_793_869_200 })
   expect(refund['created']).toBe(1_793_869_200)
@@ -150,7 +150,7 @@ test.each([
   await expect(closeNew(kind, outcome)).rejects.toThrow('cannot end as')
 })
 
-test('what was refunded in full is not disputed, unless a test wants the race', async () => {
+test('a fully refunded charge cannot be disputed, except with `force`', async () => {
   const { simulator } = world
   const { charge } = await givenPayment(world)
   await simulator.control('refund', { charge })

@@ -68,7 +68,7 @@ describe('a renewal', () => {
     })
   })
 
-  test('may be paid days late, as where the webhook endpoint did not answer', async () => {
+  test('may be paid days late, as if the webhook endpoint did not answer', async () => {
     const { subscription } = await givenSubscription(world)
     await world.simulator.control('renew', { subscription, paid_after_seconds: 3 * day })
     expect((await invoicesOf(subscription))[0]).toMatchObject({
@@ -77,7 +77,7 @@ describe('a renewal', () => {
     })
   })
 
-  test('moves the clock of its own customer alone, and what follows on it happens then', async () => {
+  test('moves only the clock of its own customer, and later actions happen at that time', async () => {
     const { subscription } = await givenSubscription(world)
     await world.simulator.control('renew', { subscription })
     const [renewal] = await invoicesOf(subscription)
@@ -102,7 +102,7 @@ describe('a renewal', () => {
     })
   })
 
-  test('that was booked to end ends with the period', async () => {
+  test('ends the subscription if it was cancelled at the period’s end', async () => {
     const { subscription } = await givenSubscription(world)
     await world.simulator.control('cancel', { subscription, when: 'period_end' })
     await world.simulator.control('renew', { subscription })
@@ -112,7 +112,7 @@ describe('a renewal', () => {
 })
 
 describe('failed attempts', () => {
-  test('come three, five and seven days after one another, and the fourth is the last', async () => {
+  test('come three, five and seven days after the previous attempt, and the fourth is the last', async () => {
     const { subscription } = await givenSubscription(world)
     for (let attempt = 0; attempt < 4; attempt += 1) {
       await world.simulator.control('fail-invoice', { subscription })
@@ -163,7 +163,7 @@ describe('a clock that moves', () => {
     ])
   })
 
-  test('retries what a declining card owes, and does at the end what the vendor has set', async () => {
+  test('retries a declined payment, and after the last attempt does what the vendor has set', async () => {
     const { subscription } = await givenSubscription(world)
     await world.simulator.control('card', { subscription, declines: true, after_final: 'cancel' })
     await moveOn(subscription, { now: firstEnd + 9 * day })
@@ -174,7 +174,7 @@ describe('a clock that moves', () => {
     expect(ended).toMatchObject({ status: 'canceled', ended_at: firstEnd + hour + 15 * day })
   })
 
-  test('collects at the next retry once the card is good again', async () => {
+  test('collects at the next retry when the card works again', async () => {
     const { subscription } = await givenSubscription(world)
     await world.simulator.control('card', { subscription, declines: true })
     await moveOn(subscription, { now: firstEnd + 2 * day })
@@ -189,7 +189,7 @@ describe('a clock that moves', () => {
     expect(found.status).toBe('active')
   })
 
-  test('ends a subscription that was booked to end, and renews no other customer’s', async () => {
+  test('ends a subscription that was cancelled at period end, and renews no other customer’s', async () => {
     const [booked, other] = [await givenSubscription(world), await givenSubscription(world)]
     await world.simulator.control('cancel', { subscription: booked.subscription, when: 'period_end' })
     await moveOn(booked.subscription, { now: secondEnd })

@@ -22,7 +22,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 
 type Answer = { status: number; body: { error?: { code?: string; param?: string; message?: string } } }
 
-/** `ask('POST', '/v1/refunds', 'charge=ch_1')`, as no typed client could. */
+/** Sends any parameters, which the typed client would not allow: `ask('POST', '/v1/refunds', 'charge=ch_1')`. */
 async function ask(method: 'GET' | 'POST', path: string, parameters = '', key?: string): Promise<Answer> {
   const query = method === 'GET' && parameters !== '' ? `?${parameters}` : ''
   const response = await fetch(`${world.simulator.url}${path}${query}`, {
@@ -63,7 +63,7 @@ describe('a parameter that Stripe does not have is refused', () => {
     ['POST', '/v1/checkout/sessions/cs_1/expire', 'unheard_of'],
     ['POST', '/v1/refunds', 'unheard_of'],
     ['POST', '/v1/webhook_endpoints', 'unheard_of'],
-    // What other versions have, or other calls.
+    // Parameters that other versions or other calls have.
     ['GET', '/v1/application_fees/fee_1/refunds', 'created'],
     ['GET', '/v1/webhook_endpoints', 'created'],
     ['GET', '/v1/charges', 'invoice'],
@@ -105,16 +105,19 @@ test.each([
   ['/v1/checkout/sessions', () => session('locale=de'), 'locale'],
   ['/v1/checkout/sessions', () => session('payment_intent_data[transfer_group]=g'), undefined],
   ['/v1/refunds', () => `charge=${paid.charge}&reverse_transfer=true`, 'reverse_transfer'],
-])('what Stripe has and this has not is refused as that: %s', async (path, parameters, name) => {
-  const { status, body } = await ask('POST', path, parameters())
-  expect(status).toBe(400)
-  expect(body.error).toMatchObject({
-    code: 'simulated_not_modelled',
-    param: name ?? 'payment_intent_data[transfer_group]',
-  })
-})
+])(
+  'a parameter that Stripe has and the simulator does not support is refused: %s',
+  async (path, parameters, name) => {
+    const { status, body } = await ask('POST', path, parameters())
+    expect(status).toBe(400)
+    expect(body.error).toMatchObject({
+      code: 'simulated_not_modelled',
+      param: name ?? 'payment_intent_data[transfer_group]',
+    })
+  },
+)
 
-test('a text where an object belongs is refused, never ignored', async () => {
+test('a text instead of an object is refused, never ignored', async () => {
   const answer = await ask('POST', '/v1/checkout/sessions', session('payment_intent_data=245'))
   expect(answer.body.error).toMatchObject({
     code: 'parameter_invalid_object',
@@ -122,7 +125,7 @@ test('a text where an object belongs is refused, never ignored', async () => {
   })
 })
 
-test('a list may be asked for an exact time', async () => {
+test('a list can be filtered by an exact time', async () => {
   const count = async (created: number): Promise<number> => {
     const { body } = await ask('GET', '/v1/charges', `created=${created}`)
     return (body as { data: unknown[] }).data.length

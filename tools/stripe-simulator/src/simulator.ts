@@ -22,18 +22,18 @@ export type SimulatorOptions = {
   host?: string
   /** 0, the default, picks a free one. */
   port?: number
-  /** Where customers reach the checkout page; the listening address when not given. */
+  /** Base URL of the checkout page for customers; by default the listening address. */
   publicUrl?: string
   webhookUrl?: string
   webhookSecret?: string
   /** Event types that the endpoint is subscribed to, or `['*']`. */
   enabledEvents?: string[]
-  /** Pauses between the tries to deliver an event; their number bounds the tries. */
+  /** Delays between the attempts to deliver an event. After the last delay there is one more attempt. */
   retryDelaysMs?: number[]
-  /** Keeps the state over restarts. */
+  /** A file that keeps the state over restarts. */
   stateFile?: string
   logLevel?: string
-  /** Receives the log instead of standard output. */
+  /** A file that gets the log instead of standard output. */
   logFile?: string
 }
 
@@ -41,9 +41,9 @@ export type Simulator = AsyncDisposable & {
   url: string
   port: number
   webhookSecret: string
-  /** Where events go from now on. */
+  /** Sets the URL that gets events from now on. */
   sendWebhooksTo: (url: string) => void
-  /** Does a control action over HTTP, as `POST /_sim/<name>`. */
+  /** Runs a control action over HTTP: `POST /_sim/<name>`. */
   control: <Result = Record<string, unknown>>(name: string, body?: object) => Promise<Result>
   /** Resolves when no delivery is pending. Held deliveries stay held. */
   settled: () => Promise<void>
@@ -147,7 +147,7 @@ function assemble(
   return { world, deliveries, keys, control, stateFile }
 }
 
-/** A restart may have moved the checkout page to another port. */
+/** Updates the URLs of checkout pages, because the port may have changed with a restart. */
 function renewUrls(world: World): void {
   for (const { object } of world.sessions.dump()) {
     if (object.status === 'open') object.url = checkoutUrl(world, object.id)
@@ -174,7 +174,7 @@ async function postControl<Result>(url: string, name: string, body: object): Pro
 
 function newServer({ logLevel = 'silent', logFile }: SimulatorOptions): FastifyInstance {
   return fastify({
-    // Answers that are withheld on purpose must not keep the server from stopping.
+    // Connections with withheld answers must not prevent the server from stopping.
     forceCloseConnections: true,
     logController: new LogController({ disableRequestLogging: true }),
     routerOptions: { querystringParser: parseForm },
@@ -196,7 +196,7 @@ export function serve(server: FastifyInstance, control: Control): void {
   )
   server.addHook('onRequest', async (request, reply) => {
     reply.header('x-simulated', 'stripe-simulator; no money moves')
-    // Another site's page must not press these buttons.
+    // A page of another site must not trigger actions.
     const foreign = request.headers['sec-fetch-site'] === 'cross-site'
     if (foreign && request.method !== 'GET') await reply.code(403).send({ error: 'cross-site request' })
   })
@@ -216,7 +216,7 @@ export function serve(server: FastifyInstance, control: Control): void {
   serveOauth(server, control)
 }
 
-/** The endpoints that were created through the API and want this event, each with the event in its own version. */
+/** The endpoints created through the API that want this event, each with the event in its version. */
 export function createdEndpointsFor(
   world: World,
   event: SimulatedEvent,
@@ -225,7 +225,7 @@ export function createdEndpointsFor(
     .dump()
     .map(({ object }) => object)
     .filter(({ status, application, enabled_events: types }) => {
-      // A Connect endpoint names the application.
+      // An endpoint for connected accounts has an application.
       const wanted = (application !== null) === (event.account !== undefined)
       return status === 'enabled' && wanted && (types.includes('*') || types.includes(event.type))
     })

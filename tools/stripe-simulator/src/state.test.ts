@@ -20,7 +20,7 @@ async function givenFolder(): Promise<Folder> {
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
-test('a restart keeps objects, keys and the clock, and goes on delivering', async () => {
+test('a restart keeps objects, keys and the clock, and continues deliveries', async () => {
   await using folder = await givenFolder()
   const stateFile = join(folder.path, 'stripe.json')
   const options = { ...asVendor, idempotencyKey: 'chk_1' }
@@ -62,11 +62,11 @@ test('a restart keeps objects, keys and the clock, and goes on delivering', asyn
   expect((await givenSession({ simulator: second, stripe: again })).created).toBe(1_793_700_000)
 })
 
-test('a state file that is none is refused, with advice', async () => {
+test('an invalid state file is refused, with advice', async () => {
   await using folder = await givenFolder()
   const stateFile = join(folder.path, 'stripe.json')
   await writeFile(stateFile, '{')
-  await expect(startSimulator({ stateFile })).rejects.toThrow('delete it to start afresh')
+  await expect(startSimulator({ stateFile })).rejects.toThrow('delete it to start with an empty state')
 })
 
 test('a reset forgets everything', async () => {

@@ -40,7 +40,7 @@ test('paying starts the subscription, and its invoice is paid before the session
   expect(types.indexOf('invoice.paid')).toBeLessThan(types.indexOf('checkout.session.completed'))
 })
 
-test('a charge leads back to its subscription through the invoice payment', async () => {
+test('the subscription of a charge can be found through the invoice payment', async () => {
   const { stripe } = world
   const { session, subscription } = await givenSubscription(world, {
     subscription_data: { application_fee_percent: 5, metadata: { sid: 'chk_t' } },
@@ -80,7 +80,7 @@ test('a renewal moves the period on by a month from the anchor, and is paid', as
   ])
 })
 
-test('failed payments count up on one invoice until the last, and a later payment makes it active again', async () => {
+test('failed attempts are counted on one invoice until the last, and a later payment reactivates the subscription', async () => {
   const { simulator, stripe } = world
   const { subscription } = await givenSubscription(world)
   const fail = (body: object = {}) => simulator.control('fail-invoice', { subscription, ...body })

@@ -7,7 +7,7 @@ import { startSimulator, type Simulator, type SimulatorOptions } from './simulat
 export const vendor = 'acct_simVendor'
 export const asVendor = { stripeAccount: vendor }
 
-/** The official client, pointed at the simulator. */
+/** The official client, connected to the simulator. */
 export function clientOf(simulator: Simulator, maxNetworkRetries = 0): Stripe {
   return new Stripe('sk_test_simulated', {
     host: '127.0.0.1',
@@ -25,12 +25,12 @@ export type Receiver = AsyncDisposable & {
   url: string
   /** Every POST, in the order of arrival. */
   received: Delivered[]
-  /** What the next POSTs are answered with, then 200. */
+  /** The statuses of the next answers; after them 200. */
   answers: number[]
   types: () => string[]
 }
 
-/** The id of what may have been expanded. */
+/** The id of a reference, which may have been expanded. */
 export function idOf(reference: string | { id: string } | null | undefined): string {
   if (typeof reference === 'string') return reference
   if (reference) return reference.id
@@ -68,7 +68,7 @@ export async function startReceiver(): Promise<Receiver> {
 
 export type World = AsyncDisposable & { simulator: Simulator; receiver: Receiver; stripe: Stripe }
 
-// One event says that a sale was paid, so that a test lists few.
+// Only one event per paid sale, so that a test lists few events.
 export const saleEvents = defaultEnabledEvents.filter(
   (type) =>
     !['charge.succeeded', 'charge.updated'].includes(type) && !/^invoice(_payment|\.payment_s)/.test(type),
@@ -137,7 +137,7 @@ export async function givenSession(
 
 export type Paid = { session: Stripe.Checkout.Session; intent: string; charge: string }
 
-/** A session that was paid once by card, with the ids of its payment. */
+/** A session paid by card in payment mode, with the ids of its payment. */
 export async function givenPayment(world: World, params: OpenCheckout = {}): Promise<Paid> {
   const open = await givenSession(world, params)
   await world.simulator.control('pay', { session: open.id })
@@ -170,13 +170,13 @@ export function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return distinct(value.map(shapeOf))
   if (typeof value !== 'object') return typeof value
   const entries = Object.entries(value).map(([key, member]) => [key, shapeOf(member)] as const)
-  // The members of metadata are the integrator's, not Stripe's.
+  // The members of metadata are chosen by the integrator.
   return Object.fromEntries(
     entries.map(([key, member]) => [key, key === 'metadata' && member !== 'null' ? 'metadata' : member]),
   )
 }
 
-/** How many members a list has is not part of its shape. */
+/** Removes duplicates, because the number of members of a list is not part of its shape. */
 function distinct(shapes: unknown[]): unknown[] {
   return [...new Map(shapes.map((shape) => [JSON.stringify(shape), shape])).values()]
 }

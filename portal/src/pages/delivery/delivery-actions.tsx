@@ -13,7 +13,7 @@ import { Actions } from '../../parts/page.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { endpointName } from '../webhooks/endpoint-name.ts'
 
-/** Sends it again: the same event, to the same endpoint or to another. */
+/** Sends the event of the delivery again, to the same endpoint or to another. */
 export function DeliveryActions({ delivery }: { delivery: Schemas['WebhookDeliveryDetail'] }) {
   const { appId } = useApplication()
   const [{ open }, setAddress] = useAddress()

@@ -2,10 +2,10 @@ import { useSyncExternalStore } from 'react'
 import { importFile, type ImportResult } from '../../api/import-licences.ts'
 import { forgetWork, startWork } from '../../parts/work.ts'
 
-/** The file of an application, and what came of it. It is kept while other pages are looked at. */
+/** The chosen file of an application, and the result of its import. It is kept while the user is on other pages. */
 export interface ImportRun {
   readonly file: File
-  /** What was last begun with it. */
+  /** The last action that was started with the file. */
   readonly began: 'check' | 'import' | null
   readonly isChecked: boolean
   readonly result: ImportResult | null
@@ -33,7 +33,7 @@ export function begin(appId: string, what: 'check' | 'import'): void {
   let now: ImportRun = { ...run, began: what, result: null }
   const change = (fields: Partial<ImportRun>) => {
     now = { ...now, ...fields }
-    // Another file may have been chosen meanwhile.
+    // If the user has chosen another file meanwhile, this result is dropped.
     if (runs.get(appId)?.file === file) put(appId, now)
   }
   const title = isCheck ? `Checking ${file.name}` : `Importing ${file.name}`

@@ -144,13 +144,13 @@ function badRows(bad: readonly BadRow[]): PagedList<BadRow> {
 interface FileFieldProps {
   label: string
   hint: ReactNode
-  /** As the browser's dialog takes it: ".csv". */
+  /** The value of the input's `accept` attribute, such as ".csv". */
   accept: string
   file: File | null
   onChoose: (file: File) => void
 }
 
-/** A field for one file, which can be dropped on it too. It shows its file again when its page is shown again. */
+/** A field for one file, chosen in a dialog or dropped on the field. When the user returns to the page, it still shows the file. */
 export function FileField({ label, hint, accept, file, onChoose }: FileFieldProps) {
   const id = useId()
   const input = useRef<HTMLInputElement>(null)

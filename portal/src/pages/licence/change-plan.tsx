@@ -24,7 +24,7 @@ export function ChangePlan({ licence }: { licence: LicenceDetail }) {
 
 function ChangeForm({ licence, onDone }: { licence: LicenceDetail; onDone: () => void }) {
   const [before] = useState(licence)
-  // The sale and its time stay the same when it is tried again: it is recorded once.
+  // When the user tries again, the sale has the same key and time, so that it is recorded once.
   const [sale] = useState(() => ({ key: newIdempotencyKey(), openedAt: Date.now() }))
   const plans = useQuery(plansQuery(before.application_id))
   const paid = useQuery(paidLicenceQuery(before))

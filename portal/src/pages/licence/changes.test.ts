@@ -55,6 +55,6 @@ test.each([
     },
     ['entitlements: export_pdf: true → none', 'entitlements: max_projects: 10 → 20'],
   ],
-])('a change is written for people: %s', (_what, changes, lines) => {
+])('a change is shown in words: %s', (_what, changes, lines) => {
   expect(changedValues(changes).map(({ name, from, to }) => `${name}: ${from} → ${to}`)).toEqual(lines)
 })

@@ -1,6 +1,6 @@
 import { minute } from '../../parts/text.tsx'
 
-/** One value that changed, as people read it. */
+/** One value that changed, in words. */
 interface ChangedValue {
   name: string
   from: string
@@ -9,7 +9,7 @@ interface ChangedValue {
 
 type Changes = Readonly<Record<string, { from: unknown; to: unknown }>>
 
-/** The values that changed. A field that is an object or a list of entries is one value for each of them. */
+/** The values that changed. A field that is an object or a list counts as one value per member. */
 export function changedValues(changes: Changes): ChangedValue[] {
   return Object.entries(changes).flatMap(([field, { from, to }]) => {
     const overridden = /^overrides\.(.+)$/.exec(field)?.[1]

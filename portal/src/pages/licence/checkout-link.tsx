@@ -15,7 +15,7 @@ import { ReadProblem } from '../../parts/problem.tsx'
 import { money } from '../../parts/text.tsx'
 import { useCanEdit } from './can-edit.ts'
 
-/** A link with which the customer pays for this licence. */
+/** Creates a link that the customer uses to pay for this licence. */
 export function CheckoutLink({ licence }: { licence: LicenceDetail }) {
   const canEdit = useCanEdit(licence)
   const [{ open }, setAddress] = useAddress()
@@ -81,7 +81,7 @@ function CheckoutForm({ licence, onCreated }: CheckoutFormProps) {
     >
       <ReadProblem of={plans} />
       <SelectField
-        // A select keeps its first option: it begins again when the plans are there.
+        // A select keeps its first option, so it is rendered again when the plans are loaded.
         key={plans.data ? 'known' : 'unknown'}
         label="Plan"
         name="plan_id"

@@ -17,7 +17,7 @@ export function EditLicence({ licence }: { licence: LicenceDetail }) {
 }
 
 function EditForm({ licence, onDone }: { licence: LicenceDetail; onDone: () => void }) {
-  // As it was when the dialog opened. Unchanged fields are not sent, because somebody else may change them meanwhile.
+  // The licence when the dialog opened. Unchanged fields are not sent, because somebody else may change them meanwhile.
   const [before] = useState(licence)
   return (
     <Form

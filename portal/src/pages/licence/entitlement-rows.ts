@@ -3,9 +3,9 @@ import type { LicenceDetail } from '../../api/licences.ts'
 export interface EntitlementRow {
   key: string
   kind: 'feature' | 'limit'
-  /** What products get now; undefined if they get nothing. */
+  /** The value that products get now; undefined if they get none. */
   effective: LicenceDetail['effective'][number] | undefined
-  /** What the licence was issued with; null if it was not. */
+  /** The value that the licence was issued with; null if the entitlement did not exist then. */
   snapshot: string | null
   /** The value that the plan has now; undefined if it is the same. */
   plan: string | null | undefined

@@ -11,7 +11,7 @@ import { entitlementRows, type EntitlementRow } from './entitlement-rows.ts'
 import styles from './licence.module.css'
 import { OverrideDialog } from './override-dialog.tsx'
 
-/** What products get now and why: the snapshot that the licence was issued with, its overrides, and its plan. */
+/** The values that products get now, and where they come from: the snapshot of the issue, an override, or a default. */
 export function Entitlements({ licence }: { licence: LicenceDetail }) {
   const canEdit = useCanEdit(licence)
   const drifted = licence.plan_drift.length

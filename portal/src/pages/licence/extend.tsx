@@ -11,7 +11,7 @@ import styles from './licence.module.css'
 
 /** Moves the end of a licence with one click. */
 export function Extend({ licence }: { licence: LicenceDetail }) {
-  // The chosen period, until it is saved: a repetition after a lost answer extends only once.
+  // The end that is being saved. If the answer is lost, trying again sends the same end, so that the licence is extended once.
   const chosen = useRef<string>(undefined)
   const extending = useMutation({
     mutationFn: async (months: number) => {

@@ -9,7 +9,7 @@ test.each([
   ['2026-12-31T10:00:00.000Z', 1, '2027-01-31T10:00:00.000Z'],
   ['2027-01-31T10:00:00.000Z', 1, '2027-02-28T10:00:00.000Z'],
   ['2028-02-29T10:00:00.000Z', 12, '2029-02-28T10:00:00.000Z'],
-  // It has ended: its time counts from now.
+  // If the licence has already ended, the months count from now.
   ['2020-01-31T10:00:00.000Z', 1, '2026-12-26T12:00:00.000Z'],
 ])('%s and %i months more is %s', (end, months, extended) => {
   expect(extendedEnd(end, months, now)).toBe(extended)

@@ -1,6 +1,6 @@
 /**
- * The end of a licence after so many months more, from now if it has ended. A day that the month does not have is its
- * last day.
+ * Adds months to the end of a licence, or to now if the licence has ended. If the month does not have the day, the result
+ * is its last day.
  */
 export function extendedEnd(end: string, months: number, now: Date): string {
   const from = new Date(Math.max(Date.parse(end), now.getTime()))

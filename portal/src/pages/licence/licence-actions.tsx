@@ -34,7 +34,7 @@ const verbs: Readonly<Record<Verb, { name: string; effect: string; isFinal: bool
 
 const allVerbs = Object.keys(verbs) as Verb[]
 
-/** The verbs that would change the licence now, and its editing. */
+/** Buttons for the verbs that are possible in the licence's status, and for editing. */
 export function LicenceActions({ licence }: { licence: LicenceDetail }) {
   const { can } = useSession()
   const [, setAddress] = useAddress()

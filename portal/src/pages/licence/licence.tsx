@@ -66,7 +66,7 @@ interface StandingProps {
   isKnown: boolean
 }
 
-/** One sentence to read out. */
+/** The state of the licence in a sentence that support staff can read out. */
 function Standing({ licence, entry = null, isKnown }: StandingProps) {
   const nameOf = useKeyNames()
   return (
@@ -80,7 +80,7 @@ function Standing({ licence, entry = null, isKnown }: StandingProps) {
   )
 }
 
-/** A link to a licence may come from elsewhere, with another application or none. */
+/** Puts the licence's application into the address, because a link to a licence may name another application or none. */
 function useItsApplication(licence: LicenceDetail | undefined): void {
   const [{ app }, setAddress] = useAddress()
   const wanted = licence?.application_id

@@ -10,7 +10,7 @@ import { Actions } from '../../parts/page.tsx'
 /** Replaces the key of a licence. */
 export function NewKey({ licence }: { licence: LicenceDetail }) {
   const [key, setKey] = useState<string | null>(null)
-  // The same until it is done: a repetition after a lost answer makes no other key.
+  // The idempotency key stays until the call succeeds. If the answer is lost, trying again returns the same new licence key.
   const attempt = useRef<string>(undefined)
   return (
     <>
@@ -27,8 +27,8 @@ export function NewKey({ licence }: { licence: LicenceDetail }) {
         }}
       >
         <p>
-          The licence of <strong>{licence.external_ref}</strong> gets a new key, and the old key is unknown
-          within two seconds. This cannot be undone. Products that are activated stay so; new activations need
+          The licence of <strong>{licence.external_ref}</strong> gets a new key, and the old key stops working
+          within two seconds. This cannot be undone. Activated products stay activated; new activations need
           the new key.
         </p>
       </ConfirmButton>

@@ -8,7 +8,7 @@ import { Form } from '../../parts/form.tsx'
 import { endOfDay } from '../licences/licence-fields.tsx'
 import { entitlementRows, type EntitlementRow } from './entitlement-rows.ts'
 
-/** Gives the licence another value of the entitlement that the address names. */
+/** Sets an override for the entitlement that is named in the address. */
 export function OverrideDialog({ licence }: { licence: LicenceDetail }) {
   const [{ open, entitlement }, setAddress] = useAddress()
   const close = () => setAddress({ open: undefined, entitlement: undefined }, { replace: true })

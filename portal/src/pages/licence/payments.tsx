@@ -23,7 +23,7 @@ export function Deliveries({ licence: { id: licence, application_id: appId } }: 
         columns={deliveryColumns(endpoints ?? [])}
         page={page}
         idOf={({ id }) => id}
-        empty="No webhook was sent about it: issue and import send none, and events go to endpoints that were there."
+        empty="No webhook was sent about it: issue and import send none, and an event goes only to endpoints that existed at its time."
       />
     </Section>
   )

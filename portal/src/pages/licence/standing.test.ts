@@ -18,7 +18,7 @@ const suspendedFor = (reason: LicenceDetail['status_reason'], fields: Partial<Li
 
 const key = 'key_1'
 
-// One row for each state and cause: the licence, what gave it its state, by whom, and the sentence.
+// One row for each state and cause: the licence, the type and the actor of the entry that set its state, and the sentence.
 const sentences: readonly (readonly [Licence, HistoryEntry['type'], string, string])[] = [
   [
     licence('active'),
@@ -164,7 +164,7 @@ test.each(sentences)(
   },
 )
 
-test('without an entry that gave it its status, a sentence leaves out time and cause', () => {
+test('if the entry that set the status is not known, the sentence leaves out time and cause', () => {
   const before: HistoryEntry = {
     at: '2026-05-03T23:00:00.000Z',
     type: 'issued',

@@ -5,17 +5,17 @@ type Standing = Pick<LicenceDetail, 'status' | 'status_reason' | 'expires_on' | 
 
 interface Facts {
   licence: Standing
-  /** The entry that gave it its status; null if that is not known. */
+  /** The entry that set the licence's status; null if it is not known. */
   entry: HistoryEntry | null
-  /** Who did that, as part of a sentence. */
+  /** The actor of the entry, as part of a sentence. */
   who: string
 }
 
-/** What a support person can read out: what the state of a licence is, since when, why, and what to do. */
+/** A text that support staff can read out: the state of a licence, since when, why, and what to do. */
 export function standingOf(facts: Facts): string {
   const { licence, entry } = facts
   const state = licence.trial ? `${capital(licence.status)} trial` : capital(licence.status)
-  // An entry that was read before the last change is about another state.
+  // The entry may have been read before the last change; then it describes another state.
   if (entry?.to !== licence.status) return `${state}. ${nextOf(licence)}`
   return `${state} since ${day(entry.at)}${reasonOf(facts, entry)}. ${nextOf(licence)}`
 }

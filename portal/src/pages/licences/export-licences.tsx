@@ -8,7 +8,7 @@ import { useLicenceFilters } from './licence-filters.tsx'
 
 const idOf = (appId: string) => `export ${appId}`
 
-/** The filtered list as a file. */
+/** A button that saves the filtered list as a file. */
 export function ExportLicences({ planName }: { planName: (planId: string) => string }) {
   const start = useExport(planName)
   const { appId } = useApplication()
@@ -50,6 +50,6 @@ function save(file: Blob, name: string): void {
   link.href = URL.createObjectURL(file)
   link.download = name
   link.click()
-  // The browser has read it by then.
+  // After a minute the browser has certainly read the file.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
 }

@@ -95,7 +95,7 @@ export function readRestrictions(values: Values): Restrictions | null {
   return Object.keys(restrictions).length === 0 ? null : restrictions
 }
 
-/** The end of a day. If the day was not changed, its time of day stays too. */
+/** The end of the day as a timestamp. If the day is the same as in `before`, it returns `before`, so that the time of day stays. */
 export function endOfDay(day: string, before: string | null = null): string | null {
   if (day === '') return null
   return before?.slice(0, 10) === day ? before : `${day}T23:59:59.999Z`

@@ -36,7 +36,7 @@ export function LicenceFilterFields({ plans }: { plans: readonly Plan[] }) {
   )
 }
 
-/** The filters in the address, and whether there is any. */
+/** The filters in the address, and whether any filter is set. */
 export function useLicenceFilters(): { filters: LicenceFilters; isFiltered: boolean } {
   const [address] = useAddress()
   const filters = filtersIn(address)
@@ -57,7 +57,7 @@ function filtersIn(address: Address): LicenceFilters {
   }
 }
 
-/** The same as in the list, for licences that were found by a search. */
+/** Applies the filters to a licence that was found by a search. The service filters only the list. */
 export function matches(licence: Licence, { status, plan, trial, metadata = {} }: LicenceFilters): boolean {
   return (
     (!status || licence.status === status) &&

@@ -37,12 +37,12 @@ interface FoundProps {
   searched: Searched
 }
 
-/** The filters narrow what was found. */
+/** The results of a search, reduced by the filters. */
 export function FoundLicences({ planName, searched: { text, hide } }: FoundProps) {
   const { appId } = useApplication()
   const [{ q }] = useAddress()
   const { filters } = useLicenceFilters()
-  // In characters, as the service counts.
+  // Counts code points, as the service does.
   const isLongEnough = Array.from(text).length >= 2
   const found = useQuery({
     ...searchQuery(appId, text),

@@ -4,7 +4,7 @@ import styles from './licences.module.css'
 
 const RESTS_MS = 250
 
-/** A licence key, or enough of its beginning: it opens a product, so it is not for the address. */
+/** Whether the text is a licence key or a long beginning of a key. Keys are secret, so they are kept out of the address. */
 export function looksLikeLicenceKey(text: string): boolean {
   const bare = text.replaceAll(/[\s-]/g, '')
   if (/^[0-9A-Z]{25}$/i.test(bare)) return true
@@ -12,7 +12,7 @@ export function looksLikeLicenceKey(text: string): boolean {
 }
 
 export interface Searched {
-  /** The searched text: from the address, or kept here if it must not be in the address. */
+  /** The searched text: from the address, or from the component's state if it must not be in the address. */
   text: string
   search: (text: string) => void
   /** Called when the searched text is a licence key. */
@@ -32,7 +32,7 @@ export function useSearchedText(): Searched {
     search: (text) => {
       if (looksLikeLicenceKey(text)) return hold(text)
       setSecret('')
-      // Each letter is no step of its own.
+      // Typed letters replace the entry of the browser's history instead of adding entries.
       if (text !== q) setAddress({ q: text, page: undefined }, { replace: q !== '' && text !== '' })
     },
   }
@@ -42,7 +42,7 @@ export function SearchBox({ searched: { text, search } }: { searched: Searched }
   const [typed, setTyped] = useState(text)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   const sent = useRef(text)
-  // Back and forward change the searched text too.
+  // The browser's back and forward buttons change the searched text too.
   useEffect(() => {
     if (text !== sent.current) setTyped(text)
     sent.current = text

@@ -9,7 +9,7 @@ import { deliveryList, endpointsQuery, type WebhookEndpoint } from '../../api/we
 import { Section } from '../../parts/page.tsx'
 import styles from './overview.module.css'
 
-/** Four steps from the first entitlement to the first verified webhook; not there once all are done. */
+/** Four steps from the first entitlement to the first verified webhook. It is hidden when all are done. */
 export function GettingStarted({ steps }: Pick<Steps, 'steps'>) {
   const { can } = useSession()
   if (!steps || steps.every(({ done }) => done)) return null
@@ -43,13 +43,13 @@ export function GettingStarted({ steps }: Pick<Steps, 'steps'>) {
   )
 }
 
-/** Longer than this the page does not wait for them. */
+/** The page waits at most this long for the steps. */
 const AWAITED_MS = 1000
 
 interface Steps {
   /** Null if it is not known whether the step is done. */
   steps: ReturnType<typeof stepsOf> | null
-  /** Whether they will not come later, or are no longer awaited. */
+  /** Whether the steps are loaded, or the page has stopped waiting for them. */
   isKnown: boolean
 }
 
@@ -135,7 +135,7 @@ function stepsOf({ definitions, plans, licences, endpoints, deliveries }: Made) 
   ] as const
 }
 
-/** The first page of a list, to see whether there is anything in it. */
+/** Reads the first page of a list, to see whether the list is empty. */
 function useFirst<Row>(list: PagedList<Row>, appId: string) {
   return useQuery({
     queryKey: [...list.key, ''],

@@ -142,7 +142,7 @@ export function Alerts() {
   return (
     <Section title="Alerts">
       <ReadProblem of={alerts} />
-      {/* Without its points a list is none to some screen readers. */}
+      {/* Some screen readers ignore a list that has no bullet points, so it has an explicit role. */}
       <ul role="list" aria-label="Alerts" className={styles.alerts}>
         {data?.map((alert) => (
           <li key={alert.id}>

@@ -16,11 +16,11 @@ interface OfCurrency {
   currency: string
   payments: number
   gross: Series
-  /** After refunds and the fees of the service. The processor takes its own. */
+  /** Revenue after refunds and the fees of this service. The fees of the processor are not subtracted. */
   net: Series
 }
 
-/** The plot is of one currency, because amounts of several have no common scale; the numbers are of all. */
+/** The plot shows one currency, because amounts in several currencies have no common scale. The totals list all currencies. */
 export function Revenue({ of: reading, period }: RevenueProps) {
   const { data: days = [] } = reading
   const [{ currency: wanted }, setAddress] = useAddress()
@@ -83,7 +83,7 @@ export function Revenue({ of: reading, period }: RevenueProps) {
   )
 }
 
-/** The currency of most payments first. */
+/** The currencies, most payments first. */
 function currenciesOf(days: readonly Day<'payments'>[]): OfCurrency[] {
   const currencies = [...new Set(days.flatMap(({ values }) => Object.keys(values)))].sort()
   const all = currencies.map((currency): OfCurrency => {

@@ -4,11 +4,11 @@ import { processorQuery } from '../../api/settings.ts'
 
 interface ChargeProps {
   chargeRef: string
-  /** When it was made. */
+  /** The time of the charge. */
   at: string
 }
 
-/** The id of a charge, with the way to it in the dashboard of the payment processor. */
+/** The id of a charge, with a link to it in the dashboard of the payment processor. */
 export function Charge({ chargeRef, at }: ChargeProps) {
   const { own, can } = useSession()
   const { data: processor } = useQuery({
@@ -16,7 +16,7 @@ export function Charge({ chargeRef, at }: ChargeProps) {
     enabled: can('admin') && own.app_id === null,
     staleTime: 60_000,
   })
-  // An earlier charge may be of an account that was replaced since: then the dashboard looks in the account that is open in it.
+  // An older charge may belong to an account that was replaced. Its link names no account, so the dashboard searches the account that is open.
   const isOfAccount = processor && processor.connected_at <= at
   const account = isOfAccount ? `${processor.connected_account}/${processor.livemode ? '' : 'test/'}` : ''
   return (

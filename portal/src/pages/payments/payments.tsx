@@ -28,7 +28,7 @@ import { Problem } from '../../parts/problem.tsx'
 
 export function Route() {
   const { own, can } = useSession()
-  // Fees and their cap are the account's.
+  // Fees and their cap belong to the account, so a key of one application does not see them.
   const isOfAccount = own.app_id === null
   return (
     <Page title="Payments" needs={isOfAccount ? ['read', 'admin'] : ['read']}>
@@ -48,7 +48,7 @@ export function Route() {
 
 const both = ['payments', 'refunds']
 
-/** Of payments and refunds alike. */
+/** The filters that payments and refunds have in common. */
 function MoneyFilterFields() {
   return (
     <Filters>
@@ -214,7 +214,7 @@ export function Checkouts() {
   )
 }
 
-/** Of all applications of the account. */
+/** The fees of all applications of the account. */
 export function Fees() {
   const { applications } = useApplication()
   const page = usePages('fees', feeList, { refreshMs: REFRESH_MS })
@@ -248,7 +248,7 @@ interface CustomerProps {
   reference: string
 }
 
-/** A customer's reference, and the way to the licence. */
+/** A customer's reference, as a link to the licence. */
 export function Customer({ licence, reference }: CustomerProps) {
   if (licence === null) return <Clipped text={reference} narrow />
   return (

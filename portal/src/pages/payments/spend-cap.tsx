@@ -127,13 +127,13 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
 interface MeterProps {
   name: string
   value: number
-  /** Zero: there is no limit. */
+  /** The limit; zero if there is none. */
   most: number
-  /** The same in words. */
+  /** Value and limit in words. */
   text: string
 }
 
-/** How much of a limit is used. From nine tenths on its colour warns. */
+/** Shows how much of a limit is used. From 90 % on it has the warning colour. */
 function Meter({ name, value, most, text }: MeterProps) {
   const max = Math.max(most, 1)
   return (

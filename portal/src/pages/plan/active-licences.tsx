@@ -3,7 +3,7 @@ import type { Plan } from '../../api/plans.ts'
 import { useSession } from '../../api/session.ts'
 import { count } from '../../parts/text.tsx'
 
-/** How many there are, and the way to their list. */
+/** The number of active licences, as a link to their list. */
 export function ActiveLicences({ of: { id, active_licences: active } }: { of: Plan }) {
   const { can } = useSession()
   if (active === 0 || !can('read')) return count(active)

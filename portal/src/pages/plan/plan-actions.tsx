@@ -68,7 +68,7 @@ export function EditPlan({ plan }: { plan: Plan }) {
 
 function EditForm({ plan, onDone }: { plan: Plan; onDone: () => void }) {
   const { appId } = useApplication()
-  // As it was when the dialog opened. Unchanged fields are not sent, because somebody else may change them meanwhile.
+  // The plan when the dialog opened. Unchanged fields are not sent, because somebody else may change them meanwhile.
   const [before] = useState(plan)
   return (
     <Form
@@ -103,7 +103,7 @@ function EditForm({ plan, onDone }: { plan: Plan; onDone: () => void }) {
   )
 }
 
-/** After a restore: the licences that the archive suspended, one call each. */
+/** After a plan was restored: reactivates the licences that its archiving suspended, with one call each. */
 export function Reactivation({ plan }: { plan: Plan }) {
   const { appId } = useApplication()
   const { can } = useSession()

@@ -25,7 +25,7 @@ interface PlanPriceProps {
   price: Price | null
 }
 
-/** What the plan costs at the payment processor, and what a payment includes. */
+/** The plan's price at the payment processor, and the period that a payment covers. */
 export function PlanPrice({ appId, plan, price }: PlanPriceProps) {
   const [{ open }, setAddress] = useAddress()
   const close = () => setAddress({ open: undefined }, { replace: true })

@@ -15,7 +15,7 @@ interface PlanValuesProps {
   definitions: readonly EntitlementDefinition[]
 }
 
-/** Unsaved values by the key of the entitlement; null: back to the default. */
+/** Unsaved values by the key of the entitlement. Null restores the default. */
 type Changes = Readonly<Record<string, string | null>>
 
 /** A field for each entitlement: the plan's own value, or the default. */
@@ -55,7 +55,7 @@ export function PlanValues({ plan, definitions }: PlanValuesProps) {
           <Form
             submit="Save"
             actions={<span>{isSaved ? 'Saved' : ''}</span>}
-            // A refusal names an override by its place in the list that was sent.
+            // An error names an override by its index in the sent list.
             fieldOf={(pointer) => {
               const place = /^\/entitlements\/(\d+)/.exec(pointer)?.[1]
               return place && overrides[Number(place)]?.key

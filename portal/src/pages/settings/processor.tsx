@@ -13,7 +13,7 @@ import { Button } from '../../parts/button.tsx'
 import { TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
 
-// The page to which the processor returns leads to it: gateway/src/pages/authorized.ts.
+// The page that the processor returns to links to this section: gateway/src/pages/authorized.ts.
 const sectionId = 'processor'
 
 export function ProcessorSection() {
@@ -64,7 +64,7 @@ interface ConnectProps {
   isConnected: boolean
 }
 
-/** Stripe's consent page proves that the account is the vendor's. It returns to a page that leads back here. */
+/** Stripe's consent page proves that the account belongs to the vendor. It returns to a page with a link to this section. */
 function ContinueToStripe({ isConnected }: ConnectProps) {
   const beginning = useMutation({
     mutationFn: async () => {
@@ -92,7 +92,7 @@ function ContinueToStripe({ isConnected }: ConnectProps) {
   )
 }
 
-/** For an account that was proven before, and for installations that ask for no proof. */
+/** Connects an account by its id, if the account was proven before or the installation requires no proof. */
 function ConnectById({ isConnected }: ConnectProps) {
   return (
     <div className={styles.byId}>

@@ -1,6 +1,6 @@
 import type { WebhookEndpoint } from '../../api/webhooks.ts'
 
-/** An endpoint as people know it: its address, with its id where another has the same. */
+/** The name of an endpoint: its URL, with its id if another endpoint has the same URL. */
 export function endpointName(endpoints: readonly WebhookEndpoint[], id: string): string {
   const endpoint = endpoints.find((one) => one.id === id)
   if (!endpoint) return id

@@ -10,7 +10,7 @@ import { Form } from '../../parts/form.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { endpointName } from './endpoint-name.ts'
 
-/** Sends to the only endpoint, or asks for one of several. */
+/** Sends a test event to the only endpoint. If there are several, the user chooses one. */
 export function SendTestEvent({ endpoints }: { endpoints: readonly WebhookEndpoint[] }) {
   const { appId } = useApplication()
   const [isOpen, setOpen] = useState(false)

@@ -3,15 +3,15 @@ import type { ApiDocument, DocumentedOperation, Operation, Schema } from '../doc
 import type { FuzzRequest } from './requests.ts'
 import type { FuzzAnswer } from './wire.ts'
 
-// Of a request that is stuck, not of a slow machine.
+// Long enough that only a stuck request exceeds it, not a slow machine.
 const slowMs = 20_000
 const mostHeadBytes = 15_000
 
-// What a defect could let out: a stack, SQL, a driver's words, an address behind the gateway.
+// Internal details that a defect could reveal: a stack trace, SQL, a driver's message, an address behind the gateway.
 const inside =
   /\n\s+at |node_modules|\.ts:\d+|\.js:\d+|\b(?:select|insert into|update|delete from)\b.+\b(?:from|values|set|where)\b|ECONN|postgres|protobuf|grpc|\bnats\b|invalid byte|undefined|\[object|127\.0\.0\.1:\d+|localhost:\d+/i
 
-/** Says what is wrong with an answer, by the OpenAPI document and decisions.md, section 1. */
+/** Finds the problems of an answer, by the OpenAPI document and decisions.md, section 1. */
 export class Judge {
   readonly #document: ApiDocument
   readonly #schemas = new Map<string, z.ZodType>()
@@ -39,7 +39,7 @@ export class Judge {
     return fits.includes(status) ? [] : [`has the status ${status} to ${method}, which is not known there`]
   }
 
-  /** Of the path itself, or of one that it is also a case of, as /v1/api-keys/self is of /v1/api-keys/{key_id}. */
+  /** The operation of the path, or of a path with a parameter that matches it too: /v1/api-keys/self matches /v1/api-keys/{key_id}. */
   #at({ path }: Operation, method: string): DocumentedOperation | undefined {
     const { paths } = this.#document
     const others = Object.keys(paths).filter((other) => isCaseOf(path, other))
@@ -81,7 +81,7 @@ export class Judge {
   }
 }
 
-/** Of a head that is too large nothing is read, its request id neither. */
+/** If the head of a request is too large, the gateway does not read it, and so does not know its request id. */
 function hasReadableHead({ target, headers }: FuzzRequest): boolean {
   return target.length + JSON.stringify(headers).length < mostHeadBytes
 }

@@ -1,7 +1,7 @@
 import { double, integer, jsonValue, string } from 'fast-check'
 import type { GeneratorValue } from 'fast-check'
 
-/** Draws of one case: the same seed and path draw the same. */
+/** The random choices of one case. The same seed and path give the same choices. */
 export class Dice {
   readonly #draw: GeneratorValue
 
@@ -27,7 +27,7 @@ export class Dice {
     return values.length === 0 ? undefined : this.one(values.slice(from))
   }
 
-  /** Any text: outside the basic plane, with control characters and with halves of surrogate pairs too. */
+  /** Any text, also with characters outside the basic plane, control characters and unpaired surrogates. */
   text(): string {
     return this.#draw(string, { unit: this.chance(30) ? wild : 'binary', maxLength: 40 })
   }

@@ -22,10 +22,10 @@ const leastCases = seconds * 60
 const mostRounds = 8
 const unlimited = '10000000'
 
-/** Failures, the first of each kind with what caused it. */
+/** Failures. For each kind it keeps the first, with its cause. */
 class Findings {
   readonly kinds = new Map<string, string>()
-  /** Operations that did what they are for. */
+  /** Operations that succeeded at least once. */
   readonly succeeded = new Set<string>()
   cases = 0
 
@@ -34,7 +34,7 @@ class Findings {
   }
 }
 
-/** For the time that is set, and on a slow machine until there were enough requests. */
+/** Runs cases for the configured time, and on a slow machine until there were enough requests. */
 async function inLane(lane: number, findings: Findings, run: (dice: Dice) => Promise<void>): Promise<void> {
   for (let round = 0; round === 0 || (round < mostRounds && findings.cases < leastCases); round += 1) {
     await assert(
@@ -49,7 +49,7 @@ async function inLane(lane: number, findings: Findings, run: (dice: Dice) => Pro
   }
 }
 
-// Operations that delete or end something are drawn less often; otherwise soon nothing could change any more.
+// Operations that delete or end an object are drawn less often, so that there are always objects to change.
 const ends = /^(?:delete|revoke|retire|archive|deactivate|setSpendCap)/
 
 function drawn(dice: Dice, operations: Operation[]): Operation {
@@ -80,7 +80,7 @@ async function tryOperation(
 }
 
 test(
-  `whatever is sent to an operation, the answer is one that the document has (FUZZ_SEED=${seed} FUZZ_SECONDS=${seconds})`,
+  `any request gets an answer that the OpenAPI document describes (FUZZ_SEED=${seed} FUZZ_SECONDS=${seconds})`,
   { timeout: (seconds * mostRounds + 240) * 1_000 },
   async () => {
     await using receiver = await startHttpsReceiver()
@@ -122,7 +122,7 @@ test(
     )
     expect([...findings.kinds.values()].join('\n\n'), `FUZZ_SEED=${seed}`).toBe('')
     expect(cases).toBeGreaterThanOrEqual(leastCases)
-    // It reaches what lies behind the checks of a request, and is not only refused.
+    // Shows that requests pass validation and reach the code of the operations.
     const reached = seconds < 60 ? 0.75 : 0.8
     if (seconds >= 30) expect(succeeded.size).toBeGreaterThan(operations.length * reached)
     expect((await fetch(`${stack.gatewayUrl}/readyz`)).status).toBe(200)

@@ -7,7 +7,7 @@ import type { World } from './world.ts'
 export interface FuzzRequest {
   operation: Operation
   method: string
-  /** With its query, percent-encoded. */
+  /** Path and query, percent-encoded. */
   target: string
   headers: Record<string, string>
   body: Buffer | undefined
@@ -123,7 +123,7 @@ function bodyFor(dice: Dice, world: World, operation: Operation): Buffer | undef
   ])()
 }
 
-/** Halves of surrogate pairs have no UTF-8: they travel escaped. */
+/** Escapes unpaired surrogates, because they have no UTF-8 encoding. */
 function escaped(text: string): string {
   return text.replaceAll(/[\ud800-\udfff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16)}`)
 }
@@ -214,7 +214,7 @@ function signature(dice: Dice, body: Buffer | undefined): string {
   return `t=${at},v1=${hmac.update(body ?? '').digest('hex')}`
 }
 
-/** The same request for a shell, with the key taken out. */
+/** The request as a shell command, without the API key. */
 export function asCommand(request: FuzzRequest, gatewayUrl: string, world: World): string {
   const headers = Object.entries(request.headers).map(([name, value]) => {
     const shown = value.replaceAll(world.apiKeys.all, '$KEY')

@@ -2,7 +2,7 @@ import type { Schema } from '../document.ts'
 import type { Dice } from './dice.ts'
 import type { World } from './world.ts'
 
-/** What a body is before it becomes text; `raw` stands for text that JSON.stringify would not write. */
+/** The value of a body before serialization. A `Raw` in it is text that JSON.stringify cannot write. */
 export type Value = unknown
 
 const raws = [
@@ -60,7 +60,7 @@ const texts = [
 ]
 const numbers = [0, -1, 1, 0.5, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 53 - 1, 2 ** 53, -(2 ** 63), 1e21, 1e308]
 
-/** Text that stands in JSON as it is. */
+/** Text that is inserted into JSON unchanged. */
 export class Raw {
   readonly text: string
 
@@ -97,7 +97,7 @@ export function hostileText(dice: Dice): string {
   return dice.chance(50) ? dice.one(texts) : dice.text()
 }
 
-/** A value of a schema, mostly one that its rules accept. */
+/** A value for a schema, in most cases valid. */
 export function valueOf(dice: Dice, world: World, schema: Schema, name: string): Value {
   const known = world.valueFor(dice, name)
   if (known !== undefined && dice.chance(90)) return known
@@ -128,7 +128,7 @@ function objectOf(dice: Dice, world: World, { properties = {}, required = [] }: 
   return Object.fromEntries(chosen.map(([name, schema]) => [name, valueOf(dice, world, schema, name)]))
 }
 
-/** The same value with something hostile somewhere in it. */
+/** A copy of the value with a hostile value at a random place. */
 export function mutated(dice: Dice, value: Value): Value {
   if (typeof value !== 'object' || value === null || value instanceof Raw || dice.chance(10))
     return hostile(dice)
@@ -148,7 +148,7 @@ export function mutated(dice: Dice, value: Value): Value {
   return fromEntries(entries.map(([key, held], index) => [key, index === at ? mutated(dice, held) : held]))
 }
 
-/** `Object.fromEntries` defines members, so that `__proto__` is one like any other. */
+/** `Object.fromEntries` defines members, so that `__proto__` becomes an ordinary member. */
 function fromEntries(entries: [string, Value][]): Value {
   return Object.fromEntries(entries)
 }

@@ -13,7 +13,7 @@ export interface FuzzAnswer {
 const agent = new Agent({ keepAlive: true })
 const longestWaitMs = 30_000
 
-/** Sends a request as it is: its path is not normalized, its headers are not completed. */
+/** Sends a request unchanged: the path is not normalized, and no headers are added. */
 export function send(gatewayUrl: string, request: FuzzRequest): Promise<FuzzAnswer> {
   const { method, target, headers, body, chunked } = request
   const { hostname, port } = new URL(gatewayUrl)
@@ -49,13 +49,13 @@ export function send(gatewayUrl: string, request: FuzzRequest): Promise<FuzzAnsw
 const silenceMs = 30_000
 const longestSaidMs = 500
 
-/** Bytes that are nearly HTTP; whatever they are, there is an answer to them. */
+/** Almost valid HTTP. The gateway must answer any of it. */
 export function nearlyHttp(dice: Dice, apiKey: string): string {
   const host = dice.one(['Host: x', 'Host: x', 'Host: x', '', 'Host:', 'Host: a\r\nHost: b', 'host: \u0001'])
   const key = `Authorization: Bearer ${dice.one([apiKey, 'x', ''])}`
   const line = dice.one(lines)
   const odd = dice.chance(40) ? dice.one(oddHeaders) : ''
-  // Node keeps errors in a body to itself after an Upgrade: such a request is answered when its 30 s are over.
+  // After an Upgrade, Node does not report errors in the body, and answers only after its timeout of 30 s.
   const [headers, body] = odd.startsWith('Upgrade') ? bodies[0] : dice.one(bodies)
   const head = [line, host, key, odd, headers].filter((part) => part !== '').join('\r\n')
   const request = `${head}\r\n\r\n${body}`
@@ -130,7 +130,7 @@ const oddHeaders = [
   'Content-Type: \u00ff',
 ]
 
-/** The response to these bytes; the caller closes its half a moment after it has sent them. */
+/** Sends the bytes, closes the sending side a moment later, and returns the response. */
 export function say(gatewayUrl: string, bytes: string): Promise<string> {
   const { hostname, port } = new URL(gatewayUrl)
   return new Promise((resolve) => {

@@ -11,15 +11,15 @@ const mostKept = 200
 
 const trialCode = 'fuzz-trial'
 
-/** Known ids, keys, tokens and cursors, from the set-up and from responses. */
+/** Known ids, keys, tokens and cursors, from the setup and from responses. */
 export class World {
   readonly #pools = new Map<string, string[]>()
-  /** The application that a thing was met in, and the token of an activation. */
+  /** The application of each known id, and the token of each activation. */
   readonly #applications = new Map<string, string>()
   readonly #tokens = new Map<string, string>()
-  /** The application that the request in the making is about. */
+  /** The application of the request that is being built. */
   application: string | undefined
-  /** Keys that must not be revoked: the fuzz itself calls with them. */
+  /** Keys that must not be revoked, because the test itself uses them. */
   readonly #spared: ReadonlySet<string>
   readonly apiKeys: { all: string; others: string[] }
   readonly #receiverUrl: string
@@ -84,9 +84,9 @@ export class World {
   }
 
   /**
-   * Takes note of what an answer names.
+   * Remembers the ids, keys, tokens and cursors in an answer.
    *
-   * @param path of the request, which says whose it is
+   * @param path the path of the request, which names the application
    */
   learn(text: string, path: string): void {
     const application = /app_[0-9a-z]{26}/.exec(path)?.[0] ?? this.#applicationIn(text)
@@ -109,18 +109,18 @@ export class World {
     const values = this.#pools.get(pool) ?? []
     this.#pools.set(pool, values)
     if (!values.includes(value)) values.push(value)
-    // The first ones stay: they are what everything else can be done with.
+    // The oldest values stay, because most operations need them.
     if (values.length > mostKept) values.splice(mostKept / 4, 1)
   }
 
-  /** Mostly of the application that the request is about. */
+  /** A known value of this kind, mostly of the request's application. */
   any(dice: Dice, pool: string): string | undefined {
     const all = this.#pools.get(pool) ?? []
     const own = all.filter((id) => this.#applications.get(id) === this.application)
     return dice.recent(own.length > 0 && dice.chance(92) ? own : all)
   }
 
-  /** Turns to the application of one thing of this kind, so that a path leads to what is there. */
+  /** Selects the application of a known object of this kind, so that the path names an existing object. */
   turnTo(dice: Dice, kind: string): void {
     const met = dice.recent(this.#pools.get(kind) ?? [])
     this.application = (met && this.#applications.get(met)) ?? dice.one(this.#pools.get('app')!)
@@ -141,7 +141,7 @@ export class World {
     )
   }
 
-  /** What a field or parameter of this name is filled with, where its type does not say it. */
+  /** A value for a field or parameter of this name, if its type does not determine one. */
   valueFor(dice: Dice, name: string): unknown {
     switch (name) {
       case 'plan_id':

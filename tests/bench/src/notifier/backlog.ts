@@ -6,7 +6,7 @@ import type { Bed, Vendor } from './bed.ts'
 
 const claimed = 32
 
-/** Makes `count` deliveries due to the vendor's endpoints, of one event. @returns the id of the first endpoint */
+/** Inserts `count` due deliveries of one event to the vendor's endpoints. @returns the id of the first endpoint */
 export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Promise<string> {
   const { sql } = bed
   const { accountId, applicationId } = vendor
@@ -34,7 +34,7 @@ export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Pro
   return endpointIds[0]!
 }
 
-/** Milliseconds that a claim of this endpoint's deliveries takes, the median of `times`, while nobody else claims. */
+/** The median time of a claim of this endpoint's deliveries in milliseconds, over `times` claims, without other claims. */
 export async function claimCost(bed: Bed, endpointId: string, times: number): Promise<number> {
   const sql = connect(bed.databaseUrl, { name: 'claims', max: 1 })
   const others = await sql<{ id: string }[]>`

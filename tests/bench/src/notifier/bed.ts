@@ -17,7 +17,7 @@ import { connect } from 'nats'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { startReceiver } from './start-receiver.ts'
 
-/** One notifier on servers of its own, with a receiver in a process of its own. */
+/** A notifier with its own servers, and a receiver in a separate process. */
 export type Bed = Awaited<ReturnType<typeof startBed>>
 
 export interface Vendor {
@@ -72,9 +72,9 @@ export async function startBed(environment: Record<string, string> = {}) {
     natsUrl: natsServer.url,
     authority: receiver.authority,
     url: receiver.url,
-    /** The notifier's RPCs. */
+    /** Clients of the notifier's RPCs. */
     calls: channel.calls,
-    /** A vendor with endpoints at these paths. */
+    /** Creates a vendor with endpoints at these paths. */
     async givenVendor(partition: number, paths: string[]): Promise<Vendor> {
       const of = { accountId: accountIn(partition), applicationId: `app_${randomUUID()}` }
       for (const path of paths) {
@@ -102,13 +102,13 @@ export async function startBed(environment: Record<string, string> = {}) {
       await jetstream.publish(subjectOf('licensing', partition), toBinary(EventBatchSchema, batch))
       return id
     },
-    /** When the receiver had the first delivery of each event, by the clock of `machineMs`. */
+    /** When the first delivery of each event arrived, by the clock of `machineMs`. */
     arrivals: () => receiver.arrivals(),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 
-/** An account whose events are in this partition. */
+/** An account with its events in this partition. */
 function accountIn(partition: number): string {
   for (;;) {
     const accountId = `acct_${randomUUID()}`

@@ -28,7 +28,7 @@ export async function cpuSeconds(pid: number): Promise<number> {
 async function readProcess(id: number): Promise<Process | undefined> {
   try {
     const text = await readFile(`/proc/${id}/stat`, 'utf8')
-    // After the name, which may hold anything: state, parent, … user, system, and the same of children that ended.
+    // The fields after the name, which may contain any character: state, parent, … user and system time, and the same of ended children.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     const ticks = [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0)
     return { parent: Number(fields[1]), seconds: ticks / ticksPerSecond }

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Bed } from './bed.ts'
 import { cpuSeconds } from './cpu-time.ts'
 
-/** CPU time of deliveries, in the sender, in PostgreSQL and in NATS, from the published event to the written attempt. */
+/** CPU time of deliveries in the sender, PostgreSQL and NATS, from the published event to the stored attempt. */
 export interface Cost {
   deliveries: number
   seconds: number
@@ -16,7 +16,7 @@ export interface Cost {
 export const perCpuSecond = ({ nodeMicroseconds, postgresMicroseconds, natsMicroseconds }: Cost) =>
   1e6 / (nodeMicroseconds + postgresMicroseconds + natsMicroseconds)
 
-/** What `deliveries` cost that `work` makes: it ends when the last is written. */
+/** Measures the cost of the `deliveries` that `work` causes. `work` ends when the last is stored. */
 export async function measured(
   bed: Bed,
   pid: number,
@@ -35,7 +35,7 @@ export async function measured(
   return { deliveries, seconds, nodeMicroseconds, postgresMicroseconds, natsMicroseconds }
 }
 
-/** The notifier, under a burst of events of eight vendors. */
+/** The cost of the notifier under a burst of events of eight vendors. */
 export async function ours(bed: Bed, events: number): Promise<Cost> {
   const vendors = await Promise.all(Array.from({ length: 8 }, (_, i) => bed.givenVendor(i, [`/of/${i}`])))
   const burst = async (count: number) => {
@@ -55,7 +55,7 @@ export async function ours(bed: Bed, events: number): Promise<Cost> {
   return measured(bed, bed.notifier.pid, events, () => burst(events))
 }
 
-/** What a sender costs that claims, logs and updates row by row, over the same HTTP client to the same receiver. */
+/** The cost of a sender that claims, logs and updates row by row, with the same HTTP client and receiver. */
 export async function perRow(bed: Bed, deliveries: number): Promise<Cost> {
   const child = fork(new URL('per-row.ts', import.meta.url), [
     bed.databaseUrl,

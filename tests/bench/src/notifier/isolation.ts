@@ -10,7 +10,7 @@ interface Wait {
   partition: number
 }
 
-/** How long events took to their endpoint. */
+/** How long events took to arrive at their endpoint. */
 export class Delays {
   readonly #waits: Wait[]
 
@@ -18,7 +18,7 @@ export class Delays {
     this.#waits = waits
   }
 
-  /** Those of the events in one partition. */
+  /** The delays of the events in one partition. */
   in(partition: number): Delays {
     return new Delays(this.#waits.filter((wait) => wait.partition === partition))
   }
@@ -39,13 +39,13 @@ export class Delays {
   }
 }
 
-// The first event of each endpoint opens a connection to it, at a hundred or more a second: a burst of TLS handshakes
-// that would be most of the 99th percentile, and that no steady rate has.
+// The first event of each endpoint opens a connection. These TLS handshakes, a hundred or more a second, would dominate
+// the 99th percentile, and do not occur at a steady rate.
 const warmUpSeconds = scaledSeconds(3)
 
 /**
- * How long healthy endpoints wait for events that come at a steady rate, while this share of all endpoints is dead.
- * Counted are those sent after a warm-up, in `seconds`.
+ * How long events at a steady rate take to healthy endpoints, while this share of all endpoints is dead. It counts the
+ * events of `seconds`, after a warm-up.
  */
 export async function delays(
   bed: Bed,
@@ -54,14 +54,14 @@ export async function delays(
     deadShare: number
     perSecond: number
     seconds: number
-    /** What sends an event; straight into the stream when absent. */
+    /** Sends an event; by default directly into the stream. */
     send?: Sender['send']
   },
 ): Promise<Delays> {
   const { endpoints, deadShare, perSecond, seconds, send = intoTheStream(bed) } = options
   const vendors = await Promise.all(
     Array.from({ length: endpoints }, (_, i) => {
-      // Spread evenly over all.
+      // Dead endpoints are spread evenly over all.
       const isDead = Math.floor((i + 1) * deadShare) > Math.floor(i * deadShare)
       return bed
         .givenVendor(i % 8, [`/${isDead ? 'dead' : 'well'}/${i}`])

@@ -8,7 +8,7 @@ import { measured, type Cost } from './deliveries-per-cpu-second.ts'
 
 const insertedAtOnce = 500
 
-/** No queue and no database: signed posts alone. */
+/** Only signed posts, without queue and database. */
 export async function bareLoop(bed: Bed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/bare')
   const one = () => post(envelope())
@@ -18,7 +18,7 @@ export async function bareLoop(bed: Bed, deliveries: number): Promise<Cost> {
   return cost
 }
 
-/** What a vendor is shown of each attempt, which job queues do not keep. */
+/** Creates a log of attempts for vendors, which job queues do not have. */
 async function attemptLog({ sql }: Bed) {
   await sql`
     create table if not exists job_attempts (event_id text not null, attempt int not null, at timestamptz not null,
@@ -28,7 +28,7 @@ async function attemptLog({ sql }: Bed) {
   }
 }
 
-/** graphile-worker as its performance page sets it up: a local queue, and completions in batches. */
+/** graphile-worker, configured as in its performance documentation: a local queue, and completions in batches. */
 export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/graphile-worker')
   const record = await attemptLog(bed)
@@ -77,7 +77,7 @@ export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost
   return cost
 }
 
-/** pg-boss as its guide sets it up for throughput: jobs fetched in batches, announced by notifications. */
+/** pg-boss, configured for throughput as in its guide: jobs are fetched in batches and announced by notifications. */
 export async function pgBoss(bed: Bed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/pg-boss')
   const record = await attemptLog(bed)
@@ -115,7 +115,7 @@ export async function pgBoss(bed: Bed, deliveries: number): Promise<Cost> {
   return cost
 }
 
-/** Resolves when as many have been counted as were asked for. */
+/** Counts finished jobs, and resolves when the requested number is reached. */
 function countDown() {
   let left = 0
   let finish = () => {}
@@ -136,7 +136,7 @@ function countDown() {
 export const inFlight = 64
 const secret = 'whsec_of_the_baseline'
 
-/** An envelope as vendors get it. */
+/** An envelope in the format that vendors receive. */
 export function envelope(): { id: string; body: string } {
   const id = `evt_${randomUUID()}`
   const licence = { licence_id: 'lic_01k9v7f8qyf0cbe7bq2m7t1a2b', status: 'suspended', reason: 'manual' }
@@ -154,7 +154,7 @@ export function envelope(): { id: string; body: string } {
   return { id, body }
 }
 
-/** Signed posts over kept HTTPS connections: what every contender's handler does. */
+/** Sends signed posts over kept HTTPS connections, as the handler of each compared program does. */
 function signedPosts(bed: Bed, path: string) {
   const { origin, pathname } = new URL(bed.url(path))
   const pool = new Pool(origin, { connections: inFlight, connect: { ca: bed.authority } })
@@ -175,7 +175,7 @@ function signedPosts(bed: Bed, path: string) {
   }
 }
 
-/** Does `work` this many times, `inFlight` at a time. */
+/** Runs `work` this many times, `inFlight` at a time. */
 export async function times(count: number, work: () => Promise<unknown>): Promise<void> {
   let left = count
   const lane = async () => {

@@ -14,7 +14,7 @@ import { machineMs } from './machine-clock.ts'
 import { startReceiver } from './start-receiver.ts'
 import type { Receiver } from './start-receiver.ts'
 
-/** From the answer to a suspend to the event's arrival at the vendor, idle and at half of the highest rate of suspends. */
+/** Time from the answer to a suspend to the event's arrival at the vendor, idle and at half of the highest rate of suspends. */
 export async function latency(): Promise<Figure[]> {
   await using folder = await makeTemporaryFolder()
   using receiver = await startReceiver(folder.path)

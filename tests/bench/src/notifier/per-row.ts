@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import postgres from 'postgres'
 import { Pool } from 'undici'
 
-// Run as a process of its own with the database, the receiver's URL and its authority; does as many deliveries as a
-// message asks for, and answers when they are done.
+// A separate process. Its arguments are the database, the receiver's URL and its authority. It makes as many deliveries as a
+// message requests, and answers when they are done.
 
 const inFlight = 64
 const secret = 'whsec_of_the_baseline'
@@ -12,8 +12,8 @@ const [databaseUrl = '', receiverUrl = '', authority = ''] = process.argv.slice(
 const sql = postgres(databaseUrl, { max: 20, onnotice: () => {} })
 
 /**
- * The usual way: a row for each event and each delivery, written when it comes; then claim one, send it, insert its
- * attempt, update it. The same columns and indexes as ours where the same is asked of them.
+ * The usual design: insert a row for each event and delivery on arrival, then claim a delivery, send it, insert the attempt,
+ * and update the delivery. Columns and indexes are the same as the notifier's if they have the same purpose.
  */
 async function makeTables(): Promise<void> {
   await sql`create schema per_row`

@@ -4,8 +4,8 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { machineMs } from './machine-clock.ts'
 
-// A receiver in a process of its own: its CPU time is not the sender's. Paths under /dead are never answered. For
-// the others it tells, when asked, when the first delivery of each event arrived.
+// A receiver in a separate process, so that its CPU time is not counted as the sender's. It never answers paths under
+// /dead. On request it returns when the first delivery of each event to other paths arrived.
 const { authority, certificate, key } = await makeCertificate(['localhost'])
 const seen = new Map<string, number>()
 const server = createServer({ cert: certificate, key, keepAliveTimeout: 60_000 }, (request, response) => {

@@ -12,8 +12,7 @@ import type { Vendor } from './bed.ts'
 import { machineMs } from './machine-clock.ts'
 import type { Order } from './start-sender.ts'
 
-// A service that sends events, as licensing does: through an outbox of its own and the relay. `start-sender.ts` gives it
-// orders.
+// A service that sends events through its own outbox and the relay, as licensing does. `start-sender.ts` controls it.
 const eachTransaction = 100
 const mostOpen = 5
 
@@ -53,7 +52,7 @@ process.on('message', (order: Order) => {
 process.once('disconnect', () => process.exit())
 process.send?.('up')
 
-/** Commits events of a vendor at a rate until it is stopped. @returns how many it committed and published a second */
+/** Commits events of a vendor at a rate until it is stopped. @returns how many it committed and published per second */
 async function flood(vendor: Vendor, perSecond: number, signal: AbortSignal) {
   const startedAt = performance.now()
   const everyMs = (eachTransaction * 1_000) / perSecond
@@ -72,7 +71,7 @@ async function flood(vendor: Vendor, perSecond: number, signal: AbortSignal) {
   const committed = begun * eachTransaction
   // Unpublished events would be sent during the next measurement.
   const left = await sql`delete from outbox where account_id = ${vendor.accountId}`
-  // And each look at the outbox would pass over what was deleted at once.
+  // Without a vacuum, each read of the outbox would have to skip the deleted rows.
   await sql`vacuum outbox`
   return {
     committedPerSecond: Math.round(committed / seconds),

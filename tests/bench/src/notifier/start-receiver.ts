@@ -2,17 +2,17 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 
-/** The receiver, in a process of its own. */
+/** The receiver, in a separate process. */
 export interface Receiver extends Disposable {
   url: (path: string) => string
-  /** PEM of the authority that signed its certificate, and the file it is in. */
+  /** PEM of the authority that signed the receiver's certificate; `caFile` is its file. */
   authority: string
   caFile: string
-  /** When it had the first delivery of each event, by the clock of `machineMs`. */
+  /** When the first delivery of each event arrived, by the clock of `machineMs`. */
   arrivals: () => Promise<Map<string, number>>
 }
 
-/** @param folder where its authority's certificate goes */
+/** @param folder the folder for the authority's certificate */
 export async function startReceiver(folder: string): Promise<Receiver> {
   const child = fork(new URL('receiver.ts', import.meta.url))
   const [{ port, authority }] = (await once(child, 'message')) as [{ port: number; authority: string }]

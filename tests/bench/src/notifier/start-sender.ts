@@ -3,7 +3,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Bed, Vendor } from './bed.ts'
 
-/** A service that sends events, in a process of its own. */
+/** A service that sends events, in a separate process. */
 export interface Sender extends Disposable {
   /** Commits one event of a vendor. @returns its id, and when its transaction began, by the clock of `machineMs` */
   send(vendor: Vendor): Promise<{ id: string; atMs: number }>
@@ -12,7 +12,7 @@ export interface Sender extends Disposable {
 }
 
 interface Flood {
-  /** Ends it, and deletes what has not been published. */
+  /** Ends the flood, and deletes unpublished events. */
   stop(): Promise<{ committedPerSecond: number; publishedPerSecond: number }>
 }
 
@@ -22,9 +22,9 @@ export type Order =
   | { do: 'stop'; number: number }
 
 /**
- * On the servers of the bed, with a database of its own.
+ * Starts a sender on the servers of the bed, with its own database.
  *
- * @param options.publishes false: what it commits stays in its outbox, and costs the machine no more than the commits
+ * @param options.publishes false: events stay in the outbox, so that the machine has only the cost of the commits
  */
 export async function startSender(bed: Bed, { publishes } = { publishes: true }): Promise<Sender> {
   const database = publishes ? 'sender' : 'silent_sender'

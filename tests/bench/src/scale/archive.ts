@@ -46,20 +46,20 @@ export async function archive(
   const meanwhile = await issue({ seconds: 0, until: () => done })
   const { answer, seconds } = await archiving
   if (answer.status !== 200) {
-    throw new Error(`the archive was answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+    throw new Error(`the archive was answered with ${answer.status}: ${JSON.stringify(answer.body)}`)
   }
   const suspended = answer.body.suspended_licences
   const events = () => suspendedEvents(notifier).then((count) => count - eventsBefore)
   await eventually(async () => (await events()) >= suspended, { timeoutMs: 300_000, intervalMs: 250 })
-  const toldSeconds = (performance.now() - startedMs) / 1000
+  const recordedSeconds = (performance.now() - startedMs) / 1000
   const idleP99: Figure = { name: 'issue p99, idle', value: idle.p99Ms, unit: 'ms' }
   return {
     figures: [
       under(`archive of ${before} active licences`, seconds, 's', 10),
       under('archive: licences missed or counted twice', Math.abs(suspended - before), 'licences', 0),
       under('archive: licences left active', await activeOn(licensing, archivePlan), 'licences', 0),
-      under('archive: events missing or doubled', Math.abs((await events()) - suspended), 'events', 0),
-      { name: 'archive: until every event is recorded', value: toldSeconds, unit: 's' },
+      under('archive: events missing or duplicated', Math.abs((await events()) - suspended), 'events', 0),
+      { name: 'archive: until every event is recorded', value: recordedSeconds, unit: 's' },
       idleP99,
       atMost('issue p99 on another plan, meanwhile', meanwhile.p99Ms, 'ms', idleP99, 3),
     ],

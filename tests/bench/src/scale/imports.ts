@@ -9,7 +9,7 @@ import type { Population } from './population.ts'
 
 const batch = 500
 
-/** Imports of 500 beside single issues, both over one connection. */
+/** Imports of 500 licences compared with single issues, both over one connection. */
 export async function imports(stack: Stack, { emptyPlan }: Population): Promise<Figure[]> {
   const headers = withKey(stack)
   const path = `/v1/apps/${stack.appId}/licences`

@@ -9,7 +9,7 @@ type Get = (path: string) => Promise<unknown>
 
 const goal = 1.3
 
-/** Pages of the list at every depth and under every filter, beside the first page; `active_licences` beside a plan of ten. */
+/** Pages of the list at every depth and with every filter, compared with the first page; and `active_licences`, compared with a plan of ten. */
 export async function listsAndCounts(
   get: Get,
   appId: string,
@@ -48,7 +48,7 @@ export async function listsAndCounts(
     'last_seen, a tenth, status=suspended': { last_seen: lately, status: 'suspended' },
     'plan of ten, last_seen, many': { plan: planOfTen, last_seen: longAgo },
     'plan, last_seen=never, status=active': { plan: commonPlan, last_seen: 'never', status: 'active' },
-    // Large sets that no licence is in together: the worst there is.
+    // Combinations of large sets without a common licence are the worst case.
     'none in all: domain of many, status=retired': { domain: common, status: 'retired' },
     'none in all: domain of many, plan': { domain: common, plan: archivePlan },
     'none in all: last_seen, many, status=retired': { last_seen: longAgo, status: 'retired' },

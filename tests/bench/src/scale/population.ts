@@ -13,13 +13,13 @@ export interface Population {
   duePlan: string
   /** Ten active licences. */
   planOfTen: string
-  /** None yet. */
+  /** A plan without licences. */
   emptyPlan: string
-  /** Some fifty licences were seen running since then. */
+  /** A time since which some fifty licences were seen. */
   recently: string
-  /** A tenth of those ever seen. */
+  /** A time since which a tenth of all seen licences were seen. */
   lately: string
-  /** All that were ever seen were seen since then. */
+  /** A time before any licence was seen. */
   longAgo: string
 }
 
@@ -32,18 +32,18 @@ const statuses = [
   'downgraded',
 ]
 
-/** The id of licence number n: ids grow with n, and ids that services create later are greater. */
+/** The id of licence number n. Ids increase with n, and ids that services create later are greater. */
 export function licenceId(n: number): string {
   return `lic_0${String(n).padStart(25, '0')}`
 }
 
-/** Its licence key. */
+/** The key of licence number n. */
 export function licenceKey(n: number): string {
   const digits = String(n).padStart(10, '0')
   return `BENCH-00000-00000-${digits.slice(0, 5)}-${digits.slice(5)}`
 }
 
-/** Puts `count` licences into licensing's database, with what belongs to each: its history, host and last call. */
+/** Inserts `count` licences into licensing's database, each with history, host and last call. */
 export async function givenPopulation(stack: Stack, sql: Database, count: number): Promise<Population> {
   await givenDefinitions(stack)
   const plans = {
@@ -55,7 +55,7 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
   }
   await sql.begin(async (tx) => {
     await tx`set local statement_timeout = 0`
-    // Indexes are built after the rows: a third of the time.
+    // Building the indexes after the rows takes a third of the time.
     const indexes = await tx<{ name: string; definition: string }[]>`
       select indexname as name, indexdef as definition from pg_indexes
       where schemaname = current_schema() and tablename in ('licences', 'licence_statuses', 'licence_activity')
@@ -82,13 +82,13 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
     await tx`
       insert into licence_history (licence_id, type, to_status, actor)
       select id, 'issued', 'active', 'bench' from licences where account_id = ${stack.accountId} order by id`
-    // One host that a fifth of all run on, and one for every ten besides.
+    // A fifth of all licences have the same host. The others share a host in groups of ten.
     await tx`
       insert into licence_hosts (application_id, host, licence_id)
       select ${stack.appId}, case when n % 5 = 0 then 'common.example.com' else 'host-' || n / 10 || '.example.com' end,
         'lic_0' || lpad(n::text, 25, '0')
       from generate_series(1, ${count}::bigint) n`
-    // When a licence was seen has nothing to do with its age.
+    // The time when a licence was last seen does not depend on its age.
     await tx`
       insert into licence_activity (licence_id, application_id, last_seen_at)
       select 'lic_0' || lpad(n::text, 25, '0'), ${stack.appId},

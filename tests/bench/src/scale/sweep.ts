@@ -5,7 +5,7 @@ import { beside, over } from '../report.ts'
 import type { Figure } from '../report.ts'
 import type { Population } from './population.ts'
 
-/** Lets a tenth of all licences fall due at once. The first batch starts the clock, the last one's commit stops it. */
+/** Makes a tenth of all licences due at once. The time is from the first batch to the commit of the last batch. */
 export async function sweep(sql: Database, { commonPlan, duePlan }: Population): Promise<Figure[]> {
   const bare = await bareUpdates(sql, commonPlan)
   const fallen = await sql`
@@ -38,7 +38,7 @@ export async function sweep(sql: Database, { commonPlan, duePlan }: Population):
 
 class Undone extends Error {}
 
-/** The update alone, in one statement and taken back: what the rows and their indexes cost, without history and events. */
+/** Only the update, in one statement that is rolled back: the cost of rows and indexes without history and events. */
 async function bareUpdates(sql: Database, planId: string): Promise<Figure> {
   const count = scaled(20_000, 100)
   let seconds = Number.NaN

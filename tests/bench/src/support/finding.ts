@@ -14,7 +14,7 @@ const searchGoal = 5
 const metricsGoal = 5
 const listGoal = 1.3
 
-/** Another number each time, spread over all. */
+/** Returns a different number each time, spread over the whole range. */
 function numbers(count: number): () => number {
   let n = 0
   return () => 1 + ((n++ * 7_919 + 13) % count)
@@ -22,7 +22,7 @@ function numbers(count: number): () => number {
 
 const p99 = (times: number[]) => quantile(times, 0.99)
 
-/** Search of each kind, and a year of each metric, beside a licence's detail: the time that one of a hundred exceeds. */
+/** Each kind of search, and a year of each metric, compared with a licence's detail: the 99th percentile. */
 export async function searchAndMetrics(
   get: Get,
   appId: string,
@@ -81,7 +81,7 @@ interface List {
   filters: Record<string, Record<string, string>>
 }
 
-/** Pages of the lists of money and deliveries under each filter at three depths, beside the list's first page. */
+/** Pages of the lists of payments and deliveries with each filter at three depths, compared with the list's first page. */
 export async function lists(get: Get, appId: string, history: History, rounds: number): Promise<Figure[]> {
   const { sales, deliveries, middle } = history
   const someone = Math.ceil(sales / 2)

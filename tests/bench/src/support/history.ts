@@ -3,13 +3,13 @@ import { idOf } from '@licensing/database/ids'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import type { Population } from '../scale/population.ts'
 
-/** What a vendor's licences have left behind. Licence number n has activation, payment, session and sale number n. */
+/** Past data of a vendor's licences. Licence number n has activation, payment, session and sale number n. */
 export interface History {
   sales: number
   deliveries: number
-  /** When the last delivery and the last sale were made, in milliseconds since 1970. */
+  /** Time of the last delivery and the last sale, in milliseconds since 1970. */
   lastMs: number
-  /** The middle of the time that deliveries and payments spread over. */
+  /** The middle of the period of deliveries and payments. */
   middle: string
 }
 
@@ -22,7 +22,7 @@ export const legacyKey = (n: number) => `legacy-${n}`
 
 const saleEveryMs = 30_000
 
-/** Of a checkout session, a payment or a sale event. Ids begin with their time, by which lists narrow what they look at. */
+/** The id of a checkout session, a payment or a sale event. Ids begin with their time, and lists use that to read fewer rows. */
 export function saleId(prefix: 'cs' | 'pay' | 'sale', { sales, lastMs }: History, n: number): string {
   const at = new Date(lastMs - (sales - n) * saleEveryMs)
   return `${idOf(prefix, at, 0n).slice(0, -12)}${String(n).padStart(12, '0')}`
@@ -41,7 +41,7 @@ export function deliveryId(history: History, n: number): string {
 
 const id = (prefix: string) => `'${prefix}_0' || lpad(n::text, 25, '0')`
 
-/** An activation a licence, a legacy key for every hundredth one, a year of day counters. */
+/** Inserts an activation for each licence, a legacy key for every hundredth licence, and a year of day counters. */
 export async function givenActivations(
   { accountId, appId }: Stack,
   sql: Database,
@@ -65,7 +65,7 @@ export async function givenActivations(
   for (const table of ['licences', 'activations', 'application_days']) await sql`vacuum analyze ${sql(table)}`
 }
 
-/** A session and a payment for each of the first licences, a sale in another shop for every tenth. */
+/** Inserts a session and a payment for each of the first licences, and a sale in another shop for every tenth. */
 export async function givenSales(
   { accountId, appId }: Stack,
   sql: Database,
@@ -103,7 +103,7 @@ export async function givenSales(
     await sql`vacuum analyze ${sql(table)}`
 }
 
-/** Deliveries of the past, a fifth of them failed, ten to a licence. Indexes are built after the rows. */
+/** Inserts past deliveries, ten per licence, a fifth of them failed. Indexes are built after the rows. */
 export async function givenDeliveries(
   { accountId, appId }: Stack,
   sql: Database,
@@ -116,7 +116,7 @@ export async function givenDeliveries(
     where schemaname = current_schema() and tablename = 'deliveries'
       and indexname not in (select conname from pg_constraint)`
   for (const { name } of indexes) await sql`drop index ${sql(name)}`
-  // Of endpoints that were deleted since: nothing is sent to them.
+  // The endpoints are deleted, so that nothing is sent to them.
   await sql`
     insert into endpoints (id, account_id, application_id, url, encrypted_secret, status, created_at, disabled_at,
       disabled_reason)

@@ -3,14 +3,14 @@ import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
 
 const isAcknowledged = ({ answered }: Sent) => answered === 'acknowledged'
 
-/** What one client alone set: the last that was answered, or anything that was not. */
+/** The possible values of a field that only one client sets: the last acknowledged value, and every value without an answer. */
 function mayBe<Each extends Sent, Value>(sent: Each[], valueOf: (each: Each) => Value): Value[] {
   const last = sent.findLast(isAcknowledged)
   const open = sent.filter(({ answered }) => answered === 'unknown')
   return [...(last ? [last] : []), ...open].map(valueOf)
 }
 
-/** Each code that was taken is there once, with the name that was last given. */
+/** Each acknowledged plan code exists once, with the name that was set last. */
 export const plansOnce: Rule = (outcome) => {
   const created = sentTo(outcome, 'create plan')
   const byCode = groupBy(outcome.plans, ({ appId, code }) => `${appId} ${code}`)
@@ -37,7 +37,7 @@ export const plansOnce: Rule = (outcome) => {
   return [...counted, ...names]
 }
 
-/** A plan's status is what its vendor last made it. */
+/** A plan has the status that its vendor set last. */
 export const planStatuses: Rule = (outcome) => {
   const sent = groupBy(sentTo(outcome, 'archive', 'restore'), ({ asked }) => asked.planId)
   return outcome.plans.flatMap(({ id, status }) => {
@@ -46,11 +46,11 @@ export const planStatuses: Rule = (outcome) => {
     const allowed = own.some(isAcknowledged) ? possible : [...possible, 'active']
     return allowed.includes(status)
       ? []
-      : [`plan ${id} is ${status} and was last made ${allowed.join(' or ')}`]
+      : [`plan ${id} is ${status} and was last set to ${allowed.join(' or ')}`]
   })
 }
 
-/** Licensing's copies of plans are the catalog's plans. */
+/** Licensing's copies of plans equal the catalog's plans. */
 export const planCopies: Rule = ({ planCopies }) =>
   planCopies
     .filter(
@@ -93,16 +93,16 @@ export const definitions: Rule = (outcome) => {
     (asked.get(`${appId} ${key}`) ?? []).every(({ answered }) => answered === 'refused'),
   )
   return [
-    ...lost.map((id) => `definition ${id} was acknowledged and is gone`),
-    ...[...surely].filter((id) => there.has(id)).map((id) => `definition ${id} was deleted and is there`),
-    ...unasked.map(({ id }) => `definition ${id} is there though it was refused or never asked for`),
+    ...lost.map((id) => `definition ${id} was acknowledged and does not exist`),
+    ...[...surely].filter((id) => there.has(id)).map((id) => `definition ${id} was deleted and still exists`),
+    ...unasked.map(({ id }) => `definition ${id} exists although it was refused or never requested`),
     ...twins(outcome.definitions.map(({ appId, key }) => `${appId} ${key}`)).map(
       (key) => `key ${key} is defined twice`,
     ),
   ]
 }
 
-/** Keys are listed as answered; a revoked one is refused, another accepted. */
+/** The list of keys matches the answers. A revoked key is refused, any other key is accepted. */
 export const apiKeys: Rule = (outcome) => {
   const revokes = sentTo(outcome, 'revoke key')
   const idOf = ({ asked }: Sent) => (asked.do === 'revoke key' ? asked.keyId : '')
@@ -119,9 +119,9 @@ export const apiKeys: Rule = (outcome) => {
   )
   const states = [...listed.values()].flatMap(({ id, revoked, accepted }) => {
     if (surely.has(id) && !revoked) return [`key ${id} was revoked and is not`]
-    if (!maybe.has(id) && revoked) return [`key ${id} is revoked, which nobody asked for`]
+    if (!maybe.has(id) && revoked) return [`key ${id} is revoked without a request`]
     if (revoked && accepted === true) return [`key ${id} is revoked and still accepted`]
-    if (!revoked && accepted === false) return [`key ${id} is in force and not accepted`]
+    if (!revoked && accepted === false) return [`key ${id} is valid and not accepted`]
     return []
   })
   return [...counted, ...states]
@@ -134,10 +134,10 @@ export const caps: Rule = (outcome) =>
     const allowed = sent.some(isAcknowledged) ? possible : [...possible, null]
     return allowed.includes(cap)
       ? []
-      : [`the cap of ${accountId} is ${cap} and was last made ${allowed.join(' or ')}`]
+      : [`the cap of ${accountId} is ${cap} and was last set to ${allowed.join(' or ')}`]
   })
 
-/** Endpoints are there as answered, in force unless deleted; a dead one may have been disabled. */
+/** Endpoints match the answers. They are enabled unless they were deleted; the dead endpoint may have been disabled. */
 export const endpoints: Rule = (outcome) => {
   const deletes = sentTo(outcome, 'delete endpoint')
   const idOf = ({ asked }: Sent) => (asked.do === 'delete endpoint' ? asked.endpointId : '')

@@ -21,7 +21,7 @@ const sabotages: Sabotage[] = [
 
 const seen = (outcome: Outcome) => new Set(check(outcome).map(({ rule }) => rule))
 
-test('an outcome in which nothing is wrong has no violation', () => {
+test('a correct outcome has no violation', () => {
   expect(check(goodOutcome())).toEqual([])
 })
 
@@ -32,7 +32,7 @@ test.for(sabotages)('it sees $what', ({ change, rule }) => {
   expect(seen(outcome)).toContain(rule)
 })
 
-test('each rule is seen to be broken by a sabotage at least, and there are thirty of them', () => {
+test('each rule is broken by at least one sabotage, and there are at least thirty sabotages', () => {
   const covered = new Set(sabotages.map(({ rule }) => rule))
   expect((Object.keys(rules) as RuleName[]).filter((rule) => !covered.has(rule))).toEqual([])
   expect(sabotages.length).toBeGreaterThanOrEqual(30)

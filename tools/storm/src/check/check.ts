@@ -10,45 +10,45 @@ import * as money from './money.ts'
 import type { Rule } from './rule.ts'
 import { oneTrialEach } from './trials.ts'
 
-/** What must hold after every storm. */
+/** The rules that must hold after every storm. */
 export const rules = {
-  'an issue is there as it was answered': licences.issuedOnce,
-  'an import is there as it was answered': licences.importedOnce,
-  'every licence was asked for': licences.nothingUnasked,
-  'activations are as they were answered': licences.activations,
+  'each issue made the licence that was answered': licences.issuedOnce,
+  'each import made the licence that was answered': licences.importedOnce,
+  'every licence was requested': licences.nothingUnasked,
+  'activations match the answers': licences.activations,
   'leases that have not ended never exceed max_concurrent': leasesWithinLimit,
   'a machine has one trial of an application': oneTrialEach,
   'a list shows each row once': licences.pages,
-  'a history is one legal order': histories.oneLegalOrder,
-  'a verb is in the history as it was answered': histories.verbsOnce,
-  'an archive suspends what it says': histories.archivesCount,
-  'what was answered first happened first': histories.orderOfAnswers,
-  'an answer says what the verb did': histories.answersMatch,
-  'a refusal names a status that was': histories.refusalsMatch,
-  'plans are as they were answered': catalog.plansOnce,
-  'a plan has the status it was given': catalog.planStatuses,
-  'copies of plans are the plans': catalog.planCopies,
+  'a history has only legal transitions': histories.oneLegalOrder,
+  'the history has each acknowledged verb once': histories.verbsOnce,
+  'an archive suspends as many licences as it answered': histories.archivesCount,
+  'changes are in the order of their answers': histories.orderOfAnswers,
+  'an answer has the status that the verb leads to': histories.answersMatch,
+  'a refusal names a status that the licence had': histories.refusalsMatch,
+  'plans match the answers': catalog.plansOnce,
+  'a plan has the status that was set last': catalog.planStatuses,
+  'copies of plans equal the plans': catalog.planCopies,
   'no licence is active on a retired plan': catalog.noActiveOnRetired,
-  'definitions are as they were answered': catalog.definitions,
-  'API keys are as they were answered': catalog.apiKeys,
-  'the spend cap is as it was answered': catalog.caps,
-  'endpoints are as they were answered': catalog.endpoints,
-  'sequences have no gap and no twin': feeds.sequences,
-  'a change has one event, in order': feeds.oneEventAChange,
-  'a payment has its events': feeds.paymentEvents,
+  'definitions match the answers': catalog.definitions,
+  'API keys match the answers': catalog.apiKeys,
+  'the spend cap matches the answers': catalog.caps,
+  'endpoints match the answers': catalog.endpoints,
+  'sequences have no gap and no duplicate': feeds.sequences,
+  'each change has one event, in order': feeds.oneEventAChange,
+  'each payment has its events': feeds.paymentEvents,
   'a failed provision is reported once': feeds.failedProvisions,
-  'test events are as they were answered': feeds.testEvents,
+  'test events match the answers': feeds.testEvents,
   'the feed never changes': feeds.feedReads,
-  'an event has one delivery an endpoint': deliveries.oneDeliveryEach,
+  'an event has one delivery per endpoint': deliveries.oneDeliveryEach,
   'a delivery has arrived': deliveries.delivered,
-  'what arrives is what was recorded': deliveries.arrivalsMatch,
-  'sales and checkouts are as they were answered': money.salesOnce,
-  'payments are what was paid': money.paymentsMatch,
+  'received events equal the recorded events': deliveries.arrivalsMatch,
+  'sales and checkouts match the answers': money.salesOnce,
+  'payments match the processor': money.paymentsMatch,
   'licensing and billing agree': money.provisionsMatch,
   'the ledger is right': money.ledger,
-  'refunds are what the processor refunded': money.refundsMatch,
+  'refunds match the processor': money.refundsMatch,
   'a licence follows its payment': money.consequences,
-  'counters are what is counted': figures.counters,
+  'counters match the counted rows': figures.counters,
   'plans count their active licences': figures.activeLicences,
   'the revocation list is complete': figures.revocations,
   'licences past their end are expired': figures.swept,
@@ -60,13 +60,13 @@ export const rules = {
 
 export type RuleName = keyof typeof rules
 
-/** Something that must not be, in a sentence. */
+/** A broken rule, described in a sentence. */
 export interface Violation {
   rule: RuleName
   detail: string
 }
 
-/** Every violation in the data that a storm has left; empty if there is none. */
+/** All violations in the outcome of a storm. */
 export function check(outcome: Outcome): Violation[] {
   return Object.entries(rules).flatMap(([rule, find]) =>
     find(outcome).map((detail) => ({ rule: rule as RuleName, detail })),

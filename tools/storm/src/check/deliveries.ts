@@ -2,7 +2,10 @@ import { createHmac } from 'node:crypto'
 import type { Arrival, Endpoint, Envelope, Outcome } from '../outcome.ts'
 import { groupBy, sentTo, twins, type Rule } from './rule.ts'
 
-/** From when each acknowledged URL must receive events: an endpoint exists from its commit, not from its timestamp. */
+/**
+ * The time from which each acknowledged URL must receive events: the time of the answer, because an endpoint exists from its
+ * commit, which is later than its timestamp.
+ */
 function registrations(outcome: Outcome): Map<string, number> {
   return new Map(
     sentTo(outcome, 'create endpoint')
@@ -11,14 +14,14 @@ function registrations(outcome: Outcome): Map<string, number> {
   )
 }
 
-/** Test events go to one endpoint alone: by event, where the answer said which. */
+/** The endpoint of each test event with an answered request. A test event is sent only to its endpoint. */
 function testTargets(outcome: Outcome): Map<string, string> {
   return new Map(
     sentTo(outcome, 'test').map(({ asked, body }) => [String(body['event_id']), asked.endpointId] as const),
   )
 }
 
-/** Every event recorded while an endpoint stood has one delivery to it, and no event has two. */
+/** Every event that was recorded while an endpoint existed has exactly one delivery to it. */
 export const oneDeliveryEach: Rule = (outcome) => {
   const targets = testTargets(outcome)
   const known = new Set(outcome.deliveries.map(({ endpointId, eventId }) => `${endpointId} ${eventId}`))
@@ -37,7 +40,7 @@ export const oneDeliveryEach: Rule = (outcome) => {
   )
   const stray = outcome.deliveries
     .filter(({ endpointId, eventId }) => appOf.get(endpointId) !== eventOf.get(eventId)?.appId)
-    .map(({ id }) => `delivery ${id} is of an event that is not its endpoint's`)
+    .map(({ id }) => `delivery ${id} has an event that its endpoint must not get`)
   return [
     ...missing,
     ...stray,
@@ -47,7 +50,7 @@ export const oneDeliveryEach: Rule = (outcome) => {
   ]
 }
 
-/** An active endpoint has received every event that it must receive; the status of its deliveries is right, and none is pending. */
+/** An enabled endpoint has received all its events. The status of its deliveries is correct, and no delivery is pending. */
 export const delivered: Rule = ({ deliveries, endpoints, arrivals }) => {
   const endpointOf = new Map(endpoints.map((endpoint) => [endpoint.id, endpoint]))
   const accepted = new Set(
@@ -66,7 +69,7 @@ export const delivered: Rule = ({ deliveries, endpoints, arrivals }) => {
   })
 }
 
-/** What arrived is an event of the feed, byte for byte, and signed with a secret of that endpoint. */
+/** Every received event is in the feed with the same bytes, and is signed with a secret of the endpoint. */
 export const arrivalsMatch: Rule = (outcome) => {
   const eventOf = new Map(outcome.events.map((event) => [event.id, event]))
   const secrets = secretsByUrl(outcome)
@@ -79,11 +82,11 @@ export const arrivalsMatch: Rule = (outcome) => {
     if (event.body !== arrival.body) return [`${event.id} arrived with other bytes than the feed's`]
     const known = secrets.get(arrival.url)
     const signed = known === undefined || known.some((secret) => isSigned(arrival, secret))
-    return signed ? [] : [`${event.id} arrived at ${arrival.url} with a signature of no secret of it`]
+    return signed ? [] : [`${event.id} arrived at ${arrival.url} with a signature of another secret`]
   })
 }
 
-/** All acknowledged secrets of an endpoint; absent if there may be others. */
+/** All secrets of each endpoint; absent if a request without an answer may have created another secret. */
 function secretsByUrl(outcome: Outcome): Map<string, string[]> {
   const urlOf = new Map(outcome.endpoints.map(({ id, url }) => [id, url]))
   const shown = [

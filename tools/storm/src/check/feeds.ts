@@ -2,7 +2,7 @@ import type { Envelope, HistoryEntry } from '../outcome.ts'
 import { historiesOf } from './histories.ts'
 import { groupBy, sentTo, twins, type Rule } from './rule.ts'
 
-/** Each account's events count from 1 without gap or twin, and no event is there twice. */
+/** Each account's sequence starts at 1 and has no gap and no duplicate, and no event is in the feed twice. */
 export const sequences: Rule = ({ accounts, events }) => [
   ...accounts.flatMap(({ accountId }) => {
     const found = events
@@ -31,12 +31,12 @@ const silent = new Set(['issued', 'imported', 'renewed', 'migrated', 'changed', 
 
 function emitted({ type, from, to }: HistoryEntry): string[] {
   if (silent.has(type)) return []
-  // Another reason to be suspended is no change of the status.
+  // A second reason for a suspension does not change the status, so it has no event.
   if (type === 'suspended' && from === to) return []
   return [`licence.${type} ${to}`]
 }
 
-/** One event a change of a licence, in the order of the changes. */
+/** Each change of a licence has one event, in the order of the changes. */
 export const oneEventAChange: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   const sorted = outcome.events
@@ -110,7 +110,7 @@ export const paymentEvents: Rule = ({ events, sessions, refunds, payments, capMi
   ]
 }
 
-/** A paid session or a sale that could not be provisioned is reported once, whatever came later. */
+/** A paid session or a sale that could not be provisioned has exactly one event, even if it was provisioned later. */
 export const failedProvisions: Rule = ({ events, sessions, sales }) => {
   const reported = countBy(
     events.filter(({ type }) => type === 'payment.provision_failed'),
@@ -144,7 +144,7 @@ export const testEvents: Rule = (outcome) => {
   ]
 }
 
-/** Who followed the feed during the storm saw what it says now, without a gap. */
+/** Clients that followed the feed during the storm got the same events that it has now, without a gap. */
 export const feedReads: Rule = ({ feedReads, events }) => {
   const now = new Map(events.map((event) => [`${event.accountId} ${event.sequence}`, event.id]))
   return feedReads.flatMap((read) =>

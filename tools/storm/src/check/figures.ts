@@ -18,7 +18,7 @@ export const activeLicences: Rule = ({ plans, licences }) =>
       : [`plan ${id} says ${activeLicences} active licences, there are ${counted}`]
   })
 
-/** Every licence that was ever revoked is in its application's list, once, and nothing else is. */
+/** An application's revocation list has every licence that was ever revoked, once, and no other. */
 export const revocations: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   const revoked = outcome.licences.filter(({ id }) =>

@@ -15,7 +15,7 @@ const verbs: Record<LicenceVerb, { entry: string; status: string }> = {
 const initialEntries = new Set(['issued', 'imported', 'created', 'trial_started'])
 const withoutChange = new Set(['migrated', 'activation_freed'])
 const ruled = ruledChanges()
-// A purchase on a retired plan takes over a downgraded licence: no single cause of the rules does that.
+// A purchase on a retired plan suspends a downgraded licence. The rules do not have this transition, because two causes act at once.
 ruled.get('suspended')!.from.add('downgraded')
 
 function isLegal({ type, from, to }: HistoryEntry): boolean {
@@ -31,13 +31,13 @@ export function historiesOf(outcome: Outcome): Map<string, HistoryEntry[]> {
   return groupBy(sorted, ({ licenceId }) => licenceId)
 }
 
-/** Each entry follows from the one before it, and the last is what the licence is. */
+/** Each entry starts at the status of the entry before it, and the last entry has the licence's status. */
 export const oneLegalOrder: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   const known = new Set(outcome.licences.map(({ id }) => id))
   const orphans = [...histories.keys()]
     .filter((id) => !known.has(id))
-    .map((id) => `${id} has a history and is gone`)
+    .map((id) => `${id} has a history and does not exist`)
   return outcome.licences
     .flatMap(({ id, status }) => {
       const entries = histories.get(id) ?? []
@@ -47,7 +47,7 @@ export const oneLegalOrder: Rule = (outcome) => {
         if (entry.from !== before)
           return [`${id} went from ${before} and its next entry is from ${entry.from}`]
         if (isLegal(entry)) return []
-        return [`${id} was ${entry.type} from ${entry.from} to ${entry.to}, which cannot be`]
+        return [`${id} was ${entry.type} from ${entry.from} to ${entry.to}, which is not a legal transition`]
       })
       const last = entries.at(-1)!.to
       return last === status ? broken : [...broken, `${id} is ${status}, its history ends with ${last}`]
@@ -55,7 +55,7 @@ export const oneLegalOrder: Rule = (outcome) => {
     .concat(orphans)
 }
 
-// Entries have whole milliseconds.
+// The times of entries are rounded to milliseconds.
 const roundingMs = 2
 
 function couldBe({ asked, from, to, answered }: VerbSent, entry: HistoryEntry): boolean {
@@ -64,11 +64,11 @@ function couldBe({ asked, from, to, answered }: VerbSent, entry: HistoryEntry): 
   return answered === 'unknown' || entry.at <= to + roundingMs
 }
 
-// What an archive does to licences has its vendor's key too, and a cause.
+// A change by an archive has the vendor's key as actor too, but it also has a cause.
 const byVerb = ({ type, actor, cause }: HistoryEntry) =>
   actor.startsWith('key_') && cause === null && Object.values(verbs).some(({ entry }) => entry === type)
 
-/** Each acknowledged verb is in its licence's history, once, and nothing is there that was not asked for. */
+/** The history of a licence has each acknowledged verb once, and no verb that was not requested. */
 export const verbsOnce: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   const sent = groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)
@@ -85,13 +85,13 @@ export const verbsOnce: Rule = (outcome) => {
         (each) => `${each.asked.verb} of ${id} was acknowledged at ${each.to} and is not in its history`,
       ),
       ...unmatched(entries, possible, (entry, each) => couldBe(each, entry)).map(
-        (entry) => `${id} was ${entry.type} at ${entry.at} by ${entry.actor}, which nobody asked for then`,
+        (entry) => `${id} was ${entry.type} at ${entry.at} by ${entry.actor}, without a request at that time`,
       ),
     ]
   })
 }
 
-/** Licences are suspended by an archive that was asked for, and as many as it answered. */
+/** Licences are suspended only by requested archives, and each archive suspended as many as it answered. */
 export const archivesCount: Rule = (outcome) => {
   const archives = sentTo(outcome, 'archive').filter(({ asked }) => asked.do === 'archive')
   const suspended = outcome.history.filter(
@@ -119,19 +119,19 @@ export const archivesCount: Rule = (outcome) => {
     })
   return [
     ...unasked.map(
-      ({ licenceId, cause }) => `${licenceId} was suspended by ${cause}, which nobody asked for`,
+      ({ licenceId, cause }) => `${licenceId} was suspended by ${cause}, which was not requested`,
     ),
     ...counted,
   ]
 }
 
-/** Revoking what is revoked and retiring what is retired answers 200 and leaves no trace. */
+/** Revoking a revoked licence or retiring a retired one answers 200 and adds no entry to the history. */
 function changedNothing({ asked: { verb }, to }: VerbSent, entries: HistoryEntry[]): boolean {
   if (verb !== 'revoke' && verb !== 'retire') return false
   return entries.some(({ type, at }) => type === verbs[verb].entry && at <= to + roundingMs)
 }
 
-/** Verbs are in the history in the order in which they were answered. */
+/** The history has verbs in the order in which they were answered. */
 export const orderOfAnswers: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   return [...groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)].flatMap(([id, sent]) => {
@@ -147,13 +147,13 @@ export const orderOfAnswers: Rule = (outcome) => {
         .filter((other) => one.each.to < other.each.from && one.place > other.place)
         .map(
           (other) =>
-            `${id}: ${one.each.asked.verb} was answered before ${other.each.asked.verb} and happened after it`,
+            `${id}: ${one.each.asked.verb} was answered before ${other.each.asked.verb} and is after it in the history`,
         ),
     )
   })
 }
 
-/** An answer says what the verb has made of the licence. */
+/** An answer has the status that the verb leads to. */
 export const answersMatch: Rule = (outcome) =>
   sentTo(outcome, 'verb')
     .filter(({ answered }) => answered === 'acknowledged')
@@ -173,14 +173,14 @@ export const refusalsMatch: Rule = (outcome) => {
     })
     .map(
       ({ asked, body }) =>
-        `${asked.verb} of ${asked.licenceId} was refused as ${String(body['current'])}, which it had never been`,
+        `${asked.verb} of ${asked.licenceId} was refused as ${String(body['current'])}, a status that it never had`,
     )
 }
 
 /**
- * Whether each of `lefts` can have one of `rights` that fits it for itself.
+ * Assigns to each of `lefts` a different one of `rights` that fits, as far as possible (bipartite matching).
  *
- * @returns those for which there is none left
+ * @returns the `lefts` that cannot be assigned
  */
 function unmatched<Left, Right>(
   lefts: readonly Left[],

@@ -1,7 +1,7 @@
 import type { Outcome, Sent } from '../outcome.ts'
 import { groupBy, sentTo, type Rule } from './rule.ts'
 
-/** A time in which an activation surely held a lease. */
+/** A period in which an activation certainly held a lease. */
 interface Held {
   licenceId: string
   activationId: string
@@ -9,14 +9,14 @@ interface Held {
   until: number
 }
 
-/** Neither the database nor the answers show more leases of a licence at one time than it allows. */
+/** At no time does the database or do the answers show more leases of a licence than it allows. */
 export const leasesWithinLimit: Rule = (outcome) => {
   const running = new Map(outcome.leases.map(({ licenceId, running }) => [licenceId, running]))
   const held = groupBy(heldLeases(outcome), ({ licenceId }) => licenceId)
   return outcome.licences.flatMap(({ id, maxConcurrent }) => {
     if (maxConcurrent === null) return []
     const most = Math.max(running.get(id) ?? 0, mostAtOnce(held.get(id) ?? []))
-    return most > maxConcurrent ? [`${id} had ${most} leases at a time of ${maxConcurrent}`] : []
+    return most > maxConcurrent ? [`${id} had ${most} concurrent leases and allows ${maxConcurrent}`] : []
   })
 }
 
@@ -55,5 +55,5 @@ function heldLeases(outcome: Outcome): Held[] {
   })
 }
 
-/** Whether a request may have been done after another one. Without an answer, it may be done at any later time. */
+/** Whether `later` may have been executed after `sent`. A request without an answer may be executed at any later time. */
 const mayFollow = (sent: Sent, later: Sent) => later.answered === 'unknown' || later.to > sent.from

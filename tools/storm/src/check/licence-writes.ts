@@ -1,7 +1,7 @@
 import type { Answered, HistoryEntry, Outcome } from '../outcome.ts'
 import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
 
-/** Each idempotency key has exactly the licence that was answered. */
+/** Each idempotency key has exactly one licence, the answered one. */
 export const issuedOnce: Rule = (outcome) => {
   const found = groupBy(
     outcome.licences.filter(({ idempotencyKey }) => idempotencyKey !== null),
@@ -23,10 +23,10 @@ export const issuedOnce: Rule = (outcome) => {
         ...(ids.size > 1 ? [`issue ${key} was answered with several licences`] : []),
         ...licences
           .filter(({ id }) => ids.size > 0 && !ids.has(id))
-          .map(({ id }) => `issue ${key} made ${id}, which is not what was answered`),
+          .map(({ id }) => `issue ${key} made ${id}, which is not the answered licence`),
         ...licences
           .filter((licence) => licence.externalRef !== asked.externalRef || licence.planId !== asked.planId)
-          .map(({ id }) => `${id} of issue ${key} is not what was asked for`),
+          .map(({ id }) => `${id} of issue ${key} does not match the request`),
       ]
     },
   )
@@ -38,7 +38,7 @@ interface ImportedItem {
   licence_id: string | null
 }
 
-/** Each legacy key has exactly the licence that was answered, made by one import alone. */
+/** Each legacy key has exactly one licence, the answered one, and only one import created it. */
 export const importedOnce: Rule = (outcome) => {
   const tries = sentTo(outcome, 'import').flatMap(({ asked, answered, body }) =>
     asked.items.map((item, place) => {
@@ -65,13 +65,13 @@ export const importedOnce: Rule = (outcome) => {
         ? [`import of ${key} was answered as created twice`]
         : []),
       ...(results.some((result) => result && !ids.has(result.licence_id ?? ''))
-        ? [`import of ${key} was answered with a licence that is not the one there`]
+        ? [`import of ${key} was answered with another licence than the existing one`]
         : []),
     ]
   })
 }
 
-/** Every licence was asked for: by an issue, an import, a payment or a trial. */
+/** Every licence was requested by an issue, an import, a payment or a trial. */
 export const nothingUnasked: Rule = (outcome) => {
   const asked = new Set([
     ...sentTo(outcome, 'issue').map(({ asked: { appId, key } }) => `${appId} ${key}`),
@@ -106,7 +106,7 @@ export const activations: Rule = (outcome) => {
       .filter(({ answered }) => answered === 'acknowledged')
       .map(({ body }) => String(body['activation_id']))
       .filter((id) => !there.has(id) && !maybeFreed.has(id) && !replaced.has(id))
-      .map((id) => `activation ${id} was acknowledged and is gone`),
+      .map((id) => `activation ${id} was acknowledged and does not exist`),
   )
   const appOf = new Map(outcome.trials.map(({ licenceId, appId }) => [licenceId, appId]))
   const trials = groupBy(sentTo(outcome, 'try'), ({ asked }) => `${asked.appId} ${asked.fingerprint}`)
@@ -118,7 +118,7 @@ export const activations: Rule = (outcome) => {
       ]
       return sent.every(({ answered }) => answered === 'refused')
     })
-    .map(({ id }) => `activation ${id} is there though it was refused or never asked for`)
+    .map(({ id }) => `activation ${id} exists although it was refused or never requested`)
   const over = outcome.licences.flatMap(({ id, maxActivations }) => {
     const count = outcome.activations.filter(({ licenceId }) => licenceId === id).length
     return maxActivations !== null && count > maxActivations
@@ -131,7 +131,7 @@ export const activations: Rule = (outcome) => {
     ...over,
     ...[...groupBy([...replaced.values()], ({ licenceId, at }) => `${licenceId} on ${dayOf(at)}`)]
       .filter(([, entries]) => entries.length > mostReplaced)
-      .map(([of, entries]) => `${entries.length} activations were replaced of ${of}`),
+      .map(([of, entries]) => `${entries.length} activations of ${of} were replaced`),
     ...[...surelyFreed].filter((id) => there.has(id)).map((id) => `activation ${id} was freed and is there`),
     ...twins(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
       (key) => `fingerprint ${key} is activated twice`,
@@ -142,7 +142,7 @@ export const activations: Rule = (outcome) => {
 const mostReplaced = 5
 const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 
-/** The activations that other products replaced, by their ids: freed by a product that never asked for that. */
+/** Activations that another product replaced, by id: they were freed without a request of their own product. */
 function replacedIn(outcome: Outcome): Map<string, HistoryEntry> {
   const own = new Set(sentTo(outcome, 'free').map(({ asked }) => asked.activationId))
   const replacing = new Set(
@@ -167,7 +167,7 @@ export const pages: Rule = (outcome: Outcome) => {
       ...twins(ids).map((id) => `a walk through the list shows ${id} twice`),
       ...issued
         .filter(({ asked, to, body }) => asked.appId === appId && to < from && !seen.has(String(body['id'])))
-        .map(({ body }) => `a walk through the list misses ${String(body['id'])}, which stood before it`),
+        .map(({ body }) => `a walk through the list misses ${String(body['id'])}, which existed before it`),
     ]
   })
 }

@@ -3,7 +3,7 @@ import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
 
 const feeBps = 100
 
-/** Sales and checkouts are there as they were answered. */
+/** Sales and checkouts exist as they were answered. */
 export const salesOnce: Rule = (outcome) => {
   const sales = [
     ...groupBy(sentTo(outcome, 'sale'), ({ asked }) => `${asked.appId} ${asked.saleId}`),
@@ -37,7 +37,7 @@ export const salesOnce: Rule = (outcome) => {
   return [...sales, ...checkouts]
 }
 
-/** What the processor was paid is booked once, to the unit, and nothing else is. */
+/** Each payment at the processor is recorded once with its exact amount, and no other payment is recorded. */
 export const paymentsMatch: Rule = ({ payments, processor, sessions, sales }) => {
   const expected = new Map<string, number>([
     ...processor.paid.map(({ sessionId, amount }) => [`checkout:${sessionId}`, amount] as const),
@@ -71,9 +71,7 @@ export const paymentsMatch: Rule = ({ payments, processor, sessions, sales }) =>
         const status = sessions.find(({ id }) => id === sessionId)?.status
         return status !== 'provisioned' && status !== 'provision_failed'
       })
-      .map(
-        ({ sessionId }) => `session ${sessionId} was paid and is neither provisioned nor said to have failed`,
-      ),
+      .map(({ sessionId }) => `session ${sessionId} was paid and is neither provisioned nor failed`),
     ...sales
       .filter(({ saleId }) => saleTimes.get(saleId)?.length !== 1)
       .map(({ saleId }) => `sale ${saleId} is booked ${saleTimes.get(saleId)?.length ?? 0} times`),
@@ -129,22 +127,24 @@ export const ledger: Rule = ({ payments, fees, refunds, processor }) => {
       return [
         ...(payment.feeMinor === due
           ? []
-          : [`payment ${payment.id} has a fee of ${payment.feeMinor}, not ${due}`]),
+          : [`the fee of payment ${payment.id} is ${payment.feeMinor}, not ${due}`]),
         ...(sum('charge') === due ? [] : [`payment ${payment.id} was charged ${sum('charge')}, not ${due}`]),
         ...(sum('credit') === -credit
           ? []
           : [`payment ${payment.id} was credited ${-sum('credit')}, not ${credit}`]),
-        ...(sum('reversal') === 0 ? [] : [`payment ${payment.id} has a credit reversed`]),
+        ...(sum('reversal') === 0 ? [] : [`a credit of payment ${payment.id} was reversed`]),
       ]
     }),
-    ...fees.filter(({ paymentId }) => !known.has(paymentId)).map(({ id }) => `fee ${id} is of no payment`),
+    ...fees
+      .filter(({ paymentId }) => !known.has(paymentId))
+      .map(({ id }) => `fee ${id} belongs to no payment`),
     ...refunds
       .filter(({ paymentId }) => !known.has(paymentId))
-      .map(({ id }) => `refund ${id} is of no payment`),
+      .map(({ id }) => `refund ${id} belongs to no payment`),
   ]
 }
 
-/** Refunds and chargebacks are booked once, as the processor has them. */
+/** Refunds and chargebacks are recorded once, with the processor's amounts. */
 export const refundsMatch: Rule = ({ refunds, payments, processor }) => {
   const chargeOf = new Map(payments.map(({ id, chargeRef }) => [id, chargeRef]))
   const all = [...processor.refunds, ...processor.chargebacks]
@@ -167,7 +167,7 @@ export const refundsMatch: Rule = ({ refunds, payments, processor }) => {
   ]
 }
 
-/** A licence whose payment was refunded, charged back or ended works no more. */
+/** If a licence's payment was refunded or charged back or its subscription ended, products can no longer use the licence. */
 export const consequences: Rule = (outcome) => {
   const { payments, sessions, licences, processor } = outcome
   const licenceOf = new Map(licences.map((licence) => [licence.id, licence]))

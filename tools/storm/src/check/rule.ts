@@ -1,6 +1,6 @@
 import type { Answered, Asked, Outcome, Sent } from '../outcome.ts'
 
-/** Answers what is wrong, a sentence each. */
+/** Returns a sentence for each violation. */
 export type Rule = (outcome: Outcome) => string[]
 
 export type AskedTo<Do extends Asked['do']> = Asked extends infer Each extends Asked
@@ -19,25 +19,25 @@ export function sentTo<Do extends Asked['do']>(
   return sent.filter((each): each is Sent & { asked: AskedTo<Do> } => kinds.includes(each.asked.do as Do))
 }
 
-/** How often something may be there, by what was answered to all requests for it. */
+/** How often a row may exist, given the answers to all requests for it. */
 function allowedTimes(answers: Answered[]): [least: number, most: number] {
   if (answers.includes('acknowledged')) return [1, 1]
   return answers.includes('unknown') ? [0, 1] : [0, 0]
 }
 
-/** A message if something exists too often or too rarely; otherwise undefined. */
+/** A message if a row exists too often or too rarely; otherwise nothing. */
 export function timesProblem(what: string, answers: Answered[], found: number): string[] {
   const [least, most] = allowedTimes(answers)
   if (found >= least && found <= most) return []
   const answered = [...new Set(answers)].join(' and ')
-  return [`${what} was ${answered} and is there ${found} times`]
+  return [`${what} was ${answered} and exists ${found} times`]
 }
 
 export function groupBy<Item>(items: readonly Item[], key: (item: Item) => string): Map<string, Item[]> {
   return Map.groupBy(items, key)
 }
 
-/** Those of which there are several. */
+/** The keys that occur more than once. */
 export function twins(keys: readonly string[]): string[] {
   return [...Map.groupBy(keys, (key) => key)].filter(([, same]) => same.length > 1).map(([key]) => key)
 }

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
 
-/** As licensing stores the fingerprint of a machine that has had its trial. */
+/** The hash that licensing stores of the fingerprint of a machine that has had its trial. */
 export const hashOf = (appId: string, fingerprint: string) =>
   createHash('sha256').update(`${appId} ${fingerprint}`).digest('hex')
 
-/** Each machine has one trial of an application: the licence that was answered, started once. */
+/** Each machine has one trial of an application: the answered licence, started once. */
 export const oneTrialEach: Rule = (outcome) => {
   const found = groupBy(outcome.trials, ({ appId, fingerprintHash }) => `${appId} ${fingerprintHash}`)
   const asked = groupBy(
@@ -41,6 +41,6 @@ export const oneTrialEach: Rule = (outcome) => {
     ),
     ...outcome.licences
       .filter(({ id, externalRef }) => externalRef === `trial_${id}` && !ids.has(id))
-      .map(({ id }) => `${id} is a trial of no machine`),
+      .map(({ id }) => `${id} is a trial that belongs to no machine`),
   ]
 }

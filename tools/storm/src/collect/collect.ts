@@ -7,7 +7,7 @@ import type { Databases } from './databases.ts'
 import { readLags } from './settled.ts'
 import { readEvents, readPlans, readProcessor, tryKeys } from './through-api.ts'
 
-/** What the storm itself has seen. */
+/** The data that the storm itself has recorded. */
 export interface Seen {
   world: World
   accepted: Set<number>
@@ -16,7 +16,7 @@ export interface Seen {
   crashes: Outcome['crashes']
 }
 
-/** Reads the whole system once it is quiet. */
+/** Reads all data of the system. Call it when no work is pending. */
 export async function collect(stack: StormStack, databases: Databases, seen: Seen): Promise<Outcome> {
   const { catalog, licensing: licences, billing, notifier } = databases.of
   const { world } = seen
@@ -92,7 +92,7 @@ function keyTexts({ caller }: World): Map<string, string> {
 }
 
 function arrivals({ receiver, links }: StormStack, accepted: Set<number>): Arrival[] {
-  // The path names its link, whose port is in the endpoint's URL.
+  // The path names the link to the receiver. The endpoint's URL has the port of that link.
   return receiver.requests.map(({ path, headers, body }, index) => {
     const name = path.split('/')[1] === 'dead' ? 'steady' : path.split('/')[1]!
     return {

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { DATABASE_SERVICES, type DatabaseService } from '@licensing/local-servers/services'
 import type { StormStack } from '../stack/storm-stack.ts'
 
-/** Whole numbers of the databases are numbers here. */
+/** A connection that returns bigint columns as numbers. */
 export type StormSql = postgres.Sql<{ bigint: number }>
 
-/** Connections past all proxies, one a service. */
+/** Direct connections without a proxy, one for each service. */
 export interface Databases extends AsyncDisposable {
   of: Record<DatabaseService, StormSql>
 }
@@ -33,7 +33,7 @@ export function openDatabases(stack: StormStack): Databases {
 
 const mostRows = 50_000
 
-/** Writes every table of every service into the folder, a file of JSON each: what a violation is explained from. */
+/** Writes each table of each service into the folder as a JSON file, to find the cause of a violation. */
 export async function dump({ of }: Databases, folder: string): Promise<void> {
   for (const service of DATABASE_SERVICES) {
     const sql = of[service]

@@ -240,7 +240,7 @@ export function listPositions(
   return sql`select partition, number from consumer_positions where source = ${source}`
 }
 
-/** The newest number of each partition of a log. */
+/** The latest number of each partition of a service's event log. */
 export async function listNumbers(sql: StormSql): Promise<number[]> {
   const [row] = await sql<{ numbers: string[] }[]>`select numbers::text[] as numbers from event_log_state`
   return row!.numbers.map(Number)

@@ -3,7 +3,7 @@ import type { Outcome } from '../outcome.ts'
 import type { Databases } from './databases.ts'
 import { countOutbox, countUnhandled, listNumbers, listPositions } from './queries.ts'
 
-/** Work that is still pending; empty when the system is quiet. Deliveries to a dead endpoint do not count. */
+/** Work that is still pending. Deliveries to a dead endpoint do not count. */
 export async function unsettled(databases: Databases): Promise<string[]> {
   const found: string[] = []
   const add = (name: string, count: number) => void (count > 0 && found.push(`${name}: ${count}`))
@@ -25,7 +25,7 @@ export async function unsettled(databases: Databases): Promise<string[]> {
   return found
 }
 
-/** How far each consumer is behind the newest number of each partition of a log. */
+/** How many events each consumer has not read, by partition of each log. */
 export async function readLags(databases: Databases): Promise<Outcome['lags']> {
   const lags: Outcome['lags'] = []
   for (const source of sources) {

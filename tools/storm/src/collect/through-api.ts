@@ -15,7 +15,7 @@ interface RawEnvelope {
 
 type Get = (path: string) => Promise<Record<string, unknown>>
 
-/** The gateway itself, past the proxies. */
+/** Sends GET requests to a gateway directly, not through a proxy. */
 function getterOf(stack: StormStack, vendor: Vendor): Get {
   const api = apiClient(stack.directGatewayUrls[0]!, vendor.apiKey)
   return async (path) => {
@@ -26,7 +26,7 @@ function getterOf(stack: StormStack, vendor: Vendor): Get {
   }
 }
 
-/** The account's whole feed. */
+/** All events of the account's feed. */
 export async function readEvents(stack: StormStack, vendor: Vendor): Promise<Envelope[]> {
   const get = getterOf(stack, vendor)
   const all: Envelope[] = []
@@ -72,7 +72,7 @@ export async function readPlans(stack: StormStack, vendor: Vendor): Promise<Plan
   }))
 }
 
-/** Whether each gateway still accepts a key; a key that it should not is enough. */
+/** Whether any gateway still accepts a key. */
 export async function accepts(stack: StormStack, key: string): Promise<boolean> {
   const statuses = await Promise.all(
     stack.directGatewayUrls.map(async (url) => (await apiClient(url, key).get('/v1/events?limit=1')).status),
@@ -80,7 +80,7 @@ export async function accepts(stack: StormStack, key: string): Promise<boolean> 
   return statuses.some((status) => status !== 401)
 }
 
-/** Tries the keys whose text was answered. */
+/** Tries the keys of which the storm knows the text. */
 export async function tryKeys(
   stack: StormStack,
   keys: Omit<Outcome['apiKeys'][number], 'accepted'>[],
@@ -114,7 +114,7 @@ interface State {
   }
 }
 
-/** What the processor has on its books. */
+/** Reads the payments, refunds and disputes at the processor. */
 export async function readProcessor(url: string): Promise<Processor> {
   const response = await fetch(`${url}/_sim/state`, { signal: AbortSignal.timeout(10_000) })
   const { collections } = (await response.json()) as State

@@ -7,7 +7,7 @@ import { copyNatsStore, natsDamage } from '@licensing/test-support/nats-damage'
 import type { StormStack } from '../stack/storm-stack.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
-/** Answers how a receiver's requests are answered now; by name, absent for 200. */
+/** How each receiver answers requests at present, by its name. If a name is absent, it answers 200. */
 export type Moods = Map<string, () => Answer>
 
 interface Struck {
@@ -16,7 +16,7 @@ interface Struck {
   fault: Fault
 }
 
-/** Makes a fault happen; what it returns ends it. */
+/** Starts a fault, and returns a function that ends it. */
 type Inflict = (struck: Struck) => Promise<() => Promise<void>>
 
 const member = ({ stack, fault }: Struck) => stack.members.get(fault.target)!
@@ -191,7 +191,7 @@ export const inflict: Record<FaultKind, Inflict> = {
 
 const run = promisify(execFile)
 
-/** Sends a signal to a process and all that descends from it: PostgreSQL is a process a connection. */
+/** Sends a signal to a process and all its descendants, because PostgreSQL has a process for each connection. */
 async function signalTree(pid: number, signal: NodeJS.Signals): Promise<void> {
   const { stdout } = await run('ps', ['-e', '-o', 'pid=,ppid='])
   const rows = stdout
@@ -206,7 +206,7 @@ async function signalTree(pid: number, signal: NodeJS.Signals): Promise<void> {
     try {
       process.kill(each, signal)
     } catch {
-      // It has ended meanwhile.
+      // The process has ended meanwhile.
     }
   }
 }

@@ -4,19 +4,19 @@ import type { StormStack } from '../stack/storm-stack.ts'
 import { inflict, type Moods } from './inflict.ts'
 import type { Fault } from './schedule.ts'
 
-/** A fault as it went: milliseconds from the start of the storm. */
+/** A fault that was inflicted. Times are milliseconds from the start of the storm. */
 export interface Happened extends Fault {
   startedMs: number
   endedMs: number | undefined
-  /** It could not be done or undone at first. */
+  /** The error, if starting or ending the fault failed at first. */
   problem: string | undefined
 }
 
 const everything = 'everything'
-// The targets that killing everything touches too.
+// Targets that are not links. A fault of the target "everything" affects them too.
 const isServer = (target: string) => !target.includes('>')
 
-/** Inflicts all faults, each at its time, and returns when the last is over. Those of one target wait for each other. */
+/** Inflicts all faults, each at its time, and returns when the last has ended. Faults of the same target wait for each other. */
 export async function runFaults(
   stack: StormStack,
   faults: Fault[],
@@ -37,7 +37,7 @@ export async function runFaults(
     }
     const end = await inflict[fault.kind]({ stack, moods, fault }).catch(failed)
     await sleep(fault.forMs)
-    // What cannot be undone at once is tried again: a frozen processor takes no orders.
+    // If a fault cannot be ended at once, it is tried again: for example, a frozen processor answers no call.
     for (let attempt = 1; end !== undefined && attempt <= 20; attempt += 1) {
       const problem = await end().then(
         () => undefined,
@@ -63,7 +63,7 @@ export async function runFaults(
   return all
 }
 
-/** Starts whatever ended by itself again, as an operator's supervisor does, until it is stopped. */
+/** Restarts every process that ended by itself, as an operator's supervisor does, until it is stopped. */
 export function supervise(stack: StormStack): { crashes: Outcome['crashes']; stop(): Promise<void> } {
   const crashes: Outcome['crashes'] = []
   const state = { running: true }
@@ -89,7 +89,7 @@ export function supervise(stack: StormStack): { crashes: Outcome['crashes']; sto
 
 const mostMs = 60_000
 
-/** Waits for /readyz of every process, from now on. */
+/** Waits until /readyz of every process answers 200, and measures the time from now. */
 export async function whenReady(stack: StormStack): Promise<Outcome['ready']> {
   const startedAt = performance.now()
   return Promise.all(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { faultKinds, scheduleOf, type FaultKind } from './schedule.ts'
 
-test('a seed replays its faults, and another seed has others', () => {
+test('the same seed gives the same faults, and another seed gives others', () => {
   expect(scheduleOf(7, 200)).toEqual(scheduleOf(7, 200))
   expect(scheduleOf(8, 200)).not.toEqual(scheduleOf(7, 200))
   expect(scheduleOf(7, 200).slice(0, 60)).toEqual(scheduleOf(7, 60))
@@ -15,7 +15,7 @@ test('ten seeds have every kind of fault, most of them many times', () => {
   }
 })
 
-test('faults of one target never overlap, those of several do', () => {
+test('faults of one target never overlap, and faults of different targets do', () => {
   const faults = scheduleOf(3, 200)
   for (const [target, own] of Map.groupBy(faults, (fault) => fault.target)) {
     for (const [place, fault] of own.entries()) {

@@ -15,7 +15,7 @@ const otherLinks = linkNames.filter((name) => !postgresLinks.includes(name) && !
 const receiverLinks = receiverNames.map((name) => `notifier>${name}`)
 
 const short = [200, 4_000] as const
-// Longer than a lease: its holder finds that it has run out.
+// Longer than a lease, so that the lease expires while its holder is frozen.
 const long = [7_000, 12_000] as const
 
 /** Every fault of the storm. */
@@ -32,10 +32,10 @@ export const faultKinds = {
   'freeze nats': { weight: 2, targets: ['nats'], lasts: [500, 12_000] },
   'restart nats': { weight: 2, targets: ['nats'], lasts: short },
   'wipe nats': { weight: 2, targets: ['nats'], lasts: [200, 4_000] },
-  // From the copy of the store to its return.
+  // The time between copying the store and restoring the copy.
   'set nats back': { weight: 3, targets: ['nats'], lasts: [1_000, 8_000] },
   'flip a bit of nats': { weight: 2, targets: ['nats'], lasts: [200, 1_000] },
-  // What vanished is followed by a reset.
+  // A stall loses bytes, and at its end resets the connections that lost some.
   'stall postgres': { weight: 5, targets: postgresLinks, lasts: [500, 11_000] },
   'stall nats': { weight: 7, targets: natsLinks, lasts: [2_000, 12_000] },
   'stall link': { weight: 6, targets: otherLinks, lasts: [500, 10_000] },
@@ -66,17 +66,17 @@ export interface Fault {
   /** Milliseconds from the start of the storm. */
   atMs: number
   forMs: number
-  /** 0 to 1: what else the kind chooses, such as a direction. */
+  /** A number from 0 to 1 for other choices of the fault, such as a direction. */
   choice: number
 }
 
 const averageGapMs = 1_150
-// After all was killed its processes need a moment to be worth killing.
+// After all processes were killed, they need a moment to start before another fault makes sense.
 const afterEverythingMs = 6_000
 
 const weights = Object.fromEntries(Object.entries(faultKinds).map(([name, { weight }]) => [name, weight]))
 
-/** The faults of a seed, in the order in which they strike: the same for the same seed and count. */
+/** The faults of a seed, in order of time. The same seed and count give the same faults. */
 export function scheduleOf(seed: number, count: number): Fault[] {
   const random = randomOf(seed)
   const busyUntil = new Map<string, number>()
@@ -89,7 +89,7 @@ export function scheduleOf(seed: number, count: number): Fault[] {
     const target = random.pick(targets)
     const forMs = random.between(lasts[0], lasts[1])
     const choice = random.next()
-    // A target that suffers already waits for another turn, and another fault has this one.
+    // The target already has a fault at this time, so this fault is skipped.
     if ((busyUntil.get(target) ?? 0) > atMs) continue
     busyUntil.set(target, atMs + forMs + (target === 'everything' ? afterEverythingMs : 1_000))
     faults.push({ number: faults.length + 1, kind, target, atMs, forMs, choice })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Asked, Answered, Sent } from '../outcome.ts'
 
-/** More than any request may take, so that one that takes longer is seen as such. */
+/** Longer than the limit for requests in the checks, so that a request over the limit is recorded with its time. */
 const patienceMs = 75_000
 
 export interface Request {
@@ -14,7 +14,7 @@ export interface Request {
   headers?: Record<string, string>
 }
 
-// Nobody calls what is down as fast as it refuses.
+// A pause after a request without an answer, because real clients do not repeat a refused connection immediately.
 const afterNoAnswerMs = 400
 
 /** Sends requests and keeps a record of each. */

@@ -8,7 +8,7 @@ export const changePlan: Action = async (client) => {
   await client.send({ do: verb, planId }, 'POST', `/v1/apps/${shop.appId}/plans/${planId}/${verb}`)
 }
 
-/** Makes a plan, sometimes with a code that is taken, and renames it. */
+/** Creates a plan, sometimes with a code that is taken, and renames it. */
 export const makePlan: Action = async (client) => {
   const { shop, random } = client
   const code = random.chance(0.2) ? 'steady' : `plan-${client.unique()}`

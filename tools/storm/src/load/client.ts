@@ -8,14 +8,14 @@ export interface Client {
   world: World
   shop: Shop
   random: Random
-  /** A number that no other write of the storm has. */
+  /** A number, as text, that no other write of the storm uses. */
   unique(): string
   send(asked: Asked, method: Request['method'], path: string, extra?: Partial<Request>): Promise<Sent>
 }
 
 let writes = 0
 
-/** @param shop whose key it has */
+/** @param shop the vendor whose API key the client uses */
 export function clientOf(world: World, shop: Shop, random: Random): Client {
   return {
     world,

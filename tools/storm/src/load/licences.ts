@@ -3,14 +3,14 @@ import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import type { Sent } from '../outcome.ts'
 import { acknowledged, text, type Action, type Client } from './client.ts'
 
-// The latest alone: races are of licences that several clients change at once.
+// Clients change only the latest licences, so that several clients often change the same licence at once.
 const latest = 8
 const mostTries = 3
 const limited = { max_activations: 3 }
 // Some leases end during the storm.
 const floating = { max_concurrent: 2, lease_minutes: 1 }
 
-/** Issues a licence; what was not answered is tried again with the same key. */
+/** Issues a licence. Without an answer, it tries again with the same idempotency key. */
 export const issue: Action = async (client) => {
   const { shop, random } = client
   const number = client.unique()
@@ -37,7 +37,7 @@ export const issue: Action = async (client) => {
 async function untilAnswered({ world, random }: Client, once: () => Promise<Sent>): Promise<Sent> {
   let sent = await once()
   for (let tries = 1; tries < mostTries && sent.answered === 'unknown' && world.running; tries += 1) {
-    // Some give up: whether it happened stays open.
+    // Some clients give up, so that it stays open whether the licence was issued.
     if (random.chance(0.2)) break
     sent = await once()
   }

@@ -5,7 +5,7 @@ import type { Caller, Request } from './caller.ts'
 import { trialPlanCode } from './products.ts'
 import type { Shop, World } from './world.ts'
 
-/** What a vendor sets up before the storm: plans, prices, a processor and endpoints. */
+/** Creates a vendor's plans, prices, processor connection and endpoints before the storm. */
 export async function openShop(
   stack: StormStack,
   caller: Caller,

@@ -81,12 +81,12 @@ async function subscriptionLife(
   }
 }
 
-/** A sale of another shop, reported again if it was not answered. */
+/** Reports a sale of another shop. Without an answer, it reports the sale again. */
 export const sell: Action = async (client) => {
   const { shop, random } = client
   const number = client.unique()
   const planId = random.chance(0.3) ? random.pick(shop.changingPlanIds) : shop.steadyPlanId
-  // Customers come back: their licence changes its plan.
+  // Some customers buy again, which changes the plan of their licence.
   const externalRef = random.chance(0.3) ? `regular-${random.between(1, 5)}` : `sold-${number}`
   const amount = random.between(100, 5_000)
   const saleId = `sale-${number}`
@@ -109,7 +109,7 @@ export const sell: Action = async (client) => {
   }
 }
 
-/** One vendor's cap goes up and down; one client alone sets it. */
+/** Raises and lowers the cap of one vendor. Only one client sets it. */
 export const setCap: Action = async (client) => {
   const { shop, random } = client
   const capMinor = random.pick([null, 1_000_000_000, 60])

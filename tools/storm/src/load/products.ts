@@ -5,7 +5,7 @@ export const trialPlanCode = 'trial'
 
 const product = { host: 'app.example.com', product_version: '1.0' }
 
-/** Activates a licence on a machine; several race for its places. */
+/** Activates a licence on a machine. Several machines race for its activations. */
 export const activate: Action = async (client) => {
   const { shop, random } = client
   const licence = random.pick(shop.licences.slice(-20))
@@ -33,7 +33,7 @@ export const activate: Action = async (client) => {
   await Promise.all(Array.from({ length: random.between(1, 2) }, () => once(`machine-${client.unique()}`)))
 }
 
-// Few enough that most of them ask again.
+// Few enough that most machines ask for a trial more than once.
 const machines = 80
 
 /** Starts the trial of a machine, or asks for it again, several times at once. */
@@ -54,7 +54,7 @@ export const tryOut: Action = async (client) => {
   await Promise.all(Array.from({ length: random.between(1, 3) }, once))
 }
 
-/** What an installed product does with its activation; it frees it only once. */
+/** Calls of an installed product with its activation. It frees the activation only once. */
 export const useActivation: Action = async (client) => {
   const { shop, random } = client
   const activation = random.pick(shop.activations.slice(-30))

@@ -29,7 +29,7 @@ function newRead({ world, shop }: Client): FeedRead {
   return read
 }
 
-/** Reads the list of licences to its end; given up where a page is not answered. */
+/** Reads the list of licences to its end. It stops at a page without an answer. */
 export const walkLicences: Action = async (client) => {
   const { world, shop } = client
   const from = Date.now()

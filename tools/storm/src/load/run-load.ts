@@ -47,7 +47,7 @@ export function startLoad(world: World, seed: number): { stop(): Promise<void> }
   }
   const workers = [
     ...Array.from({ length: clientCount }, (_, number) => worker(number)),
-    // One alone changes the plans of a vendor, and one its cap: what they leave behind is then known.
+    // Only one client changes the plans of each vendor, and one the cap, so that the checks know the final values.
     ...world.shops.map((_, number) => worker(number + 3 * clientCount, changePlan, 2_500)),
     worker(world.shops.length - 1 + 6 * clientCount, setCap, 4_000),
   ]

@@ -3,11 +3,11 @@ import type { StormStack } from '../stack/storm-stack.ts'
 import type { Vendor } from '../stack/vendors.ts'
 import type { Caller } from './caller.ts'
 
-/** What the clients of one vendor know of, because it was answered. */
+/** The vendor's data that its clients know from answers. */
 export interface Shop extends Vendor {
-  /** Never archived. */
+  /** A plan that is never archived. */
   steadyPlanId: string
-  /** Archived and restored during the storm, by one client each. */
+  /** Plans that are archived and restored during the storm, each by one client. */
   changingPlanIds: string[]
   oneOffPlanId: string
   subscriptionPlanId: string
@@ -21,7 +21,7 @@ export interface Shop extends Vendor {
   sessions: Bought[]
 }
 
-/** A checkout and what has become of it at the processor, as far as its client knows. */
+/** A checkout, with its state at the processor as far as the client knows. */
 export interface Bought {
   /** The processor's id; its last path segment of the session's url. */
   checkoutRef: string

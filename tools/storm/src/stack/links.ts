@@ -11,7 +11,7 @@ export const services = [
 ] as const satisfies ServiceName[]
 export const replicas = [1, 2] as const
 
-/** Whom each service calls. */
+/** The services that each service calls. */
 export const peersOf: Record<ServiceName, DatabaseService[]> = {
   catalog: ['licensing'],
   licensing: ['catalog'],
@@ -20,14 +20,14 @@ export const peersOf: Record<ServiceName, DatabaseService[]> = {
   gateway: ['catalog', 'licensing', 'billing', 'notifier'],
 }
 
-/** The receivers' moods change by path; each is reached through a link of its own. */
+/** The receivers of webhooks. Each has its own path, answers and link. */
 export const receiverNames = ['steady', 'flapping', 'slow'] as const
 export type ReceiverName = (typeof receiverNames)[number]
 
 /** The processes of the services, such as `licensing-2`. */
 export const processNames = services.flatMap((service) => replicas.map((replica) => `${service}-${replica}`))
 
-/** Every connection between two parts, such as `licensing-2>postgres`. */
+/** The name of each connection between two components, such as `licensing-2>postgres`. */
 export const linkNames = [
   ...services.flatMap((service) =>
     replicas.flatMap((replica) => {
@@ -45,7 +45,7 @@ export const linkNames = [
 /**
  * Starts a proxy for each link.
  *
- * @param addressOf where the second part of a link listens, as `host:port`
+ * @param addressOf returns the address of the second component of a link, as `host:port`
  */
 export async function startLinks(
   addressOf: (to: string) => string,

@@ -21,7 +21,7 @@ import type { TestProcess } from '@licensing/test-support/test-process'
 import { linkNames, receiverNames, replicas, services, startLinks, type ReceiverName } from './links.ts'
 import { makeVendor, type Vendor } from './vendors.ts'
 
-/** Two of every service, each connection of which goes through a proxy of its own. */
+/** Two replicas of every service. Each of their connections goes through its own proxy. */
 export interface StormStack extends AsyncDisposable {
   readonly folder: string
   readonly postgres: PostgresServer
@@ -31,9 +31,9 @@ export interface StormStack extends AsyncDisposable {
   readonly links: Map<string, FaultyProxy>
   readonly receiver: HttpsReceiver
   readonly processor: { url: string; node: NodeProcess }
-  /** Through the links of the clients. */
+  /** URLs of the gateways through the clients' links. */
   readonly gatewayUrls: string[]
-  /** The same, past them: for what checks at the end. */
+  /** URLs of the gateways without a link, for the checks at the end. */
   readonly directGatewayUrls: string[]
   readonly vendors: Vendor[]
 }
@@ -41,7 +41,7 @@ export interface StormStack extends AsyncDisposable {
 const vendorCount = 3
 const webhookSecret = 'whsec_of_the_storm'
 
-// The twelve attempts span 90 s: more than a receiver is ever down, less than a storm, so that a dead one is found.
+// The twelve attempts span 90 s: longer than any receiver is down, and shorter than a storm, so that a dead endpoint is disabled.
 const operator = {
   LOG_LEVEL: 'warn',
   WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
@@ -55,7 +55,7 @@ const operator = {
   DATABASE_CONNECTIONS: '12',
 }
 
-/** @param folder where the logs go; it stays */
+/** @param folder the folder for the logs, which is kept */
 export async function startStormStack(folder: string): Promise<StormStack> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -198,7 +198,7 @@ function environments({ nats, addresses, links, databaseUrls, processorAddress, 
   }
 }
 
-/** A process of the stack: somebody's fault, or nobody's, when it is down. */
+/** A process of the stack, with functions that inflict faults on it. */
 export interface Member {
   readonly name: string
   readonly operationsUrl: string

@@ -12,11 +12,11 @@ export interface Vendor {
   accountId: string
   appId: string
   apiKey: string
-  /** One for each gateway. */
+  /** A client for each gateway. */
   apis: ApiClient[]
 }
 
-/** Makes an account with an application by the operator's command line. */
+/** Creates an account with an application through the operator's command line. */
 export async function makeVendor(
   name: string,
   gatewayUrls: string[],

@@ -9,7 +9,7 @@ import { noParameters } from './parameters.ts'
 
 type Headers = Record<string, string | string[] | undefined>
 
-/** The caller and its account. Live keys are refused, so that nobody mistakes this for Stripe. */
+/** The account of an authenticated request. Live keys are refused, so that nobody mistakes the simulator for Stripe. */
 export function authenticate(world: World, headers: Headers): Owner {
   const key = secretKey(String(headers['authorization'] ?? ''))
   if (key === undefined) throw unauthorized('You did not provide an API key. (This is a simulator.)')
@@ -62,7 +62,7 @@ export function isConnected(world: World, account: string): boolean {
   return /^acct_(?!missing)./.test(account) && !world.deauthorized.has(account)
 }
 
-/** The vendor disconnects the platform: its keys do not reach the account any more. */
+/** The vendor disconnects the platform. The platform's keys can then no longer use the account. */
 export function deauthorize(world: World, account: string): void {
   if (world.deauthorized.has(account)) throw impossible(`${account} is not connected`)
   world.deauthorized.add(account)
@@ -74,7 +74,7 @@ export function authorize(world: World, account: string): void {
   world.emitter.emit(account, 'account.application.authorized', platform())
 }
 
-/** Any `acct_…` but `acct_missing…` is a vendor's account that is connected and ready to sell, until it is deauthorized. */
+/** The account object of a connected vendor that is ready to sell. */
 export function connectedAccount(id: string): Account {
   return {
     id,

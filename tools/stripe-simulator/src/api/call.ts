@@ -9,7 +9,7 @@ import { noParameters } from './parameters.ts'
 /** One authenticated API request. */
 export type Call = {
   world: World
-  /** From `Stripe-Account`; null is the platform itself. */
+  /** The account in `Stripe-Account`; null for the platform. */
   account: Owner
   /** The id in the path; empty if the path has none. */
   id: string

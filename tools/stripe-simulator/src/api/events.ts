@@ -6,7 +6,7 @@ import { eventList, noParameters } from './parameters.ts'
 
 const mostTypes = 20
 
-/** `undelivered` tells whether the platform's endpoint still misses an event. */
+/** @param undelivered whether the platform's endpoint has not received an event */
 export function eventHandlers(undelivered: (eventId: string) => boolean): {
   getEvent: Handler
   listEvents: Handler

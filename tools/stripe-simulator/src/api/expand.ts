@@ -6,7 +6,7 @@ import { linesOf } from './checkout-sessions.ts'
 
 type Tree = Record<string, unknown>
 
-/** A copy of the answer with the references in `paths` replaced by what they name, four levels deep at most. */
+/** A copy of the answer in which the references in `paths` are replaced by their objects, at most four levels deep. */
 export function expand(world: World, account: Owner, answer: object, paths: string[]): object {
   if (paths.length === 0) return answer
   const copy = structuredClone(answer)
@@ -50,7 +50,7 @@ function referenced(world: World, account: Owner, id: string): object | undefine
   return undefined
 }
 
-/** Lists that Stripe leaves out of an object until they are asked for. */
+/** A list that Stripe includes in an object only if it is expanded. */
 function included(world: World, account: Owner, object: Tree, step: string): object | undefined {
   const id = String(object['id'])
   switch (`${String(object['object'])}.${step}`) {

@@ -235,5 +235,5 @@ export const endpointList: Parameters<Stripe.WebhookEndpointListParams> = {
   starting_after: true,
 }
 
-/** Of a call that takes none, such as reading one object. */
+/** The parameters of a call that takes none, such as reading one object. */
 export const noParameters: Record<string, boolean> = {}

@@ -28,7 +28,7 @@ export const listCharges = readList('/v1/charges', 'charges', chargeList, {
   customer: (charge) => charge.customer,
 })
 
-// Fees belong to the platform: a call with a Stripe-Account header finds none.
+// Fees belong to the platform, so a call with a Stripe-Account header finds none.
 const url = '/v1/application_fees'
 
 export const getApplicationFee = readOne('applicationFees', 'application_fee')

@@ -44,7 +44,7 @@ import {
   updateWebhookEndpoint,
 } from './webhook-endpoints.ts'
 
-/** The part of Stripe's API that is here. */
+/** The routes of Stripe's API that the simulator supports. */
 export function apiRoutes(undelivered: (eventId: string) => boolean): Route[] {
   const { getEvent, listEvents } = eventHandlers(undelivered)
   return [

@@ -23,7 +23,7 @@ export type Api = {
   changed: () => void
 }
 
-/** Everything between HTTP and a handler: keys, accounts, faults and replays. */
+/** Serves the routes: authenticates, applies faults, and replays answers to idempotency keys. */
 export function serveApi(server: FastifyInstance, api: Api, routes: Route[]): void {
   for (const [method, url, handler] of routes) {
     server.route({ method, url, handler: (request, reply) => serve(api, handler, request, reply) })
@@ -78,7 +78,7 @@ async function serve(
   return send(reply, answer)
 }
 
-/** Runs a request with an idempotency key once, and answers its repeats with what was saved. */
+/** Runs a request with an idempotency key once, and answers its repeats with the saved answer. */
 function once(
   api: Api,
   request: FastifyRequest,
@@ -138,12 +138,12 @@ function send(reply: FastifyReply, { status, body }: Answer): FastifyReply {
   return reply.code(status).send(body)
 }
 
-/** An answer, and whether an idempotency key remembers it. */
+/** An answer, and whether it is saved under an idempotency key. */
 type CallResult = { answer: Answer; savable: boolean }
 
 type Incoming = { account: Owner; id: string; parameters: unknown; cause: Cause }
 
-/** Runs a handler to its end without a pause, so that no two calls meet half way. */
+/** Runs a handler synchronously, so that calls never interleave. */
 function runCall(world: World, handler: Handler, incoming: Incoming, log: FastifyBaseLogger): CallResult {
   const { account, id, parameters, cause } = incoming
   try {
@@ -171,7 +171,7 @@ function errorResult(error: unknown, log: FastifyBaseLogger): CallResult {
 
 export type Refused = { method: string; path: string; account: Owner }
 
-/** Stripe's answer to a call that met a fault. */
+/** Stripe's answer for an injected fault. */
 function faultAnswer(kind: FaultKind, refused: Refused): Answer {
   const answer = (status: number, error: object): Answer => ({
     status,

@@ -54,7 +54,7 @@ export function cancelSubscription(call: Call): object {
   return subscription
 }
 
-/** Stripe finds an ended subscription to read, and not to change. */
+/** Finds a subscription to change it. As with Stripe, an ended subscription can only be read. */
 function findLive({ world, account, id }: Call): Subscription {
   const subscription = findOwned(world.subscriptions, 'subscription', account, id)
   if (subscription.status === 'canceled') throw noSuch('subscription', id)

@@ -5,7 +5,7 @@ import { newId, platformApplication } from '../world/ids.ts'
 import { page, type Call } from './call.ts'
 import { endpointCreate, endpointList, endpointUpdate, noParameters } from './parameters.ts'
 
-/** The only answer that has the secret. */
+/** Creates an endpoint. Only this answer contains the secret. */
 export function createWebhookEndpoint({ world, account, params }: Call): object {
   params.accept(endpointCreate)
   const url = params.url('url')
@@ -66,7 +66,7 @@ export type NewWebhookEndpoint = {
   url: string
   enabledEvents: string[]
   apiVersion: string | null
-  /** Events of the connected accounts, as against the platform's own. */
+  /** Whether the endpoint gets events of connected accounts, instead of events of the platform itself. */
   connect: boolean
   description: string | null
   metadata: Metadata

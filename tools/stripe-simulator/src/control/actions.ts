@@ -47,7 +47,7 @@ export const actions: Record<string, Action> = {
   },
 }
 
-/** Any action may be given `created`: the time, in Unix seconds, at which it happens. */
+/** Runs an action. Any action takes `created`, the time in Unix seconds at which it happens. */
 export function runAction(world: World, name: string, values: unknown): object {
   const action = Object.hasOwn(actions, name) ? actions[name] : undefined
   if (action === undefined) throw noSuch('action', name)
@@ -60,12 +60,12 @@ export function runAction(world: World, name: string, values: unknown): object {
   return clock.of(customer, () => clock.during(at, run))
 }
 
-/** Actions that a vendor does in Stripe's dashboard, and therefore through its API. */
+/** Actions that a vendor does in Stripe's dashboard. Stripe treats them as API calls. */
 function isDashboardAction(name: string, { reason }: Record<string, unknown>): boolean {
   return name === 'refund' || (name === 'cancel' && reason !== 'payment_failed')
 }
 
-/** The customer whom an action concerns, by the id of anything of theirs: the action happens in their time. */
+/** Finds the customer of an action by the id of any of the customer's objects. The action happens in the customer's time. */
 export function customerOf(world: World, ids: unknown[]): string | null {
   for (const id of ids) {
     if (typeof id !== 'string') continue
@@ -88,8 +88,8 @@ function customerBehind(world: World, id: string): string | null | undefined {
 }
 
 /**
- * Makes a price known under an id of the caller's choosing, as the vendor would at Stripe. It stands against what any
- * checkout says it was agreed at. Repeating it brings the price up to date.
+ * Creates a price with an id that the caller chooses, or updates it. It takes precedence over the price in a checkout's
+ * metadata.
  */
 export function setPrice(world: World, params: Params): object {
   params.only(
@@ -119,7 +119,7 @@ export function setPrice(world: World, params: Params): object {
   return world.prices.add(account, price)
 }
 
-/** How Stripe treats an account, or every account. */
+/** Changes the settings of an account, or of all accounts. */
 function setSettings({ settings }: World, params: Params): object {
   params.only('account', 'capture', 'capture_seconds', 'api_version', 'livemode', 'tax_percent')
   const capture = params.oneOf('capture', ['immediate', 'asynchronous'])

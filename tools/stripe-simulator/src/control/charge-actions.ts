@@ -47,7 +47,7 @@ export const chargeActions: Record<string, Action> = {
   },
 }
 
-/** As the vendor would in the dashboard: the platform's fee stays unless asked for. */
+/** Refunds as the vendor would in the dashboard: the platform keeps its fee unless the parameters return it. */
 function refund(world: World, params: Params): object {
   params.only('charge', 'amount', 'status', 'reason', 'metadata', 'refund_application_fee', 'force')
   const { account, object: charge } = findPaidCharge(world, params.required('charge'))

@@ -5,5 +5,5 @@ import type { World } from '../world/world.ts'
 
 export type Control = Api & { deliveries: Deliveries; reset: () => void }
 
-/** What a customer, a bank, a vendor or time does. Answers with the object that it changed. */
+/** An action of a customer, a bank or a vendor, or the passing of time. Returns the object that it changed. */
 export type Action = (world: World, params: Params) => object

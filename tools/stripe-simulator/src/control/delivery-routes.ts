@@ -71,7 +71,7 @@ function addRule({ deliveries }: Control, params: Params): object {
   })
 }
 
-/** Sends an event that was emitted, or any other, as often and as badly signed as wanted; answers when all are answered. */
+/** Sends an emitted or a made-up event, with any signature and any number of times. Answers when all copies were answered. */
 async function deliver({ world, deliveries }: Control, params: Params): Promise<object> {
   params.only('event_id', 'event', 'signature', 'times', 'concurrent', 'url', 'secret')
   const endpoint = deliveries.endpoint

@@ -9,7 +9,7 @@ import { runAction } from './actions.ts'
 import type { Control } from './control.ts'
 import { deliveryRoutes } from './delivery-routes.ts'
 
-/** The side that Stripe does not have: JSON in, JSON out, under `/_sim`. */
+/** Serves the control API under `/_sim`, which Stripe does not have. It takes and returns JSON. */
 export function serveControl(server: FastifyInstance, control: Control): void {
   const { world, faults, requests, changed } = control
   server.register(
@@ -82,7 +82,7 @@ function addFault({ faults }: Control, params: Params): void {
   })
 }
 
-/** Moves everyone's clock, or one subscription's, and does what has become due by it. */
+/** Moves the simulator's clock, or the clock of one subscription's customer, and runs everything that becomes due. */
 function setClock(world: World, params: Params): object {
   params.only('now', 'offset_seconds', 'advance_seconds', 'reset', 'subscription')
   const subscription = params.string('subscription')

@@ -7,7 +7,7 @@ type DeliveryState =
   | 'pending'
   | 'held'
   | 'delivered'
-  /** Retries are exhausted, or it was a forgery. */
+  /** No attempt is left, or a forge rule replaced the event. */
   | 'failed'
   | 'dropped'
   /** No endpoint is subscribed to the type. */
@@ -18,7 +18,7 @@ export type Delivery = { event_id: string; state: DeliveryState; attempts: Attem
 type Options = {
   endpoint: Endpoint | null
   retryDelaysMs: number[]
-  /** Further endpoints that want the event. They get it without rules, and their failures stay with them. */
+  /** Endpoints created through the API that want the event. Delivery rules do not apply to them, and they do not change the state of the delivery. */
   createdEndpointsFor: (event: SimulatedEvent) => { endpoint: Endpoint; event: SimulatedEvent }[]
   findEvent: (id: string) => SimulatedEvent | undefined
   log: (event: SimulatedEvent, attempt: Attempt) => void
@@ -28,7 +28,7 @@ type Options = {
 const mostAtOnce = 16
 const mostKept = 10_000
 
-/** Sends events to the platform's endpoint until it accepts them, or as a delivery rule says instead. */
+/** Sends events to the platform's endpoint until it accepts them, unless a delivery rule changes that. */
 export class Deliveries {
   readonly rules = new DeliveryRules()
   endpoint: Endpoint | null
@@ -69,7 +69,7 @@ export class Deliveries {
     return [...this.#deliveries.values()].filter(({ state }) => state === 'held').map((each) => each.event_id)
   }
 
-  /** Sends held events one after the other, each waiting for the answer to the one before. */
+  /** Sends held events one after the other, each after the answer to the previous one. */
   release(eventIds: string[]): void {
     const released = eventIds.map((id) => this.#deliveries.get(id)).filter((each) => each?.state === 'held')
     for (const delivery of released) if (delivery) delivery.state = 'pending'
@@ -82,7 +82,7 @@ export class Deliveries {
     })
   }
 
-  /** Sends one event now, whatever its state, and tells what became of it. */
+  /** Sends one event now, whatever its state, and returns the result. */
   async send(event: SimulatedEvent, signature: SignatureKind, endpoint?: Endpoint): Promise<Attempt> {
     const to = endpoint ?? this.endpoint
     if (to === null) throw new Error('no webhook endpoint is set')
@@ -111,7 +111,7 @@ export class Deliveries {
     return [...this.#deliveries.values()]
   }
 
-  /** Takes up what an earlier process left pending. */
+  /** Loads the deliveries of an earlier process, and continues the pending ones. */
   restore(deliveries: Delivery[]): void {
     this.#deliveries.clear()
     for (const delivery of deliveries) {
@@ -179,7 +179,7 @@ export class Deliveries {
   async #retry(event: SimulatedEvent, delivery: Delivery): Promise<void> {
     const { retryDelaysMs, changed } = this.#options
     for (;;) {
-      // A delivery that the stop interrupted stays pending: the next start sends it.
+      // A delivery that was interrupted by the stop stays pending, and the next start sends it.
       if (this.#stop.signal.aborted) return
       const delayMs = retryDelaysMs[delivery.attempts.length - 1]
       if (delayMs === undefined) break
@@ -203,7 +203,7 @@ export class Deliveries {
     return types.includes('*') || types.includes(type)
   }
 
-  /** False when the simulator stops meanwhile. */
+  /** Resolves to false if the simulator stops during the pause. */
   async #pause(delayMs: number): Promise<boolean> {
     return sleep(delayMs, true, { signal: this.#stop.signal }).catch(() => false)
   }
@@ -226,9 +226,9 @@ export class Deliveries {
 }
 
 /**
- * What happens to matching events:
+ * The effect of a rule on matching events:
  * hold     kept until released
- * reorder  kept until `next` of them are there, then sent last first
+ * reorder  kept until there are `next` events, then sent in reverse order
  * delay    sent after `delay_ms`
  * duplicate sent `times` times at once
  * drop     never sent; only `GET /v1/events` has it
@@ -239,19 +239,19 @@ export const ruleActions = ['hold', 'reorder', 'delay', 'duplicate', 'drop', 'fo
 type DeliveryRule = {
   id: string
   action: (typeof ruleActions)[number]
-  /** Event types; none means every type. */
+  /** Event types; an empty list means every type. */
   types: string[]
   account: string | undefined
-  /** How many events it still takes; null for all until it is removed. */
+  /** How many more events it applies to; null for all until it is removed. */
   remaining: number | null
   delay_ms: number
   times: number
   signature: SignatureKind
-  /** Events that a reorder has gathered. */
+  /** Events that a reorder rule has kept so far. */
   gathered: string[]
 }
 
-/** The first rule that matches takes the event. */
+/** The delivery rules. The first rule that matches applies to an event. */
 class DeliveryRules {
   #rules: DeliveryRule[] = []
 

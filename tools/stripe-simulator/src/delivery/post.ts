@@ -10,7 +10,7 @@ export type Endpoint = {
 export type Attempt = {
   at: string
   signature: SignatureKind
-  /** Null when no answer came. */
+  /** The status of the answer; null if there was none. */
   status: number | null
   error: string | null
   took_ms: number
@@ -18,7 +18,7 @@ export type Attempt = {
 
 const timeoutMs = 10_000
 
-/** One signed POST of an event. Whatever happens becomes an attempt, never an exception. */
+/** Sends one signed POST of an event. A failure is part of the returned attempt, never an exception. */
 export async function postEvent(
   endpoint: Endpoint,
   event: object,
@@ -75,12 +75,12 @@ export const signatureKinds = [
 ] as const
 export type SignatureKind = (typeof signatureKinds)[number]
 
-/** Just outside the 300 seconds that a receiver allows. */
+/** Just more than the 300 seconds that a receiver tolerates. */
 const tooFarSeconds = 310
 
 type SignedBody = { body: string; header: string | undefined }
 
-/** Signs exact bytes as Stripe does; every kind but `valid` must be refused by a careful receiver. */
+/** Signs the exact bytes as Stripe does. A correct receiver refuses every kind of signature except `valid`. */
 function signBody(
   payload: string,
   secret: string,

@@ -12,7 +12,7 @@ import { stateOf } from './subscription-status.ts'
 
 type NewItem = { price: string; quantity: number; proration: Proration }
 
-/** The subscription gets another item, until the end of the period of those with the same interval. */
+/** Adds an item to the subscription. Its first period ends with the current period of the items with the same interval. */
 export function addItem(world: World, subscriptionId: string, wanted: NewItem): Subscription {
   const { account, object: subscription } = findLiveSubscription(world, subscriptionId)
   const price = findRecurringPrice(world, account, subscription, wanted.price)
@@ -30,7 +30,7 @@ export function addItem(world: World, subscriptionId: string, wanted: NewItem): 
   return settleChange(world, account, changing, wanted.proration, [chargeLine(changing)], before)
 }
 
-/** The rest of its period is credited. */
+/** Removes an item, and credits the rest of its period. */
 export function removeItem(
   world: World,
   subscriptionId: string,
@@ -54,7 +54,7 @@ type NewInvoiceItems = {
   count: number
 }
 
-/** What the vendor adds to the next invoice, the newest first, as Stripe lists them. */
+/** Adds the vendor's own items to the next invoice, newest first, as Stripe lists them. */
 export function addInvoiceItems(world: World, subscriptionId: string, wanted: NewInvoiceItems): Subscription {
   const { account, object: subscription } = findLiveSubscription(world, subscriptionId)
   const { amount, count } = wanted
@@ -70,7 +70,7 @@ export function addInvoiceItems(world: World, subscriptionId: string, wanted: Ne
   return subscription
 }
 
-/** Every item is free until then, and begins its periods there. */
+/** Starts a trial: every item is free until its end, and its periods begin there. */
 export function startTrial(world: World, subscriptionId: string, until: number): Subscription {
   const { account, object: subscription } = findLiveSubscription(world, subscriptionId)
   const before = structuredClone(subscription)
@@ -115,14 +115,14 @@ type PriceChange = {
 type Changing = {
   subscription: Subscription
   item: SubscriptionItem
-  /** The one in which the change falls. */
+  /** The period that contains the change. */
   period: Period
   at: number
-  /** It begins a period of its own at once. */
+  /** Whether the change begins a new period at once. */
   newPeriod: boolean
 }
 
-/** The customer goes over to another price in the middle of a period, as in the customer portal. */
+/** Changes the price in the middle of a period, as a customer can in Stripe's customer portal. */
 export function changePrice(world: World, subscriptionId: string, change: PriceChange): Subscription {
   const { account, object: subscription } = findLiveSubscription(world, subscriptionId)
   const item = findItem(subscription, change.item)
@@ -133,7 +133,7 @@ export function changePrice(world: World, subscriptionId: string, change: PriceC
     item,
     period: periodOf(item),
     at: world.clock.now(),
-    // Another interval begins a period of its own.
+    // A price with another interval begins a new period.
     newPeriod: !sameInterval(item.price, price),
   }
   const credit = creditLine(changing, creditedItems(world, account, subscription, item))
@@ -154,7 +154,7 @@ function findRecurringPrice(world: World, account: Owner, subscription: Subscrip
   throw impossible(`${price.id} is no recurring price in ${subscription.currency}`)
 }
 
-/** Invoices the lines of a change now or later, and emits its event. `before`: the subscription as it was. */
+/** Invoices the lines of a change now or later, and emits its event. @param before the subscription before the change */
 function settleChange(
   world: World,
   account: Owner,
@@ -240,13 +240,13 @@ function chargeLine(changing: Changing): InvoiceLine {
   return newLine({ subscription, item, price, period, proration })
 }
 
-/** To the second, rounded to the nearest minor unit. */
+/** The part of the amount for the rest of the period, to the second, rounded to the nearest minor unit. */
 function shareLeft({ period, at }: Changing, amount: number): number {
   const left = Math.max(0, period.end - at) / (period.end - period.start)
   return Math.round(amount * Math.min(1, left))
 }
 
-/** The line that paid for the present period. */
+/** The invoice lines that paid for the item's present period; null if there are none. */
 export function creditedItems(
   world: World,
   account: Owner,

@@ -12,7 +12,7 @@ test.each([
   expect(feeOf(amount, percent)).toBe(fee)
 })
 
-test('no percentage is no fee', () => {
+test('without a percentage there is no fee', () => {
   expect(feeOf(2980, null)).toBeNull()
   expect(feeOf(2980, 0)).toBeNull()
 })

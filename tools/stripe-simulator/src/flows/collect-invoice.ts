@@ -30,7 +30,7 @@ export function draftInvoice(
   return invoice
 }
 
-/** A draft becomes an invoice that can be collected; what the customer has in credit is used up first. */
+/** Finalizes a draft, so that it can be collected. The customer's credit is used first. */
 export function finalizeInvoice(world: World, account: Owner, invoice: Invoice): Invoice {
   const now = world.clock.now()
   const subscription = findOwned(world.subscriptions, 'subscription', account, subscriptionOf(invoice))
@@ -63,7 +63,7 @@ export function subscriptionOf(invoice: Invoice): string {
   return invoice.parent?.subscription_details?.subscription ?? ''
 }
 
-/** One attempt to collect. Nothing is due on a free invoice, so nothing is charged. */
+/** Attempts to collect an invoice. If nothing is due, nothing is charged. */
 export function submitInvoice(world: World, account: Owner, invoice: Invoice, payer: Payer): void {
   invoice.attempted = true
   invoice.attempt_count += 1
@@ -71,7 +71,7 @@ export function submitInvoice(world: World, account: Owner, invoice: Invoice, pa
     submitPayment(world, account, collectionOf(world, account, invoice).intent, payer)
 }
 
-/** `attempt` overrides what Stripe would count, for a retry by hand or a jump to the last one. */
+/** Settles an attempt. `attempt` overrides its number, for a manual retry or a jump to the last attempt. */
 export function settleInvoice(
   world: World,
   account: Owner,
@@ -127,20 +127,20 @@ export function feeOf(amount: number, percent: number | null): number | null {
 
 const day = 24 * 3600
 
-/** Pauses before the second, third and fourth attempt. The fourth is the last. */
+/** Delays before the second, third and fourth attempt. The fourth is the last. */
 const retryDelays = [3 * day, 5 * day, 7 * day]
 
 export type Failure = {
-  /** The attempt that this failure is, instead of the next one. */
+  /** The number of the failed attempt, if it is not the next. */
   attempt: number | undefined
-  /** A retry by hand: Stripe does not count it. */
+  /** A manual retry, which Stripe does not count. */
   manual: boolean
-  /** No further retry; so is the fourth attempt. */
+  /** Whether this is the last attempt. The fourth attempt is always the last. */
   final: boolean | undefined
   afterFinal: FinalAction
 }
 
-/** The latest invoice of a subscription while nobody has paid it: a draft, or open. A kept draft is left alone. */
+/** The latest invoice of a subscription, if it is unpaid: a draft, or open. A draft kept by paused collection is excluded. */
 export function unpaidInvoice(world: World, account: Owner, subscription: Subscription): Invoice | undefined {
   const latest = world.invoices.find(account, subscription.latest_invoice ?? '')
   if (latest?.status === 'draft' && !latest.auto_advance) return undefined
@@ -156,7 +156,7 @@ export function payInvoice(world: World, account: Owner, subscription: Subscript
   }
 }
 
-/** While collection is paused, an invoice is not collected; otherwise `collect` does it. */
+/** Calls `collect` for the invoice, unless collection is paused. */
 export function unlessPaused(
   world: World,
   account: Owner,

@@ -25,7 +25,7 @@ export function openIntent(
   return intent
 }
 
-/** The customer submits a means of payment. A card is decided at once, a bank debit stays pending. */
+/** Submits the customer's payment method. A card payment is decided at once, a bank debit stays pending. */
 export function submitPayment(world: World, account: Owner, intent: PaymentIntent, payer: Payer): Charge {
   intent.payment_method = newId('pm')
   intent.status = 'processing'
@@ -89,7 +89,7 @@ function fail(world: World, account: Owner, intent: PaymentIntent, charge: Charg
   world.emitter.emit(account, 'payment_intent.payment_failed', intent)
 }
 
-/** The money is with the vendor, and its entries in the balances follow now or later. */
+/** Captures a charge. Its balance transaction and application fee follow now or later. */
 function captureCharge(world: World, account: Owner, charge: Charge): void {
   const { capture, captureSeconds } = world.settings.of(account)
   const now = world.clock.now()
@@ -97,7 +97,7 @@ function captureCharge(world: World, account: Owner, charge: Charge): void {
   else world.openCaptures.add(account, { id: charge.id, created: now, due_at: now + captureSeconds })
 }
 
-/** The second half of an asynchronous capture: only now there is an application fee. */
+/** Ends an asynchronous capture: creates the balance transaction and the application fee. */
 export function finishCapture(world: World, account: Owner, chargeId: string): Charge {
   const charge = world.charges.find(account, chargeId)
   if (charge === undefined || world.openCaptures.find(account, chargeId) === undefined) {
@@ -117,7 +117,7 @@ function bookCharge(world: World, account: Owner, charge: Charge): void {
   charge.balance_transaction = newId('txn')
   const amount = charge.application_fee_amount ?? 0
   if (account === null || amount === 0) return
-  // On a direct charge the fee is the platform's own object, and so is its event.
+  // The fee of a direct charge and its event belong to the platform.
   const fee = world.applicationFees.add(null, newApplicationFee(world.clock.now(), account, charge, amount))
   charge.application_fee = fee.id
   world.emitter.emit(null, 'application_fee.created', fee)

@@ -20,7 +20,7 @@ type Disputing = {
   kind: DisputeKind
   amount: number | undefined
   reason: string
-  /** Nobody disputes what came back in full, but events of both may cross: for tests of that race. */
+  /** Allows a dispute of a fully refunded charge, for tests in which the events of both cross. */
   despiteRefund: boolean
 }
 
@@ -39,7 +39,7 @@ export function openDispute(world: World, chargeId: string, disputing: Disputing
   return dispute
 }
 
-/** The inquiry was not answered well enough: it is a chargeback from now on. */
+/** Turns an inquiry into a chargeback. */
 export function escalateDispute(world: World, disputeId: string): Dispute {
   const { account, object: dispute } = findOpenDispute(world, disputeId)
   if (!isInquiry(dispute)) throw impossible(`${disputeId} is a chargeback already`)

@@ -3,7 +3,7 @@ import type { Charge, Subscription } from '../objects/wire.ts'
 import type { Collection, Owner, Stored } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
 
-/** An object of another account is the same 404 as none. */
+/** Finds an object of the account. An object of another account gets the same 404 as a missing object. */
 export function findOwned<T extends { id: string; created: number }>(
   collection: Collection<T>,
   kind: string,
@@ -25,7 +25,7 @@ export function findAnywhere<T extends { id: string; created: number }>(
   return stored
 }
 
-/** The control side may name a charge, its payment intent, or the checkout session it paid. */
+/** Finds a charge by its id, or by the id of its payment intent or checkout session. */
 export function findPaidCharge(world: World, id: string): Stored<Charge> {
   const session = world.sessions.findAnywhere(id)?.object
   const intentId = session?.payment_intent ?? id

@@ -114,7 +114,7 @@ function checkFee(account: Owner, order: CheckoutOrder, amount: number): void {
   }
 }
 
-// Stripe's own list, in minor units. For other currencies it converts to the vendor's, which is not done here.
+// Stripe's list, in minor units. For other currencies Stripe converts to the vendor's currency; the simulator does not.
 const minimums: Record<string, number> = {
   aed: 200,
   aud: 50,
@@ -142,7 +142,7 @@ const minimums: Record<string, number> = {
   usd: 50,
 }
 
-/** The least that a charge may be; a free one is none. */
+/** The minimum amount of a charge. A free checkout has no charge. */
 function minimumAmount(currency: string): number {
   return minimums[currency] ?? 1
 }
@@ -159,18 +159,18 @@ export function expireSession(world: World, account: Owner, session: CheckoutSes
   return session
 }
 
-/** What the platform writes into a checkout session's metadata, so that its price needs no setting up here. */
+/** The keys that the platform writes into a checkout session's metadata, so that its price needs no setup. */
 const agreedPriceKeys = {
   /** Minor units. */
   amount: 'licensing_amount',
   currency: 'licensing_currency',
-  /** Months between two charges; absent on a one-off payment. */
+  /** Months between two charges; absent for a single payment. */
   intervalCount: 'licensing_recurring_interval_count',
 } as const
 
 /**
- * The price of a checkout line. One that exists wins, as it would at Stripe; another is what the metadata says,
- * until it says otherwise.
+ * The price of a checkout line. An existing price takes precedence, as at Stripe. Otherwise the metadata sets the price,
+ * and later metadata may change it.
  */
 export function priceOfLine(world: World, account: Owner, id: string, metadata: Metadata): Price | undefined {
   const existing = world.prices.find(account, id)
@@ -179,7 +179,7 @@ export function priceOfLine(world: World, account: Owner, id: string, metadata: 
   return agreed === undefined ? existing : addAgreedPrice(world, account, { ...agreed, id })
 }
 
-/** A price that exists by itself is left alone. */
+/** Adds or updates a price from metadata. A price that was created otherwise is not changed. */
 function addAgreedPrice(
   world: World,
   account: Owner,

@@ -22,8 +22,7 @@ import { markPastDue } from './subscription-status.ts'
 type Paying = Payer & { discount: number }
 
 /**
- * The customer pays an open session; on a session that waits for a delayed payment, the money arrives.
- * Only this moment makes money matter: the events go out from here.
+ * Pays an open session. If the session waits for a delayed payment, the payment succeeds.
  */
 export function paySession(world: World, sessionId: string, paying: Paying): CheckoutSession {
   const { account, object: session } = findAnywhere(world.sessions, 'checkout session', sessionId)
@@ -39,7 +38,7 @@ export function paySession(world: World, sessionId: string, paying: Paying): Che
   return session
 }
 
-/** The card is declined: the session stays open for another try. A delayed payment fails permanently. */
+/** Declines the card, and the session stays open for another attempt. A delayed payment fails permanently. */
 export function failSession(world: World, sessionId: string, payer: Payer): CheckoutSession {
   const { account, object: session } = findAnywhere(world.sessions, 'checkout session', sessionId)
   if (awaitsPayment(session)) return settleSession(world, account, session, 'failed')
@@ -102,7 +101,7 @@ function refuseUnlessOpen(session: CheckoutSession): void {
   }
 }
 
-/** Days after checkout a delayed payment succeeds or fails. */
+/** Lets a delayed payment succeed or fail, days after the checkout. */
 function settleSession(
   world: World,
   account: Owner,
@@ -123,8 +122,8 @@ function settleSession(
 }
 
 /**
- * The first invoice is paid before the session completes, and so `invoice.paid` leaves first,
- * as is often seen with Stripe. A delayed first payment leaves the subscription active, the invoice open.
+ * Starts the subscription of a session. The first invoice is paid before the session completes, so `invoice.paid` is sent
+ * first, as is common with Stripe. A delayed first payment leaves the subscription active and the invoice open.
  */
 function startSubscription(world: World, account: Owner, session: CheckoutSession, payer: Payer): void {
   const plan = findOwned(world.checkoutPlans, 'checkout session', account, session.id)

@@ -9,13 +9,13 @@ import type { World } from '../world/world.ts'
 import { findAnywhere, findOwned } from './find.ts'
 
 type Refunding = {
-  /** The rest of the charge when not given. */
+  /** By default the rest of the charge. */
   amount: number | undefined
   status: RefundStatus
   reason: Refund['reason']
   metadata: Metadata
   refundApplicationFee: boolean
-  /** A chargeback forbids refunds at Stripe, but events of both may cross: for tests of that race. */
+  /** Allows a refund after a chargeback, which Stripe forbids, for tests in which the events of both cross. */
   despiteDispute: boolean
 }
 
@@ -43,7 +43,7 @@ export function refundCharge(world: World, account: Owner, charge: Charge, refun
   return refund
 }
 
-/** Money that is on its way counts; a refund that failed gives its amount back to the charge. */
+/** Computes the refunded amount of a charge. Pending refunds count, failed refunds do not. */
 function recountRefunds(world: World, account: Owner, charge: Charge): void {
   const before = charge.amount_refunded
   const wasRefunded = charge.refunded
@@ -77,7 +77,7 @@ function checkRefundable(world: World, account: Owner, charge: Charge, { despite
   }
 }
 
-/** The platform's fee goes back in proportion, and wholly with the last part of the charge. */
+/** Refunds the platform's fee in proportion, and in full when the whole charge is refunded. */
 function returnFeeShare(world: World, charge: Charge, refund: Refund): void {
   const fee = world.applicationFees.find(null, charge.application_fee ?? '')
   if (fee === undefined) return
@@ -87,7 +87,7 @@ function returnFeeShare(world: World, charge: Charge, refund: Refund): void {
   if (amount > 0) refundApplicationFee(world, fee, amount, {})
 }
 
-/** The bank decides on a pending refund, or sends a refund back days after it had succeeded. */
+/** Changes the status of a refund: the bank decides on a pending refund, or returns a refund days after it succeeded. */
 export function changeRefund(
   world: World,
   refundId: string,

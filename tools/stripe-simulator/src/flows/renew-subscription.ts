@@ -16,8 +16,8 @@ import { findLiveSubscription } from './find.ts'
 import { endSubscription, stateOf } from './subscription-status.ts'
 
 /**
- * Goes on to the end of the period and what follows it: an invoice that is still owed is paid first; otherwise the next
- * one is made, and paid about an hour later, unless the subscription was booked to end here.
+ * Moves on to the end of the period. An open invoice is paid first. Otherwise the next invoice is created and paid about an
+ * hour later, unless the subscription is to end with the period.
  */
 export function renewSubscription(
   world: World,
@@ -37,7 +37,7 @@ export function renewSubscription(
   return subscription
 }
 
-/** A renewal's payment fails: on the invoice that is owed, or on the next one, made for it. */
+/** Lets the payment of a renewal fail: on the open invoice, or on the next invoice, which is created for it. */
 export function failInvoice(world: World, subscriptionId: string, failure: Failure): Invoice {
   const { account, object: subscription } = findLiveSubscription(world, subscriptionId)
   return attempt(world, account, subscription, failure, (invoice) =>
@@ -47,7 +47,7 @@ export function failInvoice(world: World, subscriptionId: string, failure: Failu
 
 type When = { paidAfterSeconds?: number | undefined; manual?: boolean }
 
-/** Moves the customer on to the time of the attempt, and makes it. */
+/** Moves the customer's clock to the time of the attempt, and runs the attempt. */
 function attempt(
   world: World,
   account: Owner,
@@ -65,7 +65,7 @@ function attempt(
   if (owed !== undefined && when.paidAfterSeconds !== undefined) {
     throw impossible(`${owed.id} is owed already: paid_after_seconds is for the next invoice`)
   }
-  // An invoice is made when its period ends; one that is made too late for that has its hour as a draft all the same.
+  // The invoice is created when its period ends, or an hour before the attempt if that is later, so that it is a draft for an hour.
   const drafted = fixed === null ? Math.max(periodEnd, at - draftSeconds) : Math.min(periodEnd, at)
   const invoice = owed ?? clock.during(drafted, () => closePeriod(world, account, subscription))
   clock.during(at, () => unlessPaused(world, account, subscription, invoice, () => collect(invoice)))
@@ -78,13 +78,12 @@ function dueTime(owed: Invoice, { manual = false }: When): number {
   return manual ? 0 : (owed.next_payment_attempt ?? 0)
 }
 
-/** How long the invoice of a renewal stays a draft, at Stripe about an hour. */
+/** How long the invoice of a renewal stays a draft. At Stripe it is about an hour. */
 const draftSeconds = 3600
 
 /**
- * The period ends: the subscription is in the next one at once, and that one's invoice is a draft, with the prorations
- * that waited for it. It is finalized and collected later. Items with another interval are not on it before their own
- * period ends.
+ * Ends the period. The subscription enters the next period, and the invoice for it is a draft that contains the pending
+ * prorations. It is finalized and collected later. It has items with another interval only if their own period ends.
  */
 export function closePeriod(world: World, account: Owner, subscription: Subscription): Invoice {
   const before = structuredClone({
@@ -115,7 +114,7 @@ export function closePeriod(world: World, account: Owner, subscription: Subscrip
   return invoice
 }
 
-/** That of the item whose period ends first. */
+/** The period of the item that ends first. */
 export function currentPeriod(subscription: Subscription): Period {
   const [first] = subscription.items.data.toSorted((a, b) => a.current_period_end - b.current_period_end)
   if (first === undefined) throw new Error(`subscription ${subscription.id} has no item`)

@@ -8,12 +8,12 @@ import { endSubscription, stateOf } from './subscription-status.ts'
 
 type Due = { at: number; customer: string | null; run: () => void }
 
-/** More than a century of months: only a mistake reaches it. */
+/** The number of months in more than a century. Only an error in the code reaches it. */
 const mostSteps = 2000
 
 /**
- * Does what has become due, in the order of time and each at its own. Real time alone (`unattended`) renews nothing:
- * tests make subscriptions in the past, and expect to be the ones who renew them.
+ * Runs everything that has become due, in order of time, each at its own time. If only real time has passed (`unattended`),
+ * nothing is renewed, because tests create subscriptions in the past and renew them themselves.
  */
 export function runDue(world: World, { unattended }: { unattended: boolean }): number {
   const single = dueNow(world, [...dueSessions(world), ...dueCaptures(world)])
@@ -34,7 +34,7 @@ function dueNow(world: World, candidates: Due[]): Due[] {
     .toSorted((a, b) => a.at - b.at)
 }
 
-/** Sessions end by themselves at `expires_at`. */
+/** Sessions that expire, each at its `expires_at`. */
 function dueSessions(world: World): Due[] {
   return world.sessions
     .dump()

@@ -5,7 +5,7 @@ import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
 import { findOwned } from './find.ts'
 
-/** Makes the change and tells it with the values from before, as `customer.subscription.updated` does. */
+/** Makes the change, and emits `customer.subscription.updated` with the previous values. */
 export function updateSubscription(
   world: World,
   account: Owner,
@@ -45,7 +45,7 @@ function cancellationDetails(reason: EndReason | null): Subscription['cancellati
   return { comment: null, feedback: null, feedback_option: null, reason }
 }
 
-/** Booked to end with the period: until then the subscription stays active. */
+/** Cancels a subscription at the end of its period. Until then it stays active. */
 export function cancelAtPeriodEnd(world: World, account: Owner, subscription: Subscription): void {
   const [item] = subscription.items.data
   if (subscription.cancel_at_period_end || item === undefined) return

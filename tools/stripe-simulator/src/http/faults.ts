@@ -13,24 +13,24 @@ export const faultKinds = [
 ] as const
 export type FaultKind = (typeof faultKinds)[number]
 
-/** The fault of the next matching API calls. */
+/** A fault for the next matching API calls. */
 export type Fault = {
   answer: FaultKind
-  /** How many calls it still meets; null for all until it is removed. */
+  /** How many more calls it applies to; null for all until it is removed. */
   remaining: number | null
   method?: string | undefined
   /** The beginning of the path. */
   path?: string | undefined
   account?: string | undefined
-  /** The call takes effect, and only its answer is lost. Otherwise nothing happened. */
+  /** True: the call takes effect, and only its answer is lost. False: the call has no effect. */
   applied: boolean
-  /** An error is remembered under the idempotency key, as Stripe does once an endpoint has begun. */
+  /** Whether an error is saved under the idempotency key, as Stripe does after an endpoint has begun to execute. */
   saved: boolean
-  /** Before a `timeout` closes the connection. */
+  /** The time before a `timeout` closes the connection. */
   delay_ms: number
 }
 
-/** API calls to spoil, in the order in which they were asked for. */
+/** The injected faults, oldest first. */
 export class Faults {
   #faults: Fault[] = []
 

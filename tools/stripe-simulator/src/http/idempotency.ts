@@ -8,11 +8,11 @@ export type SavedAnswers = [key: string, saved: Saved][]
 
 const keptMs = 24 * 3600 * 1000
 
-/** The answers given to idempotency keys, for 24 hours, apart for each account. */
+/** The saved answers of idempotency keys, kept for 24 hours, separately for each account. */
 export class IdempotencyKeys {
   readonly #saved = new Map<string, Saved>()
 
-  /** The saved answer of the same request; the same key on another request is refused. */
+  /** Returns the saved answer of the same request. If another request has the same key, it throws. */
   replay(account: Owner, key: string, fingerprint: string): Saved | undefined {
     const saved = this.#saved.get(scoped(account, key))
     if (saved === undefined || saved.at < Date.now() - keptMs) return undefined
@@ -38,7 +38,7 @@ export class IdempotencyKeys {
     for (const [key, value] of saved) this.#saved.set(key, value)
   }
 
-  /** Oldest first, for so is the map. */
+  /** Deletes old answers. The map is in order of insertion, so it stops at the first recent answer. */
   #forgetOld(): void {
     const before = Date.now() - keptMs
     for (const [key, { at }] of this.#saved) {

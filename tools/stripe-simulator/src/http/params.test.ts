@@ -13,7 +13,7 @@ test('brackets make objects and lists', () => {
   })
 })
 
-test('no name reaches the prototype of anything', () => {
+test('no parameter name changes a prototype', () => {
   const tree = parseForm('__proto__[polluted]=yes&constructor[prototype][polluted]=yes')
   expect(Object.keys(tree)).toEqual(['__proto__', 'constructor'])
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()

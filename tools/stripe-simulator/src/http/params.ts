@@ -1,10 +1,10 @@
 import type { Metadata } from '../objects/wire.ts'
 import { invalidRequest } from './stripe-error.ts'
 
-/** Every parameter that Stripe has for a call, and whether it is modelled here: the compiler compares the list. */
+/** All parameters that Stripe has for a call, and whether the simulator supports each. The compiler compares the list with Stripe's types. */
 export type Parameters<Known> = Record<Exclude<keyof Known & string, 'expand'>, boolean>
 
-/** Typed reading of parameters, be they a form (all text) or JSON; complains in Stripe's words. */
+/** Reads typed parameters from a form, where all values are text, or from JSON. Throws errors with Stripe's messages. */
 export class Params {
   readonly #values: Record<string, unknown>
   readonly #path: string
@@ -14,7 +14,7 @@ export class Params {
     this.#path = path
   }
 
-  /** For the control API: an unknown parameter is refused. */
+  /** Refuses unknown parameters of the control API. */
   only(...names: string[]): this {
     const unknown = Object.keys(this.#values).find((name) => !names.includes(name))
     if (unknown !== undefined) throw this.#unknown(unknown)
@@ -94,7 +94,7 @@ export class Params {
     return new Params(value, this.name(name))
   }
 
-  /** An object as it came. */
+  /** An object, unchanged. */
   raw(name: string): object | undefined {
     const value = this.#values[name]
     return typeof value === 'object' && value !== null ? value : undefined

@@ -8,7 +8,7 @@ export type LoggedRequest = {
   idempotency_key: string | null
   replayed: boolean
   fault: string | null
-  /** Null while unanswered, and permanently when the answer was withheld. */
+  /** Null until the call is answered. It stays null if a fault withheld the answer. */
   status: number | null
 }
 

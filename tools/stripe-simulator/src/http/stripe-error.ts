@@ -5,7 +5,7 @@ type ErrorBody = {
   param?: string
 }
 
-/** An error with Stripe's status and body. The control side answers with the same shape. */
+/** An error with Stripe's status and body. The control API uses the same format. */
 export class StripeError extends Error {
   readonly status: number
   readonly body: ErrorBody
@@ -33,12 +33,12 @@ export function noSuch(kind: string, id: string): StripeError {
   })
 }
 
-/** The control side was asked for something that cannot happen in the present state. */
+/** The error of a control action that is not possible in the present state. */
 export function impossible(message: string): StripeError {
   return new StripeError(409, { type: 'invalid_request_error', code: 'simulated_impossible', message })
 }
 
-/** Refused before the endpoint began to run: Stripe saves no such answer under an idempotency key. */
+/** Whether a request was refused before its endpoint began to execute. Stripe does not save such errors under an idempotency key. */
 export function isValidationError({ status, body }: StripeError): boolean {
   return (
     status >= 400 && status < 500 && (body.code ?? '').match(/^(parameter_|resource_missing|url_)/) !== null

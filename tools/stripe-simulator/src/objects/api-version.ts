@@ -1,12 +1,12 @@
-/** Of every answer, and of every event unless a test chooses otherwise. */
+/** The version of every answer, and of every event unless a test sets another. */
 export const apiVersion = '2026-10-28.endive'
 
-/** From here on an invoice names its subscription in `parent`, and a charge no longer names its invoice. */
+/** From this version on an invoice names its subscription in `parent`, and a charge no longer names its invoice. */
 const basil = '2025-03-31'
 
 type Members = Record<string, unknown>
 
-/** An object as an API version from before basil had it, as far as the references between payments go. */
+/** Converts an object to an API version. Only the references between payments are converted, for versions before basil. */
 export function asOfVersion(version: string, object: object): object {
   if (version >= basil) return object
   const members = object as Members

@@ -16,7 +16,7 @@ type NewCharge = {
   email: string | null
 }
 
-/** A charge that is not settled yet: `pending`, nothing captured. A bank debit's id starts with `py_`. */
+/** A charge that is `pending`: nothing is captured yet. A bank debit's id starts with `py_`. */
 export function newCharge({ created, intent, method, email }: NewCharge): Charge {
   return {
     id: newId(method === 'card' ? 'ch' : 'py'),

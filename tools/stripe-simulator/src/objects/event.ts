@@ -1,6 +1,6 @@
 import type { EventOf } from './wire.ts'
 
-/** The event types that this simulator makes. */
+/** The event types that this simulator emits. */
 export const eventTypes = [
   'account.application.authorized',
   'account.application.deauthorized',
@@ -43,18 +43,18 @@ export const eventTypes = [
 
 export type EventType = (typeof eventTypes)[number]
 
-/** What Stripe says that each carries. */
+/** The object in each type of event, by Stripe's types. */
 export type EventObjects = {
   [Type in EventType]: EventOf<Type> extends { data: { object: infer Carried } } ? Carried : never
 }
 
-/** The API call or dashboard click that caused an event; both null when the customer or time did. */
+/** The API call or dashboard action that caused an event. Both are null if the customer or the passing of time caused it. */
 export type Cause = { id: string | null; idempotency_key: string | null }
 
 export type SimulatedEvent = {
   id: string
   object: 'event'
-  /** The connected account; absent on events of the platform itself. */
+  /** The connected account; absent for events of the platform. */
   account?: string
   api_version: string
   created: number
@@ -65,7 +65,7 @@ export type SimulatedEvent = {
   type: string
 }
 
-/** What the platform's endpoint is subscribed to by default. */
+/** The event types to which the platform's endpoint is subscribed by default. */
 export const defaultEnabledEvents: string[] = [
   'account.application.deauthorized',
   'application_fee.created',

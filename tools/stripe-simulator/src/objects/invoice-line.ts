@@ -8,7 +8,7 @@ export type CreditedItems = NonNullable<NonNullable<Details['proration_details']
 export type Proration = {
   amount: number
   description: string
-  /** What a credit refunds; null on the charge beside it. */
+  /** The invoice line that a credit refers to; null for a charge. */
   creditedItems: CreditedItems | null
 }
 
@@ -17,7 +17,7 @@ type NewLine = {
   item: SubscriptionItem
   price: Price
   period: Period
-  /** Absent: the whole period at the price. */
+  /** If absent, the line charges the whole period at the price. */
   proration?: Proration
 }
 
@@ -29,7 +29,7 @@ type NewInvoiceItem = {
   price: Price | null
 }
 
-/** What a vendor adds to the next invoice, with a period of its own: no item of the subscription. */
+/** A line for an item that a vendor adds to the next invoice. It has its own period, and is not an item of the subscription. */
 export function newInvoiceItemLine({ subscription, price, ...wanted }: NewInvoiceItem): InvoiceLine {
   return {
     ...emptyLine(subscription, wanted),
@@ -47,7 +47,7 @@ export function newInvoiceItemLine({ subscription, price, ...wanted }: NewInvoic
   }
 }
 
-/** A line that is on no invoice yet: `onInvoice` puts it there. */
+/** A line that is not on an invoice yet. `onInvoice` adds it to one. */
 export function newLine({ subscription, item, price, period, proration }: NewLine): InvoiceLine {
   const quantity = item.quantity ?? 1
   const amount = proration?.amount ?? (price.unit_amount ?? 0) * quantity

@@ -18,16 +18,16 @@ export type NewInvoice = {
   subscription: Subscription
   email: string | null
   lines: InvoiceLine[]
-  /** The period that the invoice closes: of no length on the first one. */
+  /** The period that the invoice closes. On the first invoice its length is 0. */
   closes: Period
-  /** The customer's balance before it: negative is credit. */
+  /** The customer's balance before the invoice. A negative balance is credit. */
   startingBalance: number
   taxPercent: number
   /** When the draft is finalized; null if it is finalized at once. */
   finalizesAt: number | null
 }
 
-/** A draft: nobody has tried to collect it yet, and it has no number. */
+/** A draft invoice. It has no number, and no attempt to collect it. */
 export function newInvoice(wanted: NewInvoice): Invoice {
   const { created, subscription, startingBalance } = wanted
   const id = newId('in')

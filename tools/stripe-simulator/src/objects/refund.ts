@@ -43,7 +43,7 @@ export function newRefund({ created, charge, amount, status, reason, metadata }:
   }
 }
 
-/** Money on its way out or arrived: what Stripe holds against the charge. */
+/** Whether the refund counts in the charge's refunded amount: it is pending or has succeeded. */
 export function countsAgainstCharge(refund: Refund): boolean {
   return refund.status !== 'failed' && refund.status !== 'canceled'
 }

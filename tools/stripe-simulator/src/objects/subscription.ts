@@ -112,7 +112,7 @@ export function newItem(
   }
 }
 
-/** The old name of a recurring price, which Stripe still sends beside it. */
+/** The older `plan` object of a recurring price, which Stripe still sends beside `price`. */
 export function planOf(price: Price): SubscriptionItem['plan'] {
   return {
     id: price.id,
@@ -137,19 +137,19 @@ export function planOf(price: Price): SubscriptionItem['plan'] {
   }
 }
 
-/** What the vendor's settings do to a subscription after the last attempt to collect. */
+/** The vendor's possible settings for a subscription after the last failed attempt to collect. */
 export const finalActions = ['cancel', 'unpaid', 'leave'] as const
 export type FinalAction = (typeof finalActions)[number]
 
-/** What Stripe knows of a subscription and does not show on it. Has the subscription's id. */
+/** State of a subscription that Stripe does not show on the object. It has the subscription's id. */
 export type SubscriptionState = {
   id: string
   created: number
-  /** The customer's balance: negative is credit, which the next invoices use up. */
+  /** The customer's balance. A negative balance is credit for the next invoices. */
   balance: number
-  /** Prorations that wait for the next invoice. */
+  /** Prorations for the next invoice. */
   pendingLines: InvoiceLine[]
-  /** How attempts end that time makes, as against a control action. */
+  /** Whether attempts fail that become due by the clock. Control actions choose their own result. */
   cardDeclines: boolean
   afterFinal: FinalAction
 }

@@ -1,9 +1,8 @@
 import type Stripe from 'stripe'
 
 /**
- * A Stripe type as it travels before anything was expanded: a reference is the id alone, a decimal is a string, an
- * enumeration has the values that are documented and no other. So the compiler checks every object built here against
- * Stripe's own types.
+ * A Stripe type as JSON without expanded references: a reference is an id, a decimal is a string, and an enumeration has
+ * only documented values. With it, the compiler checks every object of the simulator against Stripe's types.
  */
 type Wire<T> = T extends Stripe.Decimal
   ? string
@@ -15,11 +14,11 @@ type Wire<T> = T extends Stripe.Decimal
 
 type Unexpanded<T> = [Extract<T, string>] extends [never] ? T : Exclude<T, object>
 
-/** Stripe's enumerations end in `| OtherString`, which any string fits. */
+/** Removes `| OtherString`, with which Stripe's enumerations accept any string. */
 type Closed<T> = [Literals<T>] extends [never] ? T : Literals<T> | Exclude<T, string>
 type Literals<T> = T extends string ? (string extends T ? never : T) : never
 
-/** What an event of this type is, its object included. */
+/** The event of a type, with its object. */
 export type EventOf<Type extends string> = Wire<Extract<Stripe.Event, { type: Type }>>
 
 export type Account = Wire<Stripe.Account>
@@ -51,7 +50,7 @@ export function listOf<T>(url: string, data: T[]): List<T> {
   return { object: 'list', data, has_more: false, url }
 }
 
-/** By what an object calls itself. */
+/** Stripe's types by the value of `object`. */
 export type ObjectOf = {
   account: Account
   application_fee: ApplicationFee

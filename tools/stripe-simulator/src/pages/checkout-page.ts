@@ -5,7 +5,7 @@ import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
 import { chip, html, layout, type Html } from './layout.ts'
 
-/** The page behind a checkout session's `url`: what the customer sees at Stripe. */
+/** The page at a checkout session's `url`, in place of Stripe's checkout page. */
 export function checkoutPage(
   world: World,
   account: Owner,

@@ -48,7 +48,7 @@ export function moment(seconds: number): Html {
   return html`<time datetime="${text}">${text.slice(0, 16).replace('T', ' ')} UTC</time>`
 }
 
-/** One click that does a control action. `fields` are sent along; `inputs` are left to the user. */
+/** A button for a control action. It sends `fields`, and the user fills in `inputs`. */
 export function act(action: string, label: string, fields: Record<string, string>, inputs?: Html): Html {
   const hidden = Object.entries(fields).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
@@ -58,7 +58,7 @@ export function act(action: string, label: string, fields: Record<string, string
   </form>`
 }
 
-// No script runs here. Forms may lead on to the shop's own pages.
+// Pages run no scripts. Forms may redirect to the shop's pages.
 const contentSecurityPolicy =
   "default-src 'none'; style-src 'unsafe-inline'; form-action 'self' http: https:; frame-ancestors 'none'"
 
@@ -70,7 +70,7 @@ export function sendPage(reply: FastifyReply, page: string): FastifyReply {
     .send(page)
 }
 
-/** Text that may stand in a page as it is. */
+/** HTML that needs no escaping. */
 export class Html {
   readonly text: string
 
@@ -81,7 +81,7 @@ export class Html {
 
 type Part = Html | string | number | null | undefined | false | Part[]
 
-/** A template whose values are escaped, unless they are Html themselves. */
+/** A template that escapes its values, unless they are `Html`. */
 export function html(strings: TemplateStringsArray, ...values: Part[]): Html {
   return new Html(strings.map((text, index) => text + render(values[index])).join(''))
 }

@@ -123,7 +123,7 @@ function fieldsOf(given: unknown): Fields {
   return Object.fromEntries(texts)
 }
 
-/** The page on which a vendor lets the platform act for an account; `query` is what it was opened with. */
+/** The page on which a vendor gives the platform access to an account. @param query the parameters of the request */
 function consentPage(query: Record<string, string>): string {
   const body = html`<section class="card pay">
     <p class="small">Licensing Platform (simulated) asks for access to your account</p>

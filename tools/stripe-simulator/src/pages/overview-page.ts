@@ -12,7 +12,7 @@ const mostRows = 50
 
 type Flash = { done?: string | undefined; failed?: string | undefined }
 
-/** Everything there is, newest first, each with what may happen to it next. */
+/** All objects, newest first, each with buttons for the possible actions. */
 export function overviewPage(world: World, deliveries: Deliveries, flash: Flash): string {
   const charges = world.charges.everything().filter(({ object }) => object.status !== 'pending')
   const body = html`${flash.done && html`<p class="flash good" role="status">Done: ${flash.done}.</p>`}

@@ -9,7 +9,7 @@ import { checkoutPage, successUrl } from './checkout-page.ts'
 import { sendPage } from './layout.ts'
 import { overviewPage } from './overview-page.ts'
 
-/** The pages for people: the overview, and the hosted checkout. */
+/** Serves the overview page and the hosted checkout page. */
 export function servePages(server: FastifyInstance, control: Control): void {
   const { world, deliveries, changed } = control
 
@@ -48,7 +48,7 @@ export function servePages(server: FastifyInstance, control: Control): void {
     const params = new Params(withoutBlanks(request.body))
     const how = params.oneOf('how', ['card', 'delayed', 'declined']) ?? 'card'
     const email = params.string('email') ?? customer_email ?? 'buyer@example.com'
-    // A form sent twice must not pay twice.
+    // If the form is sent twice, the session is paid only once.
     if (status !== 'open') return reply.redirect(`/pay/${id}`, 303)
     if (how === 'declined') {
       failSession(world, id, { method: 'card', email })
@@ -78,7 +78,7 @@ function notFound(reply: FastifyReply): FastifyReply {
   return reply.code(404).type('text/plain').send('No such checkout session in this simulator.')
 }
 
-/** The buttons beside the events. */
+/** The actions of the buttons beside the events. */
 const deliveryActions: Record<string, (control: Control, params: Params) => Promise<void> | void> = {
   hold({ deliveries }) {
     deliveries.rules.add({

@@ -16,14 +16,15 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const compiler = fileURLToPath(new URL('../../../../node_modules/typescript/bin/tsc', import.meta.url))
 
 /**
- * Has the compiler hold each value, as a literal, against the official client's declaration of what it claims to be:
- * no member may be missing, unknown, of another type, null without being declared so, or of an undocumented value.
- * Returns the compiler's errors about each value, in order; an empty list if the value fits.
+ * Lets the compiler check each value, as a literal, against the official client's type of that name: no member may be
+ * missing, unknown, of another type, null without being declared so, or have an undocumented value.
+ *
+ * @returns the compiler's errors for each value, in the same order
  */
 export async function checkTypes(values: Typed[]): Promise<string[][]> {
   const folder = await mkdtemp(join(tmpdir(), 'stripe-types-'))
   try {
-    // One value a line, so that a complaint's line says whose it is.
+    // One value per line, so that the line of an error identifies the value.
     const lines = values.map(
       ({ type, value }, index) => `export const v${index} = ${JSON.stringify(value)} satisfies ${type}`,
     )
@@ -32,7 +33,7 @@ export async function checkTypes(values: Typed[]): Promise<string[][]> {
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(configuration()))
     const output = await compile(folder)
     const complaints = [...output.matchAll(/values\.mts\((\d+),\d+\): error (.*)/g)]
-    // Anything else, as a file that is not found, must not pass for a check without complaints.
+    // Any other error, such as a missing file, must not look like a check without errors.
     const other = output.split('\n').find((line) => /error/.test(line) && !line.includes('values.mts('))
     if (other !== undefined) throw new Error(`the types could not be compared: ${other}`)
     return values.map((_value, index) =>

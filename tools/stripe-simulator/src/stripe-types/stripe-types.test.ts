@@ -11,7 +11,7 @@ const readFixture = (path: string): unknown => JSON.parse(readFileSync(new URL(p
 const typedEvent = (event: SimulatedEvent): Typed => ({ type: `EventOf<'${event.type}'>`, value: event })
 const typedObject = (value: Members): Typed => ({ type: `ObjectOf['${String(value['object'])}']`, value })
 
-/** A list is as good as what it lists. */
+/** The value with its type. For a list, its members with their types. */
 function typedAnswer(value: Members): Typed[] {
   if (value['object'] !== 'list') return [typedObject(value)]
   return [typedObject({ ...value, data: [] }), ...(value['data'] as Members[]).map(typedObject)]
@@ -32,19 +32,19 @@ beforeAll(async () => {
   objects = await readAnswers(world)
 })
 
-describe('held against the types of the official client', () => {
-  test('every event that the simulator makes is one of Stripe’s, and every type of them was made', async () => {
+describe('compared with the types of the official client', () => {
+  test('every event of the simulator has Stripe’s type, and the simulator has emitted all its types', async () => {
     expect([...new Set(events.map(({ type }) => type))].toSorted()).toEqual([...eventTypes].toSorted())
     expect(await complaintsAbout(events.map(typedEvent))).toEqual([])
   })
 
-  test('every object that the API answers with is one of Stripe’s', async () => {
+  test('every object in an answer has Stripe’s type', async () => {
     const typed = objects.flatMap(typedAnswer)
     expect(typed.length).toBeGreaterThan(100)
     expect(await complaintsAbout(typed)).toEqual([])
   })
 
-  test('the recorded events and answers are as well', async () => {
+  test('the recorded events and answers have Stripe’s types', async () => {
     const recorded = readdirSync(new URL('events/', folder)).map((file) =>
       typedEvent(readFixture(`events/${file}`) as SimulatedEvent),
     )
@@ -53,7 +53,7 @@ describe('held against the types of the official client', () => {
     expect(await complaintsAbout([...recorded, ...answers.flatMap(typedAnswer)])).toEqual([])
   })
 
-  test('a single step from any of them is noticed, in an answer and in an event', async () => {
+  test('a single fault is detected in each type of object, in an answer and in an event', async () => {
     const samples = new Map(
       objects
         .flatMap(typedAnswer)
@@ -70,7 +70,7 @@ describe('held against the types of the official client', () => {
         return { ...typedEvent({ ...event, data: { ...event.data, object } }), what: 'a member too many' }
       })
     const all = [...seeded, ...inEvents]
-    // The same values without their faults, so that a check which complains about everything does not pass.
+    // The same values without faults, so that a check that refuses everything does not pass.
     const sound = [...samples].map(([type, value]) => ({ type, value }))
     const complaints = await checkTypes([...all, ...sound])
     expect(complaints.slice(all.length).flat()).toEqual([])
@@ -80,10 +80,10 @@ describe('held against the types of the official client', () => {
   })
 })
 
-/** Where Stripe's types list the statuses that there are. */
+/** Objects for which Stripe's types list the possible statuses. */
 const listedStatus = ['charge', 'checkout.session', 'dispute', 'invoice', 'payment_intent', 'subscription']
 
-/** Values that Stripe would never send, each a single step from one that it does. */
+/** Values that Stripe would never send, each with a single fault. */
 function seededFaults(members: Members): { what: string; value: Members }[] {
   const { id, object, ...rest } = members
   const [required = ''] = Object.keys(rest)
@@ -102,13 +102,13 @@ function seededFaults(members: Members): { what: string; value: Members }[] {
 type Members = Record<string, unknown>
 type List = Members & { data: (Members & { id: string })[] }
 
-/** Every event that was made, whether or not an endpoint wanted it. */
+/** All emitted events, whether or not an endpoint wanted them. */
 async function readEvents(world: World): Promise<SimulatedEvent[]> {
   const { data } = await get<{ data: { event: SimulatedEvent }[] }>(world, '/_sim/events')
   return data.map(({ event }) => event)
 }
 
-/** What the API answers about everything that there is. */
+/** The API's answers for all objects. */
 async function readAnswers(world: World): Promise<Members[]> {
   const ofVendor = (path: string): Promise<List> => get(world, `/v1/${path}`, vendor)
   const ofPlatform = (path: string): Promise<List> => get(world, `/v1/${path}`)

@@ -1,13 +1,13 @@
 type ClockSetting = {
   frozen_at: number | null
   offset_seconds: number
-  /** By how many seconds a customer is ahead of everyone. */
+  /** How many seconds each customer's clock is ahead of the simulator's clock. */
   customers?: Record<string, number>
 }
 
 /**
- * The time that goes into every `created`, in Unix seconds. Signatures keep the real time. A customer may be ahead of
- * everyone, as with Stripe's test clocks: renewals move only their own subscription on.
+ * The time for every `created`, in Unix seconds. Signatures use the real time. The clock of a customer may be ahead, as
+ * with Stripe's test clocks, so that a renewal affects only its own customer.
  */
 export class Clock {
   #frozenAt: number | null = null
@@ -25,12 +25,12 @@ export class Clock {
     return everyone + (customer === null ? 0 : (this.#ahead.get(customer) ?? 0))
   }
 
-  /** The time that was chosen for the present action, instead of the clock's. */
+  /** The time that was set for the present action; null if it uses the clock. */
   chosen(): number | null {
     return this.#during
   }
 
-  /** Runs one action at a time of its own, so that tests which share a simulator do not share a clock. */
+  /** Runs an action at the given time, so that tests can share a simulator without sharing a clock. */
   during<Result>(seconds: number | undefined, action: () => Result): Result {
     const before = this.#during
     this.#during = seconds ?? before
@@ -41,7 +41,7 @@ export class Clock {
     }
   }
 
-  /** Runs an action in the time of the customer whom it concerns. */
+  /** Runs an action in the time of a customer. */
   of<Result>(customer: string | null, action: () => Result): Result {
     const before = this.#customer
     this.#customer = customer
@@ -52,7 +52,7 @@ export class Clock {
     }
   }
 
-  /** Never back. */
+  /** Moves a customer's clock forward; never back. */
   moveCustomer(customer: string, to: number): void {
     const seconds = to - this.nowOf(customer)
     if (seconds > 0) this.#ahead.set(customer, (this.#ahead.get(customer) ?? 0) + seconds)

@@ -1,4 +1,4 @@
-/** The platform itself is `null`; everything else belongs to a connected account. */
+/** The owner of an object: a connected account, or null for the platform. */
 export type Owner = string | null
 
 export type Stored<T> = { account: Owner; object: T }
@@ -19,12 +19,12 @@ export class Collection<T extends { id: string; created: number }> {
     return this.#byOwner.get(key(account, id))?.object
   }
 
-  /** For the control side, which knows ids and not accounts. */
+  /** Finds an object of any account, for the control API. */
   findAnywhere(id: string): Stored<T> | undefined {
     return this.#byId.get(id)
   }
 
-  /** Newest first, as Stripe lists. Of one second, the one added last comes first. */
+  /** The objects, newest first, as Stripe lists them. In the same second, the last added comes first. */
   list(account: Owner, matches: (object: T) => boolean = () => true): T[] {
     const found = this.dump().filter((stored) => stored.account === account && matches(stored.object))
     return newestFirst(found).map((stored) => stored.object)

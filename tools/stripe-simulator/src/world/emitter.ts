@@ -8,7 +8,7 @@ import type { Settings } from './settings.ts'
 const nobody: Cause = { id: null, idempotency_key: null }
 const eventsKept = 10_000
 
-/** Makes events, keeps them for `GET /v1/events`, and hands each to the component that delivers. */
+/** Creates events, keeps them for `GET /v1/events`, and passes them on for delivery. */
 export class Emitter {
   readonly #clock: Clock
   readonly #events: Collection<SimulatedEvent>
@@ -26,7 +26,7 @@ export class Emitter {
     this.#deliver = deliver
   }
 
-  /** Events that the action emits name this cause in `request`. */
+  /** Runs an action. The events that it emits have this cause in `request`. */
   causedBy<Result>(cause: Cause, action: () => Result): Result {
     const before = this.#cause
     this.#cause = cause
@@ -37,7 +37,7 @@ export class Emitter {
     }
   }
 
-  /** The event holds the object as it is now; later changes of the object do not reach it. */
+  /** Emits an event with a copy of the object, so that later changes of the object do not change the event. */
   emit<Type extends EventType>(
     account: Owner,
     type: Type,
@@ -76,10 +76,10 @@ type Members = Record<string, unknown>
 
 const mostEmbedded = 10
 
-/** The lists that an object holds the first page of; the rest is read from the list's own address. */
+/** The list of each object of which only the first page is embedded. The rest is read from the list's URL. */
 const lists: Readonly<Record<string, string>> = { invoice: 'lines', subscription: 'items' }
 
-/** An object as it travels, with what is expanded in it and in each member of a list. */
+/** An object as JSON: embedded lists are cut to their first page, also in expanded objects and members of lists. */
 export function asEmbedded<Value>(value: Value): Value {
   if (Array.isArray(value)) return value.map((member: unknown) => asEmbedded(member)) as Value
   if (typeof value !== 'object' || value === null) return value
@@ -93,7 +93,7 @@ export function asEmbedded<Value>(value: Value): Value {
   return copy as Value
 }
 
-/** A copy that says everywhere whether it is about real money. */
+/** A copy. If `livemode` is true, it is set in the object and all nested objects. */
 export function withLivemode<Value extends object>(livemode: boolean, value: Value): Value {
   if (!livemode) return structuredClone(value)
   return JSON.parse(JSON.stringify(value), (key, member: unknown) =>

@@ -1,17 +1,17 @@
 import { apiVersion } from '../objects/api-version.ts'
 import type { Owner } from './collection.ts'
 
-/** How Stripe treats an account, as far as that differs between accounts. */
+/** Settings of an account. */
 type AccountSettings = {
   /** `asynchronous`: the balance transaction and the application fee of a charge come later, with `charge.updated`. */
   capture: 'immediate' | 'asynchronous'
-  /** How much later; Stripe promises an hour. */
+  /** The delay of an asynchronous capture. Stripe's is up to an hour. */
   captureSeconds: number
-  /** The version that events are made in; the webhook endpoint has it at Stripe. */
+  /** The API version of events. At Stripe it is a setting of the webhook endpoint. */
   apiVersion: string
-  /** Whether events and answers say that they are about real money. */
+  /** The value of `livemode` in events and answers. */
   livemode: boolean
-  /** Sales tax that is added to what customers pay, in percent. */
+  /** Sales tax in percent, which is added to the price. */
   taxPercent: number
 }
 
@@ -32,7 +32,7 @@ export class Settings {
     return { ...usual, ...this.#chosen.get(everyone), ...this.#chosen.get(account ?? '') }
   }
 
-  /** Without an account: of all that have chosen nothing else, the platform included. */
+  /** Changes settings of an account. Without an account, it changes the defaults, which also apply to the platform. */
   choose(account: string | undefined, chosen: Partial<AccountSettings>): void {
     const key = account ?? everyone
     this.#chosen.set(key, { ...this.#chosen.get(key), ...chosen })

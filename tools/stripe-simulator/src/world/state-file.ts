@@ -2,7 +2,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 
 const leastPauseMs = 100
 
-/** Keeps the state in one JSON file: changes that come close together are written together. */
+/** Keeps the state in a JSON file. Changes within a short time are written together. */
 export class StateFile {
   readonly #path: string
   readonly #dump: () => object
@@ -28,23 +28,25 @@ export class StateFile {
     return this.#writing
   }
 
-  /** A crash leaves the old file or the new one, never half of one. */
+  /** Writes the file atomically, so that a crash leaves the old or the new file, never a partial one. */
   async #write(): Promise<void> {
     const started = performance.now()
     await writeFile(`${this.#path}.new`, JSON.stringify(this.#dump()))
     await rename(`${this.#path}.new`, this.#path)
-    // A large state takes long to write: most of the time is left for the work itself.
+    // Writing a large state takes long, so the pause grows with it, and most of the time is left for other work.
     this.#pauseMs = Math.max(leastPauseMs, 10 * (performance.now() - started))
   }
 }
 
-/** Null when there is no file yet. */
+/** Reads the state; null if there is no file yet. */
 export async function readStateFile(path: string): Promise<unknown> {
   try {
     return JSON.parse(await readFile(path, 'utf8'))
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
-    throw new Error(`STATE_FILE ${path} cannot be read; delete it to start afresh`, { cause: error })
+    throw new Error(`STATE_FILE ${path} cannot be read; delete it to start with an empty state`, {
+      cause: error,
+    })
   }
 }
 

@@ -19,10 +19,10 @@ import { Collection } from './collection.ts'
 import { Emitter } from './emitter.ts'
 import { Settings } from './settings.ts'
 
-/** A vendor's consent, under its code. */
+/** A vendor's consent, stored by its code. */
 export type Consent = { account: string; expires_at: number }
 
-/** Everything the simulated Stripe knows. */
+/** The whole state of the simulator. */
 export type World = ReturnType<typeof newWorld>
 
 export function newWorld() {
@@ -35,13 +35,13 @@ export function newWorld() {
     settings,
     emitter: new Emitter(clock, events, settings),
     prices: new Collection<Price>(),
-    /** Which of the prices are known only from what a checkout was agreed at. */
+    /** The ids of prices that come from a checkout's metadata. */
     agreedPrices: new Collection<{ id: string; created: number }>(),
     sessions: new Collection<CheckoutSession>(),
     checkoutPlans: new Collection<CheckoutPlan>(),
     paymentIntents: new Collection<PaymentIntent>(),
     charges: new Collection<Charge>(),
-    /** Charges whose asynchronous capture is under way. */
+    /** Charges with an unfinished asynchronous capture. */
     openCaptures: new Collection<{ id: string; created: number; due_at: number }>(),
     refunds: new Collection<Refund>(),
     disputes: new Collection<Dispute>(),
@@ -54,7 +54,7 @@ export function newWorld() {
     deauthorized: new Set<string>(),
     /** Codes of the consent page that have not been exchanged; a restart ends them. */
     consents: new Map<string, Consent>(),
-    /** Where the hosted checkout page is; known once the server listens. */
+    /** Base URL of the checkout page. It is set when the server listens. */
     publicUrl: '',
   }
 }
@@ -100,15 +100,15 @@ export function restoreWorld(world: World, saved: Saved): void {
   world.deauthorized.clear()
   world.consents.clear()
   for (const account of saved.deauthorized) world.deauthorized.add(account)
-  // The dump came from these very collections, name by name.
+  // `dumpWorld` wrote each collection under its own name, so the types match.
   for (const name of collections) world[name].restore((saved.collections[name] ?? []) as never[])
 }
 
-/** What a checkout session was asked to do on payment, and does not show. Has the session's id. */
+/** Data of a checkout session that is needed when it is paid but not part of the object. It has the session's id. */
 type CheckoutPlan = {
   id: string
   created: number
-  /** Prices as they were when the session opened. */
+  /** The prices at the time when the session was opened. */
   lines: { lineId: string; price: Price; quantity: number }[]
   metadata: Metadata
   description: string | null

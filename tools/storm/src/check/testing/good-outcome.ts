@@ -2,7 +2,7 @@ import type { Answered, Outcome } from '../../outcome.ts'
 import { hashOf } from '../trials.ts'
 import { accountId, appId, Maker, secret, url } from './maker.ts'
 
-/** An outcome with a little of everything, in which nothing is wrong. */
+/** A correct outcome with some data of every kind. */
 export function goodOutcome(): Outcome {
   const maker = new Maker()
   setUp(maker)
@@ -100,7 +100,7 @@ function issueAndChange(maker: Maker): void {
     409,
   )
   maker.verb(first, 'reactivate', 'reactivated', 'active')
-  // Not answered, and it happened; not answered, and it did not.
+  // Two requests without an answer: the first was executed, the second was not.
   maker.send({ do: 'verb', verb: 'suspend', licenceId: first.id }, {}, 'unknown', 0)
   maker.change(first, 'suspended', 'suspended')
   maker.send({ do: 'verb', verb: 'reactivate', licenceId: first.id }, {}, 'unknown', 503)
@@ -155,7 +155,7 @@ function importAndActivate(maker: Maker): void {
   maker.send({ do: 'free', activationId: 'act_freed' })
 }
 
-/** A floating licence whose one lease passes from machine to machine. */
+/** A floating licence with one lease, which different machines use in turn. */
 function float(maker: Maker): void {
   const { outcome } = maker
   const asked = { do: 'issue', appId, key: 'issue-6', externalRef: 'floating', planId: 'pln_1' } as const
@@ -185,7 +185,7 @@ function float(maker: Maker): void {
   outcome.leases.push({ licenceId: licence.id, running: 1 })
 }
 
-/** A trial that two requests start at once, and one that was refused. */
+/** A trial that two requests start at once, and a refused trial. */
 function tryOut(maker: Maker): void {
   const { outcome } = maker
   const asked = { do: 'try', appId, fingerprint: 'tried' } as const

@@ -6,7 +6,7 @@ export const appId = 'app_1'
 export const secret = 'whsec_1'
 export const url = 'https://localhost:1/steady/of-1'
 
-/** Makes an outcome as a storm without a violation leaves it, write by write. */
+/** Builds the outcome of a storm without a violation, write by write. */
 export class Maker {
   readonly outcome: Outcome = {
     accounts: [{ accountId, appId }],
@@ -42,9 +42,9 @@ export class Maker {
     ready: [{ process: 'licensing-1', afterMs: 900 }],
     crashes: [],
   }
-  /** Checkouts so far. */
+  /** The number of paid checkouts so far. */
   paid = 0
-  /** A request takes 100 ms, and what it does happens halfway. */
+  /** The present time. A request takes 100 ms, and its effect happens after 50 ms. */
   #now = 1_000_000
 
   send(

@@ -4,22 +4,22 @@ export const eventSabotages: Sabotage[] = [
   {
     what: 'a gap in the sequence',
     change: ({ events }) => remove(events, ({ sequence }) => sequence === 4),
-    rule: 'sequences have no gap and no twin',
+    rule: 'sequences have no gap and no duplicate',
   },
   {
-    what: 'a twin in the sequence',
+    what: 'a duplicate in the sequence',
     change: ({ events }) => repeat(events, ({ sequence }) => sequence === 4, { id: 'evt_twin' }),
-    rule: 'sequences have no gap and no twin',
+    rule: 'sequences have no gap and no duplicate',
   },
   {
     what: 'an event recorded twice',
     change: ({ events }) => repeat(events, ({ sequence }) => sequence === 4, { sequence: events.length + 1 }),
-    rule: 'sequences have no gap and no twin',
+    rule: 'sequences have no gap and no duplicate',
   },
   {
     what: 'a change without an event',
     change: ({ events }) => void (first(events, ({ type }) => type === 'licence.reactivated').object = {}),
-    rule: 'a change has one event, in order',
+    rule: 'each change has one event, in order',
   },
   {
     what: 'a change with two events',
@@ -28,7 +28,7 @@ export const eventSabotages: Sabotage[] = [
         id: 'evt_x',
         sequence: events.length + 1,
       }),
-    rule: 'a change has one event, in order',
+    rule: 'each change has one event, in order',
   },
   {
     what: 'events of a licence in the wrong order',
@@ -38,26 +38,26 @@ export const eventSabotages: Sabotage[] = [
       one!.sequence = other!.sequence
       other!.sequence = sequence
     },
-    rule: 'a change has one event, in order',
+    rule: 'each change has one event, in order',
   },
   {
     what: 'a payment without its event',
     change: ({ events }) => void (first(events, ({ type }) => type === 'payment.succeeded').type = 'other'),
-    rule: 'a payment has its events',
+    rule: 'each payment has its events',
   },
   {
     what: 'a refund without its event',
     change: ({ events }) =>
       void (first(events, ({ type }) => type === 'refund.processed').object['amount'] = 1),
-    rule: 'a payment has its events',
+    rule: 'each payment has its events',
   },
   {
-    what: 'a cap that was said to be reached twice',
+    what: 'a cap that was reported as reached twice',
     change: ({ events }) => repeat(events, ({ type }) => type === 'spend_cap.reached', { id: 'evt_x' }),
-    rule: 'a payment has its events',
+    rule: 'each payment has its events',
   },
   {
-    what: 'a failed provision that no event tells of',
+    what: 'a failed provision without an event',
     change: ({ events }) => remove(events, ({ type }) => type === 'payment.provision_failed'),
     rule: 'a failed provision is reported once',
   },
@@ -70,12 +70,12 @@ export const eventSabotages: Sabotage[] = [
   {
     what: 'a lost test event',
     change: ({ events }) => remove(events, ({ type }) => type === 'webhook.test'),
-    rule: 'test events are as they were answered',
+    rule: 'test events match the answers',
   },
   {
     what: 'a test event that nobody asked for',
     change: ({ events }) => repeat(events, ({ type }) => type === 'webhook.test', { id: 'evt_x' }),
-    rule: 'test events are as they were answered',
+    rule: 'test events match the answers',
   },
   {
     what: 'a feed that changed after it was read',
@@ -83,7 +83,7 @@ export const eventSabotages: Sabotage[] = [
     rule: 'the feed never changes',
   },
   {
-    what: 'a reader of the feed that was led past an event',
+    what: 'a reader of the feed that missed an event',
     change: ({ feedReads }) => void feedReads[0]!.events.splice(2, 1),
     rule: 'the feed never changes',
   },
@@ -93,12 +93,12 @@ export const deliverySabotages: Sabotage[] = [
   {
     what: 'an event without a delivery',
     change: ({ deliveries }) => void deliveries.pop(),
-    rule: 'an event has one delivery an endpoint',
+    rule: 'an event has one delivery per endpoint',
   },
   {
     what: 'an event with two deliveries to one endpoint',
     change: ({ deliveries }) => repeat(deliveries, () => true, { id: 'dlv_twin' }),
-    rule: 'an event has one delivery an endpoint',
+    rule: 'an event has one delivery per endpoint',
   },
   {
     what: 'a delivery that never arrived',
@@ -106,7 +106,7 @@ export const deliverySabotages: Sabotage[] = [
     rule: 'a delivery has arrived',
   },
   {
-    what: 'a delivery that counts an error for success',
+    what: 'a delivery that treats an error as success',
     change: ({ arrivals }) => void (arrivals[0]!.accepted = false),
     rule: 'a delivery has arrived',
   },
@@ -116,23 +116,23 @@ export const deliverySabotages: Sabotage[] = [
     rule: 'a delivery has arrived',
   },
   {
-    what: 'a delivery given up though its endpoint is in force',
+    what: 'a delivery that was given up although its endpoint is enabled',
     change: ({ deliveries }) => void (deliveries[0]!.status = 'failed'),
     rule: 'a delivery has arrived',
   },
   {
     what: 'an event that arrived and was never recorded',
     change: ({ arrivals }) => repeat(arrivals, () => true, { eventId: 'evt_none' }),
-    rule: 'what arrives is what was recorded',
+    rule: 'received events equal the recorded events',
   },
   {
     what: 'an event that arrived with other bytes',
     change: ({ arrivals }) => void (arrivals[0]!.body += ' '),
-    rule: 'what arrives is what was recorded',
+    rule: 'received events equal the recorded events',
   },
   {
     what: 'a signature of another secret',
     change: ({ arrivals }) => void (arrivals[0]!.signature = `t=1,v1=${'0'.repeat(64)}`),
-    rule: 'what arrives is what was recorded',
+    rule: 'received events equal the recorded events',
   },
 ]

@@ -6,82 +6,82 @@ export const licenceSabotages: Sabotage[] = [
   {
     what: 'a lost licence',
     change: ({ licences }) => remove(licences, ({ id }) => id === 'lic_2'),
-    rule: 'an issue is there as it was answered',
+    rule: 'each issue made the licence that was answered',
   },
   {
     what: 'a second licence of one idempotency key',
     change: ({ licences }) => repeat(licences, ({ id }) => id === 'lic_2', { id: 'lic_twin' }),
-    rule: 'an issue is there as it was answered',
+    rule: 'each issue made the licence that was answered',
   },
   {
-    what: 'another licence than the one that was answered',
+    what: 'a licence other than the answered one',
     change: (outcome) => void (licence(outcome, 'lic_2').id = 'lic_other'),
-    rule: 'an issue is there as it was answered',
+    rule: 'each issue made the licence that was answered',
   },
   {
-    what: 'a licence on another plan than the one asked for',
+    what: 'a licence on another plan than requested',
     change: (outcome) => void (licence(outcome, 'lic_2').planId = 'pln_other'),
-    rule: 'an issue is there as it was answered',
+    rule: 'each issue made the licence that was answered',
   },
   {
     what: 'a refused issue that happened',
     change: ({ licences }) =>
       repeat(licences, ({ id }) => id === 'lic_2', { id: 'lic_no', idempotencyKey: 'issue-3' }),
-    rule: 'an issue is there as it was answered',
+    rule: 'each issue made the licence that was answered',
   },
   {
     what: 'an issue answered twice with different licences',
     change: ({ sent }) => repeat(sent, did('issue'), { body: { id: 'lic_3' } }),
-    rule: 'an issue is there as it was answered',
+    rule: 'each issue made the licence that was answered',
   },
   {
     what: 'a lost import',
     change: ({ licences }) => remove(licences, ({ legacyKey }) => legacyKey === 'a'),
-    rule: 'an import is there as it was answered',
+    rule: 'each import made the licence that was answered',
   },
   {
     what: 'an item that failed and was imported',
     change: ({ licences }) =>
       repeat(licences, ({ legacyKey }) => legacyKey === 'a', { id: 'lic_b', legacyKey: 'b' }),
-    rule: 'an import is there as it was answered',
+    rule: 'each import made the licence that was answered',
   },
   {
     what: 'an import that was answered as created twice',
     change: ({ sent }) => repeat(sent, did('import')),
-    rule: 'an import is there as it was answered',
+    rule: 'each import made the licence that was answered',
   },
   {
     what: 'a licence that nobody asked for',
     change: ({ licences }) =>
       repeat(licences, ({ id }) => id === 'lic_2', { id: 'lic_x', idempotencyKey: 'issue-99' }),
-    rule: 'every licence was asked for',
+    rule: 'every licence was requested',
   },
   {
     what: 'a paid licence without a payment',
     change: ({ provisions }) => remove(provisions, ({ paymentRef }) => paymentRef === 'sale:sale-1'),
-    rule: 'every licence was asked for',
+    rule: 'every licence was requested',
   },
   {
     what: 'a lost activation',
     change: ({ activations }) => remove(activations, ({ id }) => id === 'act_one'),
-    rule: 'activations are as they were answered',
+    rule: 'activations match the answers',
   },
   {
-    what: 'a freed activation that is there again',
+    what: 'a freed activation that exists again',
     change: ({ activations }) =>
       void activations.push({ id: 'act_freed', licenceId: 'lic_2', fingerprint: 'freed' }),
-    rule: 'activations are as they were answered',
+    rule: 'activations match the answers',
   },
   {
     what: 'more activations than the licence allows',
     change: (outcome) => void (licence(outcome, 'lic_1').maxActivations = 1),
-    rule: 'activations are as they were answered',
+    rule: 'activations match the answers',
   },
   {
     what: 'a refused activation that happened',
     change: ({ activations }) =>
       void activations.push({ id: 'act_x', licenceId: 'lic_1', fingerprint: 'three' }),
-    rule: 'activations are as they were answered',
+    rule: 'activations match the answers',
   },
   {
     what: 'six replaced activations on one day',
@@ -90,12 +90,12 @@ export const licenceSabotages: Sabotage[] = [
         repeat(history, ({ cause }) => cause === 'act_replaced', { cause: `act_replaced_${count}` })
       }
     },
-    rule: 'activations are as they were answered',
+    rule: 'activations match the answers',
   },
   {
     what: 'a replaced activation that no product asked to replace',
     change: ({ sent }) => remove(sent, ({ asked }) => asked.do === 'activate' && asked.replaces),
-    rule: 'activations are as they were answered',
+    rule: 'activations match the answers',
   },
   {
     what: 'more leases in the database than the licence allows',

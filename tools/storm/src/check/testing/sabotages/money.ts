@@ -4,37 +4,37 @@ export const moneySabotages: Sabotage[] = [
   {
     what: 'a lost sale',
     change: ({ sales }) => void sales.shift(),
-    rule: 'sales and checkouts are as they were answered',
+    rule: 'sales and checkouts match the answers',
   },
   {
     what: 'a lost checkout',
     change: ({ sessions }) => void sessions.shift(),
-    rule: 'sales and checkouts are as they were answered',
+    rule: 'sales and checkouts match the answers',
   },
   {
     what: 'a payment that is not booked',
     change: ({ payments }) => void payments.shift(),
-    rule: 'payments are what was paid',
+    rule: 'payments match the processor',
   },
   {
     what: 'a payment booked twice',
     change: ({ payments }) => repeat(payments, () => true, { id: 'pay_twin' }),
-    rule: 'payments are what was paid',
+    rule: 'payments match the processor',
   },
   {
     what: 'a renewal that is not booked',
     change: ({ payments }) => remove(payments, ({ invoiceRef }) => invoiceRef === 'in_renewal'),
-    rule: 'payments are what was paid',
+    rule: 'payments match the processor',
   },
   {
     what: 'a payment of another amount',
     change: ({ payments }) => void (payments[0]!.amount += 1),
-    rule: 'payments are what was paid',
+    rule: 'payments match the processor',
   },
   {
-    what: 'a paid checkout that nothing came of',
+    what: 'a paid checkout that was never provisioned',
     change: ({ sessions }) => void (sessions[0]!.status = 'open'),
-    rule: 'payments are what was paid',
+    rule: 'payments match the processor',
   },
   {
     what: 'a payment that provisioned another licence than billing says',
@@ -69,17 +69,17 @@ export const moneySabotages: Sabotage[] = [
   {
     what: 'a refund that is not booked',
     change: ({ refunds }) => void refunds.shift(),
-    rule: 'refunds are what the processor refunded',
+    rule: 'refunds match the processor',
   },
   {
     what: 'a refund without a consequence',
     change: ({ refunds }) => void (refunds[0]!.processed = false),
-    rule: 'refunds are what the processor refunded',
+    rule: 'refunds match the processor',
   },
   {
     what: 'a refund booked twice',
     change: ({ refunds }) => repeat(refunds, () => true, { id: 'rfd_twin' }),
-    rule: 'refunds are what the processor refunded',
+    rule: 'refunds match the processor',
   },
   {
     what: 'a refunded licence that still works',
@@ -105,7 +105,7 @@ export const figureSabotages: Sabotage[] = [
   {
     what: 'a counter that is off by one',
     change: ({ counters }) => void (counters[0]!.kept += 1),
-    rule: 'counters are what is counted',
+    rule: 'counters match the counted rows',
   },
   {
     what: 'a plan that miscounts its licences',

@@ -1,9 +1,9 @@
 import type { Outcome, Sent } from '../../../outcome.ts'
 import type { RuleName } from '../../check.ts'
 
-/** One thing that goes wrong in an outcome, and the rule that has to see it. */
+/** A defect in an outcome, and the rule that must detect it. */
 export interface Sabotage {
-  /** What has gone wrong: "it sees …". */
+  /** A description of the defect, for the test title "it sees …". */
   what: string
   change: (outcome: Outcome) => void
   rule: RuleName
@@ -19,7 +19,7 @@ export function first<Item>(items: Item[], matches: (item: Item) => boolean = ()
   return found
 }
 
-/** Puts a changed copy of the first that matches beside it. */
+/** Appends a changed copy of the first item that matches. */
 export function repeat<Item>(
   items: Item[],
   matches: (item: Item) => boolean,
