@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { connect } from '@licensing/database/connect'
 import type { Database, Transaction } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import type { TestDatabase } from '@licensing/test-support/database'
@@ -73,7 +74,7 @@ async function rowsReadBy(query: (tx: Transaction) => Promise<unknown>): Promise
   try {
     await connection`begin`
     const before = await read()
-    await query(connection as unknown as Transaction)
+    await query(connection)
     return (await read()) - before
   } finally {
     await connection`rollback`
@@ -112,7 +113,7 @@ test('while a transaction stays open, the index entries of claimed deliveries ar
     await sql`update deliveries set claim_id = null, claimed_until = null, retry_at = null, due_at = null`
     await sql`update deliveries set due_at = ${now} where id = 'whe_1_00000001'`
     await lookAt(sql, ['whe_1'], now)
-    await sql.begin(async (tx) => {
+    await transaction(sql, async (tx) => {
       const entriesRead = async () => {
         const [index] = await tx<{ read: number }[]>`
           select pg_stat_get_xact_tuples_returned('deliveries_waiting'::regclass)::int as read`
@@ -167,7 +168,7 @@ test('a delivery that starts to wait while its endpoint is looked at is found', 
   await lookAt(sql, ['whe_1'], new Date(0))
   const claiming = await sql.reserve()
   await claiming`begin`
-  await updateLookAt(claiming as unknown as Transaction, ['whe_1'])
+  await updateLookAt(claiming, ['whe_1'])
   // The claimer has not seen this one, and is about to say that nothing waits.
   const waiting = sql.begin(async (tx) => {
     await tx`
