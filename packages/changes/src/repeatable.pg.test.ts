@@ -74,11 +74,13 @@ test('a call that fails records nothing, and a call that waited for it is done i
   await entered.promise
   given.steps.during = () => Promise.resolve()
   const second = given.call({ key })
-  await eventually(async () => {
+  // It waits again and again, for some milliseconds each time.
+  const waits = async () => {
     const [waiting] = await given.sql`
       select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     expect(waiting).toBeDefined()
-  })
+  }
+  await eventually(waits, { intervalMs: 2 })
   release.resolve()
   await expect(first).rejects.toMatchObject({ code: 'conflict' })
   expect(await second).toMatchObject({ replayed: false, secret: 'a secret' })

@@ -19,6 +19,7 @@ const avoided: [RegExp, string][] = [
   [/\ba part that\b|\bpart is away\b/i, 'dependency'],
   [/\bdeaf\b|\bto who\b/i, 'answers nothing, to the reader'],
   [/\bhalf a character\b/i, 'unpaired surrogate'],
+  [/^\/[/*]+ *What\b/, 'the noun: the requests that …, the value of …'],
 ]
 
 // Migrations must not be edited after a release.
@@ -61,6 +62,7 @@ test('a word to avoid is found in a comment, a text and a document, and not in a
   expect(avoidedIn('a.ts', '/** Waits for\n * ever, and is told. */')).toHaveLength(2)
   expect(avoidedIn('a.ts', 'wait() // for ever')).toHaveLength(1)
   expect(avoidedIn('a.ts', "test('NATS is away', () => {})")).toHaveLength(1)
+  expect(avoidedIn('a.ts', '/** What is sent. */')).toHaveLength(1)
   expect(avoidedIn('a.md', 'It is\nmade anew.')).toHaveLength(1)
   expect(avoidedIn('a.ts', "const away = anew('told')")).toEqual([])
 })
