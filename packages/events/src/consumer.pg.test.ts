@@ -136,7 +136,7 @@ test.concurrent('the log of an event that cannot be consumed names the request t
   expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
 })
 
-test.concurrent('a consumer is behind while more events wait than it is consuming', async () => {
+test.concurrent('a consumer reports that it is behind while more events wait than it is consuming', async () => {
   await using given = await givenSender()
   const [account] = accountsOfOnePartition()
   await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
@@ -172,7 +172,7 @@ test.concurrent(
       log,
       handle: async (tx, events) => {
         await recordEffects(tx, events)
-        // Seen from outside only when it is committed.
+        // Another connection sees the effects only after the commit.
         const committed = () => void effectsOf(given.sql).then((rows) => seen.push(rows.length))
         failures -= 1
         if (failures < 0) return committed
@@ -208,7 +208,7 @@ test.concurrent('a consumer has caught up when it has consumed what the log had 
   await consumer.stop()
 })
 
-test('a consumer stops, whatever its readers have just begun', async () => {
+test('a consumer stops at any moment of its readers’ work', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 10)
   for (const round of upTo(20)) {
