@@ -13,7 +13,7 @@ test('the waits are those of the interface, and the twelfth failure is the last'
   expect(waits).toEqual([...seconds.map((wait) => wait * 1000), null])
 })
 
-test('an endpoint is shown as failing from the first failure on that is followed by a wait of hours', () => {
+test('an endpoint is shown as failing from the first failure that is followed by a wait of hours', () => {
   const waits = createBackoff()
   expect(waits.findIndex((seconds) => seconds > 3600) + 1).toBe(failingFrom)
   expect(failingFrom).toBeLessThan(mostAttempts)

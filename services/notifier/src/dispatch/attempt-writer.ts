@@ -68,7 +68,7 @@ export class AttemptWriter<Recorded> {
     }
   }
 
-  /** At most one attempt of each delivery, sorted by delivery, so that two writers lock rows in the same order. */
+  /** Takes at most one attempt of each delivery, sorted by delivery, so that two writers lock rows in the same order. */
   #takeBatch(): FinishedAttempt[] {
     const batch = new Map<string, FinishedAttempt>()
     const later: FinishedAttempt[] = []

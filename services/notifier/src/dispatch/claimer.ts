@@ -106,7 +106,7 @@ export class Claimer {
     this.#ticking.wakeIn(tickMs)
   }
 
-  /** More deliveries wait for an endpoint than there is capacity for. */
+  /** Records that more deliveries wait for an endpoint than there is capacity for. */
   backlogged(endpointId: string): void {
     this.#backlogged.add(endpointId)
   }

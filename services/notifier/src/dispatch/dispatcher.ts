@@ -50,7 +50,7 @@ export interface DispatcherOptions {
   announce: (endpointIds: string[]) => void
 }
 
-// Starting an attempt takes a third of a millisecond, and an endpoint may have 32 started at once.
+// Starting an attempt takes a third of a millisecond, and an endpoint may have 32 attempts to start at once.
 const mostStarted = 4
 
 /** Deliveries that a transaction claimed for this process when it inserted or updated them. */
@@ -145,7 +145,7 @@ export class Dispatcher {
     this.#claimer.wake()
   }
 
-  /** Deliveries still to be sent are signed with the new secret, or not sent if the endpoint is disabled. */
+  /** Signs deliveries that are not sent yet with the new secret, or does not send them if the endpoint is disabled. */
   endpointsChanged(rows: EndpointRow[]): void {
     this.applyChanges(rows)
     this.#options.announce(rows.map(({ id }) => id))

@@ -22,7 +22,7 @@ const firstCap = 2
 const mostInFlight = 32
 const slowMs = 1_000
 const newestWeight = 0.2
-// The queue of an endpoint is as long as it can answer in this time. No lease ends in that time.
+// The queue of an endpoint has at most as many deliveries as the endpoint can answer in this time, so that no lease ends.
 const queuedMs = 2_000
 const [leastPerSlot, mostPerSlot] = [8, 64]
 const queuedWhenPenalised = 2

@@ -9,7 +9,7 @@ interface World {
   eventsPerSecond: number
   seconds: number
   slots: number
-  /** From when on the dead ones do not answer; before, they are as well as the others. */
+  /** When the dead endpoints stop answering. Before that they answer like the others. */
   deathAtMs?: number
 }
 
@@ -17,14 +17,14 @@ const answerMs = 20
 const timeoutMs = 5_000
 const leaseMs = 12_000
 
-/** Plays a world in steps of a millisecond. @returns how long deliveries to healthy endpoints waited for a slot */
+/** Simulates the endpoints in steps of a millisecond. @returns how long deliveries to healthy endpoints waited for a slot */
 function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs = 0 }: World): number[] {
   const scheduler = new Scheduler(slots)
   const createdAt = new Date()
   const isDead = (id: string) => Number(id) % 10 < deadShare * 10
   const cameAt = new Map<string, number>()
   const waits: number[] = []
-  // What exceeds the capacity waits elsewhere, endpoint by endpoint, as it does in the database.
+  // Deliveries over the capacity wait here, by endpoint, as they would in the database.
   const elsewhere = new Map<string, string[]>()
   const ends = new Map<number, { claimed: ClaimedDelivery; ending: AttemptOutcome }[]>()
   const settingsOf = (id: string) => ({ id, accountId: id, url: '', secret: '', generation: 1n })

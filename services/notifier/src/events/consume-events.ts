@@ -85,7 +85,7 @@ function toDeferred({ event, payload, traceParent }: Received) {
   return { account_id: event.accountId, payload, trace_parent: validTraceParent(traceParent) }
 }
 
-// The clocks of the service that made an event and of this one may differ by so much.
+// The clock of the service that made an event and the clock of this service may differ by this much.
 const clockMarginMs = 5 * 60_000
 
 /**

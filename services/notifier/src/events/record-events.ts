@@ -91,7 +91,7 @@ export async function recordEvents(
   return { send: fresh.send, deferred }
 }
 
-/** Splits a batch whose events and endpoints multiply to more deliveries than fit into memory. */
+/** Refuses a batch whose events need more deliveries than fit into memory, so that it is split. */
 function refuseTooMany(
   received: number,
   webhooks: { event: { applicationId: string } }[],

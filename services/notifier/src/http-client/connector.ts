@@ -150,7 +150,7 @@ function throwDnsFailure(host: string, error: Error, signal: AbortSignal): never
   throw addressFailure('dns', `${host} could not be resolved: ${error.message}`)
 }
 
-/** IPv4 first, since every network has it; then the families in turn, so that a broken one costs one try. */
+/** IPv4 first, since every network has it; then the families alternate, so that a broken family costs one try. */
 function inDialOrder(addresses: string[]): string[] {
   const four = addresses.filter((address) => isIPv4(address))
   const six = addresses.filter((address) => !isIPv4(address))
@@ -184,7 +184,7 @@ class TlsSessions {
   keepFrom(socket: TLSSocket, key: string) {
     const fullHandshakeUntil = performance.now() + this.#lifeMs
     socket.on('session', (session: Buffer) => {
-      // A session of a resumed connection ends when the session ends that it was resumed from.
+      // A session from a resumed connection expires together with the session that was resumed.
       const until = socket.isSessionReused() ? (this.#sessions.get(key)?.until ?? 0) : fullHandshakeUntil
       this.#sessions.delete(key)
       this.#sessions.set(key, { session, until })

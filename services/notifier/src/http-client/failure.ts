@@ -16,7 +16,7 @@ export type FailureReason =
 export class SendFailure extends Error {
   override name = 'SendFailure'
   readonly reason: FailureReason
-  /** What the vendor may not see. */
+  /** Details that the vendor may not see. */
   readonly forOperator: string | null = null
 
   constructor(reason: FailureReason, message: string, options?: ErrorOptions, forOperator?: string) {
@@ -38,7 +38,7 @@ const codeOf = (error: Error) => ('code' in error && typeof error.code === 'stri
 
 const droppedCodes = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET'])
 
-/** The connection was lost. Otherwise something invalid was received. */
+/** Whether the connection was lost. If not, something invalid was received. */
 export const isDropped = (error: Error) =>
   droppedCodes.has(codeOf(error)) && !error.message.startsWith('bad ')
 

@@ -22,8 +22,8 @@ export class Deadline {
   }
 
   /**
-   * Sets what the deadline ends from now on. The function is a parameter because of V8: it treats a function literal that is
-   * assigned to a property as permanent, and keeps its closure until the whole heap is collected.
+   * Sets the function that the deadline calls from now on. It is a parameter because of V8: a function literal that is assigned
+   * to a property is treated as permanent, and its closure is kept until the whole heap is collected.
    */
   ends(end: () => void) {
     this.#end = end
@@ -182,7 +182,7 @@ function resultOf(ended: Exchange | SendFailure, startedAt: number): AttemptResu
       retryAfterSeconds: null,
     }
   }
-  // Only the status decides, also if the body of the response never ends or is cut.
+  // Only the status decides, even if the body of the response never ends or is cut.
   const isAcknowledged = ended.status >= 200 && ended.status < 300
   const isRedirect = ended.status >= 300 && ended.status < 400
   return {

@@ -32,7 +32,7 @@ const statisticsEveryMs = 1_000
 const restoreEveryMs = 5 * 60_000
 const deleteOldEveryMs = 60 * 60_000
 
-/** Background work. Every replica starts it. Locks prevent that two replicas do the same work at the same time. */
+/** Background work. Every replica starts it. Locks keep two replicas from doing the same work at the same time. */
 export function startMaintenance(options: {
   sql: Database
   clock: Clock
@@ -117,7 +117,7 @@ export async function deleteOld(sql: Database): Promise<void> {
   while (!(await deleteOldAlerts(sql)));
 }
 
-/** Finds waiting deliveries that no process would look at. None are expected. */
+/** Finds waiting deliveries that no process would look at. There should be none. */
 async function restore(sql: Database, log: Logger): Promise<void> {
   const restored = await transaction(sql, (tx) => restoreWaitingEndpoints(tx))
   if (restored > 0)
