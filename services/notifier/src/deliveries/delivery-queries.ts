@@ -116,8 +116,8 @@ export function abandoned(sql: Sql): PendingQuery<Row[]> {
 
 /**
  * Abandons the pending deliveries of a disabled endpoint: all claimed ones, and up to `limit` others. A claimed delivery
- * Abandons the pending deliveries of a disabled endpoint: all claimed ones, and up to `limit` others. A claimed delivery
  * loses its claim. The result of its attempt is still recorded, and if it was acknowledged, the delivery is delivered.
+ *
  * @returns how many rows were updated
  */
 export async function abandonDeliveries(sql: Sql, endpointId: string, limit: number): Promise<number> {

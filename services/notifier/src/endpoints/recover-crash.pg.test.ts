@@ -52,7 +52,7 @@ test('each of many events arrives once, also if two notifiers recover at once an
   const isStillSending = arrived('/recovered').length < manyEvents
   recoverSlowly(0)
   const slowest = Math.max(...arrived('/other').map(({ arrivedAt }) => arrivedAt - askedAt))
-  // What is left to recover takes some 30 s at this delay: 960 at 1 s each, 32 at a time.
+  // The rest of the recovery takes some 30 s at this delay: 960 at 1 s each, 32 at a time.
   expect(isStillSending).toBe(true)
   expect(slowest).toBeLessThan(15_000)
 
