@@ -57,7 +57,8 @@ create table deferred_events (
   primary key (account_id, position)
 );
 
--- A row is the delivery of one event to one endpoint. src/deliveries/delivery-states.ts defines how status, retry_at and due_at change.
+-- Each row is the delivery of one event to one endpoint. src/deliveries/delivery-states.ts defines how status, retry_at and
+-- due_at change.
 create table deliveries (
   id text collate "C" not null,
   account_id text collate "C" not null,

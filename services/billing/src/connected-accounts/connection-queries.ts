@@ -61,8 +61,8 @@ export async function makeCurrent(
 }
 
 /**
- * Deletes released connections through which nothing was sold. Those released in the last ten minutes stay, because a
- * checkout may still be opening through them.
+ * Deletes released connections through which nothing was sold. A connection that was released in the last ten minutes stays,
+ * because a checkout may still be opening through it.
  *
  * @returns how many such connections are left
  */

@@ -8,18 +8,18 @@ import type { Harness } from '../../test/harness.ts'
 import { givenSold, handled, ledgerOf } from '../../test/shop.ts'
 import type { Vendor } from '../../test/vendor.ts'
 
-/** A point at which the way to the processor is interrupted. */
+/** A point at which a request to the processor is interrupted. */
 interface Step {
   method: 'GET' | 'POST'
-  /** `before`: the request does not get there. `after`: its answer does not come back. */
+  /** `before`: the request does not arrive. `after`: its answer does not return. */
   when: 'before' | 'after'
 }
 
-/** The way to the simulated Stripe, on which requests about application fees can be held. */
+/** A proxy in front of the simulated Stripe that can hold requests about application fees. */
 class HeldWay {
   url = ''
   step: Step | undefined
-  /** Requests about fees that were begun. */
+  /** How many requests to refund a fee were begun. */
   begun = 0
   behind = ''
   #held: ((how: 'goes on' | 'is cut') => void)[] = []
@@ -98,7 +98,7 @@ const refundedFeeOf = async (charge: string): Promise<number | undefined> => {
 const ofVendor = (vendor: Vendor) => harness.sql`
   payment_id in (select id from payments where account_id = ${vendor.accountId})`
 
-/** Lets time pass for the vendor's fee refunds: leases and pauses are over. */
+/** Ends the leases and pauses of the vendor's fee refunds. */
 const makeDue = (vendor: Vendor) =>
   harness.sql`update fee_refunds set next_at = now() where done_at is null and ${ofVendor(vendor)}`
 
@@ -106,15 +106,15 @@ const sumOf = (ledger: string[]) => ledger.reduce((sum, entry) => sum + Number(e
 
 describe('a refund that succeeds, whose fee refund is interrupted, and that then fails', () => {
   const steps: [string, Step, 'goes on' | 'is cut', { given: boolean }][] = [
-    ['the look at the fee does not get there', { method: 'GET', when: 'before' }, 'is cut', { given: false }],
-    ['the look at the fee gets there late', { method: 'GET', when: 'before' }, 'goes on', { given: false }],
-    ['the answer to the look is lost', { method: 'GET', when: 'after' }, 'is cut', { given: false }],
-    ['the answer to the look comes late', { method: 'GET', when: 'after' }, 'goes on', { given: false }],
-    ['the fee refund does not get there', { method: 'POST', when: 'before' }, 'is cut', { given: false }],
-    ['the fee refund gets there late', { method: 'POST', when: 'before' }, 'goes on', { given: true }],
+    ['the query of the fee does not arrive', { method: 'GET', when: 'before' }, 'is cut', { given: false }],
+    ['the query of the fee arrives late', { method: 'GET', when: 'before' }, 'goes on', { given: false }],
+    ['the answer to the query is lost', { method: 'GET', when: 'after' }, 'is cut', { given: false }],
+    ['the answer to the query arrives late', { method: 'GET', when: 'after' }, 'goes on', { given: false }],
+    ['the fee refund does not arrive', { method: 'POST', when: 'before' }, 'is cut', { given: false }],
+    ['the fee refund arrives late', { method: 'POST', when: 'before' }, 'goes on', { given: true }],
     ['the answer to the fee refund is lost', { method: 'POST', when: 'after' }, 'is cut', { given: true }],
     [
-      'the answer to the fee refund comes late',
+      'the answer to the fee refund arrives late',
       { method: 'POST', when: 'after' },
       'goes on',
       { given: true },
@@ -135,7 +135,7 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
     await makeDue(vendor)
     const expected = given ? [...reversed, 'credit -245'] : reversed
     await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(expected))
-    // A while later, and past the time in which a request may still take effect.
+    // Then the time passes in which a request may still take effect.
     await makeDue(vendor)
     await eventually(async () => expect(await attemptsSince(vendor)).toBe(true))
     await harness.sql`
@@ -147,7 +147,7 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
     expect(way.begun).toBe(begun)
     expect(await ledgerOf(harness, vendor)).toEqual(expected)
     expect(await refundedFeeOf(charge)).toBe(245 - sumOf(expected))
-    // Another refund earns one credit, whichever of them is there already.
+    // After another refund there is one credit, whether or not it was posted before.
     await harness.simulator.control('refund', { charge })
     await handled(harness)
     await eventually(async () => expect(await refundedFeeOf(charge)).toBe(245))
@@ -161,7 +161,7 @@ async function openOf(vendor: Vendor): Promise<number> {
   return row!.open
 }
 
-/** Whether nothing of the vendor's is due: what was has been looked at. */
+/** Whether no fee refund of the vendor is due, so that all due ones have been tried. */
 async function attemptsSince(vendor: Vendor): Promise<boolean> {
   const [row] = await harness.sql<{ due: number }[]>`
     select count(*)::int as due from fee_refunds

@@ -36,7 +36,7 @@ export const timing = {
   listed: 30 * day,
   /** Longer than the processor lists or repeats events, so that a deleted event cannot come again as a new one. */
   handledEventKept: 45 * day,
-  /** Facts of payments that were not made through a checkout session. */
+  /** How long facts of payments that were not made through a checkout session are kept. */
   unlinkedFactKept: 45 * day,
 } as const
 

@@ -260,7 +260,7 @@ describe('a refund', () => {
 
 describe('the fee is credited', () => {
   test.each([
-    ['to the second of 7 days after the charge', 7 * day, ['charge 245', 'credit -245']],
+    ['up to exactly 7 days after the charge', 7 * day, ['charge 245', 'credit -245']],
     ['and not a second later', 7 * day + 1, ['charge 245']],
   ])('%s', async (_, after, ledger) => {
     const vendor = await harness.givenVendor()
@@ -271,7 +271,7 @@ describe('the fee is credited', () => {
     expect(await ledgerOf(harness, vendor)).toEqual(ledger)
   })
 
-  test('only where the part that completes the refund is in time', async () => {
+  test('only if the part that completes the refund is in time', async () => {
     const vendor = await harness.givenVendor()
     const created = soldAt - 20 * day
     const { charge } = await givenSold(harness, vendor, { created })
@@ -314,7 +314,7 @@ describe('a dispute', () => {
     ])
   })
 
-  test('that is an inquiry suspends alone, and closed in the vendor’s favour reactivates', async () => {
+  test('that is an inquiry only suspends, and reactivates when it is closed in the vendor’s favour', async () => {
     const vendor = await harness.givenVendor()
     const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await dispute(charge, 'inquiry')

@@ -65,7 +65,7 @@ function firstVerified(
   return undefined
 }
 
-// The last `t`, which the library uses too. NaN, which is never in range, if there is none.
+// The last `t`, as in the library. If there is none, the result is NaN, which is never in range.
 function signedAt(header: string): number {
   const times = header.split(',').filter((part) => part.startsWith('t='))
   return Number(times.at(-1)?.slice(2))

@@ -40,7 +40,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
   await deps.change((tx) => park(tx, [{ event, reason }]), waitingForLocks)
 }
 
-/** Reads each event by itself. An event that is not understood is parked and stops no other. */
+/** Reads each event by itself. An event that is not understood is parked and does not stop other events. */
 async function recordEvents(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
   const facts: NewFact[] = []
   const disconnections: { merchant: string; at: Date }[] = []

@@ -45,7 +45,7 @@ async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]):
   const postponed = await postponedAmong(deps, refs, waiting)
   const effects = waiting.filter((effect) => !postponed.includes(effect))
   const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
-  // An effect that was not applied stops later effects of its own purchase, and no others.
+  // An effect that was not applied stops later effects of its own purchase, but not of other purchases.
   const stopped = new Set<string>()
   for (let from = 0; from < effects.length; from += mostEffects) {
     const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
