@@ -190,26 +190,29 @@ test.concurrent(
   },
 )
 
-test.concurrent('a consumer has caught up when it has consumed what the log had at its start', async () => {
-  await using given = await givenSender()
-  await whenChanged(given.sql, 'acct_a', 1, 20)
-  await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
-  const go = Promise.withResolvers<void>()
-  const consumer = consume({
-    sql: given.sql,
-    nats: given.receiver,
-    handle: async (tx, events) => {
-      await go.promise
-      await recordEffects(tx, events)
-    },
-  })
-  await eventually(() => consumer.held().length === partitionCount)
-  expect(await consumer.hasCaughtUp()).toBe(false)
-  go.resolve()
-  await eventually(() => consumer.hasCaughtUp())
-  expect(await effectsOf(given.sql)).toHaveLength(20)
-  await consumer.stop()
-})
+test.concurrent(
+  'a consumer has caught up when it has consumed the events that the log had at its start',
+  async () => {
+    await using given = await givenSender()
+    await whenChanged(given.sql, 'acct_a', 1, 20)
+    await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
+    const go = Promise.withResolvers<void>()
+    const consumer = consume({
+      sql: given.sql,
+      nats: given.receiver,
+      handle: async (tx, events) => {
+        await go.promise
+        await recordEffects(tx, events)
+      },
+    })
+    await eventually(() => consumer.held().length === partitionCount)
+    expect(await consumer.hasCaughtUp()).toBe(false)
+    go.resolve()
+    await eventually(() => consumer.hasCaughtUp())
+    expect(await effectsOf(given.sql)).toHaveLength(20)
+    await consumer.stop()
+  },
+)
 
 test('a consumer stops at any moment of its readers’ work', async () => {
   await using given = await givenSender()

@@ -96,7 +96,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     failed: (error) =>
       log.warn(
         { err: error, stream },
-        'the producer does not answer: events whose message is lost wait for it',
+        'the producer does not answer: events that JetStream lost wait until it does',
       ),
     isOutage: () => true,
   })
@@ -129,7 +129,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       await Promise.all([polling.stop(), balancing.stop()])
       await Promise.all([...readers.values()].map((reader) => reader.stop()))
       await releasePartitions(sql, source, member).catch((error: unknown) =>
-        log.warn({ err: error }, 'partitions stay leased until their lease ends'),
+        log.warn({ err: error }, 'partitions could not be released: their leases end later'),
       )
     },
   }

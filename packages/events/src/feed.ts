@@ -85,7 +85,7 @@ async function* arrivalsOf(messages: AsyncIterable<JsMsg>): AsyncGenerator<Arriv
 
 const turnOfEventLoop = () => new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))
 
-/** Returns nothing if the bytes cannot be decoded. If they were a damaged batch, it is read from the log. */
+/** The decoded batches; none if the bytes cannot be decoded. A damaged batch is read from the log instead. */
 function decoded(bytes: Uint8Array): EventBatch[] {
   try {
     return [fromBinary(EventBatchSchema, bytes)]

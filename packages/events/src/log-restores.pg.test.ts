@@ -40,7 +40,7 @@ async function positionOf({ consumer }: Pipeline): Promise<bigint> {
 }
 
 test.concurrent(
-  'a producer that is restored to an earlier backup goes on, and each event that it commits then is consumed',
+  'a producer continues after it is restored to an earlier backup, and each event that it then commits is consumed',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer } = given
@@ -60,7 +60,7 @@ test.concurrent(
 )
 
 test.concurrent(
-  'a restored producer goes on, also if the consumer was stopped with unread events and JetStream is wiped',
+  'a restored producer continues, also if the consumer was stopped with unread events and JetStream is wiped',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer, nats } = given
@@ -206,7 +206,7 @@ test.concurrent('batches that overtake each other in the stream are consumed in 
 })
 
 test.concurrent(
-  'a consumer that starts for the first time without its producer consumes what JetStream has',
+  'a consumer that starts for the first time without its producer consumes the events in JetStream',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer } = given

@@ -22,7 +22,7 @@ const overlapMs = 60_000
 
 const filled = new Counter({
   name: 'events_filled_total',
-  help: 'Batches read from the log of their producer, by cause: a gap in what JetStream sent, or its end missing',
+  help: 'Batches read from the log of their producer, by cause: gap (JetStream skipped a number) or tail (JetStream sent no more)',
   labelNames: ['stream', 'cause'],
 })
 const lost = new Counter({
@@ -32,7 +32,7 @@ const lost = new Counter({
 })
 
 /**
- * Reads one partition from its position, for as long as this replica holds it: batch after batch from JetStream, and from the
+ * Reads one partition from its position for as long as this replica leases it: batch after batch from JetStream, and from the
  * producer's log if JetStream does not send the next number.
  */
 export class PartitionReader {
@@ -45,7 +45,7 @@ export class PartitionReader {
   readonly #outage = new Outage()
   readonly #startedAt = performance.now()
   #feed: Feed | undefined
-  /** Whether all that has arrived is consumed. */
+  /** Whether all batches that have arrived are consumed. */
   #isWaiting = false
   /** The newest number of the log, two seconds ago. */
   #announced = 0n
@@ -73,12 +73,12 @@ export class PartitionReader {
     return this.#writer.position
   }
 
-  /** Whether more events wait than those being consumed. */
+  /** Whether more events wait than are being consumed. */
   get isBehind(): boolean {
     return this.#behind > behindFrom
   }
 
-  /** Whether it has consumed what JetStream had when it began to read. */
+  /** Whether it has consumed the messages that JetStream had when it began to read. */
   get isDrained(): boolean {
     return this.#isDrained
   }

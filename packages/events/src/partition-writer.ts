@@ -177,7 +177,7 @@ export class PartitionWriter {
   }
 }
 
-/** The events of consecutive batches that follow a position, without those that are done. */
+/** The events of consecutive batches that follow a position, without events that are already consumed. */
 function entriesOf(batches: EventBatch[], from: Position): Entry[] {
   return batches
     .flatMap(({ number, events, precedesEpoch }) =>

@@ -75,7 +75,7 @@ test('while NATS is unavailable changes continue, and all of their events arrive
   await given.server.kill()
   const startedMs = performance.now()
   await whenChanged(given.sql, 'acct_a', 51, 150)
-  // If a change waited for NATS, it alone would take seconds.
+  // A single change that waited for NATS would take seconds.
   expect(performance.now() - startedMs).toBeLessThan(60_000)
   expect(await emptied(given.sql)).toBe(false)
   await given.server.start()

@@ -26,7 +26,7 @@ export const faults: Record<string, Fault> = {
     await sleep(ms)
     proxy.flow()
   },
-  async 'stall of what is sent'(proxy, ms) {
+  async 'stall of sent bytes'(proxy, ms) {
     proxy.swallow('to-server')
     await sleep(ms)
     proxy.flow()
