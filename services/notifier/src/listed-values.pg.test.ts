@@ -32,7 +32,7 @@ test('the values listed in definitions of the database equal the closed sets', a
   }
 })
 
-test('the index of failing deliveries begins where an endpoint counts as failing', async () => {
+test('the index of failing deliveries begins at the attempt from which an endpoint counts as failing', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {

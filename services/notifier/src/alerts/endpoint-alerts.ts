@@ -34,8 +34,8 @@ export async function exhaustionAlert(
       `The webhook endpoint ${last.endpointId} (${url}) of application ${last.applicationId} has been disabled.`,
       `All ${mostAttempts} attempts to deliver event ${eventId} (${eventType}) failed; the last one with: ${why}.`,
       '',
-      'A disabled endpoint cannot be resumed. Register a new endpoint, which gets a new secret, and have it sent what',
-      'was missed: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover.',
+      'A disabled endpoint cannot be resumed. Register a new endpoint, which gets a new secret, and have',
+      'the missed events sent to it: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover.',
     ].join('\n'),
   }
 }

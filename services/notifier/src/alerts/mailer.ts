@@ -13,7 +13,7 @@ interface Mail {
 export type SendMail = (mail: Mail) => Promise<void>
 
 /**
- * Longer than it can take to look up an address and send a mail: the mail server sends up to ten responses, each of which may
+ * Longer than looking up an address and sending a mail can take: the mail server sends up to ten responses, each of which may
  * take `socketTimeout`.
  */
 export const leaseSeconds = 300

@@ -5,7 +5,7 @@ import { createBackoff, failingFrom, mostAttempts, readSeconds, waitAfter } from
 const noAnswer = { responseCode: null, retryAfterSeconds: null }
 const middle = 0.5
 
-test('the waits are those of the interface, and the twelfth failure is the last', () => {
+test('the waits are as in the interface, and the twelfth failure is the last', () => {
   const waits = Array.from({ length: mostAttempts }, (_, i) =>
     waitAfter(createBackoff(), { failures: i + 1, ...noAnswer }, middle),
   )

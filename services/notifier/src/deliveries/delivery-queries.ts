@@ -121,7 +121,7 @@ export function abandoned(sql: Sql): PendingQuery<Row[]> {
  * @returns how many rows were updated
  */
 export async function abandonDeliveries(sql: Sql, endpointId: string, limit: number): Promise<number> {
-  // The CTE is materialized because of concurrent updates: when a sender has changed a row meanwhile, PostgreSQL evaluates
+  // The CTE is materialized because of concurrent updates: if a sender has changed a row meanwhile, PostgreSQL evaluates
   // the join again with the new row, and does not find it in a `union all` that the planner has merged into the join.
   const { count } = await sql`
     with pending as materialized (

@@ -19,7 +19,7 @@ export interface AttemptWriterOptions<Recorded> {
 }
 
 /**
- * Records attempts in batches: all that end within a few milliseconds, up to 200. An attempt stays in memory until the
+ * Records attempts in batches: all attempts that end within a few milliseconds, up to 200. An attempt stays in memory until the
  * database has recorded it.
  */
 export class AttemptWriter<Recorded> {

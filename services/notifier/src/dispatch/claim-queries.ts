@@ -13,7 +13,7 @@ const mostSorted = 10_000
 /**
  * The condition of waiting deliveries `d` of the row `w` of `waiting_endpoints`. Without its lower limit, a statement reads the
  * index entries of all deliveries that were claimed since the oldest open transaction began, such as that of a backup: after
- * 60,000 deliveries claiming took 74 ms instead of 14 (measured). The 5 seconds are those of `restoreWaitingEndpoints`.
+ * 60,000 deliveries claiming took 74 ms instead of 14 (measured). `restoreWaitingEndpoints` uses the same 5 seconds.
  */
 const isWaiting = (sql: Sql) => sql`
   d.endpoint_id = w.endpoint_id and d.claim_id is null and d.due_at >= w.look_at - interval '5 seconds'`
@@ -72,7 +72,7 @@ export async function findNextLook(sql: Sql): Promise<Date | undefined> {
  * found in `waiting_endpoints`, and only the claimed rows of each are read. Several processes may claim at the same time:
  * each skips rows that another has locked.
  *
- * @returns the endpoints that were looked at, those of them that are enabled, and the claimed deliveries
+ * @returns the endpoints that were read, the enabled endpoints among them, and the claimed deliveries
  */
 export async function claimDue(
   sql: Database,
@@ -148,7 +148,7 @@ export async function updateLookAt(tx: Transaction, endpointIds: string[]): Prom
     where endpoint_id = any(${plainArray(endpointIds)}::text[])
     order by endpoint_id for update skip locked`
   const ids = plainArray(locked.map(({ id }) => id))
-  // A separate statement, because it has to see what other transactions committed before the rows were locked.
+  // A separate statement, because it has to see changes that other transactions committed before the rows were locked.
   await tx`
     with head as materialized (
       select w.endpoint_id as id, (

@@ -189,7 +189,7 @@ for (const count of [64, 640, 6_400]) {
       // The blocked endpoints are sent only deliveries that were in the queue before.
       for (const { id } of blocked) expect(sentTo(id).filter((sent) => sent.startsWith('dlv_'))).toEqual([])
 
-      // Once the blocked endpoints are known, the next retry is found by the next look.
+      // After the blocked endpoints are known, the next search finds the next retry.
       const hasAlerts = async () =>
         expect(await sql`select 1 from alerts`).toHaveLength(isUnreadable ? count : 0)
       await eventually(hasAlerts, { timeoutMs: 120_000, intervalMs: 100 })

@@ -61,7 +61,7 @@ export interface Lease {
 }
 
 /**
- * Sends due deliveries. PostgreSQL has the state of every delivery; this process has only copies of those that it has
+ * Sends due deliveries. PostgreSQL has the state of every delivery; this process has only copies of the deliveries that it has
  * claimed. It may be killed at any time: its leases end, and other processes claim the deliveries.
  *
  * The path of a delivery: `lease` or the claimer → scheduler → attempt → attempt writer → claimer, when a retry is due.

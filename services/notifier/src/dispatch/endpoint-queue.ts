@@ -56,7 +56,7 @@ export class EndpointQueue {
     return this.inFlight.size >= this.cap
   }
 
-  /** How many deliveries may be queued in this process. Further ones stay in the database, where any process can claim them. */
+  /** How many deliveries may be queued in this process. Other deliveries stay in the database, where any process can claim them. */
   get mostQueued(): number {
     if (this.#isPenalised) return queuedWhenPenalised
     if (this.responsiveness === 'slow') return this.cap

@@ -53,7 +53,7 @@ test('attempts in flight to one endpoint start at 2 and never exceed 32', async 
   expect(Math.max(...seen)).toBeGreaterThan(24)
 })
 
-test('an endpoint receives far more deliveries than its queue has places, each once', async () => {
+test('an endpoint receives far more deliveries than its queue can contain, each once', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())

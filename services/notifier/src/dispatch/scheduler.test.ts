@@ -167,7 +167,7 @@ test('accounts take turns, however many endpoints each of them has', () => {
   expect(new Set(started.map(({ delivery }) => delivery.endpoint_id)).size).toBe(6 + 1 + 2)
 })
 
-test('an account with hundreds of endpoints leaves places in the queue to other accounts', () => {
+test('an account with hundreds of endpoints leaves capacity of the queue to other accounts', () => {
   const scheduler = new Scheduler(512)
   let queued = 0
   for (let i = 0; i < 2_000; i += 1) {
@@ -185,7 +185,7 @@ test('an account with hundreds of endpoints leaves places in the queue to other 
   expect(scheduler.capacity(settings('another of them', 1n, 'large'))).toBe(16)
 })
 
-test('a few accounts cannot fill the queue: a place is left for every other account', () => {
+test('a few accounts cannot fill the queue: capacity is left for every other account', () => {
   const scheduler = new Scheduler(512)
   for (let account = 0; account < 8; account += 1) {
     const of = (i: number) => settings(`endpoint ${account} ${i}`, 1n, `account ${account}`)
@@ -219,7 +219,7 @@ test('a delivery whose lease is about to end is released and not sent', () => {
   expect(scheduler.tick(4_000)).toEqual([])
 })
 
-test('queued deliveries are sent with the newest settings, whatever order they arrive in', () => {
+test('queued deliveries are sent with the newest settings, in whatever order the settings arrive', () => {
   const scheduler = new Scheduler(100)
   add(scheduler, 'a', 1)
   scheduler.change(settings('a', 3n))

@@ -284,7 +284,7 @@ class RoundRobin {
     return this.#accounts.size === 0
   }
 
-  /** Adds an endpoint behind the others of its account. Does nothing if it waits already. */
+  /** Adds an endpoint after the other endpoints of its account, unless it already waits. */
   add(endpoint: EndpointQueue): void {
     const { accountId } = endpoint.settings
     const waiting = this.#accounts.get(accountId)

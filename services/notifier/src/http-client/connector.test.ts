@@ -191,7 +191,7 @@ test('the certificate of an unknown authority is refused', async () => {
   expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
 })
 
-// A resumed handshake does not look at the name in the certificate again.
+// A resumed handshake does not check the name in the certificate again.
 test.each(['TLSv1.2', 'TLSv1.3'] as const)(
   'a certificate refused over %s leaves no session to resume',
   async (version) => {

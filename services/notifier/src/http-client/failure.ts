@@ -28,7 +28,7 @@ export class SendFailure extends Error {
 
 /**
  * One sentence for every host that deliveries may not go to, also for a host that does not exist. Otherwise a vendor could
- * find out which names exist in the operator's network, and what they resolve to.
+ * find out which names exist in the operator's network, and to which addresses they resolve.
  */
 export function addressFailure(reason: 'dns' | 'blocked', why: string): SendFailure {
   return new SendFailure(reason, 'the host does not resolve to public addresses only', {}, why)

@@ -67,7 +67,7 @@ export type SenderOptions = {
 
 /**
  * Makes single attempts, without retries. Over a kept connection an attempt costs 1.2 to 1.5 times the CPU of the
- * HTTP client alone (bench/deliveries.ts), over a new connection, its TLS session resumed, 18 times (measured).
+ * HTTP client alone (bench/deliveries.ts), over a new connection with a resumed TLS session 18 times (measured).
  */
 export class Sender {
   readonly #connect: Connect
@@ -94,7 +94,7 @@ export class Sender {
     return { ...this.#stats, idleConnections: this.#idle.size }
   }
 
-  /** Never rejects for anything that the receiver or the network does. */
+  /** Never rejects because of the receiver or the network. */
   async send(attempt: Attempt): Promise<AttemptResult> {
     const startedAt = performance.now()
     const deadline = new Deadline(this.#timeoutMs)

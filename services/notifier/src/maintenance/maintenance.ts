@@ -17,11 +17,11 @@ import { listEndpointsToCleanUp, findOldestDue, restoreWaitingEndpoints } from '
 
 const partitionsMadeFor = new Gauge({
   name: 'notifier_event_partitions_ahead_days',
-  help: 'Days for which partitions of events are made; under 14 something keeps them from being made: act',
+  help: 'Days for which partitions of events exist; if it is under 14, partitions cannot be created: act',
 })
 const payloadsOverdue = new Gauge({
   name: 'notifier_event_partitions_overdue',
-  help: 'Partitions past retention that are not dropped; over 0 something keeps them from being dropped: act',
+  help: 'Partitions past retention that are not dropped; if it is over 0, they cannot be dropped: act',
 })
 
 const dayMs = 86_400_000
@@ -70,7 +70,7 @@ export function startMaintenance(options: {
   }
 }
 
-/** Creates the partitions of the next weeks and drops those past retention. Logs an error if either is late. */
+/** Creates the partitions of the next weeks and drops partitions past retention. Logs an error if either is late. */
 export async function keepPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
   try {
     const made = await makePartitions(sql, now)

@@ -70,7 +70,7 @@ export function unknownHealth(endpointId: string): EndpointHealth {
   }
 }
 
-/** The health after a change. Changes of processes that write at the same time may come in any order. */
+/** The health after a change. Changes of processes that write at the same time may arrive in any order. */
 export function healthAfter(
   health: EndpointHealth,
   change: EndpointHealthChange & { pending_change: number },
