@@ -58,7 +58,7 @@ create table prices (
   currency text collate "C" not null,
   mode text not null check (mode in ('payment', 'subscription')),
   period_months integer check (period_months >= 1),
-  -- The months of updates that a payment includes; null if it does not change them.
+  -- The months of updates that a payment includes; null if a payment does not change until when updates are included.
   updates_months integer check (updates_months between 1 and 120),
   constraint prices_price unique (account_id, price_id)
 );

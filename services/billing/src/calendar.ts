@@ -1,7 +1,7 @@
 /** The last instant that a timestamp of the contracts can hold. */
 export const lastDate = new Date(Date.UTC(9999, 11, 31, 23, 59, 59, 999))
 
-/** Until when a payment includes updates; null if its price does not include any months of them. */
+/** Until when a payment includes updates; null if its price has no months of updates. */
 export function updatesPaid(months: number | null | undefined, paidAt: Date): Date | null {
   return months === null || months === undefined ? null : addMonths(paidAt, months)
 }

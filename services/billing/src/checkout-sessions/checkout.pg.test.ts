@@ -107,7 +107,7 @@ describe('a checkout that is paid', () => {
     )
   })
 
-  test('for a customer who holds a licence changes its plan and makes no second one', async () => {
+  test('for a customer who has a licence changes its plan and makes no second licence', async () => {
     const vendor = await harness.givenVendor()
     const first = await givenSold(harness, vendor)
     const second = await givenSold(harness, vendor)

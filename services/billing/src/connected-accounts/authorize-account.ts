@@ -16,7 +16,7 @@ import { checkProcessor, connectMerchant } from './connect-account.ts'
 
 const answer = { schema: ProcessorAuthorizationSchema, of: (url: string) => ({ url }) }
 
-/** Returns the address of the processor's consent page, where a vendor proves that an account is its own. */
+/** Returns the address of the processor's consent page, on which a vendor proves that it owns an account. */
 export const beginAuthorization: Handler<'beginProcessorAuthorization'> = async (
   { change, processor },
   { accountId, processor: name, returnUrl },

@@ -31,7 +31,7 @@ export async function hasProven(sql: Sql, accountId: string, merchant: string): 
 }
 
 /**
- * Makes a merchant the account's current one and releases the one before. If it is the current one already, nothing
+ * Makes a merchant the account's current merchant and releases the earlier one. If it is already current, nothing
  * changes.
  *
  * @throws the database's error that names `holderConstraint`

@@ -17,7 +17,7 @@ const kind = 'processor_events_missed'
 
 /**
  * Compares the inbox with the processor's own list of events, at the start and then regularly, merchant by merchant. It
- * adds events that were sent while the service was unavailable or were lost on the way.
+ * adds events that were sent while the service was unavailable or were lost in transit.
  */
 export function startReconciliation(deps: BillingDependencies, intervalMs: number): Loop {
   return startDatabaseLoop(

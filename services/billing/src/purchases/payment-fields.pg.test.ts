@@ -244,7 +244,7 @@ describe('a subscription', () => {
     expect(await renews(customer)).toBe(true)
   })
 
-  test('of an account whose endpoint does not get these events renews and ends as before', async () => {
+  test('renews and ends as before if the account’s webhook endpoint does not get these events', async () => {
     const vendor = await harness.givenVendor(monthly)
     const customer = await givenSubscribed(harness, vendor)
     const types = ['customer.subscription.updated']

@@ -54,7 +54,7 @@ describe('a renewal', () => {
     }
     await harness.simulator.control('faults', fault)
     await act('renew', customer)
-    // The renewal waits longer than for any other answer.
+    // After `mostUnanswered` attempts, billing decides other questions without an answer.
     await eventually(async () => {
       const [question] = await harness.sql<{ attempts: number }[]>`
         select attempts from processor_questions where account_id = ${vendor.accountId} and kind = 'invoice'`
@@ -123,7 +123,7 @@ describe('the plan follows the price', () => {
     await act('change-price', customer, { price: better.priceId })
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ planId: better.planId })
-    // The plan is mapped to another price. The customer's price is no longer mapped, but the licence keeps it.
+    // The plan is mapped to another price. The customer's price is no longer mapped, but the licence keeps its plan.
     const price = {
       planId: better.planId,
       priceId: 'price_new',

@@ -46,7 +46,7 @@ function factsOf({ refunds: [small, large], apart }: Story): [Fact, Fact, Fact, 
   ]
 }
 
-/** Everything that was decided, and all that is known in the end. */
+/** All decisions, and the final history. */
 interface Ended {
   history: History
   decisions: Decision[]

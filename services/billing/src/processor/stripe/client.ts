@@ -24,7 +24,7 @@ const mostConnections = 64
 
 /**
  * The official client for `apiBase`, without telemetry. It retries only if a call asks for it. The library still
- * repeats a request whose connection was closed, once.
+ * repeats a request once if its connection was closed.
  *
  * @param once prevents that repetition
  */

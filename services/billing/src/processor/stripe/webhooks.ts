@@ -11,7 +11,7 @@ const toleranceSeconds = 300
  * Checks the signature of a webhook with each secret, and its age in both directions: Stripe's library only refuses
  * signatures that are too old.
  *
- * @throws ServiceError `bad_request` if anything is wrong with it
+ * @throws ServiceError `bad_request` if the signature, its age or the body is not valid
  */
 export function verifySignature(
   body: Uint8Array,

@@ -145,7 +145,7 @@ describe('a price', () => {
   })
 })
 
-test('a merchant whose questions hang does not delay sales of others', async () => {
+test('a merchant whose questions hang does not delay sales of other merchants', async () => {
   await checkoutEventsOnly()
   const slow = await harness.givenVendor()
   const sessions = await openCheckouts(harness, slow, 60)

@@ -11,7 +11,7 @@ import { PurchasedItem } from './purchased-item.ts'
 import { renewalOf } from './scheduled-end.ts'
 import { timing } from '../timing.ts'
 
-/** Decides what is sent to licensing, in the order of the processor's clock. */
+/** Decides the effects that are sent to licensing, in the order of the processor's clock. */
 export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]): void {
   const { history, decision } = subject
   const { session, effects: known } = history
@@ -116,7 +116,7 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
 const mostCycles = 998
 const endOfSecond = 999
 
-/** The number of paid cycles up to this invoice. Null stands for the first invoice, which the checkout pays. */
+/** The number of paid cycles up to this invoice. Null means the first invoice, which the checkout pays. */
 function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
   const earlier = invoices.filter((each) => {
     if (invoice === null || each.reason !== 'cycle') return false

@@ -243,7 +243,7 @@ describe('a purchase', () => {
   test.each([
     ['that was canceled is listed as it was when it was made', 'canceled', 'partial_refund'],
     ['that is pending is listed as the last refund', 'pending', 'full_refund'],
-  ] as const)('with a refund %s, whatever is known first', (_, status, lane) => {
+  ] as const)('with a refund %s, in any order of the facts', (_, status, lane) => {
     const facts = [
       charged,
       refund('re_1', start + day, { amount: 3000, status }),
@@ -294,7 +294,7 @@ describe('a purchase', () => {
     }
   })
 
-  test('with a reported refund waits for others that may have come before', () => {
+  test('with a reported refund waits for other refunds that may be earlier', () => {
     const known = [recorded(paid, start), recorded(charged, start), recorded(refund('re_1', start), start)]
     const history = { ...givenHistory(), facts: known }
     const at = (seconds: number, questions: Question[] = []) =>

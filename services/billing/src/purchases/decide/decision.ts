@@ -113,7 +113,7 @@ export interface Rules {
   graceMs: number
 }
 
-/** A paid checkout, and what this decision contains so far. */
+/** A paid checkout, and the unfinished decision about it. */
 export interface Subject {
   history: History
   checkout: Checkout

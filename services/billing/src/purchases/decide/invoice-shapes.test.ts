@@ -121,7 +121,7 @@ const shapes: [string, Shape[], string][] = [
     [first, cycle(extra('team', threeYears), line('si_1', 'licence', mar, next))],
     `licence ${mar}`,
   ],
-  ['an invoice of invoice items alone', [first, cycle(extra('team', threeYears))], 'none'],
+  ['an invoice with only invoice items', [first, cycle(extra('team', threeYears))], 'none'],
   [
     'a renewal beside an add-on for a year',
     [first, cycle(line('si_2', 'storage', year), line('si_1', 'licence', mar, next))],
@@ -205,7 +205,7 @@ const shapes: [string, Shape[], string][] = [
     `team ${mar}`,
   ],
   [
-    'a credit of nothing, of a price that was free',
+    'a credit of zero, of a price that was free',
     [
       first,
       update(line('si_1', 'licence', year, { ...unused, amount: 0 }), line('si_1', 'team', feb, changed)),
@@ -246,7 +246,7 @@ const shapes: [string, Shape[], string][] = [
     `business ${mar}`,
   ],
   [
-    'an item swapped for one that no plan is mapped to, which is alone',
+    'an item swapped for the only item, which no plan is mapped to',
     [first, asked(cycle(line('si_3', 'licence-2', mar, next)), item('si_3', 'licence-2', mar, mid))],
     `licence-2 ${mar}`,
   ],
@@ -286,12 +286,12 @@ const shapes: [string, Shape[], string][] = [
     `licence ${mar}`,
   ],
   [
-    'an invoice of nothing',
+    'an invoice of zero',
     [first, cycle(line('si_1', 'licence', mar, { ...next, amount: 0 }))],
     `licence ${mar}`,
   ],
   [
-    'the yearly cycle of an add-on alone',
+    'the yearly cycle of only an add-on',
     [first, asked(cycle(line('si_2', 'storage', year)), item('si_1', 'licence', feb), addOn)],
     'none',
   ],

@@ -40,7 +40,7 @@ function endChanges(facts: RecordedFact[]): EndChange[] {
   )
 }
 
-/** If several changes have the same second, the last is the one whose end no other change replaced. */
+/** If several changes have the same second, the last change is the one whose end no other change replaced. */
 function latestEnd(changes: EndChange[]): number | null {
   let current: number | null = null
   for (const together of Map.groupBy(changes, ({ at }) => at).values()) {

@@ -75,7 +75,7 @@ async function park(tx: Transaction, notUnderstood: { event: InboxEvent; reason:
     await alertOnce(tx, await accountsOf(tx, merchant), {
       kind: 'processor_event_parked',
       subject: 'An event of the payment processor cannot be handled',
-      text: `Event ${eventId} (${type}) of ${merchant} is not understood or cannot be stored. It is kept: licensing-admin processor-events lists, retries and discards such events. Until then what they report has no effect on licences and fees.`,
+      text: `Event ${eventId} (${type}) of ${merchant} is not understood or cannot be stored. It is kept: licensing-admin processor-events lists, retries and discards such events. Until then their reports have no effect on licences and fees.`,
     })
   }
 }

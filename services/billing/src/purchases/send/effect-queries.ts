@@ -106,7 +106,7 @@ export async function leaseSending(sql: Sql, purchaseRef: string): Promise<void>
     update purchases set send_at = ${leaseEnds(sql)} where purchase_ref = ${purchaseRef}`
 }
 
-/** Writes when each purchase is sent again: never if no effect waits, later if it failed, else at once. */
+/** Writes when each purchase is sent again: never if no effect waits, later if it failed, otherwise at once. */
 export async function writeSent(
   tx: Transaction,
   tried: { purchase_ref: string; attempts: number }[],

@@ -92,7 +92,10 @@ async function record(
     await deps.change((tx) => recordResults(tx, leased, sent), waitingForLocks)
   } catch (error) {
     if (leased.length === 1) throw error
-    deps.log.warn({ err: error, purchases: leased.length }, 'results not recorded together: one by one')
+    deps.log.warn(
+      { err: error, purchases: leased.length },
+      'results not recorded together: they are recorded one by one',
+    )
     for (const one of leased) {
       const own = sent.filter(({ effect }) => effect.purchase_ref === one.purchase_ref)
       await record(deps, [one], own).catch((alone: unknown) =>
@@ -105,7 +108,7 @@ async function record(
 /**
  * Sends at once a purchase that licensing refused, with all its effects since.
  *
- * @returns false if nothing of it was refused
+ * @returns false if none of its effects was refused
  * @throws ServiceError why it is refused again; `unavailable` if it is tried again in the background
  */
 export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
