@@ -136,29 +136,26 @@ test.concurrent('the log of an event that cannot be consumed names the request t
   expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
 })
 
-test.concurrent(
-  'a consumer reports that it is behind while more events wait than it is consuming',
-  async () => {
-    await using given = await givenSender()
-    const [account] = accountsOfOnePartition()
-    await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
-    await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
-    const go = Promise.withResolvers<void>()
-    const consumer = consume({
-      sql: given.sql,
-      nats: given.receiver,
-      handle: async (tx, events) => {
-        await go.promise
-        await recordEffects(tx, events)
-      },
-    })
-    await eventually(() => consumer.isBehind())
-    go.resolve()
-    await eventually(async () => expect(await effectsOf(given.sql)).toHaveLength(1_200))
-    await eventually(() => !consumer.isBehind())
-    await consumer.stop()
-  },
-)
+test.concurrent('a consumer is behind while more events wait than it is consuming', async () => {
+  await using given = await givenSender()
+  const [account] = accountsOfOnePartition()
+  await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
+  await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
+  const go = Promise.withResolvers<void>()
+  const consumer = consume({
+    sql: given.sql,
+    nats: given.receiver,
+    handle: async (tx, events) => {
+      await go.promise
+      await recordEffects(tx, events)
+    },
+  })
+  await eventually(() => consumer.isBehind())
+  go.resolve()
+  await eventually(async () => expect(await effectsOf(given.sql)).toHaveLength(1_200))
+  await eventually(() => !consumer.isBehind())
+  await consumer.stop()
+})
 
 test.concurrent(
   'the function that a handler returns is called after the commit of its batch, and not after a rollback',
@@ -190,29 +187,26 @@ test.concurrent(
   },
 )
 
-test.concurrent(
-  'a consumer has caught up when it has consumed the events that the log had at its start',
-  async () => {
-    await using given = await givenSender()
-    await whenChanged(given.sql, 'acct_a', 1, 20)
-    await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
-    const go = Promise.withResolvers<void>()
-    const consumer = consume({
-      sql: given.sql,
-      nats: given.receiver,
-      handle: async (tx, events) => {
-        await go.promise
-        await recordEffects(tx, events)
-      },
-    })
-    await eventually(() => consumer.held().length === partitionCount)
-    expect(await consumer.hasCaughtUp()).toBe(false)
-    go.resolve()
-    await eventually(() => consumer.hasCaughtUp())
-    expect(await effectsOf(given.sql)).toHaveLength(20)
-    await consumer.stop()
-  },
-)
+test.concurrent('a consumer has caught up when it has consumed the log as it was at its start', async () => {
+  await using given = await givenSender()
+  await whenChanged(given.sql, 'acct_a', 1, 20)
+  await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
+  const go = Promise.withResolvers<void>()
+  const consumer = consume({
+    sql: given.sql,
+    nats: given.receiver,
+    handle: async (tx, events) => {
+      await go.promise
+      await recordEffects(tx, events)
+    },
+  })
+  await eventually(() => consumer.held().length === partitionCount)
+  expect(await consumer.hasCaughtUp()).toBe(false)
+  go.resolve()
+  await eventually(() => consumer.hasCaughtUp())
+  expect(await effectsOf(given.sql)).toHaveLength(20)
+  await consumer.stop()
+})
 
 test('a consumer stops at any moment of its readers’ work', async () => {
   await using given = await givenSender()
