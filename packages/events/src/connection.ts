@@ -73,7 +73,7 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
       else if (type === DebugEvents.StaleConnection) void connection.close()
     }
   }
-  /** One connection, until it is closed. The client reconnects it while the servers are unavailable. */
+  /** Uses one connection until it is closed. The client reconnects it while the servers are unavailable. */
   const useConnection = async () => {
     const connection = await connect(options)
     if (closed.signal.aborted) return connection.close()

@@ -119,7 +119,7 @@ test('an account with very many events delays no other account, and the events o
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
   const many = upTo(5_000).map((number) => suspended('acct_loud', number))
-  // In one transaction, as when a plan is archived. The account is between the others in the order of ids.
+  // The events are written in one transaction, as when a plan is archived. The account is between the others in the order of ids.
   await transaction(given.sql, (tx) => append(tx, ...many))
   for (const account of ['acct_a', 'acct_z']) {
     for (const number of upTo(3)) await transaction(given.sql, (tx) => append(tx, suspended(account, number)))

@@ -43,7 +43,7 @@ create table event_log_6 partition of event_log for values in (6);
 create table event_log_7 partition of event_log for values in (7);
 create unique index event_log_by_number on event_log (slot, partition, number);
 
--- One row: the newest number of each partition, and the epoch in which it was given.
+-- This table has one row: the newest number of each partition, and the epoch in which it was assigned.
 create table event_log_state (
   is_only boolean primary key default true check (is_only),
   numbers bigint[] not null,
