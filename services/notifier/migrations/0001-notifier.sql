@@ -160,7 +160,7 @@ create table endpoint_health_changes (
   -- Failures after the last success, and the time of the first of them.
   failures integer not null default 0,
   first_failure_at timestamptz,
-  -- One of these failures was the response 410 Gone.
+  -- Whether one of these failures was the response 410 Gone.
   is_gone boolean not null default false
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 

@@ -33,7 +33,7 @@ export function alertMail(
   }
   const count = alerts.length + unlisted
   return {
-    // Each kind is named once.
+    // The subject contains each kind once.
     subject: `${count} alerts: ${[...new Set(alerts.map(titleOf))].join('; ')}`,
     text: [
       `${count} alerts since ${first.created_at.toISOString()}. At most six mails an hour are sent for an account, so they come together.`,

@@ -5,7 +5,7 @@ interface Mail {
   /** Fixed words and numbers, no text from a vendor or a caller. */
   subject: string
   text: string
-  /** The same for each try of a mail, so that a mail system can recognise a repetition. */
+  /** The same for each try of a mail, so that a mail system can recognise repeated mails. */
   reference: string
 }
 

@@ -68,7 +68,7 @@ export async function findPayload(
   return row?.body ?? null
 }
 
-/** Newest first, from attempt `last` downwards. */
+/** Lists attempts, newest first, from attempt `last` downwards. */
 export async function listAttemptRows(
   sql: Sql,
   deliveryId: string,

@@ -141,7 +141,7 @@ test('another account finds no delivery', async () => {
 
 test('a pending delivery of a disabled endpoint is shown as failed at once, and is updated soon', async () => {
   const { sql, of } = notifier
-  // For a moment after an endpoint with very many pending deliveries was disabled, the table looks like this.
+  // The table looks like this for a moment after an endpoint with very many pending deliveries was disabled.
   await sql.begin(async (tx) => {
     await tx`
       update endpoints set status = 'disabled', disabled_at = now(), disabled_reason = 'deleted', is_cleanup_due = true

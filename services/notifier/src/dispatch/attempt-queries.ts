@@ -28,7 +28,7 @@ export interface FinishedAttempt {
   attempt: number
   /** The retry schedule has no further attempt. */
   isLast: boolean
-  /** From the event's created_at to the end of the attempt. */
+  /** The time from the event's created_at to the end of the attempt. */
   latencyMs: number
 }
 

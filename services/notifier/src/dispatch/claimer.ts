@@ -92,7 +92,7 @@ export class Claimer {
     )
   }
 
-  /** To be called when a delivery is due that no process has claimed. */
+  /** Call this when a delivery is due that no process has claimed. */
   wake(): void {
     this.#looking.wake()
   }
@@ -101,7 +101,7 @@ export class Claimer {
     this.#looking.wakeIn(ms)
   }
 
-  /** To be called when deliveries were queued. */
+  /** Call this when deliveries were queued. */
   queued(): void {
     this.#ticking.wakeIn(tickMs)
   }

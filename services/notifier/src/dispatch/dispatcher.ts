@@ -56,7 +56,7 @@ const mostStarted = 4
 /** Deliveries that a transaction claimed for this process when it inserted or updated them. */
 export interface Lease {
   claim: Claim
-  /** To be called after the commit. */
+  /** Call this after the commit. */
   send: () => void
 }
 
@@ -140,7 +140,7 @@ export class Dispatcher {
     return { claim: { id: claimId, leaseMs, deliveryIds }, send }
   }
 
-  /** To be called when a delivery is due that was not leased. */
+  /** Call this when a delivery is due that was not leased. */
   wake(): void {
     this.#claimer.wake()
   }

@@ -37,7 +37,7 @@ export function watchEndpointChanges(options: {
     failed,
     isOutage: isDatabaseOutage,
   })
-  // One message after another: an older state of an endpoint must not replace a newer one.
+  // Messages are processed one after another, because an older state of an endpoint must not replace a newer one.
   let reading = Promise.resolve()
   const unsubscribe = nats.subscribe(subject, (message) => {
     reading = reading.then(() => findEndpointRows(sql, message.json<string[]>())).then(changed, failed)

@@ -29,7 +29,7 @@ test('endpoints that never answer do not delay others', async () => {
     const sentAt = Date.now()
     await notifier.happen()
     const requests = await receivedAt(receiver, '/well', i)
-    // A delivery that waits for a dead endpoint takes at least as long as a timeout.
+    // A delivery that waits for a dead endpoint takes at least a timeout.
     expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(4_900)
   }
 })

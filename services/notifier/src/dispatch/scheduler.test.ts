@@ -280,7 +280,7 @@ test('no delivery is lost or started twice, and no limit is exceeded, in any ord
       gone(scheduler.empty())
       expect(queued.size).toBe(0)
       expect(scheduler.queued).toBe(0)
-      // After all attempts have ended, the next one can start: no limit still counts them.
+      // After all attempts have ended, the next one can start: no limit counts the ended attempts.
       for (const claimed of inFlight) scheduler.ended(claimed, 'delivered', now)
       scheduler.add(settings('last'), givenClaimed('last'))
       expect(scheduler.next(now)?.claimed.delivery.endpoint_id).toBe('last')

@@ -59,7 +59,7 @@ export class Scheduler {
     this.#slots = slots
   }
 
-  /** For metrics. */
+  /** The numbers of attempts in flight, for metrics. */
   get busy(): Readonly<Record<AttemptKind | Responsiveness | 'all', number>> {
     return this.#busy
   }

@@ -50,7 +50,7 @@ test('an account that sends thousands of events at once does not delay other acc
   expect((await recorded(notifier.of.accountId)).length).toBeLessThan(3_000)
   expect(await recorded(quiet.accountId)).toEqual(own)
 
-  // All events are in the order in which they were sent, also the last one, which is not deferred.
+  // All events are in the order in which they were sent, including the last event, which is not deferred.
   await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(4_000), {
     intervalMs: 200,
   })

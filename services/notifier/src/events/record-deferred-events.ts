@@ -22,13 +22,13 @@ const batchBesideOthers = 20
 // duration follows each batch: the waiting events in the stream may belong to accounts that have sent few events.
 const batchBehind = 50
 const pausesBehind = 4
-// Otherwise there are pauses so that the process is busy for at most this share of the time.
+// Without a backlog, pauses keep the process busy for at most this share of the time.
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
 // The pause when another replica is recording events of the account.
 const pauseTakenMs = 50
 const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
-// Two loops, so that one account with very many events does not keep all others waiting.
+// There are two loops, so that one account with very many events does not keep all others waiting.
 const atOnce = 2
 
 /** Records deferred events in batches of one account. Accounts take turns. */

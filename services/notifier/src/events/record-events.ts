@@ -29,7 +29,7 @@ type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 
 /** The result of recording events in a transaction. */
 export interface Recorded {
-  /** To be called after the commit. */
+  /** Call this after the commit. */
   send: () => void
   /** Accounts whose events were not recorded, because they have deferred events that come first. */
   deferred: ReadonlySet<string>

@@ -27,7 +27,7 @@ export class Connection {
       connect: (_options, callback) => {
         const isFirst = !handedOver
         handedOver = true
-        // In a microtask, because the client ignores a callback during its call.
+        // The callback is called in a microtask, because the client ignores it during its own call.
         queueMicrotask(() => (isFirst ? callback(null, socket) : callback(gone(), null)))
       },
       allowH2: false,

@@ -118,7 +118,7 @@ test.each([1, 3])(
   async (count) => {
     const closed: Promise<unknown>[] = []
     await using beside = await startBeside(count, (socket) => closed.push(once(socket.resume(), 'close')))
-    // More than the usual 5 s: a busy machine may take long for the last handshake.
+    // The timeout is longer than the usual 5 s, because a busy machine may take long for the last handshake.
     await using sender = givenSender({ resolve: beside.resolve, timeoutMs: 20_000 })
     const result = await sender.send(attemptTo(beside.url))
     expect(result).toMatchObject({ outcome: 'delivered', responseCode: 200 })

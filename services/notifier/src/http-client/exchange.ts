@@ -17,8 +17,8 @@ const tooManyInformational = () =>
 export type Post = { headers: string[]; body: Buffer }
 
 /**
- * One POST and its response on one connection. It ends once: with the end of the response, an error, a limit or `cut`. What was
- * received until then is kept.
+ * One POST and its response on one connection. It ends once: with the end of the response, an error, a limit or `cut`. The
+ * bytes that were received until then are kept.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly ended: Promise<void>

@@ -122,7 +122,7 @@ test('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
   })
   expect(result.durationMs).toBeLessThan(15_000)
   await closed.promise
-  // At most as much as the kernel buffers was sent of the endless stream.
+  // The receiver could send only as much of the endless stream as the kernel buffers.
   expect(sent).toBeLessThan(16 * 1024 * 1024)
 })
 

@@ -89,7 +89,7 @@ export class Sender {
     this.#idle = new IdleConnections(mostIdleConnections)
   }
 
-  /** For metrics. A resend follows when a kept connection was dead. */
+  /** Numbers for metrics. A request is sent again if a kept connection was dead. */
   get stats() {
     return { ...this.#stats, idleConnections: this.#idle.size }
   }

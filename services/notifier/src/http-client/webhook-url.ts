@@ -74,7 +74,7 @@ async function refusalOf(
   const signal = AbortSignal.timeout(timeoutMs)
   try {
     const addresses = isAddress ? [host] : await resolve(host, signal)
-    // One address that is not public is enough to refuse the name: a delivery might connect to that one.
+    // One address that is not public is enough to refuse the name, because a delivery might connect to that address.
     for (const address of addresses) {
       const why = refusal(address)
       if (why !== null) return `${address} is ${why}`

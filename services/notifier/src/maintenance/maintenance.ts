@@ -59,9 +59,9 @@ export function startMaintenance(options: {
     start('old alerts and mail allowances', deleteOldEveryMs, () => deleteOld(sql)),
   ]
   return {
-    /** To be called when a partition is missing. */
+    /** Call this when a partition is missing. */
     makePartitions: () => partitions.wake(),
-    /** To be called when attempts were recorded. */
+    /** Call this when attempts were recorded. */
     attemptsRecorded: () => statistics.wakeIn(statisticsEveryMs),
     async stop() {
       endMeasuring()
