@@ -40,7 +40,7 @@ create table processor_authorizations (
 create index processor_authorizations_of on processor_authorizations (account_id, expires_at);
 create index processor_authorizations_ended on processor_authorizations (expires_at);
 
--- Until when the processor's own list of events has been compared with `processor_events`.
+-- The time until which the processor's own list of events has been compared with `processor_events`.
 create table reconciliations (
   merchant text collate "C" primary key,
   reconciled_to timestamptz(3) not null,

@@ -6,7 +6,7 @@ export function updatesPaid(months: number | null | undefined, paidAt: Date): Da
   return months === null || months === undefined ? null : addMonths(paidAt, months)
 }
 
-/** The same time of day after this many calendar months, in UTC. In a shorter month it is the last day. */
+/** The same time of day after this many calendar months, in UTC; on the last day if the month is shorter. */
 export function addMonths(from: Date, months: number): Date {
   const to = new Date(from)
   to.setUTCDate(1)

@@ -22,7 +22,7 @@ export function requestedPeriod({
   return { since: since && timestampDate(since), until: until && timestampDate(until) }
 }
 
-// The same values as in the indexes `…_ahead` and `…_late`.
+// The indexes `…_ahead` and `…_late` contain the same values.
 const aheadMs = -5 * 60_000
 const lateMs = 60 * 60_000
 

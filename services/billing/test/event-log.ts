@@ -9,7 +9,7 @@ import { eventually } from '@licensing/test-support/poll'
 
 /** The events that vendors are sent, read from the services' event logs. */
 export interface EventLog {
-  /** Of one account, in the order of each service: `{type, …data.object}`. */
+  /** The events of one account, in the order of each service: `{type, …data.object}`. */
   of(accountId: string): ({ type: string } & Record<string, unknown>)[]
   /** All events of one account, also internal ones. */
   raw(accountId: string): Event[]

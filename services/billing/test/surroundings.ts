@@ -41,7 +41,7 @@ export interface Surroundings extends AsyncDisposable {
   readonly sql: Database
   readonly licensingSql: Database
   readonly databaseUrl: string
-  /** For logs. */
+  /** The folder for logs. */
   readonly folder: string
 }
 

@@ -34,7 +34,7 @@ export interface DueFeeRefund {
   charge_ref: string | null
 }
 
-// Longer than a request to the processor takes. If an answer is lost, a repetition does no harm.
+// A lease is longer than a request to the processor takes. If an answer is lost, a repetition does no harm.
 const leaseSeconds = 20
 
 /** Leases the fee refund that has been due longest. If the process dies, another one leases it after `leaseSeconds`. */

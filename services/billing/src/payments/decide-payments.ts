@@ -25,7 +25,7 @@ export interface ChargedPayment {
   charge: Charge | undefined
 }
 
-/** All payments of the purchase: the payment of the checkout, and that of each later invoice. */
+/** All payments of the purchase: the payment of the checkout, and the payment of each later invoice. */
 export function decidePayments(subject: Subject): ChargedPayment[] {
   const later = subject.invoices.filter((invoice) => invoice.reason !== 'first')
   return [null, ...later].map((invoice) => decidePayment(subject, invoice))

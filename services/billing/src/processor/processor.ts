@@ -72,7 +72,7 @@ export interface ChargedFee {
 export interface ListedEvent {
   eventId: string
   type: string
-  /** By the processor's clock. */
+  /** Milliseconds of the processor's clock. */
   createdAt: number
   body: Buffer
 }

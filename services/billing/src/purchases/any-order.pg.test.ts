@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-/** Each event is handled before the next thing happens. */
+/** Lets billing handle each event before the next step of the story. */
 async function asItHappens(story: CustomerStory): Promise<unknown> {
   const vendor = await givenVendor(harness)
   const seen = new Set<string>()

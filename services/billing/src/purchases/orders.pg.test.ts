@@ -16,7 +16,7 @@ type Story = { moves: Move[]; pace: number; seed: number }
 
 const story = record({ moves, pace, seed: integer({ min: 1, max: 2 ** 30 }) })
 
-/** Each event is handled before the next thing happens. */
+/** Lets billing handle each event before the next step of the story. */
 async function asItHappens(harness: Harness, story: Story): Promise<Outcome> {
   const vendor = await harness.givenVendor()
   const session = await openCheckout(harness, vendor)

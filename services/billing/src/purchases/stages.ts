@@ -42,7 +42,7 @@ export function startStages(deps: BillingDependencies): Stages {
   }
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
-  // Two loops: while licensing works on one batch, the results of the other are recorded.
+  // There are two loops, so that the results of one batch are recorded while licensing works on the other.
   for (const one of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${one}`)
   start('decide', decideRounds(deps), ['send', 'ask'])
   start('record', recordRounds(deps), ['decide'])

@@ -19,7 +19,7 @@ export function isLiveKey(secretKey: string | undefined): boolean {
   return secretKey !== undefined && /^(sk|rk)_live_/.test(secretKey)
 }
 
-// More requests wait, so that a slow processor does not take all resources of this process.
+// The most concurrent requests; others wait, so that a slow processor does not use up this process's resources.
 const mostConnections = 64
 
 /**

@@ -64,7 +64,7 @@ const readers: Readonly<Record<string, Reader>> = {
   'invoice.payment_failed': ({ object, at }) => readFailedInvoice(object, at),
   'customer.subscription.updated': ({ object, at, previous }) => readScheduledEnd(object, at, previous),
   'customer.subscription.deleted': ({ object, at }) => readEndedSubscription(object, at),
-  // It is about a merchant, not a purchase, so `readEvent` handles it.
+  // This event is about a merchant and not a purchase, so `readEvent` handles it.
   [disconnected]: () => undefined,
 }
 

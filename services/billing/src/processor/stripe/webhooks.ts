@@ -59,7 +59,7 @@ function firstVerified(
         nowMs,
       )
     } catch {
-      // Any error means that it is not verified, also malformed headers and bodies that are not JSON.
+      // After any error the event is not verified; malformed headers and bodies that are not JSON cause errors, too.
     }
   }
   return undefined

@@ -19,7 +19,7 @@ export function renewalOf({ history, invoices }: Subject): { renews: boolean; at
   const paidUntil = invoices.flatMap(({ periodEnd }) => periodEnd ?? [])
   const chargedAt = Math.max(0, ...invoices.map(({ paidAt }) => paidAt))
   const isLastPeriod = endsAt !== null && (paidUntil.length === 0 || endsAt <= Math.max(...paidUntil))
-  // If it was charged after that time, its end was postponed and the processor's event did not arrive.
+  // If the subscription was charged after that time, its end was postponed and the processor's event did not arrive.
   const ends = isLastPeriod && chargedAt < endsAt
   const at = Math.max(chargedAt, ...changes.map((change) => change.at))
   return { renews: !ends, at: at + Math.min(facts.length, lastOfSecond) }

@@ -142,7 +142,7 @@ export async function provisionNow(deps: BillingDependencies, purchaseRef: strin
   }
 }
 
-/** If the call as a whole fails although licensing is available, it is repeated purchase by purchase. */
+/** Sends effects. If the whole call fails although licensing is available, it is repeated purchase by purchase. */
 async function apply(deps: BillingDependencies, effects: EffectRow[]): Promise<Map<EffectRow, Outcome>> {
   if (effects.length === 0) return new Map()
   try {
