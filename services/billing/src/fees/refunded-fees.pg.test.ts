@@ -16,12 +16,12 @@ interface Step {
 }
 
 /** A proxy in front of the simulated Stripe that can hold requests about application fees. */
-class HeldWay {
+class HoldingProxy {
   url = ''
   step: Step | undefined
   /** How many requests to refund a fee were begun. */
   begun = 0
-  behind = ''
+  target = ''
   #held: ((how: 'goes on' | 'is cut') => void)[] = []
   readonly #server = createServer((request, response) => {
     this.#pass(request, response).catch(() => response.destroy())
@@ -57,7 +57,7 @@ class HeldWay {
       if (!/^(host|connection|content-length|transfer-encoding)$/.test(name)) headers.set(name, String(value))
     }
     const body = method === 'GET' ? {} : { body: Buffer.concat(parts) }
-    const answer = await fetch(`${this.behind}${url}`, { method, headers, ...body })
+    const answer = await fetch(`${this.target}${url}`, { method, headers, ...body })
     const text = Buffer.from(await answer.arrayBuffer())
     if (!(await this.#lets('after', method, url))) return void response.destroy()
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
@@ -70,22 +70,22 @@ class HeldWay {
   }
 }
 
-const way = new HeldWay()
+const proxy = new HoldingProxy()
 let harness: Harness
 beforeAll(async () => {
-  await way.listen()
+  await proxy.listen()
   harness = await startHarness({
     apiBase: ({ url }) => {
-      way.behind = url
-      return way.url
+      proxy.target = url
+      return proxy.url
     },
   })
 })
 afterAll(async () => {
   await harness[Symbol.asyncDispose]()
-  await way.close()
+  await proxy.close()
 })
-afterEach(() => way.release('goes on'))
+afterEach(() => proxy.release('goes on'))
 
 const refundedFeeOf = async (charge: string): Promise<number | undefined> => {
   const answer = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
@@ -123,15 +123,15 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
   test.each(steps)('%s: %o %s: processor and ledger agree', async (_, step, how, { given }) => {
     const vendor = await harness.givenVendor()
     const { charge } = await givenSold(harness, vendor)
-    way.step = step
+    proxy.step = step
     const refund = await harness.simulator.control<{ id: string }>('refund', { charge })
-    await eventually(() => expect(way.isHolding).toBe(true))
+    await eventually(() => expect(proxy.isHolding).toBe(true))
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     await harness.simulator.control('refund-status', { refund: refund.id, status: 'failed' })
     const reversed = ['charge 245', 'credit -245', 'reversal 245']
     await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(reversed))
-    const { begun } = way
-    way.release(how)
+    const { begun } = proxy
+    proxy.release(how)
     await makeDue(vendor)
     const expected = given ? [...reversed, 'credit -245'] : reversed
     await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(expected))
@@ -144,7 +144,7 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
       await makeDue(vendor)
       expect(await openOf(vendor)).toBe(0)
     })
-    expect(way.begun).toBe(begun)
+    expect(proxy.begun).toBe(begun)
     expect(await ledgerOf(harness, vendor)).toEqual(expected)
     expect(await refundedFeeOf(charge)).toBe(245 - sumOf(expected))
     // After another refund there is one credit, whether or not it was posted before.
@@ -172,16 +172,16 @@ async function attemptsSince(vendor: Vendor): Promise<boolean> {
 test('a fee refund whose answer was lost is not repeated, and the credit remains', async () => {
   const vendor = await harness.givenVendor()
   const { charge } = await givenSold(harness, vendor)
-  way.step = { method: 'POST', when: 'after' }
+  proxy.step = { method: 'POST', when: 'after' }
   await harness.simulator.control('refund', { charge })
-  await eventually(() => expect(way.isHolding).toBe(true))
-  const { begun } = way
-  way.release('is cut')
+  await eventually(() => expect(proxy.isHolding).toBe(true))
+  const { begun } = proxy
+  proxy.release('is cut')
   await eventually(async () => {
     await makeDue(vendor)
     expect(await openOf(vendor)).toBe(0)
   })
-  expect(way.begun).toBe(begun)
+  expect(proxy.begun).toBe(begun)
   expect(await refundedFeeOf(charge)).toBe(245)
   expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
 })
