@@ -24,7 +24,7 @@ test('a connection that accepts no more data is replaced by a new one with the s
   const received: string[] = []
   const unsubscribe = nats.subscribe('greetings', (message) => received.push(message.string()))
   proxy.hold('to-server')
-  // More than all buffers on the way hold: the client could not even flush what it has.
+  // More data than the buffers between client and server can hold, so that the client cannot flush.
   const megabyte = Buffer.alloc(1_000_000)
   for (let sent = 0; sent < 30; sent += 1) nats.connection.publish('anything', megabyte)
   await eventually(() => expect(nats.connected()).toBe(false))

@@ -21,15 +21,15 @@ export interface Nats {
 }
 
 const firstWaitMs = 2_000
-// A server that accepts a connection and says nothing is tried again.
+// If a server accepts a connection but sends nothing, the client tries again after this time.
 const handshakeMs = 3_000
 const retryMs = 250
 const flushMs = 1_000
 
 /**
- * Connects to NATS. Resolves after two seconds at most, also when no server answers yet: events then wait in the outbox.
+ * Connects to NATS. Resolves after two seconds at most, even if no server answers yet: events then wait in the outbox.
  *
- * @param urls one or several, separated by commas: nats://host:4222; user and password of the first count for all
+ * @param urls one or more, separated by commas: nats://host:4222; user and password of the first are used for all
  * @param name of the service
  * @param password of the user of that name, if the addresses have no user
  */
@@ -69,11 +69,11 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
     for await (const { type } of connection.status()) {
       if (type === Events.Disconnect) down()
       else if (type === Events.Reconnect) up(false)
-      // The client would flush before it disconnects, and wait forever if the socket accepts no data.
+      // A reconnection would flush first, and wait forever if the socket accepts no data.
       else if (type === DebugEvents.StaleConnection) void connection.close()
     }
   }
-  /** One connection, until it is closed. The client reconnects it while the servers are unavailable. */
+  /** Uses one connection until it is closed. The client reconnects it while the servers are unavailable. */
   const useConnection = async () => {
     const connection = await connect(options)
     if (closed.signal.aborted) return connection.close()
@@ -137,7 +137,7 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
   }
 }
 
-/** The client takes user and password beside the addresses, not in them. */
+/** Separates user and password from the addresses, because the client expects them as options. */
 export function serversOf(urls: string): { servers: string[]; user?: string; pass?: string } {
   const parsed = urls
     .split(',')

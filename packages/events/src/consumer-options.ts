@@ -13,10 +13,10 @@ export interface Received {
   traceParent: string | undefined
 }
 
-/** Thrown by a handler if its work on all that it was given would be too much for one transaction. */
+/** A handler throws this if its events are too much work for one transaction. */
 export class BatchTooLarge extends Error {
   override name = 'BatchTooLarge'
-  /** How many of the events it is to be given at a time instead. */
+  /** The largest number of events that the handler accepts together. */
   readonly mostTogether: number
 
   constructor(mostTogether: number) {
@@ -38,12 +38,12 @@ export interface ConsumerOptions {
    */
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
   /**
-   * Returns the ids of those events that have had their effects already. Called only with events that may have been consumed
-   * under another number before the producer's log was set back. If it is absent, `handle` must do nothing when repeated.
+   * Returns the ids of the events that have already had their effects. It is called only for events that may have been
+   * consumed under another number before the producer's log was set back. If it is absent, `handle` must do nothing when repeated.
    */
   findKnown?: (tx: Transaction, events: Received[]) => Promise<Set<string>>
   /** Called after the commit of each batch. */
   committed?: () => void
-  /** Whether a failure of `handle` passes by itself, so that it is tried until it succeeds. */
+  /** Whether a failure of `handle` is transient: its events are then tried until they succeed. */
   isTransient: (error: unknown) => boolean
 }

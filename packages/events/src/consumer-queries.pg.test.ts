@@ -44,7 +44,7 @@ test('a batch renews the lease of its partition', async () => {
   await lease('a')
   await expire()
   expect(await move(sql, 'a', 0n)).toBe(true)
-  // The others have run out.
+  // The leases of the other partitions have ended.
   expect(await lease('b')).toEqual(all.filter((partition) => partition !== 1))
   expect(await move(sql, 'a', 1n)).toBe(true)
 })
@@ -57,7 +57,7 @@ test('a partition with an ended lease goes to another replica, and the former ho
   expect(await move(sql, 'b', 0n)).toBe(true)
 })
 
-test('a new replica takes its share, also of a busy one, which loses it when its batch has ended', async () => {
+test('a new replica takes its share of the partitions, and waits for the end of a batch in one of them', async () => {
   await lease('a')
   let taking: Promise<number[]> = Promise.resolve([])
   await sql.begin(async (batch) => {
@@ -69,7 +69,7 @@ test('a new replica takes its share, also of a busy one, which loses it when its
   expect(await lease('a')).toEqual([4, 5, 6, 7])
 })
 
-test('replicas that begin at the same time have their shares after a few rounds, and keep them', async () => {
+test('replicas that begin at the same time have equal shares after a few rounds, and keep them', async () => {
   const members = ['a', 'b', 'c']
   const round = () => Promise.all(members.map(lease))
   for (let number = 0; number < 4; number += 1) await round()

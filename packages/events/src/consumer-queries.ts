@@ -12,7 +12,7 @@ export interface Position {
   is_set_back: boolean
 }
 
-/** A position and the partition that it is of. */
+/** The position of a partition. */
 export type PartitionPosition = Position & { partition: number }
 
 /** A partition that a replica reads. */
@@ -31,7 +31,7 @@ type Lease = PartitionPosition & {
   holder: string | null
   /** The replica that has leased it last. */
   last_holder: string | null
-  /** A third of its time has passed. */
+  /** Whether a third of the lease's time has passed. */
   is_due: boolean
 }
 
@@ -44,9 +44,9 @@ export async function listPositions(sql: Sql, source: string): Promise<Lease[]> 
 }
 
 /**
- * Renews this member's leases, takes free partitions, and half of what another member has more than this one, so that all
- * have equally many. A member that loses a partition finds out when it moves the position or renews its leases. The
- * transaction of a batch renews the lease of its partition, so the renewal waits for none.
+ * Renews this member's leases and takes free partitions. If another member has more partitions, takes half of the
+ * difference, so that all have equally many. A member that loses a partition finds out when it moves the position or renews
+ * its leases. The transaction of a batch renews the lease of its partition, so this renewal does not wait for batches.
  *
  * @returns the partitions held now, with their positions
  */

@@ -172,7 +172,7 @@ test.concurrent(
       log,
       handle: async (tx, events) => {
         await recordEffects(tx, events)
-        // Seen from outside only when it is committed.
+        // Another connection sees the effects only after the commit.
         const committed = () => void effectsOf(given.sql).then((rows) => seen.push(rows.length))
         failures -= 1
         if (failures < 0) return committed
@@ -187,7 +187,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('a consumer has caught up when it has consumed what the log had at its start', async () => {
+test.concurrent('a consumer has caught up when it has consumed the log as it was at its start', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 20)
   await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
@@ -208,7 +208,7 @@ test.concurrent('a consumer has caught up when it has consumed what the log had 
   await consumer.stop()
 })
 
-test('a consumer stops, whatever its readers have just begun', async () => {
+test('a consumer stops at any moment of its readers’ work', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 10)
   for (const round of upTo(20)) {

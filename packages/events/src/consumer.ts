@@ -12,11 +12,11 @@ import { partitionCount, pollMs, renewMs, startMs } from './partitions.ts'
 export interface Consumer {
   /** Partitions held by this replica. */
   held(): number[]
-  /** Whether more events wait for this replica than those that it is consuming. */
+  /** Whether more events wait for this replica than it is consuming now. */
   isBehind(): boolean
   /**
-   * Whether this service, with all its replicas, has consumed what the producer's log had at this start. While the producer
-   * is unavailable: what JetStream had.
+   * Whether all replicas of this service together have consumed the events that the producer's log had when this replica
+   * started. While the producer is unavailable, the events in JetStream count instead.
    */
   hasCaughtUp(): Promise<boolean>
   stop(): Promise<void>
@@ -29,9 +29,9 @@ const behind = new Gauge({
 })
 
 /**
- * Consumes another service's events, exactly once in effect and in order per partition. Partitions spread over the
- * replicas by leases. The position in PostgreSQL moves in the transaction of the effects, which fences a replica that does
- * not know yet that it was replaced.
+ * Consumes another service's events, exactly once in effect and in order per partition. Leases distribute the partitions
+ * over the replicas. The position in PostgreSQL moves in the transaction of the effects, so a replica that has lost its
+ * lease without noticing cannot commit.
  */
 export function startConsumer(options: ConsumerOptions): Consumer {
   const { sql, nats, log, service, source } = options
@@ -55,7 +55,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     const passed = new Map([...readers].map(([partition, { position }]) => [partition, position.number]))
     const held = await leasePartitions(sql, source, member)
     for (const [partition, reader] of readers) {
-      // A number below one that was passed: this service's database was set back, and its effects with it.
+      // A position lower than before: this service's database was restored to an earlier state, and its effects are missing.
       const number = held.find((position) => position.partition === partition)?.number
       if (number !== undefined && number >= (passed.get(partition) ?? 0n)) continue
       readers.delete(partition)
@@ -68,7 +68,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       polling.wakeIn(pollMs)
     }
   }
-  /** Reports the positions, and has the readers read from the log what JetStream has not sent. */
+  /** Reports the positions, and makes the readers read batches from the log that JetStream has not sent. */
   const poll = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
@@ -96,7 +96,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     failed: (error) =>
       log.warn(
         { err: error, stream },
-        'the producer does not answer: events whose message is lost wait for it',
+        'the producer does not answer: events that JetStream lost wait until it does',
       ),
     isOutage: () => true,
   })
@@ -129,7 +129,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       await Promise.all([polling.stop(), balancing.stop()])
       await Promise.all([...readers.values()].map((reader) => reader.stop()))
       await releasePartitions(sql, source, member).catch((error: unknown) =>
-        log.warn({ err: error }, 'partitions stay leased until their lease ends'),
+        log.warn({ err: error }, 'partitions could not be released: their leases end later'),
       )
     },
   }

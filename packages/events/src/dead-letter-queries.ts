@@ -3,7 +3,7 @@ import type { Sql } from '@licensing/database/connect'
 export interface NewDeadLetter {
   source: string
   partition: number
-  /** Of its batch in the producer's log. */
+  /** The number of its batch in the producer's log. */
   number: bigint
   event_id: string
   account_id: string
@@ -25,7 +25,7 @@ export async function insertDeadLetter(tx: Sql, letter: NewDeadLetter): Promise<
       ${letter.error})`
 }
 
-/** In the order in which they failed. */
+/** Lists dead letters in the order in which they failed. */
 export async function listDeadLetters(sql: Sql, after: bigint, limit: number): Promise<DeadLetter[]> {
   return sql<DeadLetter[]>`
     select id, source, event_id, account_id, payload, trace_parent, error, failed_at
@@ -37,7 +37,7 @@ export async function countDeadLetters(sql: Sql): Promise<bigint> {
   return row!.count
 }
 
-/** Removes one, in the transaction that processes it. @returns false if another has removed it */
+/** Removes a dead letter in the transaction that processes it. @returns false if another caller has removed it */
 export async function removeDeadLetter(sql: Sql, id: bigint): Promise<boolean> {
   const removed = await sql`delete from dead_letters where id = ${id}`
   return removed.count === 1

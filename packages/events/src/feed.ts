@@ -10,10 +10,10 @@ import type { Nats } from './connection.ts'
 
 const mostTogether = 64
 const answerMs = 2_000
-// NATS before 2.9.16 may drop a request that ends just as a message comes, without an answer. Long requests are used up by
-// messages instead.
+// If a request expires just as a message arrives, NATS before 2.9.16 may drop the request without an answer. Requests as
+// long as this end because they have received all their messages.
 const expiresMs = 3_600_000
-// JetStream forgets a consumer that nobody reads.
+// JetStream deletes a consumer that nobody reads for this long.
 const forgottenMs = 60_000
 
 /** Batches that have arrived together. */
@@ -33,8 +33,8 @@ export interface Feed {
 }
 
 /**
- * @param service JetStream's consumer is named after it
- * @param since what JetStream stored before this time is left out
+ * @param service part of the name of JetStream's consumer
+ * @param since messages that JetStream stored before this time are left out
  */
 export async function openFeed(
   { connection }: Nats,
@@ -45,7 +45,7 @@ export async function openFeed(
   const { name, num_pending: waiting } = await manager.consumers.add(stream, {
     name: `${service}-${partition}-${randomUUID().slice(0, 8)}`,
     filter_subject: subjectOf(source, partition),
-    // The position in PostgreSQL says what is done.
+    // The position in PostgreSQL records which messages are processed.
     ack_policy: AckPolicy.None,
     deliver_policy: DeliverPolicy.StartTime,
     opt_start_time: since.toISOString(),
@@ -58,12 +58,12 @@ export async function openFeed(
   return { waiting, arrivals: arrivalsOf(messages), close: () => void messages.close() }
 }
 
-/** Messages that are there at once are consumed in one transaction. */
+/** Groups the messages that are already available, so that they are consumed in one transaction. */
 async function* arrivalsOf(messages: AsyncIterable<JsMsg>): AsyncGenerator<Arrival, void> {
   const iterator = messages[Symbol.asyncIterator]()
   const request = () => {
     const message = iterator.next()
-    // If it fails after the reader has gone.
+    // Avoids an unhandled rejection after the reader has stopped.
     message.catch(() => {})
     return message
   }
@@ -85,7 +85,7 @@ async function* arrivalsOf(messages: AsyncIterable<JsMsg>): AsyncGenerator<Arriv
 
 const turnOfEventLoop = () => new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))
 
-/** None if the bytes are no batch. If they were one, the log has it. */
+/** The decoded batches; none if the bytes cannot be decoded. A damaged batch is read from the log instead. */
 function decoded(bytes: Uint8Array): EventBatch[] {
   try {
     return [fromBinary(EventBatchSchema, bytes)]

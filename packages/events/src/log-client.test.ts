@@ -8,7 +8,7 @@ import { connectNats } from './connection.ts'
 import { LogClient } from './log-client.ts'
 import { log } from './testing/given.ts'
 
-test('a reader judges missing batches by the numbers of its own answer, not by those of a later answer', async () => {
+test('a reader judges missing batches by the numbers of its own answer, not of a later answer', async () => {
   await using server = await startOwnNats()
   const producer = await connectNats(server.urlOf('licensing'), 'licensing', log)
   const consumer = await connectNats(server.urlOf('notifier'), 'notifier', log)

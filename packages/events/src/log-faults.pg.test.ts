@@ -13,7 +13,7 @@ import { givenPipeline } from './testing/pipeline.ts'
 import type { Pipeline } from './testing/pipeline.ts'
 import { upTo } from './testing/given.ts'
 
-// The promise: whatever NATS loses, each event has one effect, in the order of its account.
+// Whatever NATS loses, each event must have one effect, in the order of its account.
 const accounts = ['acct_a', 'acct_b', 'acct_c']
 const each = 15
 
@@ -75,7 +75,7 @@ describe('no event is lost, repeated or out of order if the store of NATS', () =
     await change.next()
     await expectAll(pipeline, change.committed())
     const copy = await copyNatsStore(nats)
-    // Consumed, and not in the copy.
+    // This event is consumed, but is not in the copy.
     await change.next()
     await expectAll(pipeline, change.committed())
 
@@ -132,7 +132,7 @@ describe('no event is lost, repeated or out of order on a cluster if', () => {
   })
 })
 
-/** Commits so many events more of each account. */
+/** Commits more events of each account. */
 function givenChanges(pipeline: Pipeline) {
   let committed = 0
   return {

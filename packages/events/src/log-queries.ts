@@ -12,8 +12,8 @@ interface Epoch {
 }
 
 /**
- * Reads the newest number of each partition and the epochs, the oldest first, and records how far a consumer has come if that
- * changed or was not recorded for a minute. In one statement, so that numbers and epochs agree.
+ * Reads the newest number of each partition and the epochs, the oldest first, and records a consumer's position if it has
+ * changed or was last recorded a minute ago. It is one statement, so that numbers and epochs are consistent.
  */
 export async function findLogFor(
   sql: Sql,
@@ -36,7 +36,7 @@ export async function findLogFor(
   return { numbers: rows[0]!.numbers, epochs: rows.filter((row) => row.epoch !== null) }
 }
 
-/** Batches of a partition after a number, in order: the first one, and others up to so many bytes of events. */
+/** Batches of a partition after a number, in order: at least one, and more up to a limit in bytes. */
 export async function listBatches(
   sql: Sql,
   { partition, after, bytes }: { partition: number; after: bigint; bytes: number },
@@ -57,7 +57,7 @@ export function encoded({ events, epoch, partition, number, precedes_epoch }: Lo
   return Buffer.concat([toBinary(EventBatchSchema, rest), events])
 }
 
-/** A day's table of the log that is not written today. */
+/** A table of the log that contains an earlier day. */
 export interface PastSlot {
   slot: number
   /** How long ago its last batch was added, in seconds. */
@@ -80,7 +80,7 @@ export async function listPastSlots(sql: Sql, consumers: readonly string[]): Pro
     group by slot order by slot`
 }
 
-/** Empties a day's table: no row is deleted one by one. Waits for readers for a second at most. */
+/** Truncates a day's table instead of deleting its rows. Waits for readers for a second at most. */
 export async function truncateSlot(sql: Database, slot: number): Promise<void> {
   await sql.begin(async (tx) => {
     await tx`set local lock_timeout = '1s'`
@@ -88,7 +88,7 @@ export async function truncateSlot(sql: Database, slot: number): Promise<void> {
   })
 }
 
-/** Forgets epochs of which no batch is left, but the newest. */
+/** Deletes epochs that have no batches left, except the newest. */
 export async function pruneEpochs(sql: Sql): Promise<void> {
   await sql`
     delete from event_log_epochs

@@ -40,7 +40,7 @@ async function positionOf({ consumer }: Pipeline): Promise<bigint> {
 }
 
 test.concurrent(
-  'a producer that is restored to an earlier backup goes on, and each event that it commits then is consumed',
+  'a producer continues after it is restored to an earlier backup, and each event that it then commits is consumed',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer } = given
@@ -50,17 +50,17 @@ test.concurrent(
     await expectNumbers(pipeline, upTo(30))
     await producer.restore()
     await producer.start()
-    // It has forgotten 11 to 30: their numbers in the log are given again, fewer of them than before.
+    // Events 11 to 30 are lost. Their numbers in the log are assigned again, but not all of them.
     await given.change('acct_a', 101, 115)
     await expectNumbers(pipeline, [...upTo(30), ...upTo(115).slice(100)])
-    // Others follow that pass the position of before.
+    // More events follow, up to numbers above the earlier position.
     await given.change('acct_a', 116, 140)
     await expectNumbers(pipeline, [...upTo(30), ...upTo(140).slice(100)])
   },
 )
 
 test.concurrent(
-  'a restored producer goes on, also if the consumer was stopped with unread events and JetStream is wiped',
+  'a restored producer continues, also if the consumer was stopped with unread events and JetStream is wiped',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer, nats } = given
@@ -133,7 +133,7 @@ test.concurrent(
     await given.change('acct_a', 11, 30)
     await expectNumbers(pipeline, upTo(30))
     await byHand(nats.url, ({ streams }) => streams.purge('LICENSING_EVENTS'))
-    // As a standby that takes over without the newest transactions has it.
+    // The state of a standby that takes over without the newest transactions.
     await consumer.sql.begin(async (tx) => {
       await tx`delete from effects where number > 10`
       await tx`update consumer_positions set number = ${early}, done = 0 where partition = ${partition}`
@@ -172,7 +172,7 @@ test.concurrent(
     const forged = [
       ...batches.toReversed(),
       { ...last, epoch: 'lost', number: last.number + 1n },
-      // Further ahead than the log.
+      // A number that the log has not reached.
       { ...last, number: last.number + 100n },
       { ...last, partition: (partition + 1) % 8, number: last.number + 1n },
     ].map((batch) => toBinary(EventBatchSchema, create(EventBatchSchema, batch)))
@@ -206,7 +206,7 @@ test.concurrent('batches that overtake each other in the stream are consumed in 
 })
 
 test.concurrent(
-  'a consumer that starts for the first time without its producer consumes what JetStream has',
+  'a consumer that starts for the first time without its producer consumes the events in JetStream',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer } = given
@@ -228,7 +228,7 @@ test.concurrent('if JetStream is unavailable but NATS is not, events arrive from
   const { pipeline, nats } = given
   await given.change('acct_a', 1, 5)
   await expectNumbers(pipeline, upTo(5))
-  // The services may not create a stream of this name that exists otherwise.
+  // The services' NATS users may not replace a stream of this name that has other settings.
   await byHand(nats.url, async ({ streams }) => {
     await streams.delete('LICENSING_EVENTS')
     await streams.add({ name: 'LICENSING_EVENTS', subjects: ['elsewhere'] })
@@ -261,7 +261,7 @@ test.concurrent(
     for (const { slot } of slots) await truncateSlot(sql, slot)
     expect(await sql`select from event_log`).toHaveLength(0)
 
-    // The consumer reports what it has lost, and goes on.
+    // The consumer reports the lost events and continues.
     await byHand(given.nats.url, ({ streams }) => streams.purge('LICENSING_EVENTS'))
     await consumer.start()
     await given.change('acct_a', 11, 15)

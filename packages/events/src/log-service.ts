@@ -26,7 +26,7 @@ import { beginEpoch, oldestAge } from './outbox-queries.ts'
 const mostAnswerBytes = 512 * 1024
 const mostOpen = 8
 const hourMs = 3_600_000
-// A consumer that is restored from a backup of yesterday finds the events since.
+// A consumer restored from yesterday's backup still finds the events since then.
 const keptSeconds = 86_400
 // A consumer that is stopped for longer loses events. The alert comes after an hour.
 const mostKeptSeconds = 6 * 86_400
@@ -61,7 +61,7 @@ interface LogServiceOptions {
   log: Logger
 }
 
-/** Answers consumers that read the log of this service, and removes the days that all have confirmed. */
+/** Answers consumers that read the log of this service, and removes days that all consumers have confirmed. */
 export function startLogService(options: LogServiceOptions): { stop(): Promise<void> } {
   const { sql, nats, source, log } = options
   const consumers = consumersOf[source]
@@ -106,7 +106,7 @@ async function answer(
 ): Promise<void> {
   const { positions, batches: range } = fromBinary(ReadLogRequestSchema, message.data)
   let known = await findLogFor(sql, consumer, positions)
-  // Only a consumer that has adopted the newest epoch proves a loss.
+  // A position proves a loss only if its consumer has adopted the newest epoch.
   const newest = known.epochs.at(-1)?.epoch
   const ahead = positions.find(
     ({ epoch, partition, number }) => epoch === newest && number > known.numbers[partition]!,

@@ -22,7 +22,7 @@ import {
   upTo,
 } from './testing/given.ts'
 
-// Hundreds of rounds take minutes: FAULT_ROUNDS and FAULT_SEED repeat and lengthen a run.
+// FAULT_SEED repeats a run and FAULT_ROUNDS lengthens it. Hundreds of rounds take minutes.
 const rounds = Number(process.env.FAULT_ROUNDS ?? 12)
 const seed = Number(process.env.FAULT_SEED ?? 1)
 const timeoutMs = 60_000 + rounds * 3_000
@@ -60,7 +60,7 @@ async function givenPlace(kind: 'one server' | 'a cluster of three') {
   }
 }
 
-/** Changes of all accounts until stopped. @returns how many of each */
+/** Commits changes of all accounts until it is stopped. @returns the number of changes of each account */
 function startChanges(sql: Database) {
   const state = { running: true }
   const written = accounts.map(async (account) => {
@@ -100,13 +100,13 @@ async function expectAll(
   )
 }
 
-// Side by side: most of the time they wait.
+// The tests run concurrently because they wait most of the time.
 describe.concurrent.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => {
   test(
     'consumers behind connections that stall, reset, delay and cut consume every event once, in order',
     async ({ skip }) => {
       await using place = await givenPlace(kind)
-      if (!place) return skip('nats-server runs out of an image alone here')
+      if (!place) return skip('nats-server runs only from an image here')
       await using running = new AsyncDisposableStack()
       const { sql, replicas } = place
       const connect = async (urls: string, user: string) =>
@@ -136,7 +136,7 @@ describe.concurrent.each(['one server', 'a cluster of three'] as const)('on %s',
     'relays behind connections that stall, reset, delay and cut log every event once, in order',
     async ({ skip }) => {
       await using place = await givenPlace(kind)
-      if (!place) return skip('nats-server runs out of an image alone here')
+      if (!place) return skip('nats-server runs only from an image here')
       await using running = new AsyncDisposableStack()
       const { sql, replicas } = place
       for (const urls of place.proxied) {

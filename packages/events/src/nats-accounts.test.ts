@@ -110,7 +110,7 @@ async function ask(nats: NatsConnection, subject: string): Promise<'refused' | '
   }
 }
 
-test.each(natsUsers)('%s asks for what its part needs, and is refused every other subject', async (user) => {
+test.each(natsUsers)('%s may use the subjects that its service needs, and no others', async (user) => {
   const answers = await Promise.all(
     everySubject.map(async (subject) => [subject, await ask(connections.get(user)!, subject)] as const),
   )
@@ -119,7 +119,7 @@ test.each(natsUsers)('%s asks for what its part needs, and is refused every othe
   expect(answers.length - letIn.length).toBeGreaterThan(50)
 })
 
-test.each(natsUsers)('%s hears no subject of another, and no answer to another', async (user) => {
+test.each(natsUsers)('%s receives no messages and no answers that are for another user', async (user) => {
   const nats = connections.get(user)!
   const heard: string[] = []
   for (const subject of ['>', 'events.>', 'log.>', '$JS.API.>', '_R_.>', '$SYS.>']) {
@@ -151,7 +151,7 @@ async function sendThroughJetStream(user: NatsUser, reply: string): Promise<void
   }
   for (const source of consumes[user]) {
     const stream = streamOf(source)
-    // Its answers to these are without a body: what it takes for a request to delete or purge a stream.
+    // JetStream answers these with an empty message, which it would itself accept as a request to delete or purge a stream.
     for (const config of [{ deliver_policy: 'new' }, { deliver_policy: 'all', headers_only: true }]) {
       const name = `reader-${crypto.randomUUID()}`
       const subject = `${api}.CONSUMER.CREATE.${stream}.${name}.events.${source}.0`
@@ -162,7 +162,7 @@ async function sendThroughJetStream(user: NatsUser, reply: string): Promise<void
       publish(next, '{"batch":1,"max_bytes":1}')
       publish(next, '{"batch":1,"expires":300000000,"idle_heartbeat":100000000}')
       publish(next, 'no json')
-      // And a consumer that delivers there.
+      // A push consumer that delivers to `reply`.
       const pushing = `${name}-pushing`
       const push = { ...filter, name: pushing, deliver_policy: 'all', deliver_subject: reply }
       await nats.request(
@@ -174,7 +174,7 @@ async function sendThroughJetStream(user: NatsUser, reply: string): Promise<void
   await nats.flush()
 }
 
-test.each(natsUsers)('JetStream does nothing for %s that it may not do itself', async (user) => {
+test.each(natsUsers)('%s cannot make JetStream do anything that it may not do itself', async (user) => {
   const jsm = await operator.jetstreamManager()
   const others = streams.filter((stream) => !sends[user].map(streamOf).includes(stream))
   for (const source of sources) {
@@ -191,7 +191,7 @@ test.each(natsUsers)('JetStream does nothing for %s that it may not do itself', 
     ...sources.filter((source) => !sends[user].includes(source)).map((source) => `events.${source}.0`),
   ]
   for (const target of targets) await sendThroughJetStream(user, target)
-  // Answers that come after a while: those of requests that expire.
+  // Receives late answers, for example of requests that expire.
   const inbox: string[] = []
   const mine = connections.get(user)!
   mine.subscribe('_INBOX.last.>', { callback: (_, { subject }) => inbox.push(subject) })

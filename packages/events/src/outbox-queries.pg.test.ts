@@ -11,7 +11,7 @@ import type { LoggedBatch } from './outbox-queries.ts'
 import { partitionOf } from './partitions.ts'
 import { byAccount, givenDatabase, logContents, suspended, upTo } from './testing/given.ts'
 
-/** Moves the first events to the log, as a relay does. The transaction goes on. */
+/** Moves the first events to the log, as a relay does. Leaves the transaction open. */
 async function moved(connection: Sql, share: Partial<Parameters<typeof moveToLog>[1]> = {}) {
   const all = { after: '', each: 20, limit: 100, batchBytes: 100_000, ...share }
   const [, , batches] = await sendTogether(
@@ -36,7 +36,7 @@ async function givenOutbox() {
   return database
 }
 
-test('each account has its share, in order, and the next look begins after the last account', async () => {
+test('each account gets its share in order, and the next round begins after the last account', async () => {
   await using given = await givenOutbox()
   const { sql } = given
   for (const account of ['acct_b', 'acct_a', 'acct_c']) {
@@ -86,7 +86,7 @@ test('each partition has its own numbers without a gap, and a batch ends when it
     expect(owners.every((account) => partitionOf(account) === partition)).toBe(true)
   }
   expect(batches.reduce((sum, { event_count: count }) => sum + count, 0)).toBe(150)
-  // A batch of one more event than fits, which has some 80 bytes.
+  // A batch may exceed the limit by one event, of some 80 bytes.
   expect(Math.max(...batches.map(({ events }) => events.length))).toBeLessThan(400)
   expect(batches.some(({ event_count: count }) => count > 1)).toBe(true)
   expect(byAccount(await logContents(sql))).toEqual(
@@ -162,7 +162,7 @@ test('an epoch begins once for each start of the database', async () => {
   expect(await sql`select epoch from event_log_state`).toEqual([{ epoch: 'later' }])
 })
 
-test('PostgreSQL gathers no statistics of the outbox, and locks nobody out to shorten it once it is empty', async () => {
+test('PostgreSQL gathers no statistics of the outbox, and takes no exclusive lock to truncate it when it is empty', async () => {
   await using given = await givenDatabase()
   const { sql } = given
   await sql.begin((tx) => append(tx, ...upTo(1_000).map((number) => suspended('acct_a', number))))
@@ -178,6 +178,6 @@ test('PostgreSQL gathers no statistics of the outbox, and locks nobody out to sh
 
   const [row] = await sql<{ options: string[] }[]>`
     select reloptions as options from pg_class where oid = 'outbox'::regclass`
-  // More changes than a table can have.
+  // A threshold that no table reaches.
   expect(row!.options).toContain('autovacuum_analyze_threshold=2147483647')
 })

@@ -5,7 +5,7 @@ import type { Sql, Statement } from '@licensing/database/connect'
 export interface NewOutboxRow {
   accountId: string
   partition: number
-  /** An encoded `EventBatch` with this event alone. */
+  /** An encoded `EventBatch` that contains only this event. */
   payload: Uint8Array
 }
 
@@ -15,7 +15,7 @@ export interface LoggedBatch {
   number: bigint
   epoch: string
   precedes_epoch: boolean
-  /** The payloads of its events in a row. */
+  /** The concatenated payloads of its events. */
   events: Buffer
 }
 
@@ -41,20 +41,20 @@ const incarnation = (sql: Sql) => sql`(
   from pg_database where datname = current_database()
 )`
 
-/** Until the transaction ends, no other relay numbers events of this database. */
+/** Prevents other relays from numbering events of this database until the transaction ends. */
 export function lockState(tx: Sql): Statement {
   return tx`select from event_log_state for update`
 }
 
 /**
- * Moves the first events of each account from the outbox to the log, accounts by name, in batches of one partition each
- * with its next numbers. Sent after `lockState` in the same transaction. An account's events are in the order of their
- * commits. The order is by both columns, so that the index of accounts gives it: the index of positions would pass over the
- * rows of all other accounts.
+ * Moves the first events of each account from the outbox to the log, in the order of account ids. A batch has events of one
+ * partition and the partition's next number. Send this after `lockState` in the same transaction. An account's events are in
+ * the order of their commits. The query sorts by both columns so that PostgreSQL uses the index of accounts: the index of
+ * positions would visit the rows of all other accounts.
  *
- * @param after the account after which to begin
- * @param batchBytes a batch has no further event once it has that many bytes
- * @returns the batches, each with the number of its events and the last account of all
+ * @param after begins with the first account after this one
+ * @param batchBytes a batch takes no more events once it has this many bytes
+ * @returns the batches, each with the number of its events and the last account of all batches
  */
 export function moveToLog(
   tx: Sql,
@@ -126,7 +126,7 @@ export function beginEpoch(
     from begun`
 }
 
-/** Age of the oldest event that has no number, in seconds; 0 if none waits. */
+/** Age of the oldest event that has no number, in seconds; 0 if there is none. */
 export async function oldestAge(sql: Sql): Promise<number> {
   const [row] = await sql<{ age_seconds: number }[]>`
     select extract(epoch from clock_timestamp() - created_at)::float8 as age_seconds

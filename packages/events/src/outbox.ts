@@ -15,22 +15,22 @@ import { partitionOf } from './partitions.ts'
 /** An event about to be appended: its id and time are given by `append`. */
 export interface NewEvent {
   accountId: string
-  /** Empty if the change is the account's own. */
+  /** Empty if the change concerns the account itself. */
   applicationId: string
   payload: NonNullable<MessageInitShape<typeof EventSchema>['payload']>
   /** When the change happened, if that is not now. */
   occurredAt?: Date
-  /** The call that makes the change, if that is not the one being served. */
+  /** The call that makes the change, if it is not the current call. */
   origin?: Origin
 }
 
-/** The call that causes an event, for logs and traces of those who consume it. */
+/** The call that causes an event, for logs and traces of its consumers. */
 export interface Origin {
   requestId: string
   traceParent: string | null
 }
 
-/** The call being served. */
+/** The current call. */
 export function currentOrigin(): Origin {
   return { requestId: requestContext()?.requestId ?? '', traceParent: traceHeaders().traceparent ?? null }
 }
@@ -40,7 +40,7 @@ const appending = new WeakSet<object>()
 
 /**
  * Writes events in the transaction of the change that they report: both are committed, or neither. Lock the changed row
- * before; then the order of an aggregate's events is the order of its changes.
+ * first, so that the order of an aggregate's events is the order of its changes.
  *
  * @returns the events' ids, in the order given
  */
@@ -65,7 +65,7 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
   return ids
 }
 
-/** An encoded batch with this event alone. */
+/** An encoded batch that contains only this event. */
 export function batchOf(event: Event, traceParent: string | null): Uint8Array {
   const logged = { event: toBinary(EventSchema, event), traceParent: traceParent ?? '' }
   return toBinary(EventBatchSchema, create(EventBatchSchema, { events: [logged] }))

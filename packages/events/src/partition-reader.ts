@@ -14,15 +14,15 @@ import { startMs } from './partitions.ts'
 import { mostTogether, PartitionLost, PartitionWriter } from './partition-writer.ts'
 import { isNotFound } from './streams.ts'
 
-// Reading is behind when more than a few moments' events wait.
+// A reader is behind if more events wait than it consumes within a moment.
 const behindFrom = 250
 const retryMs = 500
-// Clocks of NATS and PostgreSQL may differ. What is read twice is known by its number.
+// The clocks of NATS and PostgreSQL may differ. A batch that is read twice is recognised by its number.
 const overlapMs = 60_000
 
 const filled = new Counter({
   name: 'events_filled_total',
-  help: 'Batches read from the log of their producer, by cause: a gap in what JetStream sent, or its end missing',
+  help: 'Batches read from the log of their producer, by cause: gap (JetStream skipped a number) or tail (JetStream sent no more)',
   labelNames: ['stream', 'cause'],
 })
 const lost = new Counter({
@@ -32,7 +32,7 @@ const lost = new Counter({
 })
 
 /**
- * Reads one partition from its position, for as long as this replica holds it: batch after batch from JetStream, and from the
+ * Reads one partition from its position for as long as this replica leases it: batch after batch from JetStream, and from the
  * producer's log if JetStream does not send the next number.
  */
 export class PartitionReader {
@@ -45,11 +45,11 @@ export class PartitionReader {
   readonly #outage = new Outage()
   readonly #startedAt = performance.now()
   #feed: Feed | undefined
-  /** Whether all that has arrived is consumed. */
+  /** Whether all batches that have arrived are consumed. */
   #isWaiting = false
   /** The newest number of the log, two seconds ago. */
   #announced = 0n
-  /** Whether the log has something that JetStream has not sent. */
+  /** Whether the log has batches that JetStream has not sent. */
   #isLogAhead = false
   #behind = 0
   #isDrained = false
@@ -73,17 +73,17 @@ export class PartitionReader {
     return this.#writer.position
   }
 
-  /** Whether more events wait than those being consumed. */
+  /** Whether more events wait than are being consumed. */
   get isBehind(): boolean {
     return this.#behind > behindFrom
   }
 
-  /** Whether it has consumed what JetStream had when it began to read. */
+  /** Whether it has consumed the messages that JetStream had when it began to read. */
   get isDrained(): boolean {
     return this.#isDrained
   }
 
-  /** Called every two seconds, when the producer has answered. What its log had the last time should have arrived. */
+  /** Called every two seconds with the producer's answer. The batches of the previous answer should have arrived by now. */
   announce(newest: bigint): void {
     const isMissing = this.position.number < this.#announced || this.#unknownEpochs().length > 0
     this.#announced = newest
@@ -92,7 +92,7 @@ export class PartitionReader {
     this.reopen()
   }
 
-  /** JetStream may have forgotten what it was to send. */
+  /** Opens the feed again: JetStream may have lost its consumer. */
   reopen(): void {
     this.#feed?.close()
   }
@@ -159,7 +159,7 @@ export class PartitionReader {
     }
   }
 
-  /** Consumes what JetStream sent. Repetitions are left out. If anything else than the next number follows, the log is read. */
+  /** Consumes the messages of JetStream without repetitions. If a batch is not the next one, reads the log. */
   async #consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
     let run: EventBatch[] = []
     for (const batch of batches) {
@@ -179,9 +179,9 @@ export class PartitionReader {
 
   /**
    * Reads the log, because a batch is not the next one. If the producer does not answer at this service's first start, the
-   * stream alone has to do; if that is wrong, the producer's first answer sets the position back.
+   * reader relies on the stream alone. If that skips events, the producer's first answer sets the position back.
    *
-   * @returns whether the batch is to be consumed as the first one
+   * @returns whether to consume the batch as the first one
    */
   async #fillBefore({ epoch, number }: EventBatch, signal: AbortSignal): Promise<boolean> {
     try {
@@ -224,7 +224,7 @@ export class PartitionReader {
     }
   }
 
-  /** The log no longer has the next batches. */
+  /** Skips batches that the log no longer has. */
   async #skipTo(number: bigint): Promise<void> {
     const { log } = this.#options
     const after = this.position.number
@@ -248,10 +248,10 @@ export class PartitionReader {
   }
 
   /**
-   * Takes the producer's epochs into account that the position does not have. If the log was set back, an epoch begins at
-   * a number that was passed already: all from there on is new.
+   * Adds the producer's epochs that the position does not have. If the log was set back, an epoch begins at a number that was
+   * already passed, and all batches from there on are new.
    *
-   * @returns whether there were any
+   * @returns whether there were new epochs
    */
   async #adoptEpochs(): Promise<boolean> {
     const { partition } = this.#place

@@ -28,17 +28,17 @@ const parked = new Counter({
 /** Another replica reads the partition: this one stops when it renews its leases. */
 export class PartitionLost extends Error {}
 
-/** An event, and the position once it is consumed. */
+/** An event, and the position after it is consumed. */
 interface Entry {
   logged: LoggedEvent
   /** Undefined if its bytes are no event. */
   received: Received | undefined
-  /** It may have been consumed before the log was set back. */
+  /** Whether it may have been consumed before the log was set back. */
   mayBeKnown: boolean
   after: Position
 }
 
-/** Has the events of a partition handled, and stores the position in the transaction of their effects. */
+/** Passes the events of a partition to the handler, and stores the position in the transaction of their effects. */
 export class PartitionWriter {
   readonly #options: ConsumerOptions
   readonly #place: Place
@@ -74,8 +74,8 @@ export class PartitionWriter {
 
   /**
    * Consumes the batches that follow the position, as many events in a transaction as possible. If some cannot be consumed
-   * together, each is tried alone. An event that fails alone for a reason that does not pass by itself is tried five times and
-   * then kept for an operator.
+   * together, each is tried alone. An event that fails alone with an error that is not transient is tried five times and then
+   * kept for an operator.
    */
   async consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
     const entries = entriesOf(batches, this.#position)
@@ -154,7 +154,7 @@ export class PartitionWriter {
       throw new PartitionLost('another replica holds this partition')
   }
 
-  /** Keeps an event that cannot be consumed. What comes after it is consumed. */
+  /** Keeps an event that cannot be consumed as a dead letter. The events after it are consumed. */
   async #park(entry: Entry, error: unknown): Promise<void> {
     const { log, sql, source } = this.#options
     const { logged, after, received } = entry
@@ -177,7 +177,7 @@ export class PartitionWriter {
   }
 }
 
-/** The events of consecutive batches that follow a position, without those that are done. */
+/** The events of consecutive batches that follow a position, without events that are already consumed. */
 function entriesOf(batches: EventBatch[], from: Position): Entry[] {
   return batches
     .flatMap(({ number, events, precedesEpoch }) =>
@@ -210,8 +210,8 @@ function logFieldsOf({ received: known }: Entry): Record<string, string> {
 }
 
 /**
- * Like `Promise.all`, but waits until all have ended, and throws the first reason in their order: nothing works on in a
- * transaction that is rolled back.
+ * Like `Promise.all`, but waits until all have ended, and then throws the error of the first in the list that failed. So
+ * nothing still uses a transaction while it is rolled back.
  */
 async function allDone<T extends readonly unknown[] | []>(promises: T) {
   await Promise.allSettled(promises)

@@ -1,7 +1,7 @@
 /** How many partitions a stream has. An account's events are all in one, which one consumer at a time reads. */
 export const partitionCount = 8
 
-/** A replica that died gives its partitions up after this long. */
+/** The partitions of a replica that died are free after this time. */
 export const leaseMs = 6_000
 
 /** Replicas renew their partitions, and share them, this often. */
@@ -13,7 +13,7 @@ export const renewMs = 2_500
  */
 export const pollMs = 2_000
 
-/** NATS and producers may start later than a consumer: for this long it does not warn. */
+/** For this long a consumer does not warn that NATS or a producer is unavailable: they may start later. */
 export const startMs = 10_000
 
 /** The partition of an account's events (FNV-1a). */

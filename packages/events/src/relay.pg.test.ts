@@ -75,7 +75,7 @@ test('while NATS is unavailable changes continue, and all of their events arrive
   await given.server.kill()
   const startedMs = performance.now()
   await whenChanged(given.sql, 'acct_a', 51, 150)
-  // If a change waited for NATS, it alone would take seconds.
+  // A single change that waited for NATS would take seconds.
   expect(performance.now() - startedMs).toBeLessThan(60_000)
   expect(await emptied(given.sql)).toBe(false)
   await given.server.start()
@@ -119,7 +119,7 @@ test('an account with very many events delays no other account, and the events o
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
   const many = upTo(5_000).map((number) => suspended('acct_loud', number))
-  // At once, as the archive of a plan writes them, and between others by name.
+  // The events are written in one transaction, as when a plan is archived. The account is between the others in the order of ids.
   await transaction(given.sql, (tx) => append(tx, ...many))
   for (const account of ['acct_a', 'acct_z']) {
     for (const number of upTo(3)) await transaction(given.sql, (tx) => append(tx, suspended(account, number)))
@@ -139,7 +139,7 @@ test('an account with very many events delays no other account, and the events o
 test('a large outbox is read by its indexes, with plans made when it was empty', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
-  // As PostgreSQL finds it most of the time: its plans are made for an empty table.
+  // PostgreSQL usually plans for an empty table, because the outbox is empty most of the time.
   await given.sql`analyze outbox`
   // While any table of the database is analyzed, index entries of deleted rows stay, and are read again.
   const tables = await given.sql<{ name: string }[]>`
@@ -168,7 +168,7 @@ test('a large outbox is read by its indexes, with plans made when it was empty',
     expect(row!.deleted).toBe(5_060)
     return row!.read
   })
-  // By index some 20,000, each row a few times. By plans for an empty table 195,000 to 560,000.
+  // Index scans read some 20,000 rows, each several times. Plans for an empty table read 195,000 to 560,000.
   expect(read).toBeLessThan(80_000)
   await nats.close()
 })

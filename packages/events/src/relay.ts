@@ -15,7 +15,7 @@ import { begin, beginEpoch, commit, lockState, moveToLog, rollback } from './out
 import { ensureStream } from './streams.ts'
 
 export interface Relay {
-  /** There may be events to publish. */
+  /** Reports that there may be events to publish. */
   wake(): void
   stop(): Promise<void>
 }
@@ -26,15 +26,15 @@ export interface RelayOptions {
   source: Source
   /** How many NATS servers keep the stream: 3 on a cluster of three. */
   streamReplicas: number
-  /** Bytes that the stream may take; its oldest messages go first. */
+  /** Maximum size of the stream. When it is full, its oldest messages are removed. */
   streamBytes?: number | undefined
   log: Logger
 }
 
-// Finds events of other replicas, which were killed between the commit and the publication.
+// Polling finds the events of replicas that were killed between commit and publication.
 const pollMs = 7_500
-// Accounts take turns: each has so many events in a look, and looks that may leave events behind are so far apart. An account
-// alone has 5,000 events a second.
+// Accounts take turns: a round takes at most so many events of each account. If a round may have left events behind, the
+// next one begins after `turnMs`. A single account reaches 5,000 events a second.
 const shareOfAccount = 100
 const mostEvents = 1_000
 const turnMs = 20
@@ -43,8 +43,9 @@ const streamTimeoutMs = 2_000
 const keepStreamMs = 30_000
 
 /**
- * Settings of the relay's connection. The outbox is empty most of the time. A plan that is made then may read and sort all of
- * it, and is kept when it has grown: with 40,000 rows such a plan takes 2.5 s. So it is read by its indexes alone.
+ * Settings of the relay's connection: PostgreSQL reads the outbox only through its indexes. The outbox is empty most of the
+ * time. A plan that is made then may read and sort all of it, and PostgreSQL keeps this plan when the table has grown: with
+ * 40,000 rows it takes 2.5 s.
  */
 const settings = {
   plan_cache_mode: 'force_generic_plan',
@@ -71,13 +72,13 @@ export function startRelay(options: RelayOptions): Relay {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const batches = await numberEvents(sql, after)
-    // Without waiting for JetStream: an answer costs this process 48 µs, a message 12.
+    // Does not wait for JetStream's answers: an answer costs this process 48 µs, a message 12 µs.
     for (const batch of batches) nats.connection.publish(subjectOf(source, batch.partition), encoded(batch))
     const count = batches.reduce((sum, batch) => sum + batch.event_count, 0)
     published.inc(count)
     if (after === '' && count < shareOfAccount) return
     after = count < mostEvents ? '' : batches[0]!.last_account
-    // Not the loop's own pause, which a wake ends.
+    // A `wake` would end the loop's own pause.
     await pause(turnMs, signal)
     return 0
   }

@@ -3,15 +3,15 @@ import type { JetStreamManager } from 'nats'
 import { streamOf, subjectsOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 
-// The log in PostgreSQL has what is older.
+// Older events are in the log in PostgreSQL.
 const keptMs = 6 * 3_600_000
 const defaultBytes = 512 * 1024 * 1024
 
 /**
- * Creates a source's stream if it does not exist. It is full when its oldest messages go: nothing depends on them.
+ * Creates a source's stream if it does not exist. A full stream drops its oldest messages; nothing depends on them.
  *
  * @param replicas 3 on a cluster of three NATS servers
- * @param bytes what it may take; an existing stream is changed, unless this user may not
+ * @param bytes maximum size; an existing stream is changed if this user may do that
  */
 export async function ensureStream(
   manager: JetStreamManager,
@@ -36,7 +36,7 @@ export async function ensureStream(
     })
   } else if (info.config.max_bytes !== bytes) {
     await manager.streams.update(name, { max_bytes: bytes }).catch((error: unknown) => {
-      // A service's own user may create its stream and not change it.
+      // A service's own user may create its stream but not change it.
       if (!(error instanceof NatsError) || !refusals.has(error.code)) throw error
     })
   }

@@ -26,7 +26,7 @@ create index processor_connections_merchant on processor_connections (merchant);
 create unique index processor_connections_holder on processor_connections (merchant)
   where current and disconnected_at is null;
 
--- A vendor on its way through the processor's consent page.
+-- Consents that vendors have begun on the processor's consent page.
 create table processor_authorizations (
   -- SHA-256 of the state. A stored hash cannot be used to confirm anything.
   state_hash bytea primary key,
@@ -40,7 +40,7 @@ create table processor_authorizations (
 create index processor_authorizations_of on processor_authorizations (account_id, expires_at);
 create index processor_authorizations_ended on processor_authorizations (expires_at);
 
--- Until when the processor's own list of events has been compared with `processor_events`.
+-- The time until which the processor's own list of events has been compared with `processor_events`.
 create table reconciliations (
   merchant text collate "C" primary key,
   reconciled_to timestamptz(3) not null,
@@ -58,7 +58,7 @@ create table prices (
   currency text collate "C" not null,
   mode text not null check (mode in ('payment', 'subscription')),
   period_months integer check (period_months >= 1),
-  -- How many months of updates a payment includes; null: it says nothing about them.
+  -- The months of updates that a payment includes; null if a payment does not change until when updates are included.
   updates_months integer check (updates_months between 1 and 120),
   constraint prices_price unique (account_id, price_id)
 );
@@ -148,7 +148,7 @@ create table processor_events (
   due_at timestamptz(3) not null default now(),
   attempts integer not null default 0,
   last_error text,
-  -- Not tried again until an operator or a restart asks for it.
+  -- Whether the event waits until an operator or a restart tries it again.
   parked boolean not null default false,
   handled_at timestamptz(3),
   constraint processor_events_once unique (processor, event_id)
@@ -157,7 +157,7 @@ create index processor_events_due on processor_events (merchant, position) where
 create index processor_events_parked on processor_events (merchant) where parked;
 create index processor_events_handled on processor_events (handled_at) where handled_at is not null;
 
--- What the processor reported. Only `session_id` is updated, when it becomes known which purchase the fact belongs to.
+-- Facts that the processor reported. Only `session_id` is updated, when the purchase of the fact becomes known.
 create table facts (
   position bigint generated always as identity primary key,
   merchant text collate "C" not null,
@@ -171,7 +171,7 @@ create table facts (
   constraint facts_once unique (merchant, source_key)
 );
 create index facts_of_session on facts (session_id, position) where session_id is not null;
--- Read far more often than written, and with fastupdate each read would scan the pending list.
+-- This index is read far more often than written, and with fastupdate each read would scan the pending list.
 create index facts_waiting on facts using gin (refs) with (fastupdate = off) where session_id is null;
 create index facts_waiting_since on facts (recorded_at) where session_id is null;
 
@@ -191,7 +191,7 @@ create table purchases (
   decide_at timestamptz(3),
   -- When to send the waiting effects to licensing; null if none is waiting.
   send_at timestamptz(3),
-  -- Failures in a row of either step.
+  -- Consecutive failures of either step.
   attempts integer not null default 0,
   -- The time of the first charge, as it was last sent to licensing.
   ordered_at timestamptz(3)
@@ -199,11 +199,11 @@ create table purchases (
 create index purchases_to_decide on purchases (account_id, decide_at) where decide_at is not null;
 create index purchases_to_send on purchases (account_id, send_at) where send_at is not null;
 
--- What is sent to licensing: once each, and in this order within a purchase.
+-- Effects for licensing: each is sent once, and in this order within a purchase.
 create table purchase_effects (
   position bigint generated always as identity primary key,
   purchase_ref text collate "C" not null,
-  -- What the effect follows from, such as `refund:rfd_…`.
+  -- Identifies the cause of the effect, such as `refund:rfd_…`.
   effect_key text collate "C" not null,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
@@ -217,7 +217,7 @@ create table purchase_effects (
   plan_id text collate "C",
   external_ref text collate "C",
   ends_at timestamptz(3),
-  -- Until when the payment includes updates; null: it says nothing about them.
+  -- Until when the payment includes updates; null if it does not change that.
   updates_until timestamptz(3),
   metadata jsonb,
   -- Whether `paid` begins a subscription.
@@ -233,7 +233,7 @@ create index purchase_effects_waiting on purchase_effects (purchase_ref, positio
 create index purchase_effects_unsent on purchase_effects (application_id, external_ref)
   where kind = 'paid' and state = 'waiting';
 
--- Questions to the processor about what its events did not say.
+-- Questions to the processor about data that its events did not contain.
 create table processor_questions (
   purchase_ref text collate "C" not null,
   -- `events`: whether the processor lists events that have not arrived.
@@ -350,7 +350,7 @@ create table fee_entries (
   application_id text collate "C" not null,
   payment_id text collate "C" not null references payments (id),
   kind text not null check (kind in ('charge', 'credit', 'reversal')),
-  -- The refund that a credit or a reversal follows from; empty for the charge.
+  -- The refund that caused a credit or a reversal; empty for the charge.
   cause text collate "C" not null default '',
   amount_minor bigint not null check (case kind when 'credit' then amount_minor < 0 else amount_minor > 0 end),
   currency text collate "C" not null,
@@ -444,7 +444,7 @@ return (coalesce(p.charged_at, p.paid_at) at time zone 'UTC')::date;
 create function refunded_minor(r refunds) returns bigint language sql immutable
 return case when r.lane = 'chargeback' or r.status = 'succeeded' then r.amount else 0 end;
 
--- New payments and fees are noted by one statement for all rows of an insert: a third of the cost of a row trigger.
+-- The triggers of new payments and fees run one statement for all rows of an insert: this costs a third of a row trigger.
 create function note_payments() returns trigger language plpgsql as $$
 begin
   insert into payment_day_changes (application_id, account_id, day, currency, count, gross_minor)

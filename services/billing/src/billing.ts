@@ -15,7 +15,7 @@ import { billingService } from './service.ts'
 
 export interface BillingOptions extends Omit<BillingDependencies, 'change' | 'wake'> {
   nats: Nats
-  /** Pause between two comparisons with the processor's list of events; if absent, there is none. */
+  /** Pause between two comparisons with the processor's list of events. If it is absent, nothing is compared. */
   reconcileIntervalMs?: number
   streamReplicas: number
   streamBytes?: number

@@ -14,7 +14,7 @@ export const billingConfig = z.object({
   STRIPE_API_BASE: z
     .url({ protocol: /^https?$/ })
     .optional()
-    .describe('http(s)://host:port of Stripe’s API, where it is not Stripe’s own'),
+    .describe('http(s)://host:port of Stripe’s API, if it is not Stripe’s own'),
   STRIPE_SECRET_KEY: z
     .string()
     .optional()
@@ -30,21 +30,19 @@ export const billingConfig = z.object({
   STRIPE_CONNECT_BASE: z
     .url({ protocol: /^https?$/ })
     .optional()
-    .describe('http(s)://host:port of Stripe’s consent page for browsers, where it is not Stripe’s own'),
+    .describe('http(s)://host:port of Stripe’s consent page for browsers, if it is not Stripe’s own'),
   PROCESSOR_CLAIM: z
     .enum(processorClaims)
     .default('authorize')
     .describe(
-      'how a vendor connects an account: authorize, which proves it on the processor’s consent page, or direct, which takes any that the platform reaches',
+      'how a vendor connects an account: authorize (the vendor proves it on the processor’s consent page) or direct (any account that the platform can reach)',
     ),
   PAYMENT_FAILURES_BEFORE_SUSPEND: wholeNumber(1)
     .default(3)
-    .describe('failed payments of a subscription in a row that suspend its licence'),
+    .describe('consecutive failed payments of a subscription that suspend its licence'),
   SUBSCRIPTION_GRACE_HOURS: wholeNumber(0)
     .default(336)
-    .describe(
-      'hours after its period’s end for which a subscription’s licence lasts, until a renewal is paid',
-    ),
+    .describe('hours that a subscription’s licence remains valid after the end of the paid period'),
   RECONCILE_INTERVAL_SECONDS: wholeNumber(1)
     .default(300)
     .describe('pause between two comparisons with the processor’s own list of events'),

@@ -12,7 +12,7 @@ import type { PaymentProcessor } from './processor/processor.ts'
 /** The stages from an event to its effect: purchases/README.md describes them. */
 export type Stage = 'record' | 'decide' | 'ask' | 'send'
 
-/** What the handlers need. */
+/** The dependencies of the RPC handlers. */
 export interface BillingDependencies {
   sql: Database
   change: Change
@@ -21,12 +21,12 @@ export interface BillingDependencies {
   processorClaim: ProcessorClaim
   catalog: Pick<ServiceClient<typeof CatalogService>, 'getAccount' | 'getPlanCopy' | 'listApplications'>
   purchases: Pick<ServiceClient<typeof PurchaseService>, 'applyPurchaseEffects'>
-  /** How many failed payments of a subscription in a row suspend its licence. */
+  /** How many consecutive failed payments of a subscription suspend its licence. */
   failuresBeforeSuspend: number
   /** How long after the end of its period a subscription that is not canceled remains valid. */
   subscriptionGraceMs: number
   log: Logger
-  /** Runs a stage now: there may be work for it. */
+  /** Runs a stage now, because there may be work for it. */
   wake: (stage: Stage) => void
 }
 

@@ -12,7 +12,7 @@ import type { EffectState } from './purchases/decide/decision.ts'
 import { billingMigrations } from './migrations.ts'
 import { chargeStates } from './payments/payment-queries.ts'
 
-test('the values that the database’s definitions list are those of the closed sets', async () => {
+test('the values listed in definitions of the database equal the closed sets', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {
@@ -21,9 +21,9 @@ test('the values that the database’s definitions list are those of the closed 
       checkout_sessions_mode_check: closedSets.priceMode.toSorted(),
       checkout_sessions_status_check: closedSets.checkoutStatus.toSorted(),
       fee_entries_kind_check: closedSets.feeKind.toSorted(),
-      // The only kind that is negative.
+      // Only a credit is negative.
       fee_entries_check: ['credit' satisfies FeeKind],
-      // Rows whose id is not of their own time.
+      // These indexes contain rows whose id does not match their time.
       ...Object.fromEntries(
         Object.entries({ payments: 'pay', refunds: 'rfd', sale_events: 'sale' } satisfies Record<
           string,
@@ -38,9 +38,9 @@ test('the values that the database’s definitions list are those of the closed 
       processor_questions_kind_check: questionKinds.toSorted(),
       purchase_effects_state_check: effectStates.toSorted(),
       purchase_effects_kind_check: closedSets.purchaseEffect.toSorted(),
-      // An index of paid purchases that were not sent.
+      // This index contains paid purchases that were not sent.
       purchase_effects_unsent: ['paid' satisfies PurchaseEffectKind, 'waiting' satisfies EffectState],
-      // An index of all the others.
+      // This index contains all effects except those that are done.
       purchase_effects_waiting: ['done' satisfies EffectState],
       refunds_lane_check: closedSets.refundLane.toSorted(),
       sale_events_status_check: closedSets.saleStatus.toSorted(),

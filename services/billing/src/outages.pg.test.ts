@@ -9,7 +9,7 @@ import type { Vendor } from '../test/vendor.ts'
 
 const customers = 12
 
-/** Customers pay; of each three one is refunded in full and one in part. The cap is reached on the way. */
+/** Customers pay. Of every three payments, one is refunded in full and one in part. The payments reach the cap. */
 async function trade(harness: ProcessHarness, vendor: Vendor): Promise<() => Promise<void>> {
   await harness.billing.setSpendCap({ accountId: vendor.accountId, capMinor: 1000n, currency: 'usd' })
   const sessions = await Promise.all(
@@ -62,7 +62,7 @@ async function expectAllSettled(harness: ProcessHarness, vendor: Vendor): Promis
   )
 }
 
-/** Something happens whenever so many more events have been handled. */
+/** Calls `act` each time a few more events have been handled. */
 async function atEachFew(harness: ProcessHarness, act: () => Promise<void>): Promise<void> {
   for (const many of [1, 10, 30]) {
     await eventually(
@@ -77,7 +77,7 @@ async function atEachFew(harness: ProcessHarness, act: () => Promise<void>): Pro
   }
 }
 
-test.concurrent('killed again and again between one step and the next, it does everything once', async () => {
+test.concurrent('billing does everything once while it is killed repeatedly', async () => {
   await using harness = await startProcessHarness()
   const vendor = await givenVendor(harness)
   const payAll = await trade(harness, vendor)
@@ -89,7 +89,7 @@ test.concurrent('killed again and again between one step and the next, it does e
   await expectAllSettled(harness, vendor)
 })
 
-test.concurrent('while licensing is killed again and again, it does everything once', async () => {
+test.concurrent('billing does everything once while licensing is killed repeatedly', async () => {
   await using harness = await startProcessHarness()
   const vendor = await givenVendor(harness)
   const payAll = await trade(harness, vendor)
@@ -102,7 +102,7 @@ test.concurrent('while licensing is killed again and again, it does everything o
 })
 
 test.concurrent(
-  'with PostgreSQL killed under it, it comes back by itself and does everything once',
+  'billing recovers by itself after PostgreSQL is killed, and does everything once',
   async () => {
     await using postgres = await startOwnPostgres()
     await using harness = await startProcessHarness(postgres.url())
@@ -117,7 +117,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('without NATS it goes on, and sends its events when NATS is back', async () => {
+test.concurrent('billing works without NATS, and sends its events when NATS is available again', async () => {
   await using harness = await startProcessHarness()
   const vendor = await givenVendor(harness)
   const payAll = await trade(harness, vendor)

@@ -20,7 +20,7 @@ interface Happened {
   happened: number
 }
 
-/** Mostly recorded at once; some days later, some before their own time, as under a processor's test clock. */
+/** Most rows are recorded at once, some days later, and some before their own time, as with a processor's test clock. */
 const rows: Happened[] = Array.from({ length: 240 }, (_, n) => {
   const recorded = start + n * 97 * minute
   const apart = [0, 2_000, 59 * minute, -4 * minute, 0, 61 * minute, 20 * day, -6 * minute, -300 * day, 0][
@@ -125,7 +125,7 @@ test('a list of a period has every row of it and no other, whenever they were re
   }
 })
 
-test('a page looks at the rows of its period alone, not at all that came before or after it', async () => {
+test('a page reads only the rows of its period, not all rows before or after it', async () => {
   await using tables = await givenTables()
   const { sql } = tables
   const { accountId, applicationId } = anApp()

@@ -22,7 +22,7 @@ export function requestedPeriod({
   return { since: since && timestampDate(since), until: until && timestampDate(until) }
 }
 
-// The same values as in the indexes `…_ahead` and `…_late`.
+// The indexes `…_ahead` and `…_late` contain the same values.
 const aheadMs = -5 * 60_000
 const lateMs = 60 * 60_000
 
@@ -42,8 +42,8 @@ export function createdIn(sql: Sql, prefix: IdPrefix, { since, until }: Period):
 }
 
 /**
- * A list of what happened in a period, in order of id. Nearly all rows were inserted within an hour after they
- * happened, so their ids are in a known range. The others are in the indexes `…_ahead` and `…_late`.
+ * Lists the rows of a period, in order of id. Nearly all rows were inserted within an hour after their time, so their ids are
+ * in a known range. The others are in the indexes `…_ahead` and `…_late`.
  *
  * @param columns a row's id, and the time when it happened
  * @param select the statement of the list, with a further condition

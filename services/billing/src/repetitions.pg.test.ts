@@ -17,7 +17,7 @@ async function atOnce<T>(call: () => Promise<{ value: T; replayed: boolean }>): 
   return answers.map(({ value }) => value)
 }
 
-test('20 checkouts at once with one key are one, at one address', async () => {
+test('20 concurrent calls with one key open one checkout, at one address', async () => {
   const vendor = await harness.givenVendor()
   const open = (body = '') =>
     keyed(`checkouts ${vendor.accountId}`, () => openCheckout(harness, vendor), { body })
@@ -37,7 +37,7 @@ test('a checkout whose call ended before the processor had answered is opened by
   expect(checkoutRefOf(again.value)).toBe(checkoutRefOf(first))
 })
 
-test('a checkout that is refused keeps nothing of its key', async () => {
+test('a checkout that is refused stores no idempotency key', async () => {
   const vendor = await harness.givenVendor({ price: null })
   const open = (body: string) =>
     keyed(`refused ${vendor.accountId}`, () => openCheckout(harness, vendor), { body })
@@ -45,7 +45,7 @@ test('a checkout that is refused keeps nothing of its key', async () => {
   await expect(open('second')).rejects.toMatchObject({ code: 'validation_failed' })
 })
 
-test('20 reports of a sale at once with one key are answered alike, and make one licence', async () => {
+test('20 concurrent reports of a sale with one key get the same answer, and make one licence', async () => {
   const vendor = await harness.givenVendor({ price: null })
   const report = (saleId = 'order-1') =>
     keyed(`sales ${vendor.accountId}`, () =>

@@ -17,7 +17,7 @@ async function expectInternal(call: Promise<unknown>): Promise<void> {
   expect(error).toMatchObject({ code: 'internal' })
 }
 
-test('nothing is sold on a plan whose status is unknown, and the catalog is at fault', async () => {
+test('nothing is sold on a plan whose status is unknown, and the call fails with an internal error', async () => {
   const vendor = await harness.givenVendor()
   const plan = harness.catalog.plans.get(vendor.planId)!
   harness.catalog.plans.set(plan.id, { ...plan, status: 'frozen' })
@@ -26,7 +26,7 @@ test('nothing is sold on a plan whose status is unknown, and the catalog is at f
   expect(await openCheckout(harness, vendor)).toMatchObject({ status: 'open' })
 })
 
-test('a refund whose status is unknown is an internal error where refunds are listed', async () => {
+test('a refund whose status is unknown is an internal error when refunds are listed', async () => {
   const vendor = await harness.givenVendor()
   await givenSold(harness, vendor)
   const [fee] = await feesOf(harness, vendor)
@@ -34,7 +34,7 @@ test('a refund whose status is unknown is an internal error where refunds are li
   await eventually(async () => expect(await refundsOf(harness, vendor)).toHaveLength(1))
   const update = (status: string) =>
     harness.sql`update refunds set status = ${status} where account_id = ${vendor.accountId}`
-  // A dispute has it, and a refund has not. The processor’s other events of the refund may write its status meanwhile.
+  // `won` is a status of disputes, not of refunds. Other events of the refund may change its status meanwhile.
   await eventually(async () => {
     await update('won')
     await expectInternal(refundsOf(harness, vendor))

@@ -7,7 +7,7 @@ import { startSurroundings, webhookSecret } from './surroundings.ts'
 import type { Surroundings } from './surroundings.ts'
 import { startWebhookGate } from './webhook-gate.ts'
 
-/** Billing as a process of its own, that can be killed. */
+/** Billing in a process of its own, which a test can kill. */
 export interface ProcessHarness extends Surroundings {
   readonly process: TestProcess
 }

@@ -7,7 +7,7 @@ import type { Harness } from './harness.ts'
 import type { Vendor } from './vendor.ts'
 import { checkoutRefOf } from './shop.ts'
 
-/** What may happen to a charge, one after the other; what cannot happen by then is left out. */
+/** A step in the history of a charge. A step that is not possible at its time is left out. */
 export type Move =
   | { do: 'refund'; amount: number; status: 'succeeded' | 'pending' }
   | { do: 'settle_refund'; status: 'succeeded' | 'failed' | 'canceled' }
@@ -45,7 +45,7 @@ export const pace: Arbitrary<number> = oneof(
   integer({ min: 3, max: 5 }).map((days) => days * 86_400),
 )
 
-/** Lets a story happen at the processor. `between` runs after each move. */
+/** Makes a story happen at the processor. `between` runs after each move. */
 export async function happen(
   { simulator }: Pick<Harness, 'simulator'>,
   session: CheckoutSession,

@@ -9,7 +9,7 @@ import { checkoutRefOf, licencesOf, openCheckout, paymentsOf } from './shop.ts'
 import { anotherPlan } from './vendor.ts'
 import type { Mode, Vendor } from './vendor.ts'
 
-/** What one customer buys, and what happens to it. An action that is not possible by then is left out. */
+/** The purchases of a customer, and the actions on them. An action that is not possible at its time is left out. */
 export interface CustomerStory {
   bought: { mode: Mode; metadata: Record<string, string>; updatesMonths: number | null }[]
   moves: { of: number; action: string; how: Record<string, unknown> }[]
@@ -54,7 +54,7 @@ export const customerStories: Arbitrary<CustomerStory> = record({
 
 type Services = Parameters<typeof anotherPlan>[0] & Pick<Harness, 'simulator' | 'sql'>
 
-/** Lets a story happen at the processor, from `begins` on, Unix seconds. `between` runs after each step. */
+/** Makes a story happen at the processor, from `begins` on, Unix seconds. `between` runs after each step. */
 export async function happenTo(
   harness: Services,
   vendor: Vendor,
@@ -79,7 +79,7 @@ export async function happenTo(
     const target = isOfSubscription
       ? { subscription: await subscriptionOf(harness, vendor, session) }
       : { charge: session }
-    // Renewals move the customer's clock by themselves. Two things of one second have no order.
+    // Renewals move the customer's clock by themselves. Two events of the same second have no order.
     const isRenewal = name === 'renew' || name === 'fail-invoice'
     const time = isRenewal ? {} : { created: (await latestTime(harness, vendor)) + 60 }
     const done = await harness.simulator.control(name, { ...target, ...how, ...time }).then(
@@ -105,7 +105,7 @@ async function subscriptionOf({ simulator }: Services, vendor: Vendor, session: 
 
 const timeOf = (time: Timestamp | undefined) => time && timestampDate(time).toISOString()
 
-/** What the vendor has and was sent in the end, without ids. */
+/** The final state of the vendor and the events that it was sent, without ids. */
 export async function endOf(
   harness: Pick<Harness, 'billing' | 'licensing' | 'events'>,
   vendor: Vendor,

@@ -7,18 +7,18 @@ import type { Event } from '@licensing/proto/events'
 import { toWebhook } from '@licensing/proto/webhook-events'
 import { eventually } from '@licensing/test-support/poll'
 
-/** What vendors are sent, as the services' event logs have it. */
+/** The events that vendors are sent, read from the services' event logs. */
 export interface EventLog {
-  /** Of one account, in the order of each service: `{type, …data.object}`. */
+  /** The events of one account, in the order of each service: `{type, …data.object}`. */
   of(accountId: string): ({ type: string } & Record<string, unknown>)[]
-  /** All of one account, internal ones too. */
+  /** All events of one account, also internal ones. */
   raw(accountId: string): Event[]
-  /** Resolves when all is read that the services had committed at the time of the call. */
+  /** Resolves when all events are read that the services had committed at the time of the call. */
   caughtUp(): Promise<void>
   stop(): Promise<void>
 }
 
-// Both databases are asked all the while that a file runs.
+// Both databases are polled for as long as a test file runs.
 const pollMs = 20
 
 /** @param services their databases */

@@ -151,7 +151,7 @@ export function recorded(fact: Fact, atMs: number): RecordedFact {
   return { fact, recorded_at: new Date(atMs) }
 }
 
-/** What a decision changes, as the database would have it afterwards. */
+/** The history after a decision, as the database would contain it. */
 export function after(history: History, decision: Decision): History {
   const payments = new Map(history.payments.map((payment) => [payment.id, payment]))
   for (const payment of decision.payments) payments.set(payment.id, payment)
@@ -173,7 +173,7 @@ export interface Recorded {
   decisions: Decision[]
 }
 
-/** Facts that come one after the other, each long after the one before, or all at once. */
+/** Records facts one after the other, each long after the one before, or all at once. */
 export function record(history: History, facts: Fact[], options: { together?: boolean } = {}): Recorded {
   const decisions: Decision[] = []
   let known = history

@@ -5,7 +5,7 @@ import type { Harness } from './harness.ts'
 import type { Vendor } from './vendor.ts'
 import { ledgerOf, licencesOf, refundsOf } from './shop.ts'
 
-/** All that is left of a story, without the ids and times that differ from run to run. */
+/** The result of a story, without the ids and times that differ from run to run. */
 export interface Outcome {
   licences: string[]
   ledger: string[]
@@ -39,7 +39,7 @@ export async function outcomeOf(
   }
 }
 
-/** Resolves when all that the processor has reported of this vendor is handled, and what came of it is sent. */
+/** Resolves when all events of this vendor are handled and their effects are sent. */
 export async function quiet(
   { sql, licensingSql, events }: Pick<Harness, 'sql' | 'licensingSql' | 'events'>,
   vendor: Vendor,

@@ -3,11 +3,11 @@ import type { Vendor } from './vendor.ts'
 
 const folder = new URL('../../../tools/stripe-simulator/fixtures/events/', import.meta.url)
 
-/** What the recorded events of a story say of themselves, made to be a vendor's own. */
+/** Replacements that adapt the recorded events of a story to a vendor. */
 export interface Retelling {
   vendor: Vendor
   sessionId: string
-  /** Makes the processor's ids this telling's own. */
+  /** Is appended to the processor's ids, so that they are new. */
   suffix: string
   /** When the story begins, Unix seconds. */
   beginsAt: number

@@ -1,7 +1,7 @@
 /** A number from 0 up to, not including, `below`. */
 export type Next = (below: number) => number
 
-/** A small generator of its own, so that a seed alone says what it gave. */
+/** A small generator of pseudo-random numbers: the same seed gives the same numbers on every version of Node. */
 export function numbersFrom(seed: number): Next {
   let state = seed
   return (below) => {

@@ -1,10 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A processor that has its accounts and opens checkouts, and answers nothing else: the rest is in its events. */
+/** A processor that shows its accounts and opens checkouts, but answers no other request: its events must suffice. */
 export interface SilentProcessor extends AsyncDisposable {
   readonly url: string
-  /** Who really opens the checkouts. */
+  /** Sets the address of the processor that really opens the checkouts. */
   standInFrontOf(url: string): void
 }
 

@@ -21,7 +21,7 @@ export async function givenSubscribed(
   return { ...sold, vendor, subscription: row!.subscription_ref }
 }
 
-/** Has the simulator do something with the subscription. */
+/** Makes the simulator perform an action on the subscription. */
 export function act<Result extends object>(
   { simulator }: Harness,
   { subscription }: Pick<Subscribed, 'subscription'>,

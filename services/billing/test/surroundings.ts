@@ -27,7 +27,7 @@ type NatsServer = Awaited<ReturnType<typeof startOwnNats>>
 
 export const webhookSecret = 'whsec_of_the_test'
 
-/** All that billing works with, and what a test sees of it; billing itself is started by who uses this. */
+/** Everything that billing needs, and what a test reads from it. The caller starts billing itself. */
 export interface Surroundings extends AsyncDisposable {
   readonly billing: ServiceClient<typeof BillingService>
   readonly licensing: ServiceClient<typeof LicensingService>
@@ -41,7 +41,7 @@ export interface Surroundings extends AsyncDisposable {
   readonly sql: Database
   readonly licensingSql: Database
   readonly databaseUrl: string
-  /** For logs. */
+  /** The folder for logs. */
   readonly folder: string
 }
 

@@ -5,7 +5,7 @@ import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { billingMigrations } from '../src/migrations.ts'
 
-/** The tables, and nothing that runs on them. */
+/** A database with the tables of billing, without a running service. */
 export async function givenTables() {
   const database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 4 })

@@ -6,7 +6,7 @@ import type { Surroundings } from './surroundings.ts'
 
 export interface VendorOptions {
   fee?: Partial<Fee>
-  /** Null: the plan has none. */
+  /** Null if the plan has no price. */
   price?: Partial<Pick<Price, 'amount' | 'currency' | 'mode' | 'periodMonths' | 'updatesMonths'>> | null
   connect?: boolean
 }

@@ -5,7 +5,7 @@ import { errorCatalogue } from '@licensing/proto/errors'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** The gateway's one route that the processor calls: hands its events to billing, and answers as the gateway does. */
+/** The gateway's one route that the processor calls: it passes events to billing, and answers as the gateway does. */
 export interface WebhookGate extends AsyncDisposable {
   readonly url: string
   /** Status of every answer. */

@@ -3,12 +3,12 @@ create table endpoints (
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   url text not null,
-  -- Null: all types.
+  -- Null if the endpoint is subscribed to all types.
   subscribed_events text[],
   encrypted_secret bytea not null,
   -- Grows with every change, so that a process that read the row twice knows which reading is newer.
   generation bigint not null default 1,
-  -- The generation whose secret could not be decrypted, after the vendor was alerted.
+  -- The generation for which the vendor was alerted that the secret cannot be decrypted.
   unreadable_reported bigint,
   status text not null default 'enabled' check (status in ('enabled', 'disabled')),
   created_at timestamptz not null,
@@ -32,7 +32,7 @@ create table account_sequences (
 );
 
 -- One partition for each week. A partition is created weeks ahead, and dropped when all of its events are past
--- retention. A delivery has its own copy of what is shown after that. (account_id, sequence) is unique because of
+-- retention. A delivery has its own copy of the data that is shown after that. (account_id, sequence) is unique because of
 -- account_sequences: a unique index of a partitioned table has to contain recorded_at.
 create table events (
   recorded_at timestamptz not null,
@@ -47,8 +47,8 @@ create table events (
 ) partition by range (recorded_at);
 create index events_of_application on events (application_id, sequence);
 
--- Events of accounts that send more at once than their share. They have been consumed from the stream. They are recorded
--- in the order of each account, and accounts take turns.
+-- Events of accounts that send more at once than their share. They are already consumed from the stream, and are recorded
+-- later: accounts take turns, and the events of an account stay in order.
 create table deferred_events (
   account_id text not null,
   position bigint generated always as identity,
@@ -57,7 +57,8 @@ create table deferred_events (
   primary key (account_id, position)
 );
 
--- One event on its way to one endpoint. src/deliveries/delivery-states.ts says how status, retry_at and due_at change.
+-- Each row is the delivery of one event to one endpoint. src/deliveries/delivery-states.ts defines how status, retry_at and
+-- due_at change.
 create table deliveries (
   id text collate "C" not null,
   account_id text collate "C" not null,
@@ -76,7 +77,7 @@ create table deliveries (
   last_response_code smallint,
   -- How many attempts the retry schedule has made. Replays are not counted.
   scheduled_attempts smallint not null default 0,
-  -- How many replays were requested and are not made yet.
+  -- How many requested replays are not made yet.
   replays_due smallint not null default 0,
   -- When the retry schedule makes its next attempt.
   retry_at timestamptz,
@@ -91,7 +92,7 @@ create table deliveries (
   final_attempt integer,
   check ((claim_id is null) = (claimed_until is null))
 ) with (
-  -- Every delivery is updated at least once, and its indexes are read from their ends: dead rows slow that down.
+  -- Every delivery is updated at least once. Queries read the indexes from their ends, so dead rows slow them down.
   autovacuum_vacuum_scale_factor = 0.05,
   autovacuum_analyze_scale_factor = 0.05
 );
@@ -100,15 +101,15 @@ create index deliveries_of_type on deliveries (application_id, event_type, id);
 create index deliveries_of_status on deliveries (application_id, status, id);
 create index deliveries_of_event on deliveries (event_id);
 create index deliveries_of_licence on deliveries (licence_id, id) where licence_id is not null;
--- A delivery that waits is in the first of these indexes, a claimed one in the second, and one without a next attempt in
--- neither.
+-- A waiting delivery is in the first of these indexes, a claimed delivery in the second, and a delivery without a next
+-- attempt in neither.
 create index deliveries_waiting on deliveries (endpoint_id, due_at) where claim_id is null and due_at is not null;
 create index deliveries_claimed on deliveries (claimed_until) where claimed_until is not null;
 create index deliveries_failing on deliveries (endpoint_id, scheduled_attempts)
   where status = 'pending' and scheduled_attempts >= 4;
--- After the indexes above: for an empty table all that begin with application_id cost the same, and PostgreSQL takes the
--- newest. The index of statuses finds a delivery by looking at all of its application: with a plan that was kept from the
--- empty table, a statement that recorded attempts took 160 ms among some 20,000 deliveries.
+-- The primary key is created last: while the table is empty, all indexes that begin with application_id cost the same, and
+-- PostgreSQL uses the newest. With the index of statuses it finds a delivery by reading all deliveries of the application: a
+-- plan that was kept from the empty table took 160 ms to record attempts among some 20,000 deliveries.
 alter table deliveries add primary key (application_id, id);
 
 -- The endpoints that have waiting deliveries, and the earliest time at which one may be due. Due deliveries are found
@@ -138,8 +139,8 @@ create table attempts (
   primary key (delivery_id, attempt)
 );
 
--- Two tables of changes: the transaction that records attempts adds rows, and waits for no other. Every second one process
--- deletes the rows and adds their sums to delivery_counts and endpoint_health.
+-- Two tables of changes: the transaction that records attempts adds rows without waiting for other transactions. Every
+-- second one process deletes the rows and adds their sums to delivery_counts and endpoint_health.
 create table delivery_count_changes (
   account_id text collate "C" not null,
   application_id text collate "C" not null,
@@ -159,7 +160,7 @@ create table endpoint_health_changes (
   -- Failures after the last success, and the time of the first of them.
   failures integer not null default 0,
   first_failure_at timestamptz,
-  -- One of these failures was the response 410 Gone.
+  -- Whether one of these failures was the response 410 Gone.
   is_gone boolean not null default false
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
@@ -208,7 +209,7 @@ create table alerts (
   created_at timestamptz not null default now(),
   -- When a mail listed it.
   mailed_at timestamptz,
-  -- When nothing was left to do: it was mailed, only counted in a mail, or logged because there is no address.
+  -- When the alert needed no more work: it was mailed, only counted in a mail, or logged because there is no address.
   completed_at timestamptz
 );
 create index alerts_page on alerts (account_id, id);

@@ -11,7 +11,7 @@ const environment = z.object({
     .string()
     .transform(reading(parseEncryptionKeys))
     .describe(
-      '32 bytes in base64url that endpoint secrets are encrypted with; the new before the old to rotate',
+      'key that encrypts endpoint secrets, 32 bytes in base64url; to rotate, put the new key before the old one',
     ),
   WEBHOOK_ALLOWED_CIDRS: z
     .string()
@@ -22,20 +22,20 @@ const environment = z.object({
     .string()
     .default('')
     .transform(reading(parseNetworks))
-    .describe('networks that no delivery may go to, such as the operator’s own on public addresses'),
-  WEBHOOK_CA_FILE: z.string().optional().describe('PEM file of authorities to trust beside the usual ones'),
+    .describe('networks that no delivery may go to, such as public addresses of the operator'),
+  WEBHOOK_CA_FILE: z.string().optional().describe('PEM file of additional certificate authorities to trust'),
   WEBHOOK_BACKOFF_SECONDS: z
     .string()
     .optional()
     .transform(reading((text: string | undefined) => (text === undefined ? undefined : readSeconds(text))))
     .describe('waits between attempts in seconds, separated by commas; the last repeats'),
-  WEBHOOK_SLOTS: wholeNumber(10).default(512).describe('most deliveries in flight at a time'),
-  SMTP_URL: z.url().optional().describe('smtp://… that alerts are sent through; without it they are logged'),
+  WEBHOOK_SLOTS: wholeNumber(10).default(512).describe('maximum number of deliveries in flight'),
+  SMTP_URL: z.url().optional().describe('smtp://… for alerts; if it is absent, alerts are logged'),
   SMTP_FROM: z.string().default('alerts@localhost').describe('sender of alerts'),
   PUBLIC_URL: z
     .url({ protocol: /^https?$/ })
     .optional()
-    .describe('where callers reach the gateway: links in mails begin with it; needed with SMTP_URL'),
+    .describe('public URL of the gateway, with which links in mails begin; required with SMTP_URL'),
 })
 
 // Without PUBLIC_URL the mail that confirms an address has no link.

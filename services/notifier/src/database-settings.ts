@@ -4,13 +4,13 @@ export const sessionSettings = {
   plan_cache_mode: 'force_custom_plan',
   // If a process is suspended, its locks end no later than its leases.
   idle_in_transaction_session_timeout: '10s',
-  // It may be suspended while it sends a statement. PostgreSQL then waits for the rest, and does not count that as idle.
+  // A process may be suspended while it sends a statement. PostgreSQL then waits for the rest, and does not count that as idle.
   transaction_timeout: '30s',
 }
 
 /**
- * Settings of the sessions that record events and attempts. To plan these statements takes longer than to execute them for one
- * event. So they are planned once, and only with indexes and nested loops, which stay fast when the tables grow.
+ * Settings of the sessions that record events and attempts. For one event, planning these statements takes longer than
+ * executing them. So they are planned once, with only indexes and nested loops, which stay fast when the tables grow.
  */
 export const plannedOnceSettings = {
   ...sessionSettings,

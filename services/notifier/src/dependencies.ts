@@ -19,7 +19,7 @@ export interface NotifierDependencies {
   dispatcher: Dispatcher
   /** Only one registration of an endpoint at a time runs for each application. */
   registrations: Turns
-  /** What is wrong with a URL that is to be registered, or null. */
+  /** Why a URL cannot be registered, as a text for the vendor; null if it can. */
   urlProblem: (url: string) => Promise<string | null>
   /** Undefined if no mail server is configured. */
   sendMail: SendMail | undefined

@@ -9,22 +9,22 @@ import { expect, test } from 'vitest'
 import { failingFrom } from './deliveries/backoff.ts'
 import { notifierMigrations } from './migrations.ts'
 
-test('the values that the database’s definitions list are those of the closed sets', async () => {
+test('the values listed in definitions of the database equal the closed sets', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {
     await migrate(sql, notifierMigrations)
     expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
       deliveries_status_check: closedSets.deliveryStatus.toSorted(),
-      // Which deliveries are waiting to be tried again.
+      // The status of deliveries that wait to be tried again.
       deliveries_failing: ['pending' satisfies DeliveryStatus],
-      // Which endpoints count against the quota.
+      // The status of endpoints that count against the quota.
       endpoints_enabled: ['enabled' satisfies EndpointStatus],
       endpoints_status_check: closedSets.endpointStatus.toSorted(),
       endpoints_disabled_reason_check: closedSets.disabledReason.toSorted(),
       alerts_kind_check: closedSets.alertKind.toSorted(),
       delivery_counts_step_check: ['day', 'hour'],
-      // Which endpoints have a time and a reason.
+      // The status of endpoints that have a time and a reason.
       endpoints_check: ['disabled' satisfies EndpointStatus],
     })
   } finally {
@@ -32,7 +32,7 @@ test('the values that the database’s definitions list are those of the closed 
   }
 })
 
-test('the index of failing deliveries begins where an endpoint counts as failing', async () => {
+test('the index of failing deliveries begins at the attempt from which an endpoint counts as failing', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {

@@ -2,7 +2,7 @@ import { consumerMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
 
-/** All of this service's database, in the order to apply. */
+/** All migrations of this service's database, in order. */
 export const notifierMigrations = [
   consumerMigrations,
   idempotencyMigrations,

@@ -149,7 +149,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
   }
 }
 
-/** For example after the clock was set far ahead. */
+/** The partition is missing, for example, after the clock was set far ahead. */
 function isPartitionMissing(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('no partition of relation')
 }

@@ -45,7 +45,7 @@ test('an attempt is a span of the trace that caused its event', async () => {
     const [event] = await notifiers.happen(1, `00-${traceId}-${parent}-01`)
     await receiver.received(1)
     await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(1))
-    // What it has of spans it sends when it stops.
+    // A process sends its remaining spans when it stops.
     await notifiers.processes[0]!.stop()
     const spans = bodies.flatMap(({ resourceSpans }) =>
       resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans)),
@@ -103,7 +103,7 @@ test('deliveries whose secret cannot be decrypted wait for a new secret or the o
   await notifiers.happen(2)
   await receiver.received(2)
   expect(pathsOf()).toEqual(['/well', '/well'])
-  // Before the deliveries were due, the process had found that it cannot read the secrets.
+  // The process found that it cannot read the secrets before the deliveries were due.
   await eventually(async () => expect(await alerts()).toHaveLength(2), { timeoutMs: 30_000 })
   for (const alert of await alerts()) {
     expect(alert.kind).toBe('endpoint_failing')

@@ -30,7 +30,7 @@ test('20 concurrent calls with one key register one endpoint, and only the first
   expect(found).toBeUndefined()
   expect(await notifier.sql`select 1 from endpoints`).toHaveLength(1)
 
-  // The address is not looked at again: what was answered is answered.
+  // A repetition does not check the address again: it gets the recorded response.
   await receiver[Symbol.asyncDispose]()
   expect(await register(0, 'https://no-such-host.invalid/')).toMatchObject({ replayed: true })
 })
@@ -77,7 +77,7 @@ test('a test event and a replay with one key are sent once, and a repetition sen
   expect(new Set(replays.all.map(({ id }) => id))).toEqual(new Set([deliveryId]))
   await delivered(2)
   expect(await replay(0)).toMatchObject({ replayed: true })
-  // Another event that is sent after it shows that it was not sent again.
+  // When a later event has arrived, the test event would also have been sent again.
   await notifier.calls.sendTestEvent({ ...notifier.of, endpointId: id })
   await eventually(() => expect(receiver.requests.length).toBeGreaterThanOrEqual(3))
   expect(receiver.requests).toHaveLength(3)

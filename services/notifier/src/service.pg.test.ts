@@ -4,7 +4,7 @@ import { contentsOf } from '@licensing/test-support/contents'
 import { expect, test } from 'vitest'
 import { startTestNotifier } from '../test/notifier.ts'
 
-// Kept up to date whether anything is called or not.
+// These tables change even if no RPC is called.
 const ofConsumers = ['consumer_positions']
 
 test('every RPC refuses a request without its account or application, and changes nothing', async () => {

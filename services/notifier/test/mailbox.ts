@@ -5,7 +5,7 @@ import { SMTPServer } from 'smtp-server'
 export interface Mail {
   to: string[]
   subject: string
-  /** With its header. */
+  /** The mail with its header. */
   text: string
 }
 
@@ -43,7 +43,7 @@ export async function startMailbox(): Promise<Mailbox> {
       })
     },
   })
-  // Errors of broken connections.
+  // Ignores errors of broken connections.
   server.on('error', () => undefined)
   const listening = server.listen(0, '127.0.0.1')
   listening.on('connection', (socket: Socket) => sockets.add(socket))

@@ -61,7 +61,7 @@ export interface TestNotifier extends AsyncDisposable {
   address: string
   sql: Database
   databaseUrl: string
-  /** For publishing as the other services do. */
+  /** Publishes events as the other services do. */
   nats: Nats
   natsServer: OwnNats
   clock: TestClock
@@ -69,7 +69,7 @@ export interface TestNotifier extends AsyncDisposable {
   of: { accountId: string; applicationId: string }
   /** Registers an endpoint. */
   register(url: string, subscribedEvents?: string): Promise<{ id: string; secret: string }>
-  /** Publishes events of licensing: licences were suspended. */
+  /** Publishes licensing's events about suspended licences. */
   happen(count?: number): Promise<Event[]>
   deliveries(filter?: { endpointId?: string; status?: string }): Promise<Delivery[]>
   /** Another notifier on the same database and NATS server. */

@@ -1,5 +1,5 @@
--- How far this service has consumed each partition of a producer's log. It moves in the transaction of the effects, by
--- compare-and-swap. `holder` is the replica that reads the partition.
+-- How far this service has consumed each partition of a producer's log. The position moves in the transaction of the
+-- effects, by compare-and-swap. `holder` is the replica that reads the partition.
 create table consumer_positions (
   source text not null,
   partition smallint not null,
@@ -8,7 +8,7 @@ create table consumer_positions (
   done int not null default 0,
   -- The producer's epochs that this position takes into account.
   epochs text[] not null default '{}',
-  -- Whether the producer's log was set back at some time, so that events may have had another number before.
+  -- Whether the producer's log was ever restored to an earlier state. Events may then have had another number before.
   is_set_back boolean not null default false,
   moved_at timestamptz not null default now(),
   holder text,

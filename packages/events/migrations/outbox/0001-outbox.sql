@@ -4,14 +4,14 @@ create table outbox (
   position bigint generated always as identity primary key,
   account_id text collate "C" not null,
   partition smallint not null,
-  -- An encoded `EventBatch` with this event alone. Encoded batches in a row are one batch with all of their events.
+  -- An encoded `EventBatch` that contains only this event. Concatenated batches decode as one batch with all of their events.
   payload bytea not null,
   created_at timestamptz not null default clock_timestamp()
 );
 create index outbox_of_account on outbox (account_id, position);
--- A queue: empty most of the time, large after a burst. It is read by its indexes alone, so statistics of it are not
--- needed: with 100,000 events gathering them takes 0.2 s of a core, and nearly all that PostgreSQL reads for it is
--- payload. Dead rows are removed steadily rather than fast. Cutting the end of the file off would lock out everyone.
+-- This table is a queue: empty most of the time, large after a burst. Queries read it only through its indexes, so it needs
+-- no statistics: with 100,000 events, gathering them takes 0.2 s of CPU time and reads mostly payload. Vacuum removes dead
+-- rows slowly but steadily, and does not truncate the file, which would need an exclusive lock.
 alter table outbox set (
   autovacuum_analyze_threshold = 2147483647,
   autovacuum_vacuum_scale_factor = 0,
@@ -21,15 +21,15 @@ alter table outbox set (
   vacuum_truncate = off
 );
 
--- The log: numbered batches of events, kept until all consumers have confirmed them. A day's batches are removed by
--- truncating its table. `slot` is the day modulo 8.
+-- The log: numbered batches of events, kept until all consumers have confirmed them. Each day has its own table, which is
+-- truncated to remove that day. `slot` is the day modulo 8.
 create table event_log (
   slot smallint not null,
   partition smallint not null,
   number bigint not null,
   epoch text not null,
   precedes_epoch boolean not null,
-  -- The payloads of its events in a row.
+  -- The concatenated payloads of its events.
   events bytea not null,
   created_at timestamptz not null default now()
 ) partition by list (slot);
@@ -43,7 +43,7 @@ create table event_log_6 partition of event_log for values in (6);
 create table event_log_7 partition of event_log for values in (7);
 create unique index event_log_by_number on event_log (slot, partition, number);
 
--- One row: the newest number of each partition, and the epoch in which it was given.
+-- This table has one row: the newest number of each partition, and the epoch in which it was assigned.
 create table event_log_state (
   is_only boolean primary key default true check (is_only),
   numbers bigint[] not null,
@@ -62,7 +62,7 @@ create table event_log_epochs (
   began_at timestamptz not null default now()
 );
 
--- How far each consumer has reported to have consumed the log.
+-- The newest position in the log that each consumer has reported.
 create table event_log_readers (
   consumer text not null,
   partition smallint not null,

@@ -26,7 +26,7 @@ export const faults: Record<string, Fault> = {
     await sleep(ms)
     proxy.flow()
   },
-  async 'stall of what is sent'(proxy, ms) {
+  async 'stall of sent bytes'(proxy, ms) {
     proxy.swallow('to-server')
     await sleep(ms)
     proxy.flow()
@@ -67,7 +67,7 @@ export const faults: Record<string, Fault> = {
   },
 }
 
-/** Faults one after another on proxies chosen by chance, until `rounds` are over. @returns what was done */
+/** Causes random faults on random proxies, one after another, until `rounds` are over. @returns the faults */
 export async function whenFaulty(
   proxies: FaultyProxy[],
   { rounds, seed, mostMs }: { rounds: number; seed: number; mostMs: number },
@@ -78,7 +78,7 @@ export async function whenFaulty(
   for (let round = 0; round < rounds; round += 1) {
     const name = names[Math.floor(random() * names.length)]!
     const proxy = proxies[Math.floor(random() * proxies.length)]!
-    // Mostly short, seldom long.
+    // Most faults are short.
     const ms = Math.floor(random() ** 2 * mostMs)
     done.push(`${name} ${ms} ms`)
     await faults[name]!(proxy, ms, random)

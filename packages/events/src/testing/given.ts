@@ -53,7 +53,7 @@ export async function givenServers() {
   }
 }
 
-/** Connections to a server as the sender, as a consumer, and as a test that looks at all. */
+/** Connections to a server as the sender, as a consumer, and as a user that may read all subjects. */
 export async function givenConnections({ server }: Awaited<ReturnType<typeof givenServers>>) {
   await using started = new AsyncDisposableStack()
   const open = async (url: string, name: string) =>
@@ -65,7 +65,7 @@ export async function givenConnections({ server }: Awaited<ReturnType<typeof giv
   return { sender, receiver, nats, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
-/** Appends the events `from`…`to` of an account, a transaction each, as changes of one aggregate would. */
+/** Appends the events `from`…`to` of an account, each in its own transaction, as changes of one aggregate would. */
 export async function whenChanged(sql: Database, accountId: string, from: number, to: number): Promise<void> {
   for (let number = from; number <= to; number += 1) {
     await sql.begin((tx) => append(tx, suspended(accountId, number)))
@@ -95,7 +95,7 @@ export function consume(options: Pick<ConsumerOptions, 'sql' | 'nats'> & Partial
   })
 }
 
-/** A relay or a consumer in a process of its own. */
+/** A relay or a consumer in its own process. */
 export async function startWorker(role: 'relay' | 'consumer', databaseUrl: string, natsUrl: string) {
   const child = spawn(process.execPath, [new URL('worker.ts', import.meta.url).pathname], {
     env: { ...process.env, ROLE: role, DATABASE_URL: databaseUrl, NATS_URL: natsUrl },
@@ -105,7 +105,7 @@ export async function startWorker(role: 'relay' | 'consumer', databaseUrl: strin
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
   await once(child.stdout, 'data')
   return {
-    /** All that it has printed, with its log. */
+    /** All output of the process, including its log. */
     output: () => output,
     kill: async () => {
       child.kill('SIGKILL')

@@ -18,9 +18,9 @@ interface Service {
   sql: Database
   start(): Promise<void>
   stop(): Promise<void>
-  /** Copies its database. It is stopped for that. */
+  /** Copies its database. The service is stopped meanwhile. */
   backUp(): Promise<void>
-  /** Puts the copy in the place of its database. It is stopped before and after. */
+  /** Stops the service and replaces its database by the copy. */
   restore(): Promise<void>
 }
 
@@ -33,7 +33,7 @@ export interface Addresses {
 
 export type Pipeline = Awaited<ReturnType<typeof givenPipeline>>
 
-/** A producer and a consumer as two services: each with a database of its own, joined by NATS alone. */
+/** A producer and a consumer as two services: each with a database of its own, connected only by NATS. */
 export async function givenPipeline({ sender, receiver, replicas }: Addresses) {
   await using started = new AsyncDisposableStack()
   let wake = () => {}
@@ -69,7 +69,7 @@ export async function givenPipeline({ sender, receiver, replicas }: Addresses) {
   return {
     producer,
     consumer,
-    /** Commits the events `from`…`to` of an account, a transaction each. */
+    /** Commits the events `from`…`to` of an account, each in its own transaction. */
     async change(accountId: string, from: number, to: number): Promise<void> {
       for (let number = from; number <= to; number += 1) {
         await transaction(producer.sql, (tx) => append(tx, suspended(accountId, number)))

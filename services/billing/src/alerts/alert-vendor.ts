@@ -9,7 +9,7 @@ export interface VendorAlert {
   text: string
 }
 
-/** Notifies people at the vendors: the notifier sends a mail and lists the alert. */
+/** Alerts vendors: the notifier sends a mail and lists the alert. */
 export async function alertVendors(
   tx: Transaction,
   accountIds: string[],

@@ -11,7 +11,7 @@ export async function openAlerts(sql: Sql, accountIds: string[], kind: AlertKind
   return rows.map((row) => row.account_id)
 }
 
-/** The cause is gone: the next failure is alerted again. */
+/** Closes alerts whose cause is gone, so that the next failure is alerted again. */
 export async function closeAlerts(sql: Sql, accountIds: string[], kind: AlertKind): Promise<void> {
   await sql`delete from open_alerts where account_id = any(${accountIds}) and kind = ${kind}`
 }

@@ -56,7 +56,7 @@ describe('a checkout that is paid', () => {
     })
   })
 
-  test('has effect once however often and however crowded the processor repeats itself', async () => {
+  test('has its effect once, however often the processor repeats its events, also at the same time', async () => {
     const vendor = await harness.givenVendor()
     await harness.simulator.control('delivery-rules', { action: 'duplicate', times: 6, next: 3 })
     await givenSold(harness, vendor)
@@ -72,7 +72,7 @@ describe('a checkout that is paid', () => {
     )
   })
 
-  test('lasts for the price’s months from the payment, and permanently without', async () => {
+  test('gives a licence for the price’s months from the payment, or a permanent one if the price has no months', async () => {
     const vendor = await harness.givenVendor({ price: { periodMonths: 1 } })
     const created = Date.UTC(2027, 0, 31, 10, 0, 0) / 1000
     const { licenceId } = await givenSold(harness, vendor, { created })
@@ -107,7 +107,7 @@ describe('a checkout that is paid', () => {
     )
   })
 
-  test('for a customer who holds a licence changes its plan and makes no second one', async () => {
+  test('for a customer who has a licence changes its plan and makes no second licence', async () => {
     const vendor = await harness.givenVendor()
     const first = await givenSold(harness, vendor)
     const second = await givenSold(harness, vendor)
@@ -123,7 +123,7 @@ describe('a checkout that is paid', () => {
     )
   })
 
-  test('on a plan whose price was changed meanwhile keeps the plan and the terms of its opening', async () => {
+  test('on a plan whose price was changed meanwhile keeps the plan and the terms at its opening', async () => {
     const vendor = await harness.givenVendor()
     const session = await openCheckout(harness, vendor)
     await harness.billing.deletePrice(vendor)
@@ -202,7 +202,7 @@ describe('a plan archived between opening and payment', () => {
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
   })
 
-  test('is provisioned by a replay after the restore, once however many replay', async () => {
+  test('is provisioned by a replay after the restore, once for any number of replays', async () => {
     const { vendor, replay } = await givenFailed()
     await harness.changePlan(vendor.planId, 'active')
     const outcomes = await Promise.allSettled(
@@ -257,7 +257,7 @@ describe('opening a checkout', () => {
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'plan_archived' })
   })
 
-  test('makes one session at the processor, though its first answers are lost', async () => {
+  test('makes one session at the processor, even if the first answers are lost', async () => {
     const vendor = await harness.givenVendor()
     await harness.simulator.control('faults', {
       answer: 'reset',
@@ -275,7 +275,7 @@ describe('opening a checkout', () => {
     await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
   })
 
-  test('is unavailable while the processor is, and leaves nothing behind that could be paid', async () => {
+  test('is refused while the processor is unavailable, and leaves no session that could be paid', async () => {
     const vendor = await harness.givenVendor()
     await harness.simulator.control('faults', {
       answer: '503',
@@ -290,7 +290,7 @@ describe('opening a checkout', () => {
     expect(rows).toEqual([{ status: 'canceled' }])
   })
 
-  test('gives the processor our ids, the fee, and a reference it can hold', async () => {
+  test('sends the processor our ids, the fee, and a reference that is short enough', async () => {
     const vendor = await harness.givenVendor({ fee: { feeBps: 100, feeFixedMinor: 25n } })
     const longRef = 'x'.repeat(255)
     const session = await openCheckout(harness, vendor, { externalRef: longRef })

@@ -10,8 +10,8 @@ import type { SessionRow } from './session-queries.ts'
 import { sessionMessage, sessionNotFound } from './sessions.ts'
 
 /**
- * Provisions a paid session after the vendor removed the cause of its failure. Another failure is only answered: no
- * event reports it.
+ * Provisions a paid session after the vendor removed the cause of its failure. If it fails again, only the caller gets the
+ * error: no event reports it.
  */
 export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (deps, request, begun) => {
   const found = await findSession(deps.sql, request)
@@ -50,7 +50,7 @@ function refusal(session: SessionRow, why: string): ServiceError {
   })
 }
 
-/** An error about a state keeps its code. Any other becomes a conflict with its text. */
+/** An error about a state keeps its code. Any other error becomes a conflict with the same text. */
 function refused(error: unknown): unknown {
   if (error instanceof ServiceError && ![409, 500, 503].includes(errorCatalogue[error.code].http)) {
     return new ServiceError('conflict', `no licence can be issued: ${error.message}`, { cause: error })

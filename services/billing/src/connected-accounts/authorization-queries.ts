@@ -5,7 +5,7 @@ export interface NewAuthorization {
   accountId: string
 }
 
-// Authorizations that an account can have open. Another one ends the earliest.
+// The most open authorizations of an account. One more ends the earliest.
 const mostOpen = 20
 
 /** A state is valid for 15 minutes, and then the confirmation of its consent for another 15. */
@@ -41,7 +41,7 @@ export async function markStateUsed(sql: Sql, stateHash: Buffer, browserHash: Bu
   return used.count > 0
 }
 
-/** The processor was unavailable: the same browser may return with the same state. */
+/** Lets the same browser use the same state again, because the processor was unavailable. */
 export async function releaseState(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<void> {
   await sql`
     update processor_authorizations set browser_hash = null

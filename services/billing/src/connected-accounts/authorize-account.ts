@@ -16,7 +16,7 @@ import { checkProcessor, connectMerchant } from './connect-account.ts'
 
 const answer = { schema: ProcessorAuthorizationSchema, of: (url: string) => ({ url }) }
 
-/** Returns the address of the processor's consent page, where a vendor proves that an account is its own. */
+/** Returns the address of the processor's consent page, on which a vendor proves that it owns an account. */
 export const beginAuthorization: Handler<'beginProcessorAuthorization'> = async (
   { change, processor },
   { accountId, processor: name, returnUrl },
@@ -32,8 +32,8 @@ export const beginAuthorization: Handler<'beginProcessorAuthorization'> = async 
 }
 
 /**
- * A browser returned from the processor's consent page. Nothing is connected yet. The page first shows for which vendor
- * account it would be, because a link to the consent page can be made by one vendor and opened by another.
+ * Receives a browser that returned from the processor's consent page. Nothing is connected yet: the page first shows which
+ * vendor account would be connected, because one vendor can make a link to the consent page and another can open it.
  */
 export const receiveAuthorization: Handler<'receiveProcessorAuthorization'> = async (
   deps,

@@ -73,8 +73,8 @@ function notProven(connectedAccount: string): ServiceError {
   )
 }
 
-// Connections of an account in ten minutes through which nothing was sold. Each costs a comparison with the processor's
-// events.
+// The most connections that an account may make in ten minutes without a sale through them. Each costs a comparison with the
+// processor's events.
 const mostUnused = 20
 
 /**

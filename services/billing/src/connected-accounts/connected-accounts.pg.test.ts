@@ -27,7 +27,7 @@ const connectedTo = async ({ accountId }: Vendor) =>
   )
 const clearFaults = () => fetch(`${shop.simulator.url}/_sim/faults`, { method: 'DELETE' })
 
-/** The vendor ends the platform's access at the processor, and billing has heard of it. */
+/** The vendor withdraws the platform's access at the processor, and billing processes the event. */
 async function withdraw(vendor: Vendor, connectedAccount: string): Promise<void> {
   await shop.simulator.control('deauthorize', { account: connectedAccount })
   await eventually(async () => expect(await connectedTo(vendor)).toBe('not_found'))
@@ -47,7 +47,7 @@ describe('connecting', () => {
     expect(await connectedTo(vendor)).toBe('not_found')
   })
 
-  test('is refused if the processor refuses the account’s id, and not called unavailable', async () => {
+  test('is refused, and not reported as unavailable, if the processor refuses the account’s id', async () => {
     const vendor = await shop.givenVendor({ connect: false })
     await expect(connect(vendor, `acct_${'a'.repeat(250)}`)).rejects.toMatchObject({
       code: 'validation_failed',
@@ -71,7 +71,7 @@ describe('connecting', () => {
     },
   )
 
-  test('of many vendors that name one account at once, exactly one has it', async () => {
+  test('one account by many vendors at once succeeds for exactly one vendor', async () => {
     const vendors = await Promise.all(
       Array.from({ length: 12 }, () => shop.givenVendor({ connect: false, price: null })),
     )
@@ -84,7 +84,7 @@ describe('connecting', () => {
     expect(holders).toHaveLength(1)
   })
 
-  test('two accounts exchanged by two vendors at once end with one each, and no call fails otherwise', async () => {
+  test('two accounts that two vendors exchange at once leaves each with one vendor, and calls fail only with a conflict', async () => {
     const [one, other] = [await shop.givenVendor({ price: null }), await shop.givenVendor({ price: null })]
     const [first, second] = [one.connectedAccount, other.connectedAccount]
     for (let round = 0; round < 6; round += 1) {
@@ -100,7 +100,7 @@ describe('connecting', () => {
     expect(await connectedTo(one)).not.toBe(await connectedTo(other))
   })
 
-  test('another account releases the one before, for the next that connects it', async () => {
+  test('another account releases the earlier one, which another vendor can then connect', async () => {
     const [seller, next] = [
       await shop.givenVendor({ price: null }),
       await shop.givenVendor({ connect: false, price: null }),
@@ -112,7 +112,7 @@ describe('connecting', () => {
     await expect(connect(seller, connectedAccount)).rejects.toMatchObject({ code: 'already_exists' })
   })
 
-  test('one account after the other is slowed down, and what was never sold through is forgotten', async () => {
+  test('many accounts in a row is limited, and connections without sales are deleted', async () => {
     const vendor = await shop.givenVendor({ price: null })
     const kept = async () => {
       const [row] = await shop.sql<{ kept: number }[]>`
@@ -131,7 +131,7 @@ describe('connecting', () => {
 })
 
 describe('events after a release', () => {
-  test('go to the licences of the account that sold, and the new holder’s sales to its own', async () => {
+  test('change the licences of the account that sold, and events of the new holder’s sales change its own licences', async () => {
     const seller = await shop.givenVendor()
     const { connectedAccount } = seller
     const sold = await givenSold(shop, seller)
@@ -148,7 +148,7 @@ describe('events after a release', () => {
     expect(await licencesOf(shop, next)).toMatchObject([{ status: 'active' }])
   })
 
-  test('are still compared with the processor’s list where something was sold, and else are not', async () => {
+  test('are still compared with the processor’s list if something was sold, and otherwise are not', async () => {
     const [sold, unsold] = [await shop.givenVendor(), await shop.givenVendor({ price: null })]
     await givenSold(shop, sold)
     for (const vendor of [sold, unsold]) await connect(vendor, newAccount())
@@ -164,7 +164,7 @@ describe('events after a release', () => {
   })
 })
 
-/** What the browser of a vendor does, but for the pages in between. */
+/** Gives consent as a vendor's browser does, without the pages in between. */
 async function consent(vendor: Pick<Vendor, 'accountId'>, connectedAccount: string) {
   const begun = await shop.billing.beginProcessorAuthorization({
     accountId: vendor.accountId,
@@ -194,7 +194,7 @@ const receive = (came: { state: string; code?: string }, browser = 'browser-1') 
 const confirm = (confirmation: string, browser = 'browser-1') =>
   shop.billing.confirmProcessorAuthorization({ processor: 'stripe', confirmation, browser })
 
-describe('where accounts have to be proven', () => {
+describe('if accounts have to be proven', () => {
   beforeEach(() => {
     shop.deps.processorClaim = 'authorize'
   })
@@ -213,7 +213,7 @@ describe('where accounts have to be proven', () => {
     expect(await connectedTo(vendor)).toBe('not_found')
   })
 
-  test('consent alone connects nothing; the click does, and PUT then takes the account', async () => {
+  test('consent alone connects nothing; the confirmation does, and PUT then accepts the account', async () => {
     const vendor = await givenUnconnected()
     const account = newAccount()
     const received = await receive(await consent(vendor, account))
@@ -229,7 +229,7 @@ describe('where accounts have to be proven', () => {
     await expect(confirm(received.confirmation)).rejects.toMatchObject({ code: 'bad_request' })
   })
 
-  test('a state works once: not again, and for one of two browsers that bring it at once', async () => {
+  test('a state works once, also if two browsers return with it at once', async () => {
     const vendor = await givenUnconnected()
     const came = await consent(vendor, newAccount())
     const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((browser) => receive(came, browser)))
@@ -251,7 +251,7 @@ describe('where accounts have to be proven', () => {
     expect(await receive({ state: next.state, code: came.code })).toHaveProperty('confirmation')
   })
 
-  test('a state is of the account that began: who brings it connects that one, and sees its name', async () => {
+  test('a state belongs to the account that began: any browser that returns with it connects that account, and sees its name', async () => {
     const [victim, thief] = [await givenUnconnected(), await givenUnconnected()]
     const account = newAccount()
     shop.catalog.accounts.get(thief.accountId)!.name = 'Thief & Sons'
@@ -262,7 +262,7 @@ describe('where accounts have to be proven', () => {
     await expect(connect(victim, account)).rejects.toMatchObject({ code: 'conflict' })
   })
 
-  test('what another browser received cannot be confirmed, and neither can what is 15 minutes old', async () => {
+  test('a consent cannot be confirmed in another browser, or after 15 minutes', async () => {
     const vendor = await givenUnconnected()
     const { confirmation } = await receive(await consent(vendor, newAccount()), 'the vendor’s')
     for (const browser of ['another', '']) {
@@ -274,7 +274,7 @@ describe('where accounts have to be proven', () => {
     expect(await connectedTo(vendor)).toBe('not_found')
   })
 
-  test('a code that was made up or used is refused, and so is a return without one', async () => {
+  test('a code that was made up or used is refused, and so is a return without a code', async () => {
     const vendor = await givenUnconnected()
     const came = await consent(vendor, newAccount())
     await expect(receive({ ...came, code: 'ac_made_up' })).rejects.toMatchObject({ code: 'bad_request' })
@@ -282,7 +282,7 @@ describe('where accounts have to be proven', () => {
     await expect(receive({ state })).rejects.toMatchObject({ code: 'bad_request' })
   })
 
-  test('an outage of the processor leaves the state for another try', async () => {
+  test('after an outage of the processor the state can be used again', async () => {
     const vendor = await givenUnconnected()
     const account = newAccount()
     const came = await consent(vendor, account)
@@ -297,7 +297,7 @@ describe('where accounts have to be proven', () => {
     expect(await receive(came)).toMatchObject({ connectedAccount: account })
   })
 
-  test('two vendors that both prove one account: the first click has it, and nothing is lost of the other', async () => {
+  test('if two vendors prove one account, the first confirmation connects it, and the second works after a withdrawal', async () => {
     const [one, other] = [await givenUnconnected(), await givenUnconnected()]
     const account = newAccount()
     const received = await Promise.all(
@@ -313,7 +313,7 @@ describe('where accounts have to be proven', () => {
     expect(await connectedTo([one, other][lost]!)).toBe(account)
   })
 
-  test('access that was withdrawn before the click connects nothing', async () => {
+  test('access that was withdrawn before the confirmation connects nothing', async () => {
     const vendor = await givenUnconnected()
     const account = newAccount()
     const { confirmation } = await receive(await consent(vendor, account))
@@ -328,7 +328,7 @@ describe('where accounts have to be proven', () => {
     const { connectedAccount } = seller
     await givenSold(shop, seller)
     shop.deps.processorClaim = 'authorize'
-    // Connected before accounts had to be proven: that counts.
+    // This account was connected before accounts had to be proven, and counts as proven.
     await givenProven(seller, newAccount())
     await connect(seller, connectedAccount)
     await withdraw(seller, connectedAccount)
@@ -342,7 +342,7 @@ describe('where accounts have to be proven', () => {
     await expect(connect(seller, connectedAccount)).rejects.toMatchObject({ code: 'conflict' })
   })
 
-  test('of an account no more than 20 ways to its consent are open', async () => {
+  test('an account has at most 20 open authorizations', async () => {
     const vendor = await givenUnconnected()
     const begin = () =>
       shop.billing.beginProcessorAuthorization({

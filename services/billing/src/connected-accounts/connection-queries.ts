@@ -31,7 +31,7 @@ export async function hasProven(sql: Sql, accountId: string, merchant: string): 
 }
 
 /**
- * Makes a merchant the account's current one and releases the one before. If it is the current one already, nothing
+ * Makes a merchant the account's current merchant and releases the earlier one. If it is already current, nothing
  * changes.
  *
  * @throws the database's error that names `holderConstraint`
@@ -61,8 +61,8 @@ export async function makeCurrent(
 }
 
 /**
- * Deletes released connections through which nothing was sold. Those released in the last ten minutes stay, because a
- * checkout may still be opening through them.
+ * Deletes released connections through which nothing was sold. A connection that was released in the last ten minutes stays,
+ * because a checkout may still be opening through it.
  *
  * @returns how many such connections are left
  */

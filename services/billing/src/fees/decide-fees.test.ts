@@ -9,8 +9,8 @@ const feeRefunded = credit(feeRefundCause('fee_1'))
 const failed = [credit('re_1'), reversal('re_1')]
 
 test.each<[string, FeeChange[], FeeChange[], FeeChange[]]>([
-  ['is not taken back', failed, [...failed, feeRefunded], []],
-  ['stands for the credit of a second refund', [...failed, credit('re_2')], [...failed, feeRefunded], []],
+  ['is not reversed', failed, [...failed, feeRefunded], []],
+  ['replaces the credit of a second refund', [...failed, credit('re_2')], [...failed, feeRefunded], []],
   [
     'is followed by the reversal of a second refund that fails',
     [...failed, credit('re_2'), reversal('re_2')],
@@ -18,7 +18,7 @@ test.each<[string, FeeChange[], FeeChange[], FeeChange[]]>([
     [reversal('re_2')],
   ],
   [
-    'is followed by the credit of a third',
+    'is followed by the credit of a third refund',
     [...failed, credit('re_2'), reversal('re_2'), credit('re_3')],
     [...failed, feeRefunded, reversal('re_2')],
     [credit('re_2')],

@@ -12,8 +12,8 @@ export async function insertFeeRefunds(sql: Sql, refunds: NewFeeRefund[]): Promi
 }
 
 /**
- * The credits of these payments were reversed, so their fees are not refunded. If a refund was attempted before, the
- * row stays open until it is known whether the attempt took effect.
+ * Cancels the fee refunds of these payments, because their credits were reversed. If a refund was attempted before, the row
+ * stays open until it is known whether the attempt took effect.
  */
 export async function cancelFeeRefunds(sql: Sql, paymentIds: string[]): Promise<void> {
   if (paymentIds.length === 0) return
@@ -34,7 +34,7 @@ export interface DueFeeRefund {
   charge_ref: string | null
 }
 
-// Longer than a request to the processor takes. If an answer is lost, a repetition does no harm.
+// A lease is longer than a request to the processor takes. If an answer is lost, a repetition does no harm.
 const leaseSeconds = 20
 
 /** Leases the fee refund that has been due longest. If the process dies, another one leases it after `leaseSeconds`. */
@@ -53,21 +53,21 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
   return refund
 }
 
-/** Checked right before the fee is refunded. */
+/** Whether a fee refund is still owed. This is checked right before the fee is refunded. */
 export async function isOwed(sql: Sql, feeEntryId: string): Promise<boolean> {
   const rows = await sql`
     select from fee_refunds where fee_entry_id = ${feeEntryId} and canceled_at is null and done_at is null`
   return rows.count > 0
 }
 
-/** The fee was refunded. @returns false if it was canceled meanwhile */
+/** Records that the fee was refunded. @returns false if the fee refund was canceled meanwhile */
 export async function finishFeeRefund(sql: Sql, feeEntryId: string): Promise<boolean> {
   const finished = await sql`
     update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId} and canceled_at is null`
   return finished.count > 0
 }
 
-/** Ends a fee refund: nothing more can or must be done. */
+/** Ends a fee refund for which nothing more can or must be done. */
 export async function closeFeeRefund(sql: Sql, feeEntryId: string): Promise<void> {
   await sql`update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId}`
 }

@@ -58,8 +58,8 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
 }
 
 /**
- * If the answer of an earlier attempt was lost, the fee may be refunded already: then nothing is left, or the refund is
- * listed.
+ * Refunds an owed fee. If the answer of an earlier attempt was lost, the fee may be refunded already: then no part of it is
+ * left, or the processor lists the refund.
  */
 async function refundOwedFee(
   { sql, processor }: BillingDependencies,
@@ -73,7 +73,7 @@ async function refundOwedFee(
   if (!(await finishFeeRefund(sql, entry))) await postponeFeeRefund(sql, entry, 0)
 }
 
-/** A request that was running when the fee refund was canceled may still take effect. */
+/** Watches a canceled fee refund: a request that was running when it was canceled may still take effect. */
 async function watchCanceled(
   deps: BillingDependencies,
   refund: DueFeeRefund,
@@ -89,8 +89,8 @@ async function watchCanceled(
 }
 
 /**
- * The fee was refunded although the refund that earned the credit failed: another credit is posted. If another refund
- * has earned a credit since, this one replaces it. The purchase is locked, because its decisions depend on the ledger.
+ * Posts another credit, because the fee was refunded although the refund that earned the credit failed. If another refund has
+ * earned a credit since, this one replaces it. The purchase is locked, because its decisions depend on the ledger.
  */
 async function recordRefunded(deps: BillingDependencies, refund: DueFeeRefund, at: Date): Promise<void> {
   const { fee_entry_id: entry, payment_id: paymentId, amount_minor: amount } = refund

@@ -9,7 +9,7 @@ import { billingMigrations } from '../migrations.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { postEntries } from './post-entries.ts'
 
-/** A database that a plain role owns, as a deployment has it. */
+/** A database owned by an ordinary role, as in a deployment. */
 async function givenRole() {
   const database = await createTestDatabase()
   const admin = connect(database.url, { name: 'test', max: 1 })

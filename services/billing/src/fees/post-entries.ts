@@ -14,9 +14,9 @@ export interface Reached {
 }
 
 /**
- * Adds entries to the ledger and to the sums of their periods, and pauses periods that reach their cap. It locks the
- * caps of the accounts in the order of their ids. It comes last in a transaction, because other transactions of the
- * accounts wait for these locks.
+ * Adds entries to the ledger and to the sums of their periods, and pauses periods that reach their cap. It locks the caps of
+ * the accounts in the order of their ids. Call it last in a transaction, because other transactions of the accounts wait for
+ * these locks.
  */
 export async function postEntries(tx: Transaction, entries: NewFeeEntry[]): Promise<void> {
   if (entries.length === 0) return

@@ -8,20 +8,20 @@ import type { Harness } from '../../test/harness.ts'
 import { givenSold, handled, ledgerOf } from '../../test/shop.ts'
 import type { Vendor } from '../../test/vendor.ts'
 
-/** A point at which the way to the processor is interrupted. */
+/** A point at which a request to the processor is interrupted. */
 interface Step {
   method: 'GET' | 'POST'
-  /** `before`: the request does not get there. `after`: its answer does not come back. */
+  /** `before`: the request does not arrive. `after`: its answer does not return. */
   when: 'before' | 'after'
 }
 
-/** The way to the simulated Stripe, on which requests about application fees can be held. */
-class HeldWay {
+/** A proxy in front of the simulated Stripe that can hold requests about application fees. */
+class HoldingProxy {
   url = ''
   step: Step | undefined
-  /** Requests about fees that were begun. */
+  /** How many requests to refund a fee were begun. */
   begun = 0
-  behind = ''
+  target = ''
   #held: ((how: 'goes on' | 'is cut') => void)[] = []
   readonly #server = createServer((request, response) => {
     this.#pass(request, response).catch(() => response.destroy())
@@ -57,7 +57,7 @@ class HeldWay {
       if (!/^(host|connection|content-length|transfer-encoding)$/.test(name)) headers.set(name, String(value))
     }
     const body = method === 'GET' ? {} : { body: Buffer.concat(parts) }
-    const answer = await fetch(`${this.behind}${url}`, { method, headers, ...body })
+    const answer = await fetch(`${this.target}${url}`, { method, headers, ...body })
     const text = Buffer.from(await answer.arrayBuffer())
     if (!(await this.#lets('after', method, url))) return void response.destroy()
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
@@ -70,22 +70,22 @@ class HeldWay {
   }
 }
 
-const way = new HeldWay()
+const proxy = new HoldingProxy()
 let harness: Harness
 beforeAll(async () => {
-  await way.listen()
+  await proxy.listen()
   harness = await startHarness({
     apiBase: ({ url }) => {
-      way.behind = url
-      return way.url
+      proxy.target = url
+      return proxy.url
     },
   })
 })
 afterAll(async () => {
   await harness[Symbol.asyncDispose]()
-  await way.close()
+  await proxy.close()
 })
-afterEach(() => way.release('goes on'))
+afterEach(() => proxy.release('goes on'))
 
 const refundedFeeOf = async (charge: string): Promise<number | undefined> => {
   const answer = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
@@ -98,7 +98,7 @@ const refundedFeeOf = async (charge: string): Promise<number | undefined> => {
 const ofVendor = (vendor: Vendor) => harness.sql`
   payment_id in (select id from payments where account_id = ${vendor.accountId})`
 
-/** Lets time pass for the vendor's fee refunds: leases and pauses are over. */
+/** Ends the leases and pauses of the vendor's fee refunds. */
 const makeDue = (vendor: Vendor) =>
   harness.sql`update fee_refunds set next_at = now() where done_at is null and ${ofVendor(vendor)}`
 
@@ -106,15 +106,15 @@ const sumOf = (ledger: string[]) => ledger.reduce((sum, entry) => sum + Number(e
 
 describe('a refund that succeeds, whose fee refund is interrupted, and that then fails', () => {
   const steps: [string, Step, 'goes on' | 'is cut', { given: boolean }][] = [
-    ['the look at the fee does not get there', { method: 'GET', when: 'before' }, 'is cut', { given: false }],
-    ['the look at the fee gets there late', { method: 'GET', when: 'before' }, 'goes on', { given: false }],
-    ['the answer to the look is lost', { method: 'GET', when: 'after' }, 'is cut', { given: false }],
-    ['the answer to the look comes late', { method: 'GET', when: 'after' }, 'goes on', { given: false }],
-    ['the fee refund does not get there', { method: 'POST', when: 'before' }, 'is cut', { given: false }],
-    ['the fee refund gets there late', { method: 'POST', when: 'before' }, 'goes on', { given: true }],
+    ['the query of the fee does not arrive', { method: 'GET', when: 'before' }, 'is cut', { given: false }],
+    ['the query of the fee arrives late', { method: 'GET', when: 'before' }, 'goes on', { given: false }],
+    ['the answer to the query is lost', { method: 'GET', when: 'after' }, 'is cut', { given: false }],
+    ['the answer to the query arrives late', { method: 'GET', when: 'after' }, 'goes on', { given: false }],
+    ['the fee refund does not arrive', { method: 'POST', when: 'before' }, 'is cut', { given: false }],
+    ['the fee refund arrives late', { method: 'POST', when: 'before' }, 'goes on', { given: true }],
     ['the answer to the fee refund is lost', { method: 'POST', when: 'after' }, 'is cut', { given: true }],
     [
-      'the answer to the fee refund comes late',
+      'the answer to the fee refund arrives late',
       { method: 'POST', when: 'after' },
       'goes on',
       { given: true },
@@ -123,19 +123,19 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
   test.each(steps)('%s: %o %s: processor and ledger agree', async (_, step, how, { given }) => {
     const vendor = await harness.givenVendor()
     const { charge } = await givenSold(harness, vendor)
-    way.step = step
+    proxy.step = step
     const refund = await harness.simulator.control<{ id: string }>('refund', { charge })
-    await eventually(() => expect(way.isHolding).toBe(true))
+    await eventually(() => expect(proxy.isHolding).toBe(true))
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     await harness.simulator.control('refund-status', { refund: refund.id, status: 'failed' })
     const reversed = ['charge 245', 'credit -245', 'reversal 245']
     await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(reversed))
-    const { begun } = way
-    way.release(how)
+    const { begun } = proxy
+    proxy.release(how)
     await makeDue(vendor)
     const expected = given ? [...reversed, 'credit -245'] : reversed
     await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(expected))
-    // A while later, and past the time in which a request may still take effect.
+    // Then the time passes in which a request may still take effect.
     await makeDue(vendor)
     await eventually(async () => expect(await attemptsSince(vendor)).toBe(true))
     await harness.sql`
@@ -144,10 +144,10 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
       await makeDue(vendor)
       expect(await openOf(vendor)).toBe(0)
     })
-    expect(way.begun).toBe(begun)
+    expect(proxy.begun).toBe(begun)
     expect(await ledgerOf(harness, vendor)).toEqual(expected)
     expect(await refundedFeeOf(charge)).toBe(245 - sumOf(expected))
-    // Another refund earns one credit, whichever of them is there already.
+    // After another refund there is one credit, whether or not it was posted before.
     await harness.simulator.control('refund', { charge })
     await handled(harness)
     await eventually(async () => expect(await refundedFeeOf(charge)).toBe(245))
@@ -161,7 +161,7 @@ async function openOf(vendor: Vendor): Promise<number> {
   return row!.open
 }
 
-/** Whether nothing of the vendor's is due: what was has been looked at. */
+/** Whether no fee refund of the vendor is due, so that all due ones have been tried. */
 async function attemptsSince(vendor: Vendor): Promise<boolean> {
   const [row] = await harness.sql<{ due: number }[]>`
     select count(*)::int as due from fee_refunds
@@ -172,16 +172,16 @@ async function attemptsSince(vendor: Vendor): Promise<boolean> {
 test('a fee refund whose answer was lost is not repeated, and the credit remains', async () => {
   const vendor = await harness.givenVendor()
   const { charge } = await givenSold(harness, vendor)
-  way.step = { method: 'POST', when: 'after' }
+  proxy.step = { method: 'POST', when: 'after' }
   await harness.simulator.control('refund', { charge })
-  await eventually(() => expect(way.isHolding).toBe(true))
-  const { begun } = way
-  way.release('is cut')
+  await eventually(() => expect(proxy.isHolding).toBe(true))
+  const { begun } = proxy
+  proxy.release('is cut')
   await eventually(async () => {
     await makeDue(vendor)
     expect(await openOf(vendor)).toBe(0)
   })
-  expect(way.begun).toBe(begun)
+  expect(proxy.begun).toBe(begun)
   expect(await refundedFeeOf(charge)).toBe(245)
   expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
 })

@@ -26,13 +26,13 @@ function reached(vendor: Vendor) {
 }
 
 describe('the spend cap', () => {
-  test('is none at first', async () => {
+  test('is not set at first', async () => {
     const vendor = await harness.givenVendor()
     expect(await standing(vendor)).toMatchObject({ period, spentMinor: 0n, paused: false })
     expect((await standing(vendor)).capMinor).toBeUndefined()
   })
 
-  test('pauses checkouts when a charge brings the period to it, and reports it once', async () => {
+  test('pauses checkouts when a charge reaches it, and is reported once', async () => {
     const vendor = await harness.givenVendor()
     await cap(vendor, 490n)
     await givenSold(harness, vendor)
@@ -47,7 +47,7 @@ describe('the spend cap', () => {
       reachedAt: expect.anything(),
     })
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
-    // A customer who paid is served.
+    // A customer who has paid gets a licence.
     await pay(harness, open)
     await eventually(async () => expect(await statusOf(harness, vendor, open.id)).toBe('provisioned'))
     expect(await standing(vendor)).toMatchObject({ spentMinor: 735n })
@@ -59,7 +59,7 @@ describe('the spend cap', () => {
     )
   })
 
-  test('stops pausing when it is raised above what is spent or removed, and is not reported again', async () => {
+  test('stops pausing when it is removed or raised above the spent amount, and is not reported again', async () => {
     const vendor = await harness.givenVendor()
     await cap(vendor, 245n)
     await givenSold(harness, vendor)
@@ -83,7 +83,7 @@ describe('the spend cap', () => {
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
   })
 
-  test('at or below what is spent pauses checkouts at once, for the application charged last', async () => {
+  test('at or below the spent amount pauses checkouts at once, and is reported for the application charged last', async () => {
     const vendor = await harness.givenVendor()
     await givenSold(harness, vendor)
     expect(await cap(vendor, 200n)).toMatchObject({ paused: true, spentMinor: 245n })
@@ -95,7 +95,7 @@ describe('the spend cap', () => {
     expect(event!.applicationId).toBe(vendor.applicationId)
   })
 
-  test('of zero pauses checkouts from the start, for the oldest application', async () => {
+  test('of zero pauses checkouts from the start, and is reported for the oldest application', async () => {
     const vendor = await harness.givenVendor()
     const account = harness.catalog.accounts.get(vendor.accountId)!
     account.applicationIds.push('app_7zzzzzzzzzzzzzzzzzzzzzzzzz')
@@ -114,7 +114,7 @@ describe('the spend cap', () => {
     await cap(vendor, 0n)
     await handled(harness)
     await eventually(() => expect(reached(vendor)).toHaveLength(1))
-    // As if it had been set in the month before.
+    // This is the state of a cap that was set in an earlier month.
     await harness.sql`update cap_periods set period = '2020-01' where account_id = ${vendor.accountId}`
     expect(await standing(vendor)).toMatchObject({ paused: true, capMinor: 0n, spentMinor: 0n })
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
@@ -125,7 +125,7 @@ describe('the spend cap', () => {
     expect(await standing(vendor)).toMatchObject({ paused: true, reachedAt: expect.anything() })
   })
 
-  test('refuses checkouts in another currency, and never pauses one without a fee', async () => {
+  test('refuses checkouts in another currency, and never pauses a checkout without a fee', async () => {
     const vendor = await harness.givenVendor()
     await cap(vendor, 100n, 'eur')
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'validation_failed' })
@@ -167,7 +167,7 @@ describe('the ledger', () => {
     await expect(harness.sql.unsafe(statement)).rejects.toThrow(/append-only|permission denied/)
   })
 
-  test('adds up to the periods’ projection', async () => {
+  test('adds up to the sums of the periods', async () => {
     const rows = await harness.sql<{ difference: bigint }[]>`
       select coalesce(p.spent_minor, 0) - f.total as difference
       from (

@@ -32,7 +32,7 @@ export const setSpendCap: Handler<'setSpendCap'> = async (deps, request) => {
   const period = periodOf(new Date())
   const isChanged = await deps.change((tx) => changeCap(tx, accountId, period, wanted, undefined))
   if (!isChanged) {
-    // Outside the transaction, which holds a lock.
+    // Catalog is called outside the transaction, because the transaction holds a lock.
     const oldest = await oldestApplication(deps, accountId)
     await deps.change((tx) => changeCap(tx, accountId, period, wanted, oldest))
   }

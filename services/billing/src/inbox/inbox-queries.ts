@@ -71,7 +71,7 @@ export async function parkEvents(
     where e.position = p.position and e.handled_at is null`
 }
 
-/** Has all parked events read again: a new version may understand them. */
+/** Makes all parked events due again: a new version may understand them. */
 export async function unparkEvents(sql: Sql): Promise<number> {
   const unparked = await sql`
     update processor_events set parked = false, due_at = clock_timestamp() where parked and handled_at is null`

@@ -50,7 +50,7 @@ async function stored(eventId: string) {
 }
 
 describe('an event that arrives', () => {
-  test('is stored once, handled, and its body then dropped', async () => {
+  test('is stored once and handled, and its body is then deleted', async () => {
     const vendor = await harness.givenVendor()
     const event = eventOf(vendor)
     await Promise.all(Array.from({ length: 5 }, () => post(event)))
@@ -85,8 +85,8 @@ describe('an event that arrives', () => {
     ['of the other mode', { livemode: true }],
     ['of a merchant that nobody connected', { account: 'acct_nobody' }],
     ['of the platform itself', { account: undefined }],
-    ['of a type that means nothing here', { type: 'price.created' }],
-  ])('%s is acknowledged and let go', async (_, changes) => {
+    ['of a type that is not used', { type: 'price.created' }],
+  ])('%s is acknowledged and ignored', async (_, changes) => {
     const event = eventOf(await harness.givenVendor(), changes)
     await post(event)
     expect(await stored(event.id)).toEqual([])
@@ -119,7 +119,7 @@ const alerts = (vendor: Vendor) =>
     .raw(vendor.accountId)
     .flatMap(({ payload }) => (payload.case === 'vendorAlert' ? [payload.value.kind] : []))
 
-/** What the operator's commands see of a vendor's events. */
+/** A vendor's events as the operator's commands list them. */
 const unhandled = async (vendor: Vendor) =>
   (await harness.operations.listProcessorEvents({})).events.filter(
     ({ merchant }) => merchant === `stripe:${vendor.connectedAccount}`,
@@ -141,7 +141,7 @@ const refundIn = (id: string, change: object = {}) => ({
 })
 
 describe('while licensing is unavailable', () => {
-  test('sales are paid and charged their fee, provisioned when it is back, and nobody is mailed', async () => {
+  test('sales are paid and their fees charged; licences are provisioned when it is available again, and no alert is sent', async () => {
     const vendor = await harness.givenVendor()
     const sessions = await Promise.all(
       Array.from({ length: 8 }, (_, at) => openCheckout(harness, vendor, { externalRef: `cust-${at}` })),
@@ -166,9 +166,9 @@ describe('while licensing is unavailable', () => {
 describe('an event that is not understood', () => {
   test.each<[string, object, string]>([
     ['of another shape', refundIn('re_shape', { amount: 'much' }), 'amount is not a whole number'],
-    ['with a value to come', refundIn('re_value', { status: 'rewound' }), 'status is "rewound"'],
+    ['with an unknown value', refundIn('re_value', { status: 'rewound' }), 'status is "rewound"'],
     ['of another API version', { ...refundIn('re_version'), api_version: '2024-06-20' }, '2024-06-20'],
-  ])('%s is parked, listed with its reason, and delays no other', async (_, change, reason) => {
+  ])('%s is parked, listed with its reason, and delays no other event', async (_, change, reason) => {
     const vendor = await harness.givenVendor()
     const event = eventOf(vendor, change)
     await post(event)
@@ -223,7 +223,7 @@ describe('an event that is not understood', () => {
     await harness.operations.discardProcessorEvent({ eventId: refused!.id })
   })
 
-  test('raises one alert, however many of them there are, and the next when those are gone', async () => {
+  test('raises one alert, however many such events there are, and another alert after they are gone', async () => {
     const vendor = await harness.givenVendor()
     const strange = () => eventOf(vendor, refundIn(`re_${made}`, { status: 'rewound' }))
     const parked = [strange(), strange(), strange()]
@@ -249,7 +249,7 @@ describe('an event that is not understood', () => {
     await eventually(async () =>
       expect(await unhandled(vendor)).toMatchObject([{ attempts: 2, parked: true }]),
     )
-    // As a release would read it that knows the value.
+    // A release that knows the value would read this event.
     const known = JSON.stringify({ ...event, ...refundIn(strange.data.object.id, { charge, amount: 4900 }) })
     await harness.sql`update processor_events set body = ${Buffer.from(known)} where event_id = ${event.id}`
     await harness.operations.retryProcessorEvent({ eventId: event.id })
@@ -259,14 +259,14 @@ describe('an event that is not understood', () => {
   })
 })
 
-test('the webhook endpoint’s needs are described, and the endpoint is created with them', async () => {
+test('the settings of the webhook endpoint are described, and the endpoint is created with them', async () => {
   const needs = await harness.operations.describeProcessorWebhook({})
   expect(needs.apiVersion).toBe(Stripe.API_VERSION)
   expect(needs.eventTypes).toContain('charge.refunded')
   const url = 'https://licensing.example/v1/processors/stripe/events'
   const made = await harness.operations.createProcessorWebhook({ url })
   expect(made).toMatchObject({ id: expect.stringMatching(/^we_/), secret: expect.stringMatching(/^whsec_/) })
-  // Nothing answers there, and the simulator would send all later events of this file to it, again and again.
+  // Nothing listens at its address, so the simulator would repeat all later events of this file.
   const deleted = await fetch(`${harness.simulator.url}/v1/webhook_endpoints/${made.id}`, {
     method: 'DELETE',
     headers: { authorization: 'Bearer sk_test_simulated' },

@@ -17,7 +17,7 @@ const kind = 'processor_events_missed'
 
 /**
  * Compares the inbox with the processor's own list of events, at the start and then regularly, merchant by merchant. It
- * adds events that were sent while the service was unavailable or were lost on the way.
+ * adds events that were sent while the service was unavailable or were lost in transit.
  */
 export function startReconciliation(deps: BillingDependencies, intervalMs: number): Loop {
   return startDatabaseLoop(
@@ -81,7 +81,7 @@ const newestPages = 3
 /**
  * Lists events that the processor has and that did not arrive, oldest first.
  *
- * @returns if there are very many, only the oldest: the next call returns others
+ * @returns only the oldest events if there are very many; the next call returns more
  */
 export async function readMissed(
   deps: BillingDependencies,
@@ -99,7 +99,7 @@ export async function readMissed(
   return { events: oldestFirst(deps, merchant, missed), isAll }
 }
 
-/** Like `readMissed`, among the newest events only: they may have been lost in the last moments. */
+/** Like `readMissed`, but only among the newest events, because the most recent ones may have been lost. */
 export async function readNewest(deps: BillingDependencies, merchant: string): Promise<NewInboxEvent[]> {
   const missed: ListedEvent[] = []
   let pages = 0

@@ -7,7 +7,7 @@ import { discardEvent, listUnhandledEvents, retryEvent } from './inbox-queries.t
 
 const mostListed = 1_000
 
-/** For operators: what they can do about events and the webhook endpoint. */
+/** The commands of operators for events and the webhook endpoint. */
 export function billingOperationsService({ sql, processor, wake }: BillingDependencies) {
   return implement(BillingOperationsService, {
     async listProcessorEvents() {

@@ -10,7 +10,7 @@ export interface PaymentDayRow {
   fee_minor: bigint
 }
 
-/** Money by day and currency. Days without any are left out. */
+/** Money by day and currency. Days without payments or refunds are left out. */
 export async function listPaymentDays(
   sql: Sql,
   of: { accountId: string; applicationId: string; from: string; to: string },

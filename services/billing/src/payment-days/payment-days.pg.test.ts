@@ -16,17 +16,17 @@ async function days({ sql }: Tables, app: App) {
   )
 }
 
-/** The days before and after they are added up; they say the same. */
+/** Returns the days, which must be the same before and after the changes are added up. */
 async function settledDays(tables: Tables, app: App) {
   const before = await days(tables, app)
   while ((await addUpChanges(tables.sql, 3)) > 0) {
-    // Until nothing is left.
+    // Adds up until no change is left.
   }
   expect(await days(tables, app)).toEqual(before)
   return before
 }
 
-test('payments count on their own day of UTC, by currency; refunds on theirs; fees, net of credits, on the payment’s', async () => {
+test('payments and refunds count on their own UTC day, by currency; fees, net of credits, count on the day of the payment', async () => {
   await using tables = await givenTables()
   const { sql } = tables
   const app = anApp()
@@ -54,7 +54,7 @@ test('payments count on their own day of UTC, by currency; refunds on theirs; fe
   ])
 })
 
-test('a refund counts while it is succeeded, and is taken back where it fails', async () => {
+test('a refund counts while it is succeeded, and no longer after it fails', async () => {
   await using tables = await givenTables()
   const { sql } = tables
   const app = anApp()
@@ -70,7 +70,7 @@ test('a refund counts while it is succeeded, and is taken back where it fails', 
   expect(await settledDays(tables, app)).toEqual([paid])
 })
 
-test('a payment whose time becomes known later moves to that day, its fees with it', async () => {
+test('a payment whose time becomes known later moves to that day together with its fees', async () => {
   await using tables = await givenTables()
   const { sql } = tables
   const app = anApp()

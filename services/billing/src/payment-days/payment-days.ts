@@ -27,7 +27,7 @@ function checkDay(pointer: string, day: string): void {
 }
 
 const everyMs = 2_000
-// Readers add up what is not added yet.
+// Readers also count the changes that are not added up yet, so the pause does not change results.
 const idleMs = 60_000
 const mostAtOnce = 20_000
 

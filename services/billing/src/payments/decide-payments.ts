@@ -25,7 +25,7 @@ export interface ChargedPayment {
   charge: Charge | undefined
 }
 
-/** All payments of the purchase: the payment of the checkout, and that of each later invoice. */
+/** All payments of the purchase: the payment of the checkout, and the payment of each later invoice. */
 export function decidePayments(subject: Subject): ChargedPayment[] {
   const later = subject.invoices.filter((invoice) => invoice.reason !== 'first')
   return [null, ...later].map((invoice) => decidePayment(subject, invoice))
@@ -44,7 +44,7 @@ function decidePayment(subject: Subject, invoice: Invoice | null): ChargedPaymen
   return { payment, invoice, charge }
 }
 
-/** The payment of an invoice. If it is not known, the invoice to ask the processor for. */
+/** The payment of an invoice, or, if it is not known, the invoice to ask the processor for. */
 function paidBy(
   { history, checkout, invoices }: Subject,
   invoice: Invoice | null,
@@ -66,7 +66,7 @@ function paymentRow(
   charge: Charge | undefined,
 ): PaymentRow {
   const { session } = history
-  // The charged amount counts, whatever the price was mapped to.
+  // The charged amount counts, even if the price was mapped with another amount.
   const amount = charge?.amount ?? invoice?.amount ?? checkout.amount
   const currency = charge?.currency ?? invoice?.currency ?? checkout.currency
   const money = {

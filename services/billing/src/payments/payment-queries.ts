@@ -84,7 +84,7 @@ export async function listPaymentRows(
       where application_id = ${applicationId} and account_id = ${accountId} ${within}
         ${licenceId === undefined ? sql`` : sql`and licence_id = ${licenceId}`}
         ${
-          // The index is on the first condition.
+          // The first condition uses the index.
           chargeRef === undefined
             ? sql``
             : sql`and coalesce(charge_ref, payment_ref, id) = ${chargeRef} and charge_ref = ${chargeRef}`

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { anApp, givenTables, insertPayment } from '../../test/tables.ts'
 import { findLicencesOf } from './payment-queries.ts'
 
-test('a charge, a checkout session and a sale find the licence that they provisioned, exactly and in their application alone', async () => {
+test('a charge, a checkout session and a sale find exactly the licence that they provisioned, only in their own application', async () => {
   await using tables = await givenTables()
   const { sql } = tables
   const app = anApp()
@@ -25,7 +25,7 @@ test('a charge, a checkout session and a sale find the licence that they provisi
   const find = async (query: string, of = app) =>
     (await findLicencesOf(sql, { ...of, query }, 20)).map((match) => `${match.matched} ${match.licence_id}`)
   expect(await find('ch_1')).toEqual(['charge_ref lic_2', 'charge_ref lic_1'])
-  // As refunds and events show the charge where the processor has none.
+  // Refunds and events show this reference if the processor has no charge.
   expect(await find('pi_3')).toEqual(['charge_ref lic_3'])
   expect(await find(session)).toEqual(['session_id lic_4'])
   expect(await find('order-1')).toEqual(['sale_id lic_5'])

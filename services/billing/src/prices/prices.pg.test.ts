@@ -54,7 +54,7 @@ describe('a price', () => {
     }
   })
 
-  test('belongs to its account: another may use the same id, and sees nothing of it', async () => {
+  test('belongs to its account: another account may use the same id, and does not see this price', async () => {
     const one = await harness.givenVendor()
     const other = await harness.givenVendor({ price: null })
     await set({ ...other, priceId: one.priceId })
@@ -87,7 +87,7 @@ describe('a price', () => {
 })
 
 describe('a connected processor', () => {
-  test('is shown as the stand-in that it is', async () => {
+  test('is shown with its account and its mode', async () => {
     const vendor = await harness.givenVendor({ connect: false })
     await expect(harness.billing.getProcessor(vendor)).rejects.toMatchObject({ code: 'not_found' })
     await harness.billing.connectProcessor({ ...vendor, processor: 'stripe' })
@@ -101,7 +101,7 @@ describe('a connected processor', () => {
     expect((await harness.billing.getProcessor(vendor)).connectedAt).toEqual(first.connectedAt)
   })
 
-  test('that the vendor withdraws opens no checkout until it is connected again; people are notified', async () => {
+  test('whose access the vendor withdraws opens no checkout until it is connected again, and an alert is sent', async () => {
     const vendor = await harness.givenVendor()
     await harness.simulator.control('deauthorize', { account: vendor.connectedAccount })
     await handled(harness)
@@ -115,7 +115,7 @@ describe('a connected processor', () => {
     await eventually(() => expect(alerts()).toHaveLength(1))
   })
 
-  test('that was replaced still reports refunds of what was sold through it', async () => {
+  test('that was replaced still reports refunds of its earlier sales', async () => {
     const vendor = await harness.givenVendor()
     const { session, licenceId } = await givenSold(harness, vendor)
     const connectedAccount = `${vendor.connectedAccount}2`

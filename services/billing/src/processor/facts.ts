@@ -1,7 +1,7 @@
 import type { DisputeStatus, RefundStatus } from '@licensing/proto/closed-sets'
 
 /**
- * What a payment processor reported, independent of the processor and as plain JSON. Ids that end in `Ref` are the
+ * A report of a payment processor as plain JSON, in a form that is the same for all processors. Ids that end in `Ref` are the
  * processor's, amounts are in minor units, times are milliseconds of the processor's clock.
  */
 export type Fact =
@@ -54,7 +54,7 @@ export interface RefundFact extends Links {
   currency: string
   createdAt: number
   status: RefundStatus
-  /** It had succeeded before it got its present status. */
+  /** Whether it had succeeded before it got its present status. */
   hadSucceeded: boolean
   /** When it got this status; undefined in the processor's records, which do not say when. */
   reportedAt: number | undefined
@@ -68,7 +68,7 @@ export interface DisputeFact extends Links {
   openedAt: number
   stage: 'inquiry' | 'inquiry_closed' | 'chargeback'
   status: DisputeStatus
-  /** A chargeback that began as an inquiry. */
+  /** Whether it is a chargeback that began as an inquiry. */
   wasInquiry: boolean
   /** Whether it reports the opening of the dispute, so that no earlier stage is missing. */
   opening: boolean
@@ -131,7 +131,7 @@ export interface SubscriptionFact extends Links {
   endSetAt: number | null
 }
 
-/** A subscription was set to end at some time, or that was changed or undone. */
+/** The end of a subscription was set, changed or removed. */
 export interface EndScheduledFact extends Links {
   kind: 'end_scheduled'
   subscriptionRef: string

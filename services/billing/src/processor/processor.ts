@@ -18,7 +18,7 @@ export interface VerifiedEvent {
   live: boolean
 }
 
-/** What an event reports: a fact, that the merchant withdrew the platform's access, or nothing that is used. */
+/** The content of an event: a fact, a withdrawal of the platform's access, or undefined if it is not used. */
 export type Reading = { fact: Fact } | { disconnectedAt: Date } | undefined
 
 /** An event of a used type, with an unknown shape, version or value. It is kept until a version understands it. */
@@ -72,7 +72,7 @@ export interface ChargedFee {
 export interface ListedEvent {
   eventId: string
   type: string
-  /** By the processor's clock. */
+  /** Milliseconds of the processor's clock. */
   createdAt: number
   body: Buffer
 }
@@ -132,7 +132,7 @@ export interface PaymentProcessor {
   refundFee(feeRef: string, amountMinor: bigint, entryId: string): Promise<void>
   /** Pages of the events since then, newest first. */
   listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent[]>
-  /** What the platform's webhook endpoint needs. */
+  /** The settings of the platform's webhook endpoint. */
   webhookNeeds(): { apiVersion: string; eventTypes: string[] }
   /** Creates the platform's webhook endpoint. @returns its id and its secret, which is returned only here */
   createWebhook(url: string): Promise<{ id: string; secret: string }>

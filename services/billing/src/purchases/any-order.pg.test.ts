@@ -13,7 +13,7 @@ import { givenVendor } from '../../test/vendor.ts'
 
 const seed = Number(process.env['TEST_SEED'] ?? Date.now() % 100_000)
 const stories = sample(customerStories, { numRuns: isFull ? 60 : 8, seed })
-/** All happens within the hour for which the newest events are listed. */
+/** Everything happens within the hour for which the newest events are listed. */
 const begins = Math.floor(Date.now() / 1000) - 3_000
 
 let harness: ProcessHarness
@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-/** Each event is handled before the next thing happens. */
+/** Lets billing handle each event before the next step of the story. */
 async function asItHappens(story: CustomerStory): Promise<unknown> {
   const vendor = await givenVendor(harness)
   const seen = new Set<string>()
@@ -38,12 +38,12 @@ async function asItHappens(story: CustomerStory): Promise<unknown> {
   return endOf(harness, vendor)
 }
 
-/** The processor repeats what it could not deliver. */
+/** Delivers an event again until it is accepted, as the processor does. */
 async function deliverAtLast(vendor: Parameters<typeof deliver>[1], event: object): Promise<void> {
   await eventually(() => deliver(harness, vendor, event), { timeoutMs: 60_000, intervalMs: 50 })
 }
 
-/** All has happened before the first event arrives; then they come in any order, some of them twice, some after a pause. */
+/** Everything happens before the first event arrives. The events then arrive in any order, some twice, some after a pause. */
 async function afterwards(story: CustomerStory): Promise<() => Promise<unknown>> {
   const vendor = await givenVendor(harness)
   await happenTo(harness, vendor, story, begins, () => Promise.resolve())
@@ -59,7 +59,7 @@ async function afterwards(story: CustomerStory): Promise<() => Promise<unknown>>
   }
 }
 
-test(`whatever happens to a customer’s purchases ends the same in any order of events, with billing killed in between (${drawing})`, async () => {
+test(`a customer’s purchases end the same in any order of events, even if billing is killed in between (${drawing})`, async () => {
   const expected = await Promise.all(stories.map(asItHappens))
   const arriving = await Promise.all(stories.map(afterwards))
   let arrived = false

@@ -20,7 +20,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 type Listed = Awaited<ReturnType<typeof eventsAt>>[number]
 
-/** What one customer bought, the oldest first, and which of it was refunded or charged back. */
+/** The purchases of a customer, oldest first, and which of them were refunded or charged back. */
 interface Story {
   bought: Mode[]
   returned: number[]
@@ -31,12 +31,12 @@ interface Happened {
   vendor: Vendor
   /** The plan of each purchase. */
   plans: string[]
-  /** Events of each purchase, and of each that was refunded or charged back. */
+  /** The events of each purchase. `reversals` has the events of each refund or chargeback. */
   sales: Listed[][]
   reversals: Listed[][]
 }
 
-/** Lets a story happen at the processor; none of its events arrives. */
+/** Makes a story happen at the processor; none of its events arrives. */
 async function happen({ bought, returned, by }: Story): Promise<Happened> {
   const first = await harness.givenVendor()
   const usd = { amount: 4900n, currency: 'usd' }
@@ -66,7 +66,7 @@ async function happen({ bought, returned, by }: Story): Promise<Happened> {
   return happened
 }
 
-/** The events arrive in this order, with this pause between two of the groups. */
+/** Delivers the events in this order, with this pause between two of the groups. */
 async function arrive({ vendor }: Happened, groups: Listed[][], pauseMs = 0): Promise<void> {
   for (const [at, group] of groups.entries()) {
     const until = performance.now() + (at === 0 ? 0 : pauseMs)
@@ -139,7 +139,7 @@ const ways: [string, (happened: Happened) => Promise<void>][] = [
   ]),
 ]
 
-// Each way with some of the stories, and each story with some of the ways.
+// Tests each way with some of the stories, and each story with some of the ways.
 const cases = ways.flatMap(([way, report]) =>
   stories.map(([title, story]) => ({ title, way, story, report })),
 )
@@ -151,7 +151,7 @@ describe('a customer has one licence, which rests on the valid purchase:', () =>
     await expectOneLicence(happened, story)
   })
 
-  // One after the other: the processor has 1.5 s to answer, else the revocation is not delayed any longer.
+  // The cases run one after the other, because a revocation waits at most 1.5 s for the processor's answer.
   test.each(drawn(stories, 3))(
     `%s, and the events of the valid purchase are lost, but the processor lists them (${drawing})`,
     async (_, story) => {

@@ -16,7 +16,7 @@ type Story = { moves: Move[]; pace: number; seed: number }
 
 const story = record({ moves, pace, seed: integer({ min: 1, max: 2 ** 30 }) })
 
-/** Each event is handled before the next thing happens. */
+/** Lets billing handle each event before the next step of the story. */
 async function asItHappens(harness: Harness, story: Story): Promise<Outcome> {
   const vendor = await harness.givenVendor()
   const session = await openCheckout(harness, vendor)
@@ -30,7 +30,7 @@ async function asItHappens(harness: Harness, story: Story): Promise<Outcome> {
   return outcomeOf(harness, vendor)
 }
 
-/** All has happened before the first event arrives; then they come in any order, some of them twice. */
+/** Everything happens before the first event arrives. The events then arrive in any order, some of them twice. */
 async function afterwards(harness: Harness, story: Story, atOnce: boolean): Promise<Outcome> {
   const vendor = await harness.givenVendor()
   const session = await openCheckout(harness, vendor)
@@ -44,7 +44,7 @@ async function afterwards(harness: Harness, story: Story, atOnce: boolean): Prom
   return outcomeOf(harness, vendor)
 }
 
-describe('the licence, the ledger and the events end the same in whatever order the processor’s events come', () => {
+describe('the licence, the ledger and the events end the same in any order of the processor’s events', () => {
   let harness: Harness
   let silent: SilentProcessor
   let silentHarness: Harness

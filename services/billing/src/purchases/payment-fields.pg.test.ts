@@ -47,7 +47,7 @@ const setPrice = (vendor: Vendor, price: object) =>
   })
 
 describe('a checkout', () => {
-  test('includes updates for its price’s months from the payment, as the price was when it was opened', async () => {
+  test('includes updates for the months that its price had when the checkout was opened, from the payment', async () => {
     const vendor = await harness.givenVendor({ price: { updatesMonths: 1 } })
     const session = await openCheckout(harness, vendor)
     await setPrice(vendor, { updatesMonths: 24 })
@@ -59,7 +59,7 @@ describe('a checkout', () => {
     expect(await updatesOf(vendor, licence!.id)).toEqual(new Date(Date.UTC(2029, 0, 31, 10)))
   })
 
-  test('gives its metadata to the licence, and says nothing about updates without months', async () => {
+  test('gives its metadata to the licence, and does not limit updates if its price has no months', async () => {
     const vendor = await harness.givenVendor()
     const metadata = { source: 'newsletter', 'crm.id': '7' }
     const session = await openCheckout(harness, vendor, { metadata: { entries: metadata } })
@@ -89,7 +89,7 @@ describe('a checkout', () => {
 })
 
 describe('a renewal', () => {
-  /** The time of the latest payment of the licence, after so many months. */
+  /** The time of the licence's latest payment plus so many months. */
   async function latestPlus({ vendor, licenceId }: Subscribed, months: number): Promise<Date> {
     const own = (await paymentsOf(harness, vendor)).filter((payment) => payment.licenceId === licenceId)
     const times = own.map(({ occurredAt }) => timestampDate(occurredAt!).getTime())
@@ -107,7 +107,7 @@ describe('a renewal', () => {
     await handled(harness)
   })
 
-  test('at another price includes that one’s months', async () => {
+  test('at another price includes the months of that price', async () => {
     const vendor = await harness.givenVendor(monthlyWith(2))
     const other = await givenOtherPlan(harness, vendor)
     await setPrice(other, { amount: 4980n, currency: 'jpy', mode: 'subscription', updatesMonths: 12 })
@@ -159,7 +159,7 @@ describe('a sale of another shop', () => {
     expect(await updatesOf(vendor, saleEvent!.licenceId!)).toEqual(until)
   })
 
-  test('that names a plan moves nothing of a licence that has a limit, and gives its metadata', async () => {
+  test('that names a plan does not change the limit of updates of a licence, and adds its metadata', async () => {
     const vendor = await harness.givenVendor({ price: { updatesMonths: 12 } })
     const first = { externalRef: 'cust', priceId: vendor.priceId, metadata: { entries: { a: '1', b: '1' } } }
     await record(vendor, first)
@@ -171,7 +171,7 @@ describe('a sale of another shop', () => {
     expect(timestampDate(licence.updatesUntil!)).toEqual(new Date(Date.UTC(2027, 0, 31, 9)))
   })
 
-  test('that is refused because of its plan brings its metadata when it is sent again after the restore', async () => {
+  test('that is refused because of its plan adds its metadata when it is sent again after the restore', async () => {
     const vendor = await harness.givenVendor()
     await harness.changePlan(vendor.planId, 'retired')
     const sale = {
@@ -228,7 +228,7 @@ describe('a subscription', () => {
     expect((await licenceOf(harness, vendor, customer.licenceId)).status).toBe('expired')
   })
 
-  test('whose events come backwards, each several times, ends up in its latest state', async () => {
+  test('whose events arrive backwards, each several times, ends in its latest state', async () => {
     const vendor = await harness.givenVendor(monthly)
     const customer = await givenSubscribed(harness, vendor)
     await handled(harness)
@@ -244,7 +244,7 @@ describe('a subscription', () => {
     expect(await renews(customer)).toBe(true)
   })
 
-  test('of an account whose endpoint does not get these events renews and ends as before', async () => {
+  test('renews and ends as before if the account’s webhook endpoint does not get these events', async () => {
     const vendor = await harness.givenVendor(monthly)
     const customer = await givenSubscribed(harness, vendor)
     const types = ['customer.subscription.updated']

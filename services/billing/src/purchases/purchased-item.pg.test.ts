@@ -54,7 +54,7 @@ describe('a renewal', () => {
     }
     await harness.simulator.control('faults', fault)
     await act('renew', customer)
-    // Longer than anything else waits for an answer.
+    // After `mostUnanswered` attempts, billing decides other questions without an answer.
     await eventually(async () => {
       const [question] = await harness.sql<{ attempts: number }[]>`
         select attempts from processor_questions where account_id = ${vendor.accountId} and kind = 'invoice'`
@@ -85,14 +85,14 @@ describe('a renewal', () => {
 })
 
 describe('an add-on for a year', () => {
-  test('beside a licence for a month leaves the licence its months, with its own invoices and on the licence’s', async () => {
+  test('beside a monthly licence does not change the licence’s end, with its own invoices and on the licence’s', async () => {
     const customer = await givenCustomer()
     const { vendor } = customer
     const addOn = await givenRecurringPrice(harness, vendor, 'year')
     await act('add-item', customer, { price: addOn })
     await handled(harness)
     expect(await expiryOf(harness, customer)).toBe(await endWithGrace(harness, customer))
-    // What is paid for it is charged its fee, and is no cycle of the licence: its refund changes nothing.
+    // A payment for the add-on has a fee but is no cycle of the licence, so its refund does not change the licence.
     const charge = (await paymentsOf(harness, vendor)).find((payment) => payment.amount === 4980n)!.chargeRef
     await harness.simulator.control('refund', { charge })
     await act('renew', customer)
@@ -115,7 +115,7 @@ describe('an add-on for a year', () => {
 })
 
 describe('the plan follows the price', () => {
-  test('of the item, changed in its place, for each invoice that follows', async () => {
+  test('of the item when that changes, for each later invoice', async () => {
     const customer = await givenCustomer()
     const { vendor, licenceId } = customer
     await act('add-item', customer, { price: await givenRecurringPrice(harness, vendor) })
@@ -123,7 +123,7 @@ describe('the plan follows the price', () => {
     await act('change-price', customer, { price: better.priceId })
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ planId: better.planId })
-    // The plan is mapped to another price: what the customer renews at is no longer mapped, and stays the licence's.
+    // The plan is mapped to another price. The customer's price is no longer mapped, but the licence keeps its plan.
     const price = {
       planId: better.planId,
       priceId: 'price_new',
@@ -138,7 +138,7 @@ describe('the plan follows the price', () => {
     expect(await expiryOf(harness, customer)).toBe(await endWithGrace(harness, customer))
   })
 
-  test('of the item that has replaced it', async () => {
+  test('of an item that replaces it', async () => {
     const customer = await givenCustomer()
     const { vendor, licenceId } = customer
     await act('add-item', customer, { price: await givenRecurringPrice(harness, vendor, 'year') })
@@ -155,7 +155,7 @@ describe('the plan follows the price', () => {
   })
 })
 
-test('a trial of a subscription lasts as long as the trial, and then goes on with the renewals', async () => {
+test('a trial of a subscription lasts as long as the trial, and then continues with the renewals', async () => {
   const customer = await givenCustomer()
   await act('trial', customer, { until: now + 60 * day })
   await handled(harness)

@@ -39,7 +39,7 @@ const events: Queue<InboxEvent> = {
   isWaiting: (sql) => sql`handled_at is null and not parked`,
 }
 
-/** A purchase about which there is something to decide, or that has effects to send. */
+/** A purchase that needs a decision, or that has effects to send. */
 export interface DuePurchase {
   purchase_ref: string
   account_id: string

@@ -56,7 +56,10 @@ export function batchRounds<Row extends object>(
     const { owners, each } = await shares.next((after, most) => listOwners(sql, queue, after, most))
     if (owners.length === 0) return 0
     return take(owners, each, async (rows, error) => {
-      log.warn({ err: error, of: queue.table, rows: rows.length }, 'batch failed: one by one')
+      log.warn(
+        { err: error, of: queue.table, rows: rows.length },
+        'batch failed: its rows are processed one by one',
+      )
       for (const row of rows) await take([String(row[queue.owner])], 1, ([row], error) => failed(row!, error))
     })
   }

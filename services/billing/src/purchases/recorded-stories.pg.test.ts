@@ -17,7 +17,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 let reports = 0
 
-/** Retells a recorded story, of which the processor's own records know nothing. @returns what to ask for its outcome */
+/** Reports a recorded story, which is not in the processor's own records. @returns a function that reads its outcome */
 async function report(
   name: string,
   options: VendorOptions,
@@ -114,7 +114,7 @@ describe('a recorded story ends the same, reported in its order, backwards, or i
   )
 })
 
-test('a vendor who reports refunds by the charge alone is understood', async () => {
+test('refunds that are reported only by the charge are understood', async () => {
   const byCharge = (events: object[]) =>
     events.filter((event) => !('type' in event && String(event.type).startsWith('refund.')))
   const outcome = await report('a', {}, byCharge, true)

@@ -40,7 +40,7 @@ async function givenRenewed(): Promise<Subscribed & { renewal: string }> {
 }
 
 describe('a refund of a renewal', () => {
-  test('in full revokes, credits the renewal’s fee, and what is paid after it raises an alert', async () => {
+  test('in full revokes, credits the renewal’s fee, and a later payment raises an alert', async () => {
     const customer = await givenRenewed()
     const { vendor, renewal } = customer
     await control('refund', { charge: renewal })
@@ -95,7 +95,7 @@ describe('with a tax in the totals', () => {
     return vendor
   }
 
-  test('a payment, its fee and its refunds are of what was paid', async () => {
+  test('a payment, its fee and its refunds are based on the paid amount', async () => {
     const vendor = await givenTaxed()
     const sold = await givenSold(harness, vendor)
     const customer = { vendor, licenceId: sold.licenceId }
@@ -109,7 +109,7 @@ describe('with a tax in the totals', () => {
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 292', 'credit -292'])
   })
 
-  test('a renewal is for its period, and its refund of all but the tax is in part', async () => {
+  test('a renewal is for its period, and a refund of all but the tax is a partial refund', async () => {
     const customer = await givenSubscribed(harness, await givenTaxed(monthly))
     await act(harness, customer, 'renew')
     await handled(harness)
@@ -129,7 +129,7 @@ describe('with a tax in the totals', () => {
   })
 })
 
-test('events of an older API version are parked with one alert, and later sales and renewals go on', async () => {
+test('events of an older API version are parked with one alert, and later sales and renewals still work', async () => {
   const vendor = await harness.givenVendor(monthly)
   const customer = await givenSubscribed(harness, vendor)
   const account = vendor.connectedAccount
@@ -162,7 +162,7 @@ test('events of an older API version are parked with one alert, and later sales 
 
 describe('while the collection of a subscription is paused', () => {
   test.each(['keep_as_draft', 'mark_uncollectible', 'void'])(
-    'with %s, no renewal moves the end and none fails; when it goes on, the next one does',
+    'with %s, no renewal moves the end and no payment fails; after it resumes, the next renewal moves the end',
     async (behavior) => {
       const customer = await givenSubscribed(harness, await harness.givenVendor(monthly))
       const { vendor } = customer

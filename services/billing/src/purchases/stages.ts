@@ -42,7 +42,7 @@ export function startStages(deps: BillingDependencies): Stages {
   }
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
-  // Two loops: while licensing works on one batch, the results of the other are recorded.
+  // There are two loops, so that the results of one batch are recorded while licensing works on the other.
   for (const one of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${one}`)
   start('decide', decideRounds(deps), ['send', 'ask'])
   start('record', recordRounds(deps), ['decide'])
@@ -72,7 +72,7 @@ function startUpkeep(deps: BillingDependencies): Loop {
   const { sql, log, wake } = deps
   let isFirst = true
   return startDatabaseLoop('upkeep', log, timing.upkeep, async () => {
-    // A new version may understand what an earlier one parked.
+    // A new version may understand events that an earlier version parked.
     if (isFirst && (await unparkEvents(sql)) > 0) wake('record')
     isFirst = false
     await closeParkedAlerts(sql)
@@ -91,7 +91,7 @@ const gauges: Record<keyof Backlog, Gauge> = {
     'processor_events_parked',
     'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
   ),
-  due: gauge('purchases_due', 'Purchases about which there is something to decide, now or later'),
+  due: gauge('purchases_due', 'Purchases that need a decision, now or later'),
   effects: gauge('purchases_carrying', 'Purchases with effects that have not been sent to licensing yet'),
   questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
 }

@@ -91,7 +91,7 @@ describe('a subscription', () => {
     await act(harness, subscribed, 'fail-invoice')
     await act(harness, subscribed, 'fail-invoice')
     await harness.simulator.control('delivery-rules', { action: 'duplicate', times: 3, next: 4 })
-    // By hand: Stripe does not count it.
+    // This attempt is manual, so Stripe does not count it.
     await act(harness, subscribed, 'fail-invoice', { manual: true })
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
@@ -144,7 +144,7 @@ describe('a subscription', () => {
     },
   )
 
-  test('booked to end, and that undone, stays; ended, it expires', async () => {
+  test('stays active if its scheduled end is removed, and expires when it ends', async () => {
     const vendor = await harness.givenVendor(monthly)
     const subscribed = await givenSubscribed(harness, vendor)
     const { licenceId } = subscribed
@@ -197,7 +197,7 @@ describe('a subscription', () => {
     await handled(harness)
     const renewal = (await paymentsOf(harness, vendor)).at(0)!
     const paidAt = Number(renewal.occurredAt!.seconds)
-    // The licence stood until then, though its period was over.
+    // The licence was valid until then, although its period was over.
     expect(paidAt).toBeGreaterThan(before - subscriptionGraceMs / 1000)
     expect(paidAt).toBeLessThan(before)
     const after = Number((await licenceOf(harness, vendor, licenceId)).expiresOn!.seconds)
@@ -212,7 +212,7 @@ describe('a subscription', () => {
       mode: 'subscription',
       currency: 'jpy',
     })
-    // The processor learns the better price from a checkout.
+    // A checkout makes the better price known to the processor.
     await givenSubscribed(harness, better, 'somebody-else')
     const subscribed = await givenSubscribed(harness, vendor)
     const { licenceId } = subscribed
@@ -267,7 +267,7 @@ describe('a subscription', () => {
     )
     const lost = 'renewal_without_licence'
     await eventually(() => expect(alertsOf(harness, vendor)).toEqual([lost, lost]))
-    // Given back twice, it is lost once.
+    // A refund of the charged back payment raises no further alert.
     await harness.simulator.control('refund', { charge, force: true, created: Math.ceil(Date.now() / 1000) })
     await handled(harness)
     await harness.events.caughtUp()

@@ -34,18 +34,18 @@ export const timing = {
   listedLate: hour,
   /** The processor lists no events that are older. */
   listed: 30 * day,
-  /** Longer than the processor lists or repeats events, so that a deleted event cannot come again as a new one. */
+  /** Longer than the processor lists or repeats events, so that a deleted event cannot arrive again as a new one. */
   handledEventKept: 45 * day,
-  /** Facts of payments that were not made through a checkout session. */
+  /** How long facts of payments that were not made through a checkout session are kept. */
   unlinkedFactKept: 45 * day,
 } as const
 
-/** How often a question may remain without an answer before billing decides what it can decide without one. */
+/** How often a question may remain without an answer before billing decides without it as far as possible. */
 export const mostUnanswered = 3
 
 /**
- * How often a revocation is postponed, with the pauses of `retryEffect`, while something that may prevent it is waiting:
- * about five minutes. Time in which billing does not run does not count.
+ * How often a revocation is postponed, with the pauses of `retryEffect`, while an event or a purchase that may prevent it is
+ * waiting: about five minutes. Time in which billing does not run does not count.
  */
 export const mostPostponements = 60
 

@@ -20,7 +20,7 @@ export interface PaymentWithRefunds extends ChargedPayment {
   refunds: CountedRefund[]
   /** The lane of each refund, by the id of its row. */
   lanes: Map<string, TimedLane>
-  /** Only a chargeback has a row. */
+  /** `id` is set only for a chargeback, because only a chargeback has a row. */
   disputes: (MergedDispute & { id: string | undefined })[]
   /** Whether all refunds and disputes of the payment are known. Until then none of them has an effect. */
   isComplete: boolean
@@ -74,16 +74,16 @@ export function refundEffect(id: string): string {
 }
 
 interface Answer {
-  /** The processor returned its records of the charge. */
+  /** Whether the processor returned its records of the charge. */
   found: boolean
-  /** The processor was asked `mostUnanswered` times and did not answer. */
+  /** Whether the processor was asked `mostUnanswered` times and did not answer. */
   unanswered: boolean
 }
 
 /**
- * Before a refund or a dispute has an effect, the processor's records of the charge are read. They contain what events that
- * have not arrived will report, so that effects are sent in the order in which they happened. The records do not say when
- * and how: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
+ * Before a refund or a dispute has an effect, the processor's records of the charge are read. They contain the content of
+ * events that have not arrived yet, so that effects are sent in the order in which they happened. The records have no
+ * history: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
  */
 function compareWithRecords(
   subject: Subject,

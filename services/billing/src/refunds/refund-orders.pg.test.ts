@@ -26,9 +26,9 @@ const parts = [
 ] as const
 
 /**
- * A charge of 4900 is refunded in two parts within one second, and reported in this order.
+ * Refunds a charge of 4900 in two parts within one second, and reports the events in this order.
  *
- * @param decided after which of the parts all that is known is decided and sent, as bits
+ * @param decided a bit for each part: whether billing decides and sends after this part is reported
  * @param records whether the processor's records can be read
  */
 async function report(
@@ -103,7 +103,7 @@ test.each(['read', 'unavailable'] as const)(
   `a charge that is refunded in two parts of one second ends revoked in every order of reports; the processor’s records are %s (${drawing})`,
   async (records) => {
     const orders = permutations([...parts])
-    // A half of the orders with each, and other moments of decision for each order.
+    // Half of the orders are for each row, and each order has different moments of decision.
     const some = orders.map((order, at) => ({ order, decided: (at * 7) % 32 }))
     const half = some.filter((_, at) => at % 2 === (records === 'read' ? 0 : 1))
     const chosen = drawn(half, 12)
@@ -124,7 +124,7 @@ test.each(['read', 'unavailable'] as const)(
   300_000,
 )
 
-test(`and so does one whose refunds are decided one by one while licensing is unavailable, in every order (${drawing})`, async () => {
+test(`a charge whose refunds are decided one by one while licensing is unavailable ends revoked in every order (${drawing})`, async () => {
   const [sale, ...refunds] = parts
   const every = permutations(refunds).flatMap((order) => [
     [sale, ...order],

@@ -18,9 +18,9 @@ import {
 import { mostUnanswered, timing } from '../purchases/timing.ts'
 
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
-// Within this time everything that is known takes effect.
+// Within this time all known facts take effect.
 const longEnough = timing.missingRefund + timing.othersArrive
-// Of the sets of moments at which something is decided, one in so many is tried; it has no common factor with their number.
+// Of all sets of decision moments, the test tries one in this many. It has no common factor with the number of sets.
 const oneIn = Number(process.env['ORDER_SAMPLE'] ?? 101)
 const look = 'look'
 type Step = Fact | typeof look
@@ -46,7 +46,7 @@ function factsOf({ refunds: [small, large], apart }: Story): [Fact, Fact, Fact, 
   ]
 }
 
-/** Everything that was decided, and all that is known in the end. */
+/** All decisions, and the final history. */
 interface Ended {
   history: History
   decisions: Decision[]
@@ -133,7 +133,7 @@ describe('a charge that is refunded in two parts ends with one full refund, in t
     ),
   )
   test.each(stories)(
-    'whatever is known and decided when: %o',
+    'in every order of facts and decisions: %o',
     (story) => {
       const facts = factsOf(story)
       let tried = 0
@@ -220,7 +220,7 @@ function standingAt(made: Made[], at: number): number {
   return standing.reduce((sum, each) => sum + each.amount, 0)
 }
 
-/** Refunds one after the other; the processor refuses to refund more than is left of the charge. */
+/** The refunds that the processor would accept: each is at most the rest of the charge. */
 function possible(drawn: Drawn[]): Made[] {
   const made: Made[] = []
   let at = 0
@@ -238,7 +238,7 @@ test('a charge that is refunded completely ends as refunded, with any refunds, f
   const parts = array(
     record({
       amount: constantFrom(1000, 1900, 3000, 3900, 4900),
-      // In milliseconds, of which the processor reports the seconds.
+      // The time is in milliseconds, but the processor reports seconds.
       after: integer({ min: 0, max: 1_000 }),
       failsAfter: option(integer({ min: 1, max: 2_000 })),
     }),

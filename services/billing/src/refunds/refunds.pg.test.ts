@@ -137,7 +137,7 @@ describe('a refund', () => {
     expect(await refundsOf(harness, vendor)).toMatchObject([{ status: 'succeeded', lane: 'full_refund' }])
   })
 
-  test('that fails before it succeeded changes nothing, and people are notified', async () => {
+  test('that fails before it succeeded changes nothing, and an alert is sent', async () => {
     const vendor = await harness.givenVendor()
     const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await refund(charge, { status: 'pending' })
@@ -149,7 +149,7 @@ describe('a refund', () => {
     expect(processed(vendor)).toEqual([])
   })
 
-  test('that fails after it succeeded revives nothing: the credit is reversed, once, and people are notified', async () => {
+  test('that fails after it succeeded does not revive the licence: the credit is reversed, once, and an alert is sent', async () => {
     const vendor = await harness.givenVendor()
     const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await refund(charge)
@@ -225,7 +225,7 @@ describe('a refund', () => {
     expect(await refundsOf(harness, other)).toEqual([])
   })
 
-  test('in another currency is not counted, and people are notified', async () => {
+  test('in another currency is not counted, and an alert is sent', async () => {
     const vendor = await harness.givenVendor()
     const { charge, licenceId } = await givenSold(harness, vendor)
     await harness.simulator.control('deliver', {
@@ -260,7 +260,7 @@ describe('a refund', () => {
 
 describe('the fee is credited', () => {
   test.each([
-    ['to the second of 7 days after the charge', 7 * day, ['charge 245', 'credit -245']],
+    ['up to exactly 7 days after the charge', 7 * day, ['charge 245', 'credit -245']],
     ['and not a second later', 7 * day + 1, ['charge 245']],
   ])('%s', async (_, after, ledger) => {
     const vendor = await harness.givenVendor()
@@ -271,7 +271,7 @@ describe('the fee is credited', () => {
     expect(await ledgerOf(harness, vendor)).toEqual(ledger)
   })
 
-  test('only where the part that completes the refund is in time', async () => {
+  test('only if the part that completes the refund is in time', async () => {
     const vendor = await harness.givenVendor()
     const created = soldAt - 20 * day
     const { charge } = await givenSold(harness, vendor, { created })
@@ -298,7 +298,7 @@ describe('a dispute', () => {
   const dispute = (charge: string, kind: 'chargeback' | 'inquiry', how: object = {}) =>
     harness.simulator.control<{ id: string }>('dispute', { charge, kind, ...how })
 
-  test('that is a chargeback revokes at its opening, earns no credit, and a won one revives nothing', async () => {
+  test('that is a chargeback revokes at its opening, earns no credit, and does not revive the licence when it is won', async () => {
     const vendor = await harness.givenVendor()
     const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await dispute(charge, 'chargeback', { amount: 4000 })
@@ -314,7 +314,7 @@ describe('a dispute', () => {
     ])
   })
 
-  test('that is an inquiry suspends alone, and closed in the vendor’s favour reactivates', async () => {
+  test('that is an inquiry only suspends, and reactivates when it is closed in the vendor’s favour', async () => {
     const vendor = await harness.givenVendor()
     const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await dispute(charge, 'inquiry')

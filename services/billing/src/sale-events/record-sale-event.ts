@@ -99,7 +99,7 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
   const { planId, price } = await soldPlan(deps, request)
   const given = request.expiresOn && timestampDate(request.expiresOn)
   const updates = request.updatesUntil && timestampDate(request.updatesUntil)
-  // A sale that names a plan is not made at its price.
+  // A sale that names a plan does not use the price of the plan.
   const paidPrice = request.priceId === undefined ? undefined : price
   return {
     id: newId('sale'),

@@ -68,7 +68,7 @@ describe('a sale of another shop', () => {
     await eventually(() => expect(sentTypes(harness, vendor)).toEqual(['licence.created']))
   })
 
-  test('sent again answers the same and does nothing twice; with another body it is refused', async () => {
+  test('that is sent again gets the same answer and does nothing twice; with another body it is refused', async () => {
     const vendor = await harness.givenVendor()
     const [first, ...others] = await Promise.all(Array.from({ length: 8 }, () => record(vendor)))
     const all = [first!, ...others]
@@ -100,7 +100,7 @@ describe('a sale of another shop', () => {
     expect(saleEvents).toMatchObject([{ currency: 'xyz' }])
   })
 
-  test('lasts as its price has it, unless it says itself', async () => {
+  test('lasts as long as its price says, unless it gives its own end', async () => {
     const vendor = await harness.givenVendor({ price: { periodMonths: 13 } })
     const byPrice = await record(vendor, { priceId: vendor.priceId })
     const { expiresOn } = await licenceOf(harness, vendor, byPrice.saleEvent!.licenceId!)
@@ -110,7 +110,7 @@ describe('a sale of another shop', () => {
     expect((await licenceOf(harness, vendor, own.saleEvent!.licenceId!)).expiresOn).toEqual(said)
   })
 
-  test('that would end past the year 9999 by its price has to say itself when it ends', async () => {
+  test('that would end past the year 9999 by its price has to give its own end', async () => {
     const vendor = await harness.givenVendor({ price: { periodMonths: (9999 - 2026) * 12 } })
     const at = timestampFromDate(new Date(Date.UTC(2026, 9, 31, 23, 59, 59, 999)))
     const last = await record(vendor, { priceId: vendor.priceId, occurredAt: at })
@@ -137,7 +137,7 @@ describe('a sale of another shop', () => {
     expect(await record(vendor, { ...sale, expiresOn: said })).toMatchObject({ created: true })
   })
 
-  test('may have happened up to 24 hours ahead, and no later', async () => {
+  test('may have a time up to 24 hours in the future, and no later', async () => {
     const vendor = await harness.givenVendor()
     const ahead = (ms: number) => timestampFromDate(new Date(Date.now() + ms))
     await expect(record(vendor, { occurredAt: ahead(24.1 * hour) })).rejects.toMatchObject({
@@ -147,7 +147,7 @@ describe('a sale of another shop', () => {
     expect(await record(vendor, { occurredAt: ahead(23.9 * hour) })).toMatchObject({ created: true })
   })
 
-  test('has as many characters in its references as the contract says, outside the basic plane too', async () => {
+  test('may have references as long as the contract allows, also of characters outside the basic plane', async () => {
     const vendor = await harness.givenVendor()
     const reference = '😀'.repeat(255)
     const { saleEvent } = await record(vendor, { saleId: reference, externalRef: reference })
@@ -198,7 +198,7 @@ describe('a sale of another shop', () => {
     expect(await paymentsOf(harness, vendor)).toEqual([])
   })
 
-  test('is known by its application: another may use the same id', async () => {
+  test('belongs to its application: another application may use the same id', async () => {
     const one = await harness.givenVendor()
     const other = await harness.givenVendor()
     const first = await record(one)
@@ -219,11 +219,11 @@ describe('a sale of another shop', () => {
     expect(saleEvent).toMatchObject({ status: 'provisioned' })
     expect(await licencesOf(harness, vendor)).toHaveLength(1)
     await handled(harness)
-    // By licensing itself, which has stood still for a while.
+    // Licensing, which was suspended, sends the event when it continues.
     await eventually(() => expect(sentTypes(harness, vendor)).toEqual(['licence.created']))
   })
 
-  test('whose answer was lost is recorded all the same: no licence stays without its sale', async () => {
+  test('whose answer was lost is still recorded: no licence stays without its sale', async () => {
     const vendor = await harness.givenVendor()
     harness.licensingProcess.freeze()
     try {

@@ -5,7 +5,7 @@ import type { WaitingAlert } from './alert-queries.ts'
 const mostInFull = 20
 const mostTextLength = 2_000
 
-// Subjects contain no text of a vendor: the reader would take it for the operator's.
+// Subjects contain no text of a vendor: the recipient would think that the operator wrote it.
 const titles: Record<AlertKind, string> = {
   endpoint_failing: 'Webhook endpoint failing',
   endpoint_disabled: 'Webhook endpoint disabled',
@@ -33,7 +33,7 @@ export function alertMail(
   }
   const count = alerts.length + unlisted
   return {
-    // Each kind is named once.
+    // The subject contains each kind once.
     subject: `${count} alerts: ${[...new Set(alerts.map(titleOf))].join('; ')}`,
     text: [
       `${count} alerts since ${first.created_at.toISOString()}. At most six mails an hour are sent for an account, so they come together.`,

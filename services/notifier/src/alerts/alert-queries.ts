@@ -87,7 +87,7 @@ export async function listWaitingAlerts(sql: Sql, accountId: string, most: numbe
     from alerts where account_id = ${accountId} and completed_at is null order by id limit ${most}`
 }
 
-/** Newest first. */
+/** Lists alerts, newest first. */
 export async function findAlerts(
   sql: Sql,
   of: { accountId: string; applicationId?: string; beforeId?: bigint; limit: number },
@@ -100,7 +100,7 @@ export async function findAlerts(
     order by id desc limit ${of.limit}`
 }
 
-/** The facts that an alert states about a delivery that has used up its attempts. */
+/** Data for the alert about a delivery that has used up its attempts. */
 export async function findExhausted(
   sql: Sql,
   delivery: { applicationId: string; deliveryId: string },
@@ -169,7 +169,7 @@ export async function recordMailed(sql: Database, lease: Lease, ids: bigint[]): 
   })
 }
 
-/** Records that these alerts were logged, because there is nowhere to mail them. */
+/** Records that these alerts were logged, because there is no address or no mail server. */
 export async function recordLogged(sql: Sql, ids: bigint[]): Promise<void> {
   await sql`update alerts set completed_at = clock_timestamp() where id = any(${ids.map(String)}::bigint[])`
 }

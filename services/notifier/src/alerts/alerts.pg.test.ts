@@ -40,7 +40,7 @@ test('when an endpoint exhausts its retries, one mail is sent to the address of 
   expect(mail!.text).toContain('status 418')
   expect(events.some((event) => mail!.text.includes(event.id))).toBe(true)
 
-  // Its sixth failure had made one of its own.
+  // The sixth failure had already caused another alert.
   await eventually(async () => expect(await mailed(notifier)).toHaveLength(2))
   const kinds = (await alertsOf(notifier)).map(({ kind }) => kind)
   expect(kinds.toSorted()).toEqual(['endpoint_disabled', 'endpoint_failing'])

@@ -34,8 +34,8 @@ export async function exhaustionAlert(
       `The webhook endpoint ${last.endpointId} (${url}) of application ${last.applicationId} has been disabled.`,
       `All ${mostAttempts} attempts to deliver event ${eventId} (${eventType}) failed; the last one with: ${why}.`,
       '',
-      'A disabled endpoint cannot be resumed. Register a new endpoint, which gets a new secret, and have it sent what',
-      'was missed: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover.',
+      'A disabled endpoint cannot be resumed. Register a new endpoint, which gets a new secret, and have',
+      'the missed events sent to it: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover.',
     ].join('\n'),
   }
 }
@@ -68,7 +68,7 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
           health.is_gone
             ? `The webhook endpoint ${endpointId} (${url}) of application ${applicationId} answered 410 Gone. Its deliveries fail since ${failingSince!.toISOString()}. If the endpoint no longer exists, delete it.`
             : `The last ${failures} attempts to deliver events to the webhook endpoint ${endpointId} (${url}) of application ${applicationId} failed, since ${failingSince!.toISOString()}.`,
-          `Each event is tried ${mostAttempts} times; when the last attempt of one fails, nothing is sent to the endpoint any more.`,
+          `Each event is tried ${mostAttempts} times; if all attempts of an event fail, the endpoint is disabled permanently.`,
           'The list of deliveries says how each attempt failed.',
         ].join('\n'),
       } satisfies NewAlert,

@@ -9,11 +9,11 @@ export interface Allowance {
   hours: number
 }
 
-/** Of all mails of an account: alerts and confirmations. */
+/** Limits all mails of an account: alerts and confirmations. */
 export const ofAccount = (accountId: string): Allowance => ({ key: accountId, most: 6, hours: 1 })
 
 /**
- * Of all mails to an address that is not confirmed, whichever accounts request them. Letter case and the text after a `+` are
+ * Limits all mails to an address that is not confirmed, for all accounts together. Letter case and the text after a `+` are
  * ignored, because such addresses usually reach the same mailbox.
  */
 export function ofAddress(address: string): Allowance {

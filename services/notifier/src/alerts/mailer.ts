@@ -5,7 +5,7 @@ interface Mail {
   /** Fixed words and numbers, no text from a vendor or a caller. */
   subject: string
   text: string
-  /** The same for each try of a mail, so that a mail system can recognise a repetition. */
+  /** The same for each try of a mail, so that a mail system can recognise repeated mails. */
   reference: string
 }
 
@@ -13,7 +13,7 @@ interface Mail {
 export type SendMail = (mail: Mail) => Promise<void>
 
 /**
- * Longer than it can take to look up an address and send a mail: the mail server sends up to ten responses, each of which may
+ * Longer than looking up an address and sending a mail can take: the mail server sends up to ten responses, each of which may
  * take `socketTimeout`.
  */
 export const leaseSeconds = 300

@@ -25,7 +25,7 @@ const start = (mailbox: Mailbox) =>
     publicUrl: 'https://licensing.example/',
   })
 
-/** Alerts of billing, as it sends them. */
+/** Alert events as billing publishes them. */
 function billingAlerts({ natsServer, of }: TestNotifier, count: number, alert: object = {}) {
   const kind: AlertKind = 'processor_event_parked'
   const value = {
@@ -87,7 +87,7 @@ async function anHourLater({ sql }: TestNotifier): Promise<void> {
 }
 
 test(
-  '850 alerts are six mails within an hour, and the next mail lists all the others',
+  '850 alerts are sent in six mails within an hour, and the next mail lists all other alerts',
   { timeout: 60_000 },
   async () => {
     await using mailbox = await startMailbox()
@@ -180,7 +180,7 @@ test('an alert is deleted 90 days after it was completed, and never while it wai
     insert into alerts (account_id, kind, subject, text, completed_at)
     select ${of.accountId}, 'refund_reversed', 'Subject', 'many', now() - interval '100 days'
     from generate_series(1, 2500)`
-  // The notifier's own round may delete some of them at this moment; a round that finds fewer than it asked for ends.
+  // The notifier's own loop may delete some of them at the same time. A round that finds fewer than it asked for ends.
   await eventually(async () => {
     await deleteOld(sql)
     expect(await sql`select text from alerts order by id`).toEqual([{ text: '89 days' }, { text: 'waiting' }])
@@ -191,7 +191,7 @@ test('an account with endless alerts delays the mail of another account by at mo
   await using mailbox = await startMailbox()
   const [flooding = '', quiet = ''] = [newId('acct'), newId('acct')].toSorted()
   await using notifier: TestNotifier = await startTestNotifier({
-    // Asked for within each mail: there is another alert before that mail is sent.
+    // It is called for each mail, and inserts another alert before that mail is sent.
     alertEmail: async (accountId) => {
       if (accountId === flooding) await waitingAlerts(notifier, { [flooding]: 1 })
       return addressOf(accountId)
@@ -260,7 +260,7 @@ test('no text of an alert reaches the header of its mail', async () => {
   expect(body).not.toContain('\u001b')
 })
 
-test('an address is one address, also if it reads like a list', async () => {
+test('an address that looks like a list is used as one address', async () => {
   await using mailbox = await startMailbox()
   const sendMail = createMailer(mailbox.url, from)
   const mail = { to: 'one@a.example, two@b.example', subject: 'Subject', text: 'Text', reference: 'r' }
@@ -311,7 +311,7 @@ test('confirmations and alerts of an account share its six mails an hour', async
   expect(mailbox.mails).toHaveLength(6)
 })
 
-test('an unconfirmed address gets five mails a day, whichever accounts ask and however it is written', async () => {
+test('an unconfirmed address gets five mails a day, from all accounts together and in any spelling', async () => {
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   const written = ['victim@example.com', 'Victim@example.com', 'victim+a@example.com', 'victim+b@EXAMPLE.com']
@@ -324,7 +324,7 @@ test('an unconfirmed address gets five mails a day, whichever accounts ask and h
   )
   expect(mailbox.mails).toHaveLength(5)
   expect(answers.at(-1)!.retryAfterSeconds).toBeGreaterThan(80_000)
-  // Nor do the refused ones count against their accounts.
+  // Refused mails do not count against their accounts either.
   const used = await notifier.sql`select 1 from mail_allowances where key like 'acct_%'`
   expect(used).toHaveLength(5)
 })

@@ -36,8 +36,8 @@ const accountsAtOnce = 100
 const longestPauseSeconds = 600
 
 /**
- * Mails waiting alerts, each until the mail server has accepted it. Accounts take turns: each gets one mail with all of its
- * alerts before any account gets its next mail.
+ * Mails waiting alerts, and tries each mail until the mail server has accepted it. Accounts take turns: each gets one mail
+ * with all of its alerts before any account gets its next mail.
  */
 export async function sendAlerts(deps: AlertDependencies, signal: AbortSignal): Promise<'idle' | void> {
   for (let isFirst = true; ; isFirst = false) {

@@ -33,7 +33,7 @@ export const sendConfirmation: Handler<'sendConfirmation'> = async (
     })
   } catch (error) {
     if (wasRefused(error)) await returnAllowances(sql, allowances)
-    throw new ServiceError('unavailable', 'the mail server did not take the mail', { cause: error })
+    throw new ServiceError('unavailable', 'the mail server did not accept the mail', { cause: error })
   }
   return {}
 }

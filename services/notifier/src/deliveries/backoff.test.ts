@@ -5,7 +5,7 @@ import { createBackoff, failingFrom, mostAttempts, readSeconds, waitAfter } from
 const noAnswer = { responseCode: null, retryAfterSeconds: null }
 const middle = 0.5
 
-test('the waits are those of the interface, and the twelfth failure is the last', () => {
+test('the waits are as in the interface, and the twelfth failure is the last', () => {
   const waits = Array.from({ length: mostAttempts }, (_, i) =>
     waitAfter(createBackoff(), { failures: i + 1, ...noAnswer }, middle),
   )
@@ -13,7 +13,7 @@ test('the waits are those of the interface, and the twelfth failure is the last'
   expect(waits).toEqual([...seconds.map((wait) => wait * 1000), null])
 })
 
-test('an endpoint is shown as failing from the first failure on that is followed by a wait of hours', () => {
+test('an endpoint is shown as failing from the first failure that is followed by a wait of hours', () => {
   const waits = createBackoff()
   expect(waits.findIndex((seconds) => seconds > 3600) + 1).toBe(failingFrom)
   expect(failingFrom).toBeLessThan(mostAttempts)

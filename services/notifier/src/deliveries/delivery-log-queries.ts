@@ -14,17 +14,17 @@ export interface DeliveryFilter {
   status?: DeliveryStatus | undefined
   eventId?: string | undefined
   licenceId?: string | undefined
-  /** Of created_at: inclusive. */
+  /** Lower limit of created_at, inclusive. */
   since?: Date | undefined
-  /** Of created_at: exclusive. */
+  /** Upper limit of created_at, exclusive. */
   until?: Date | undefined
   beforeId?: string | undefined
   limit: number
 }
 
 /**
- * Newest first. Each filter has an index that ends with the id. A delivery that is still pending, and whose endpoint is
- * disabled, is returned as failed. `disabled` are the endpoints that may have such deliveries.
+ * Lists deliveries, newest first. Each filter has an index that ends with the id. A delivery that is still pending, and whose
+ * endpoint is disabled, is returned as failed. `disabled` lists the endpoints that may have such deliveries.
  */
 export async function findDeliveries(
   sql: Sql,
@@ -68,7 +68,7 @@ export async function findPayload(
   return row?.body ?? null
 }
 
-/** Newest first, from attempt `last` downwards. */
+/** Lists attempts, newest first, from attempt `last` downwards. */
 export async function listAttemptRows(
   sql: Sql,
   deliveryId: string,
@@ -102,7 +102,7 @@ function select(sql: Sql, filter: DeliveryFilter, status: PendingQuery<Row[]>) {
 // A delivery's id contains a time within this margin of its created_at.
 const idMarginMs = 5 * 60_000
 
-/** Filters by created_at, and by the range of ids that belongs to it, which the index can use. */
+/** Filters by created_at, and by the corresponding range of ids, because the indexes contain the id. */
 function createdIn(sql: Sql, { since, until }: DeliveryFilter): PendingQuery<Row[]> {
   const idAt = (time: Date, marginMs: number) => idOf('dlv', new Date(time.getTime() + marginMs), 0n)
   const from = since && sql`and d.created_at >= ${since} and d.id >= ${idAt(since, -idMarginMs)}`

@@ -25,7 +25,7 @@ beforeAll(async () => {
       payload: { case: 'licenceRetired', value: { licenceId: newId('lic'), status: 'retired' } },
     })
   await notifier.happen(20)
-  // Recorded at another time than those that follow.
+  // These deliveries are recorded before the next ones, so that their times differ.
   await eventually(async () => expect(await notifier.deliveries()).toHaveLength(40))
   await publish(notifier, [retired(), retired(), retired()])
   await eventually(async () => {
@@ -141,7 +141,7 @@ test('another account finds no delivery', async () => {
 
 test('a pending delivery of a disabled endpoint is shown as failed at once, and is updated soon', async () => {
   const { sql, of } = notifier
-  // As it is for a moment after an endpoint with very many pending deliveries was disabled.
+  // The table looks like this for a moment after an endpoint with very many pending deliveries was disabled.
   await sql.begin(async (tx) => {
     await tx`
       update endpoints set status = 'disabled', disabled_at = now(), disabled_reason = 'deleted', is_cleanup_due = true
@@ -178,7 +178,7 @@ test('a delivery shows the licence of its event, if the event is about one', asy
 
 test('a delivery’s detail has its newest 100 attempts, and pages have all of them, newest first', async () => {
   const { calls, of, sql } = notifier
-  // One that is retried could get an attempt meanwhile.
+  // A delivery that is retried could get another attempt during the test.
   const [delivery] = await pages({ endpointId: good, status: 'delivered' })
   const deliveryId = delivery!.id
   await sql`

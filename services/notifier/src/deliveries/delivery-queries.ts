@@ -16,7 +16,7 @@ export interface NewDelivery extends DueDelivery {
   licence_id: string | null
 }
 
-/** Deliveries that the transaction which inserts them claims for a process. */
+/** The deliveries that a transaction claims for a process when it inserts them. */
 export interface Claim {
   id: string
   leaseMs: number
@@ -25,7 +25,7 @@ export interface Claim {
 
 const mostInserted = 5_000
 
-/** Inserts deliveries. Those that are not claimed at once wait, and are due now. */
+/** Inserts deliveries. A delivery that is not claimed waits and is due now. */
 export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
   for (let from = 0; from < deliveries.length; from += mostInserted) {
     await insertSome(sql, deliveries.slice(from, from + mostInserted), claim)
@@ -66,7 +66,7 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
   await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
 }
 
-/** Lowers look_at of endpoints to `at`. To be called after their deliveries were made to wait. */
+/** Lowers look_at of endpoints to `at`. Call it after the statement that makes their deliveries wait. */
 export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise<void> {
   if (endpointIds.length === 0) return
   await sql`
@@ -116,12 +116,12 @@ export function abandoned(sql: Sql): PendingQuery<Row[]> {
 
 /**
  * Abandons the pending deliveries of a disabled endpoint: all claimed ones, and up to `limit` others. A claimed delivery
- * loses its claim. The result of its attempt is recorded all the same, and an acknowledged delivery is delivered.
+ * loses its claim. The result of its attempt is still recorded, and if it was acknowledged, the delivery is delivered.
  *
  * @returns how many rows were updated
  */
 export async function abandonDeliveries(sql: Sql, endpointId: string, limit: number): Promise<number> {
-  // The CTE is materialized because of concurrent updates: when a sender has changed a row meanwhile, PostgreSQL evaluates
+  // The CTE is materialized because of concurrent updates: if a sender has changed a row meanwhile, PostgreSQL evaluates
   // the join again with the new row, and does not find it in a `union all` that the planner has merged into the join.
   const { count } = await sql`
     with pending as materialized (
@@ -137,7 +137,7 @@ export async function abandonDeliveries(sql: Sql, endpointId: string, limit: num
   return count
 }
 
-// More than a person requests at a time.
+// More replays than a person requests at a time.
 const mostReplaysDue = 1_000
 
 /** A delivery that is to be sent again. Its body is null if the payload is past retention. */

@@ -15,7 +15,7 @@ export type DeliveryOutcome =
 
 export interface Transition {
   to: DeliveryStatus
-  /** What happens to the next attempt of the retry schedule. */
+  /** The change of the retry schedule's next attempt. */
   retry: 'cancelled' | 'scheduled' | 'unchanged'
 }
 

@@ -28,7 +28,7 @@ export interface DueDelivery {
   body: string
   trace_parent: string | null
   created_at: Date
-  /** All attempts made so far, and how many of them the retry schedule made. */
+  /** How many attempts were made so far, and how many of them the retry schedule made. */
   attempt_count: number
   scheduled_attempts: number
   /** A person requested this attempt: if it fails, it is not retried and does not count for the retry schedule. */

@@ -18,7 +18,7 @@ export const listDeliveries: Handler<'listDeliveries'> = async ({ sql }, request
   if (status !== undefined && !isMember('deliveryStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.deliveryStatus.join(', ')}`)
   }
-  // An endpoint of another account may have any number of deliveries. The query would read all of them in vain.
+  // An endpoint of another account may have any number of deliveries. The query would read all of them and return none.
   if (endpointId !== undefined && !(await findEndpointRow(sql, { accountId, applicationId, endpointId }))) {
     return { deliveries: [], hasMore: false }
   }

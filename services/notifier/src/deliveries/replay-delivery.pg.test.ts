@@ -118,7 +118,7 @@ test('a delivery of a disabled endpoint is replayed to another endpoint as a new
   expect(second).toMatchObject({ path: '/new' })
   expect(second!.headers['webhook-attempt']).toBe('1')
   expect(second!.body.equals(receiver.requests[0]!.body)).toBe(true)
-  // It is retried like any other.
+  // It is retried like any other delivery.
   const pending = await eventually(async () => {
     const [delivery] = await notifier.deliveries({ endpointId: successor })
     expect(delivery).toMatchObject({ id, attemptCount: 1, status: 'pending', eventId: event!.id })
@@ -183,7 +183,7 @@ test('after 90 days the payload is deleted, the record stays, and a replay is re
   await keepPartitions(sql, clock.now(), createLogger('test', 'silent'))
   expect(await sql`select 1 from events`).toHaveLength(0)
   await isGone()
-  // The next events have their partition, and their sequence goes on.
+  // New events still have a partition, and their sequence continues.
   await notifier.happen()
   await eventually(async () =>
     expect(await calls.listEvents({ accountId: of.accountId, after: 0n, limit: 0 })).toMatchObject({

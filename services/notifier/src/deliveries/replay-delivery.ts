@@ -58,7 +58,7 @@ async function sendAgain(
   const lease = dispatcher.lease([replay], [endpoint])
   const { isClaimed, attemptCount } = await requestReplay(tx, delivery, clock.now(), lease.claim)
   replay.attempt_count = attemptCount
-  // If another process has claimed it, that process makes the replay after its attempt.
+  // If another process has claimed the delivery, that process makes the replay after its attempt.
   return { id, lease: isClaimed ? lease : { send: () => dispatcher.wake() } }
 }
 

@@ -41,7 +41,7 @@ test('a failed delivery is tried twelve times in two days with the waits of the 
 
     const { failingAttempts } = await notifier.calls.getEndpoint({ ...of, endpointId })
     expect(failingAttempts).toBe(i + 1 >= 4 ? i + 1 : 0)
-    // Not before its time.
+    // The next attempt is not made early.
     expect(receiver.requests).toHaveLength(i + 1)
     clock.advance(timestampDate(delivery.nextAttemptAt!).getTime() - clock.now().getTime())
   }
@@ -132,7 +132,7 @@ test.each([
 
 test.each([
   ['an address that may no longer be sent to', 'https://10.1.2.3/'],
-  // A label of 64 letters: no name server is asked.
+  // A label of 64 letters is invalid, so no name server is asked.
   ['a name that no longer resolves', `https://${'a'.repeat(64)}.example/`],
 ])('%s fails the attempt, with the same error as other refused hosts', async (_, url) => {
   await using receiver = await startHttpsReceiver()
@@ -173,7 +173,7 @@ test('when one delivery has used up its attempts, the endpoint is disabled once 
   expect(
     await notifier.sql`select 1 from deliveries where due_at is not null or claim_id is not null`,
   ).toHaveLength(0)
-  // Those in flight at that moment are recorded too.
+  // Attempts that were in flight at that moment are recorded too.
   await eventually(async () =>
     expect(await notifier.sql`select 1 from attempts`).toHaveLength(receiver.requests.length),
   )

@@ -149,7 +149,7 @@ test('attempts are recorded by indexes also after the tables have grown since th
   await using notifier = await startTestNotifier({ receiver })
   const { sql } = notifier
   await notifier.register(receiver.url('/well'))
-  // The worst time for a plan that is kept: PostgreSQL knows that there is nothing.
+  // A plan that is made now is the worst one to keep: PostgreSQL knows that the table is empty.
   await sql`analyze deliveries`
   await sql`analyze waiting_endpoints`
   const deliver = async (count: number) => {
@@ -178,7 +178,7 @@ test('attempts are recorded by indexes also after the tables have grown since th
       from pg_stat_user_tables where relname = 'deliveries'`
     return row!
   }
-  // What a connection has counted is seen some seconds later.
+  // PostgreSQL shows the counts of a connection some seconds later.
   const once = (written: number) =>
     eventually(
       async () => {
@@ -191,8 +191,8 @@ test('attempts are recorded by indexes also after the tables have grown since th
   const before = await once(10)
   await deliver(10)
   const after = await once(20)
-  // A plan for an empty table reads all 30,000 for each result.
+  // A plan for an empty table reads all 30,000 rows for each result.
   expect(after.read - before.read).toBeLessThan(30_000)
-  // These indexes find a delivery too, but all entries of its application are looked at.
+  // With these indexes PostgreSQL would have to read all deliveries of the application to find one.
   expect(after.other - before.other).toBe(0)
 })

@@ -28,7 +28,7 @@ export interface FinishedAttempt {
   attempt: number
   /** The retry schedule has no further attempt. */
   isLast: boolean
-  /** From the event's created_at to the end of the attempt. */
+  /** The time from the event's created_at to the end of the attempt. */
   latencyMs: number
 }
 
@@ -69,8 +69,8 @@ const updateDeliveries = `
   where d.application_id = f.application_id and d.id = f.delivery_id`
 
 /**
- * Records attempts and updates their deliveries as `deliveryTransitions` says, in one statement. Only the statement knows
- * whether the sender still has the claim, so each attempt comes with two outcomes. An attempt whose sender has lost the
+ * Records attempts and updates their deliveries as `deliveryTransitions` says, in one statement. Each attempt comes with two
+ * outcomes, because only the statement knows whether the sender still has the claim. An attempt whose sender has lost the
  * claim is recorded too, and delivers the event if it was acknowledged.
  *
  * The statistics count attempts of the retry schedule, of deliveries that were created together with their event.
@@ -103,7 +103,7 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
       returning d.id, d.endpoint_id, d.attempt_count, d.status, d.due_at, d.claim_id,
         f.at, f.response_code, f.error, f.duration_ms, f.response_excerpt,
         d.account_id, d.application_id, f.ended_at, f.outcome <> 'acknowledged' as has_failed, f.latency_bucket,
-        -- Deliveries that a person requested are created later than their event is recorded.
+        -- Deliveries that a person requested are created after their event was recorded.
         d.created_at = d.recorded_at and not f.is_replay as is_counted,
         coalesce(d.delivered_attempt = d.attempt_count, false) as is_first_success,
         coalesce(d.final_attempt = d.attempt_count, false) as is_final

@@ -19,7 +19,7 @@ export interface AttemptWriterOptions<Recorded> {
 }
 
 /**
- * Records attempts in batches: all that end within a few milliseconds, up to 200. An attempt stays in memory until the
+ * Records attempts in batches: all attempts that end within a few milliseconds, up to 200. An attempt stays in memory until the
  * database has recorded it.
  */
 export class AttemptWriter<Recorded> {
@@ -68,7 +68,7 @@ export class AttemptWriter<Recorded> {
     }
   }
 
-  /** At most one attempt of each delivery, sorted by delivery, so that two writers lock rows in the same order. */
+  /** Takes at most one attempt of each delivery, sorted by delivery, so that two writers lock rows in the same order. */
   #takeBatch(): FinishedAttempt[] {
     const batch = new Map<string, FinishedAttempt>()
     const later: FinishedAttempt[] = []

@@ -11,7 +11,7 @@ test('the signature of a known body equals that of another implementation', () =
   ).toBe(`t=1700000000,v1=${expected}`)
 })
 
-test('the signature covers the raw bytes, whatever they are', () => {
+test('the signature covers the raw bytes of any body', () => {
   fc.assert(
     fc.property(fc.string(), fc.uint8Array(), fc.nat(), (secret, bytes, unixSeconds) => {
       const body = Buffer.from(bytes)

@@ -63,7 +63,7 @@ async function isAnyDue(except: string[] = []): Promise<boolean> {
   return (await findDueEndpoints(sql, { now: new Date(), full, afterAccount: '' })).length > 0
 }
 
-/** How many rows of deliveries are read, by an index or without one; all is rolled back. */
+/** Counts the rows of deliveries that a query reads, with or without an index. Rolls the query back. */
 async function rowsReadBy(query: (tx: Transaction) => Promise<unknown>): Promise<number> {
   const connection = await sql.reserve()
   const read = async () => {
@@ -169,7 +169,7 @@ test('a delivery that starts to wait while its endpoint is looked at is found', 
   const claiming = await sql.reserve()
   await claiming`begin`
   await updateLookAt(claiming, ['whe_1'])
-  // The claimer has not seen this one, and is about to say that nothing waits.
+  // The claimer has not seen this delivery, and is about to record that none waits.
   const waiting = sql.begin(async (tx) => {
     await tx`
       insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
@@ -212,7 +212,7 @@ test('accounts take turns, however many endpoints and deliveries of others were 
     const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount })
     turns.push(due.map((row) => row.account_id))
   }
-  // 71 accounts: the second turn begins with those that had none in the first.
+  // There are 71 accounts: the second turn begins with the accounts that had none in the first.
   expect(turns.map((turn) => turn.length)).toEqual([64, 64])
   expect(new Set(turns[0]).size).toBe(64)
   expect(new Set(turns.flat()).size).toBe(71)
@@ -226,11 +226,11 @@ test('an account that is left out does not reduce the turn of another', async ()
   expect(due).toEqual([{ id: 'whe_well', account_id: 'acct_well' }])
 })
 
-test('the vendor of an unreadable secret is alerted once for each secret, if no replica sends what is due', async () => {
+test('if no replica sends the due deliveries, the vendor of an unreadable secret is alerted once for each secret', async () => {
   await givenDue('whe_stuck', 1)
   await givenDue('whe_sent', 1)
   await givenDue('whe_rotated', 1)
-  // Another replica has just claimed what was due before.
+  // Another replica has just claimed the deliveries that were due before.
   await sql`update waiting_endpoints set look_at = now() where endpoint_id = 'whe_sent'`
   await sql`update endpoints set generation = 2 where id = 'whe_rotated'`
   const found = ['whe_stuck', 'whe_sent', 'whe_rotated', 'whe_gone'].map((id) => ({ id, generation: 1n }))
@@ -240,7 +240,7 @@ test('the vendor of an unreadable secret is alerted once for each secret, if no 
     const rows = await sql<{ id: string }[]>`select endpoint_id as id from alerts order by endpoint_id`
     return rows.map(({ id }) => id)
   }
-  // Two replicas at once.
+  // Two replicas report at the same time.
   expect((await Promise.all([report(found), report(found)])).toSorted((a, b) => a - b)).toEqual([0, 1])
   expect(await alerted()).toEqual(['whe_stuck'])
   await sql`update alerts set completed_at = now()`

@@ -7,13 +7,13 @@ import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { DueDelivery } from '../deliveries/delivery.ts'
 
 const mostEndpoints = 64
-// Bounds the cost of a look when the deliveries of many endpoints are due.
+// Limits the cost of a search when the deliveries of many endpoints are due.
 const mostSorted = 10_000
 
 /**
  * The condition of waiting deliveries `d` of the row `w` of `waiting_endpoints`. Without its lower limit, a statement reads the
  * index entries of all deliveries that were claimed since the oldest open transaction began, such as that of a backup: after
- * 60,000 deliveries claiming took 74 ms instead of 14 (measured). The 5 seconds are those of `restoreWaitingEndpoints`.
+ * 60,000 deliveries claiming took 74 ms instead of 14 (measured). `restoreWaitingEndpoints` uses the same 5 seconds.
  */
 const isWaiting = (sql: Sql) => sql`
   d.endpoint_id = w.endpoint_id and d.claim_id is null and d.due_at >= w.look_at - interval '5 seconds'`
@@ -60,7 +60,7 @@ export async function findDueEndpoints(
     order by turn, account_id <= ${afterAccount}, account_id limit ${mostEndpoints}`
 }
 
-/** When the next delivery may be due. In the past if one is due now. */
+/** When the next delivery may be due: a time in the past if one is due now. */
 export async function findNextLook(sql: Sql): Promise<Date | undefined> {
   const [row] = await sql<{ look_at: Date }[]>`
     select look_at from waiting_endpoints order by look_at limit 1`
@@ -72,7 +72,7 @@ export async function findNextLook(sql: Sql): Promise<Date | undefined> {
  * found in `waiting_endpoints`, and only the claimed rows of each are read. Several processes may claim at the same time:
  * each skips rows that another has locked.
  *
- * @returns the endpoints that were looked at, those of them that are enabled, and the claimed deliveries
+ * @returns the endpoints that were read, the enabled endpoints among them, and the claimed deliveries
  */
 export async function claimDue(
   sql: Database,
@@ -83,7 +83,7 @@ export async function claimDue(
   if (looked.length === 0) return { looked, endpoints: [], claimed: [] }
   const ids = looked.map(({ id }) => id)
   const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
-  // The endpoints share the free places equally. A place that one does not use goes to those after it.
+  // The endpoints share the free capacity equally. If an endpoint does not use all of its share, later endpoints get the rest.
   let left = most
   const wanted = endpoints.map((endpoint, i) => {
     const quota = Math.min(capacity(endpoint), Math.ceil(left / (endpoints.length - i)))
@@ -106,7 +106,7 @@ export async function claimOf(
   { now, claimId, leaseMs }: Pick<ClaimRequest, 'now' | 'claimId' | 'leaseMs'>,
 ): Promise<Claimed[]> {
   if (wanted.length === 0) return []
-  // The rows are updated by their ctid. For a join, PostgreSQL would choose its plan by a guess at the number of rows.
+  // The rows are updated by their ctid. The plan of a join would depend on PostgreSQL's estimate of the number of rows.
   return sql<Claimed[]>`
     with claimed as (
       update deliveries d
@@ -148,7 +148,7 @@ export async function updateLookAt(tx: Transaction, endpointIds: string[]): Prom
     where endpoint_id = any(${plainArray(endpointIds)}::text[])
     order by endpoint_id for update skip locked`
   const ids = plainArray(locked.map(({ id }) => id))
-  // A separate statement, because it has to see what other transactions committed before the rows were locked.
+  // A separate statement, because it has to see changes that other transactions committed before the rows were locked.
   await tx`
     with head as materialized (
       select w.endpoint_id as id, (
@@ -215,7 +215,7 @@ export async function freeExpiredClaims(sql: Sql, most: number): Promise<number>
   return freed.length
 }
 
-/** A delivery that was acknowledged while another process had the claim is not due any more. */
+/** Lowers look_at for freed deliveries that are due. A delivery that was acknowledged meanwhile is not due any more. */
 async function lookAtFreed(sql: Sql, freed: FreedDelivery[]): Promise<void> {
   const due = freed.filter(({ due_at: dueAt }) => dueAt !== null)
   const first = Math.min(...due.map(({ due_at: dueAt }) => dueAt!.getTime()))

@@ -28,7 +28,7 @@ interface Blocked {
   accountId: string
 }
 
-/** An endpoint that answers in 10 ms, and for which always as many deliveries are queued. */
+/** An endpoint that answers in 10 ms, and always has the same number of deliveries queued. */
 const busy = { id: 'whe_busy', accountId: 'acct_blocked' }
 
 /** The claimer of a process whose attempts never end, except those at the busy endpoint. */
@@ -85,7 +85,7 @@ async function givenEndpoints(sql: Database, endpoints: Blocked[], secretKeys = 
       ${secrets}::text[]) as endpoint (id, account_id, secret)`
 }
 
-/** Retries that are due since an hour ago. */
+/** Retries that have been due for an hour. */
 async function givenRetries(sql: Database, endpoints: Blocked[], each: number): Promise<void> {
   await sql`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
@@ -136,7 +136,7 @@ function queue(scheduler: Scheduler, { id, accountId }: Blocked, count: number):
   }
 }
 
-/** An attempt timed out, and as many more deliveries wait in this process as it wants of such an endpoint. */
+/** Times an attempt out. The endpoint then counts as slow. */
 function timeOut(scheduler: Scheduler, endpoint: Blocked): void {
   queue(scheduler, endpoint, 1)
   const { claimed } = scheduler.next(performance.now())!
@@ -166,7 +166,7 @@ const kinds: Kind[] = [
     accountOf,
     block: (scheduler: Scheduler, endpoints: Blocked[]) => {
       for (const endpoint of endpoints) timeOut(scheduler, endpoint)
-      // Slow endpoints hold no more than 102 deliveries together.
+      // All slow endpoints together get no more than 102 places in the queue.
       for (const endpoint of endpoints.slice(0, 60)) queue(scheduler, endpoint, 2)
     },
   })),
@@ -186,15 +186,15 @@ for (const count of [64, 640, 6_400]) {
       await givenHealthyRetry(sql, 'dlv_1')
       claimer.start()
       await eventually(() => expect(sentTo('whe_well')).toContain('dlv_1'))
-      // Of the others no more is sent than was queued here before.
+      // The blocked endpoints are sent only deliveries that were in the queue before.
       for (const { id } of blocked) expect(sentTo(id).filter((sent) => sent.startsWith('dlv_'))).toEqual([])
 
-      // Once the blocked endpoints are known, the next retry is found by the next look.
+      // After the blocked endpoints are known, the next search finds the next retry.
       const hasAlerts = async () =>
         expect(await sql`select 1 from alerts`).toHaveLength(isUnreadable ? count : 0)
       await eventually(hasAlerts, { timeoutMs: 120_000, intervalMs: 100 })
       await givenHealthyRetry(sql, 'dlv_2')
-      // The first is sent again when its lease has ended meanwhile: its attempt never ends.
+      // The first retry may be sent again after its lease has ended, because its attempt never ends.
       await eventually(() => expect(sentTo('whe_well')).toContain('dlv_2'), { timeoutMs: 10_000 })
     },
   )

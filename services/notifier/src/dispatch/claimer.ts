@@ -45,7 +45,7 @@ const reportAfterMs = 5_000
 const mostClaimed = 1_000
 const mostReported = 200
 
-/** Claims due deliveries as far as there is capacity for them, and releases those that cannot be sent within their lease. */
+/** Claims due deliveries as far as there is capacity for them, and releases deliveries that cannot be sent within their lease. */
 export class Claimer {
   readonly #options: ClaimerOptions
   readonly #looking: Loop
@@ -92,7 +92,7 @@ export class Claimer {
     )
   }
 
-  /** To be called when a delivery is due that no process has claimed. */
+  /** Call this when a delivery is due that no process has claimed. */
   wake(): void {
     this.#looking.wake()
   }
@@ -101,24 +101,24 @@ export class Claimer {
     this.#looking.wakeIn(ms)
   }
 
-  /** To be called when deliveries were queued. */
+  /** Call this when deliveries were queued. */
   queued(): void {
     this.#ticking.wakeIn(tickMs)
   }
 
-  /** More deliveries wait for an endpoint than there is capacity for. */
+  /** Records that more deliveries wait for an endpoint than there is capacity for. */
   backlogged(endpointId: string): void {
     this.#backlogged.add(endpointId)
   }
 
-  /** Looks for more deliveries of a backlogged endpoint when half of those in the queue are sent. */
+  /** Looks for more deliveries of a backlogged endpoint when half of its queued deliveries are sent. */
   refill(endpointId: string): void {
     if (!this.#backlogged.has(endpointId) || !this.#options.scheduler.isHalfEmpty(endpointId)) return
     this.#backlogged.delete(endpointId)
     this.#looking.wake()
   }
 
-  /** @returns milliseconds until the next look */
+  /** @returns milliseconds until the next search */
   async #lookAndRest(): Promise<number> {
     const next = await findNextLook(this.#options.sql)
     const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : longestIdleMs
@@ -129,7 +129,7 @@ export class Claimer {
 
   async #look(): Promise<void> {
     const { sql, clock, scheduler, endpoints: cache, startAttempts } = this.#options
-    // Endpoints of which nothing could be claimed. They are left out of the next look, so that the loop ends.
+    // Endpoints without a claimed delivery. They are left out of the next search, so that the loop ends.
     const withoutClaims: string[] = []
     while (!this.#isStopping) {
       const full = scheduler.full()

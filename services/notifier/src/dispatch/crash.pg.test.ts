@@ -8,7 +8,7 @@ import { startTestNotifier } from '../../test/notifier.ts'
 import type { TestProcesses } from '../../test/processes.ts'
 import { startProcesses } from '../../test/processes.ts'
 
-// Of one endpoint, by one notifier: 32 in flight, and as many that were answered and are being written down.
+// Of one notifier to one endpoint: 32 deliveries in flight, and 32 that were answered but are not recorded yet.
 const mostUnrecorded = 64
 
 /** How often each event arrived at each path. */
@@ -61,7 +61,7 @@ test('notifiers that are killed repeatedly lose no event and no delivery', async
     const process = notifiers.processes[round % 2]!
     const before = receiver.requests.length
     const publishing = notifiers.happen(100)
-    // Sooner after the events in each round: while they are consumed, recorded, sent, written.
+    // In each round the notifiers are killed sooner: while they consume, record or send events, or record attempts.
     await eventually(() => receiver.requests.length > before + 80 / (round + 1), { intervalMs: 1 })
     await process.kill()
     await publishing

@@ -50,18 +50,18 @@ export interface DispatcherOptions {
   announce: (endpointIds: string[]) => void
 }
 
-// Starting an attempt takes a third of a millisecond, and an endpoint may have 32 started at once.
+// Starting an attempt takes a third of a millisecond, and an endpoint may have 32 attempts to start at once.
 const mostStarted = 4
 
 /** Deliveries that a transaction claimed for this process when it inserted or updated them. */
 export interface Lease {
   claim: Claim
-  /** To be called after the commit. */
+  /** Call this after the commit. */
   send: () => void
 }
 
 /**
- * Sends due deliveries. PostgreSQL has the state of every delivery; this process has only copies of those that it has
+ * Sends due deliveries. PostgreSQL has the state of every delivery; this process has only copies of the deliveries that it has
  * claimed. It may be killed at any time: its leases end, and other processes claim the deliveries.
  *
  * The path of a delivery: `lease` or the claimer → scheduler → attempt → attempt writer → claimer, when a retry is due.
@@ -140,12 +140,12 @@ export class Dispatcher {
     return { claim: { id: claimId, leaseMs, deliveryIds }, send }
   }
 
-  /** To be called when a delivery is due that was not leased. */
+  /** Call this when a delivery is due that was not leased. */
   wake(): void {
     this.#claimer.wake()
   }
 
-  /** Deliveries still to be sent are signed with the new secret, or not sent if the endpoint is disabled. */
+  /** Signs deliveries that are not sent yet with the new secret, or does not send them if the endpoint is disabled. */
   endpointsChanged(rows: EndpointRow[]): void {
     this.applyChanges(rows)
     this.#options.announce(rows.map(({ id }) => id))

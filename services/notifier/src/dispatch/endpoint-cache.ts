@@ -59,7 +59,7 @@ export class EndpointCache {
     return this.#unreadable.size
   }
 
-  /** Endpoints that were found to be unreadable `ageMs` ago or earlier. */
+  /** Endpoints that have been unreadable for at least `ageMs`. */
   unreadableFor(ageMs: number): Version[] {
     const before = performance.now() - ageMs
     return [...this.#unreadable].flatMap(([id, { generation, foundMs }]) =>

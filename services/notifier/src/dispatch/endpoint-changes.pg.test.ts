@@ -9,7 +9,7 @@ import { watchEndpointChanges } from './endpoint-changes.ts'
 
 const log = createLogger('test', 'silent')
 
-test('a replica that was suspended, and whose connections were stalled, receives every change of that time', async () => {
+test('a replica that was suspended, and whose connections were stalled, receives every change that it missed', async () => {
   await using notifier = await startTestNotifier()
   const { host } = new URL(notifier.databaseUrl)
   await using toDatabase = await startFaultyProxy(host)
@@ -32,7 +32,7 @@ test('a replica that was suspended, and whose connections were stalled, receives
   toDatabase.refuse()
   toNats.swallow()
   await notifier.calls.rotateSecret({ ...notifier.of, endpointId: endpoint.id })
-  // It stood still for 50 s.
+  // The replica was suspended for 50 s.
   await notifier.sql`update endpoints set changed_at = changed_at - interval '50 seconds' where id = ${endpoint.id}`
   toNats.flow()
   toDatabase.flow()

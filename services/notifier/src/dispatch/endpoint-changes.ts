@@ -7,14 +7,14 @@ import { listChangedEndpoints, findDatabaseTime, findEndpointRows } from '../end
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 
 const subject = 'notifier.endpoints-changed'
-// While NATS is connected, and while it is not.
+// How often the table is read, while NATS is connected and while it is not.
 const lookEveryMs = { connected: 10_000, disconnected: 1_000 }
 // Longer than a transaction may take from the statement that sets changed_at to its commit.
 const overlapMs = 60_000
 
 /**
- * Announces changes of endpoints to the other replicas over NATS, and calls `changed` for theirs. NATS may lose messages, so
- * the table is read regularly too, for all changes since the last reading that succeeded.
+ * Announces changes of endpoints to the other replicas over NATS, and calls `changed` for the changes that they announce. NATS
+ * may lose messages, so the table is read regularly too, for all changes since the last reading that succeeded.
  */
 export function watchEndpointChanges(options: {
   sql: Database
@@ -37,7 +37,7 @@ export function watchEndpointChanges(options: {
     failed,
     isOutage: isDatabaseOutage,
   })
-  // One message after another: an older state of an endpoint must not replace a newer one.
+  // Messages are processed one after another, because an older state of an endpoint must not replace a newer one.
   let reading = Promise.resolve()
   const unsubscribe = nats.subscribe(subject, (message) => {
     reading = reading.then(() => findEndpointRows(sql, message.json<string[]>())).then(changed, failed)

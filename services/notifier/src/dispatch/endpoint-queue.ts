@@ -22,7 +22,7 @@ const firstCap = 2
 const mostInFlight = 32
 const slowMs = 1_000
 const newestWeight = 0.2
-// The queue of an endpoint is as long as it can answer in this time. No lease ends in that time.
+// The queue of an endpoint has at most as many deliveries as the endpoint can answer in this time, so that no lease ends.
 const queuedMs = 2_000
 const [leastPerSlot, mostPerSlot] = [8, 64]
 const queuedWhenPenalised = 2
@@ -56,7 +56,7 @@ export class EndpointQueue {
     return this.inFlight.size >= this.cap
   }
 
-  /** How many deliveries may be queued in this process. Further ones stay in the database, where any process can claim them. */
+  /** How many deliveries may be queued in this process. Other deliveries stay in the database, where any process can claim them. */
   get mostQueued(): number {
     if (this.#isPenalised) return queuedWhenPenalised
     if (this.responsiveness === 'slow') return this.cap

@@ -4,7 +4,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { startTestNotifier } from '../../test/notifier.ts'
 
-/** Requests to a path, once there are so many. */
+/** Waits until a path has received `count` requests, and returns them. */
 function receivedAt(receiver: HttpsReceiver, path: string, count: number): Promise<ReceivedRequest[]> {
   return eventually(
     () => {
@@ -22,14 +22,14 @@ test('endpoints that never answer do not delay others', async () => {
   await using notifier = await startTestNotifier({ receiver, slots: 40 })
   for (let i = 0; i < 12; i += 1) await notifier.register(receiver.url(`/dead/${i}`))
   await notifier.register(receiver.url('/well'))
-  // Enough for the dead ones to take every slot, if they could.
+  // Enough deliveries to take every slot, if dead endpoints could.
   await notifier.happen(20)
   await receivedAt(receiver, '/well', 20)
   for (let i = 21; i <= 40; i += 1) {
     const sentAt = Date.now()
     await notifier.happen()
     const requests = await receivedAt(receiver, '/well', i)
-    // Behind a dead one it would wait for a timeout at least.
+    // A delivery that waits for a dead endpoint takes at least a timeout.
     expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(4_900)
   }
 })
@@ -53,7 +53,7 @@ test('attempts in flight to one endpoint start at 2 and never exceed 32', async 
   expect(Math.max(...seen)).toBeGreaterThan(24)
 })
 
-test('an endpoint receives far more deliveries than its queue has places, each once', async () => {
+test('an endpoint receives far more deliveries than its queue can contain, each once', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())

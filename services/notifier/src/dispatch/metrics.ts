@@ -48,12 +48,12 @@ export const queuedDeliveries = new Gauge({
 
 export const unreadableSecrets = new Gauge({
   name: 'webhook_unreadable_secrets',
-  help: 'Endpoints to which nothing is sent, because this process cannot decrypt their secrets; over 0: act',
+  help: 'Endpoints to which nothing is sent, because this process cannot decrypt their secrets; if it is over 0: act',
 })
 
 export const oldestDueSeconds = new Gauge({
   name: 'webhook_oldest_due_seconds',
-  help: 'How long the oldest due delivery has waited, by attempt: first ones, and retries and replays',
+  help: 'How long the oldest due delivery has waited, by attempt: first, or later (retries and replays)',
   labelNames: ['attempt'],
 })
 

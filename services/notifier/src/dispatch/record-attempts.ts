@@ -23,8 +23,8 @@ export interface RecordedAttempts {
 }
 
 /**
- * Records attempts. If one was the last of its delivery, the same transaction disables the endpoint and queues the alert to
- * its vendor.
+ * Records attempts. If an attempt was the last of its delivery, the same transaction disables the endpoint and queues the
+ * alert to its vendor.
  */
 export async function recordAttempts(
   { sql, clock, log }: Options,

@@ -34,14 +34,14 @@ function add(scheduler: Scheduler, endpointId: string, count: number, kind: Atte
   for (let i = 0; i < count; i += 1) scheduler.add(settings(endpointId), givenClaimed(endpointId, kind))
 }
 
-/** Starts all that may be started now. */
+/** Starts all deliveries that may be started now. */
 function startAll(scheduler: Scheduler, now = 0): ClaimedDelivery[] {
   const started: ClaimedDelivery[] = []
   for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) started.push(pick.claimed)
   return started
 }
 
-/** Starts all that may be started in a time. */
+/** Starts all deliveries that may be started within `ms`. */
 function startDuring(scheduler: Scheduler, from: number, ms: number): ClaimedDelivery[] {
   return Array.from({ length: ms }, (_, after) => startAll(scheduler, from + after)).flat()
 }
@@ -76,7 +76,7 @@ test('endpoints take turns', () => {
 test('endpoints that never answer share a fifth of the slots, however many there are', () => {
   const scheduler = new Scheduler(100)
   for (let i = 0; i < 200; i += 1) add(scheduler, `dead ${i}`, 5)
-  // Nothing is known of them at first: half of the slots at most.
+  // The endpoints are unknown at first, and unknown endpoints get at most half of the slots.
   let inFlight = startAll(scheduler, 0)
   expect(inFlight).toHaveLength(50)
   for (let now = 5_000; now < 60_000; now += 5_000) {
@@ -84,7 +84,7 @@ test('endpoints that never answer share a fifth of the slots, however many there
     inFlight = startDuring(scheduler, now, 1_000)
   }
   expect(inFlight).toHaveLength(20)
-  // A second without an answer is enough to know them for slow.
+  // After a second without an answer they count as slow.
   add(scheduler, 'well', 200)
   scheduler.tick(60_000)
   const fresh = startAll(scheduler, 60_000)
@@ -102,7 +102,7 @@ test('attempts at slow endpoints start one after the other, and do not delay oth
   const first = startAll(scheduler, at)
   expect(countOf(first, 'well')).toBe(2)
   expect(first).toHaveLength(3)
-  // A fifth of the slots in a second.
+  // A fifth of the slots starts within a second.
   expect(scheduler.slowFrom(at)).toBe(at + 50)
   expect(startAll(scheduler, at + 49)).toEqual([])
   expect(startAll(scheduler, at + 50)).toHaveLength(1)
@@ -126,7 +126,7 @@ test('retries leave slots to first attempts, and first attempts to retries', () 
   const scheduler = new Scheduler(100)
   const open = (prefix: string, kind: AttemptKind) => {
     for (let i = 0; i < 100; i += 1) {
-      // Known to be well, so that their shares alone limit them.
+      // These endpoints are proven, so that only the shares of the kinds limit them.
       add(scheduler, `${prefix} ${i}`, 1, kind)
       for (const claimed of startAll(scheduler, 0)) scheduler.ended(claimed, 'delivered', 0)
     }
@@ -152,7 +152,7 @@ test('accounts take turns, however many endpoints each of them has', () => {
   give('small', 1, 2)
   give('other', 2, 1)
   const accountOf = ({ delivery }: ClaimedDelivery) => delivery.endpoint_id.split(' ')[0]
-  // Half of the slots are for endpoints of which nothing is known yet.
+  // Unknown endpoints get half of the slots.
   const started = startAll(scheduler)
   expect(started.map(accountOf)).toEqual([
     'large',
@@ -163,11 +163,11 @@ test('accounts take turns, however many endpoints each of them has', () => {
     'other',
     ...Array.from({ length: 4 }, () => 'large'),
   ])
-  // Of one account its endpoints take turns.
+  // The endpoints of an account take turns.
   expect(new Set(started.map(({ delivery }) => delivery.endpoint_id)).size).toBe(6 + 1 + 2)
 })
 
-test('an account with hundreds of endpoints leaves places in the queue to other accounts', () => {
+test('an account with hundreds of endpoints leaves capacity of the queue to other accounts', () => {
   const scheduler = new Scheduler(512)
   let queued = 0
   for (let i = 0; i < 2_000; i += 1) {
@@ -185,7 +185,7 @@ test('an account with hundreds of endpoints leaves places in the queue to other 
   expect(scheduler.capacity(settings('another of them', 1n, 'large'))).toBe(16)
 })
 
-test('a few accounts cannot fill the queue: a place is left for every other account', () => {
+test('a few accounts cannot fill the queue: capacity is left for every other account', () => {
   const scheduler = new Scheduler(512)
   for (let account = 0; account < 8; account += 1) {
     const of = (i: number) => settings(`endpoint ${account} ${i}`, 1n, `account ${account}`)
@@ -219,7 +219,7 @@ test('a delivery whose lease is about to end is released and not sent', () => {
   expect(scheduler.tick(4_000)).toEqual([])
 })
 
-test('queued deliveries are sent with the newest settings, whatever order they arrive in', () => {
+test('queued deliveries are sent with the newest settings, in whatever order the settings arrive', () => {
   const scheduler = new Scheduler(100)
   add(scheduler, 'a', 1)
   scheduler.change(settings('a', 3n))
@@ -280,7 +280,7 @@ test('no delivery is lost or started twice, and no limit is exceeded, in any ord
       gone(scheduler.empty())
       expect(queued.size).toBe(0)
       expect(scheduler.queued).toBe(0)
-      // With all ended, the next one starts: no limit stays taken.
+      // After all attempts have ended, the next one can start: no limit counts the ended attempts.
       for (const claimed of inFlight) scheduler.ended(claimed, 'delivered', now)
       scheduler.add(settings('last'), givenClaimed('last'))
       expect(scheduler.next(now)?.claimed.delivery.endpoint_id).toBe('last')

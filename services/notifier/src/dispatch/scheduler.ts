@@ -18,7 +18,7 @@ const responsivenessShares: Record<Responsiveness, number> = { proven: 0.9, unkn
 const slowSpreadMs = 1_000
 
 const mostQueued = 20_000
-// Of the deliveries of one account, so that those of other accounts are still claimed.
+// The limit for one account, so that deliveries of other accounts are still claimed.
 const mostQueuedOfAccount = mostQueued / 4
 const forgottenAfterMs = 10 * 60_000
 
@@ -59,7 +59,7 @@ export class Scheduler {
     this.#slots = slots
   }
 
-  /** For metrics. */
+  /** The numbers of attempts in flight, for metrics. */
   get busy(): Readonly<Record<AttemptKind | Responsiveness | 'all', number>> {
     return this.#busy
   }
@@ -119,7 +119,7 @@ export class Scheduler {
   next(now: number): NextAttempt | undefined {
     if (this.#busy.all >= this.#slots) return undefined
     this.#turn += 1
-    // Endpoints that answer quickly and those not known yet take turns. Slow ones come last.
+    // Proven and unknown endpoints take turns. Slow endpoints come last.
     const order = this.#turn % 2 === 0 ? responsivenessLevels : (['unknown', 'proven', 'slow'] as const)
     for (const kind of attemptKinds) {
       if (this.#busy[kind] >= this.#share(attemptShares[kind])) continue
@@ -131,7 +131,7 @@ export class Scheduler {
     return undefined
   }
 
-  /** When the next attempt at a slow endpoint may start, if one waits for nothing but that. */
+  /** When the next attempt at a slow endpoint may start; undefined if no attempt waits only for that time. */
   slowFrom(now: number): number | undefined {
     const isWaiting = attemptKinds.some((kind) => !this.#ready[kind].slow.isEmpty)
     return isWaiting && now < this.#slowFrom ? this.#slowFrom : undefined
@@ -262,7 +262,7 @@ export class Scheduler {
     if (endpoint.responsiveness === 'slow') this.#queuedSlow += change
   }
 
-  /** An account never has more places than are left for all others, so that a few accounts cannot fill the queue. */
+  /** How much of the queue an account may use: never more than is left for all others, so that a few cannot fill it. */
   get #mostOfAccount(): number {
     return Math.max(0, Math.min(mostQueuedOfAccount, mostQueued - this.#queued))
   }
@@ -284,7 +284,7 @@ class RoundRobin {
     return this.#accounts.size === 0
   }
 
-  /** Adds an endpoint behind the others of its account. Does nothing if it waits already. */
+  /** Adds an endpoint after the other endpoints of its account, unless it already waits. */
   add(endpoint: EndpointQueue): void {
     const { accountId } = endpoint.settings
     const waiting = this.#accounts.get(accountId)

@@ -22,7 +22,7 @@ test('endpoints that are deleted while two replicas record and send events have 
     const endpoints = await Promise.all(
       Array.from({ length: endpointsAtOnce }, (_, at) => notifier.register(receiver.url(`/${round}/${at}`))),
     )
-    // So that some of what they are sent is held by a sender, some waits and some is in flight.
+    // Then some of their deliveries are claimed, some wait and some are in flight.
     await sleep(150)
     await Promise.all(
       endpoints.map(({ id: endpointId }, at) => {

@@ -14,7 +14,7 @@ export interface EndpointPath {
 const rowColumns = (sql: Sql) =>
   sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
 
-/** The columns of an endpoint that sending needs, at some generation. */
+/** The columns of an endpoint that are needed to send, at some generation. */
 export interface EndpointRow {
   id: string
   account_id: string
@@ -47,7 +47,7 @@ export async function countEnabledEndpoints(sql: Sql, applicationId: string): Pr
   return row!.count
 }
 
-/** Newest first: one endpoint, or a page of an application's. */
+/** Lists one endpoint, or a page of the endpoints of an application, newest first. */
 export async function findEndpoints(
   sql: Sql,
   of: { accountId: string; applicationId: string; id?: string; beforeId?: string; limit: number },
@@ -123,14 +123,14 @@ export async function findEndpointRow(sql: Sql, path: EndpointPath): Promise<End
   return row ?? null
 }
 
-/** An endpoint whose status no other transaction changes until this one ends; null if there is none. */
+/** Prevents other transactions from changing an endpoint's status until this one ends. @returns null if there is none */
 export async function lockEndpoint(sql: Sql, path: EndpointPath): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
     select ${rowColumns(sql)} from endpoints where ${isAt(sql, path)} for share`
   return row ?? null
 }
 
-/** No other transaction changes these endpoints until this one ends. */
+/** Prevents other transactions from changing these endpoints until this one ends. */
 export async function lockEndpoints(sql: Sql, ids: string[]): Promise<void> {
   await sql`select 1 from endpoints where id = any(${ids}::text[]) order by id for update`
 }
@@ -164,17 +164,17 @@ export async function markDisabled(
   return changed.count === 1
 }
 
-/** Deliveries of the endpoint are no longer looked for. */
+/** Ends the search for due deliveries of the endpoint. */
 export async function deleteWaiting(sql: Sql, endpointId: string): Promise<void> {
   await sql`delete from waiting_endpoints where endpoint_id = ${endpointId}`
 }
 
-/** The disabled endpoint has no pending deliveries any more. */
+/** Records that the disabled endpoint has no pending deliveries any more. */
 export async function markCleanedUp(sql: Sql, endpointId: string): Promise<void> {
   await sql`update endpoints set is_cleanup_due = false where id = ${endpointId}`
 }
 
-/** Enabled endpoints of applications. No other transaction disables them until this one ends. */
+/** Lists the enabled endpoints of applications. Other transactions cannot disable them until this one ends. */
 export async function lockEnabledEndpoints(sql: Sql, applicationIds: string[]): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`
     select ${rowColumns(sql)} from endpoints

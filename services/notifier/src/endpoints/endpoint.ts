@@ -15,13 +15,13 @@ export interface Endpoint {
   created_at: Date
   disabled_at: Date | null
   disabled_reason: DisabledReason | null
-  /** Failed attempts of the pending event that has most of them, if they are at least `failingFrom`. */
+  /** The number of failed attempts of the pending event that has the most, if it is at least `failingFrom`. */
   failing_attempts: number | null
   failing_since: Date | null
   pending: bigint
   last_success_at: Date | null
   last_failure_at: Date | null
-  /** The first failure after the last success, of any event. */
+  /** When the first attempt after the last success failed, for any event. */
   health_failing_since: Date | null
 }
 

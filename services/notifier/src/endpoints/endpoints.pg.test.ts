@@ -138,7 +138,7 @@ test('one of several concurrent deletions succeeds', async () => {
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
 })
 
-test('a test event is signed and sent only to its endpoint, whatever types that is subscribed to', async () => {
+test('a test event is signed and sent only to its endpoint, whatever types it is subscribed to', async () => {
   const { calls, of } = notifier
   const [path, other] = [`/${newId('evt')}`, `/${newId('evt')}`]
   const { id: endpointId, secret } = await notifier.register(receiver.url(path), 'licence.created')
@@ -170,7 +170,7 @@ test('a test event is signed and sent only to its endpoint, whatever types that 
   expect(receiver.requests.some((request) => request.path === other)).toBe(false)
 })
 
-test('after a rotation, all deliveries are signed with the new secret, also those that waited', async () => {
+test('after a rotation, all deliveries are signed with the new secret, also deliveries that waited', async () => {
   const { calls, of, clock } = notifier
   const path = `/${newId('evt')}`
   const { id: endpointId, secret: old } = await notifier.register(receiver.url(path))
@@ -196,7 +196,7 @@ test('after a rotation, all deliveries are signed with the new secret, also thos
   expect(isSignedWith(secret, second!)).toBe(true)
 })
 
-test('a replica signs with a secret that another one rotated', async () => {
+test('a replica signs with a secret that another replica rotated', async () => {
   const { calls, of } = notifier
   await using other = await notifier.replica()
   const path = `/${newId('evt')}`

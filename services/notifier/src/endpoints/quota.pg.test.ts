@@ -34,7 +34,7 @@ async function allow({ accountId }: Vendor, most: number): Promise<void> {
 const register = (vendor: Vendor, at = 0) =>
   replicas[at % 2]!.calls.createEndpoint({ ...vendor, url: receiver.url(), subscribedEvents: '*' })
 
-test('of 20 concurrent registrations on two replicas for 3 places, 3 succeed', async () => {
+test('if the quota admits 3 more endpoints, 3 of 20 concurrent registrations on two replicas succeed', async () => {
   const vendor = givenVendor()
   await allow(vendor, 3)
   const outcomes = await Promise.allSettled(Array.from({ length: 20 }, (_, at) => register(vendor, at)))
@@ -47,7 +47,7 @@ test('of 20 concurrent registrations on two replicas for 3 places, 3 succeed', a
   expect(
     await notifier.sql`select 1 from endpoints where application_id = ${vendor.applicationId}`,
   ).toHaveLength(3)
-  // Of another application, and of another account, nothing is counted here.
+  // Endpoints of other applications and accounts are not counted.
   await register({ ...vendor, applicationId: newId('app') })
   await register(givenVendor())
 })
@@ -63,7 +63,7 @@ test('an application may have 50 enabled endpoints, and a disabled one does not 
   await register(vendor, 1)
 })
 
-test('a repetition of the registration that used the last place gets the same response', async () => {
+test('a repetition of the registration that used up the quota gets the same response', async () => {
   const vendor = givenVendor()
   await allow(vendor, 1)
   const asked = await Promise.all(

@@ -36,9 +36,9 @@ test('secrets are encrypted with a new key while the notifier sends, and the old
     list: (afterId: string, limit: number) => listSecrets(notifiers.sql, afterId, limit),
     replace: (id: string, was: Uint8Array, now: Buffer) => replaceSecret(notifiers.sql, id, was, now),
   }
-  // Without the key nothing is written over.
+  // Without the key no secret is overwritten.
   expect(await reEncryptTables([table], old, 1_000)).toMatchObject({ reEncrypted: 0, unreadable: 4 })
-  // A secret that is rotated between reading and writing stays as it was rotated.
+  // If a secret is rotated between reading and writing, the rotated secret stays.
   const [first] = await listSecrets(notifiers.sql, '', 1)
   const rotated = encrypt('whsec_rotated', first!.id, both)
   const racing = {

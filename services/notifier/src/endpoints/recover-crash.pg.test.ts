@@ -9,7 +9,7 @@ import type { TestProcesses } from '../../test/processes.ts'
 import { startProcesses } from '../../test/processes.ts'
 
 const manyEvents = Number(process.env['MANY_EVENTS'] ?? 1_200)
-// 32 in flight, and as many that were answered and are being written down.
+// 32 deliveries in flight, and 32 that were answered but are not recorded yet.
 const mostUnrecorded = 64
 
 const since = timestampFromDate(new Date(Date.now() - 24 * 3_600_000))
@@ -43,7 +43,7 @@ test('each of many events arrives once, also if two notifiers recover at once an
   })
   await notifiers.processes[1]!.kill()
 
-  // The rest takes longer than what the other endpoint is sent meanwhile.
+  // The rest of the recovery takes longer than the deliveries to the other endpoint.
   recoverSlowly(1_000)
   await notifiers.register(receiver.url('/other'))
   const askedAt = Date.now()
@@ -52,7 +52,7 @@ test('each of many events arrives once, also if two notifiers recover at once an
   const isStillSending = arrived('/recovered').length < manyEvents
   recoverSlowly(0)
   const slowest = Math.max(...arrived('/other').map(({ arrivedAt }) => arrivedAt - askedAt))
-  // What is left to recover takes some 30 s at this delay: 960 at 1 s each, 32 at a time.
+  // The rest of the recovery takes some 30 s at this delay: 960 at 1 s each, 32 at a time.
   expect(isStillSending).toBe(true)
   expect(slowest).toBeLessThan(15_000)
 
@@ -94,7 +94,7 @@ test('a recovery that is killed creates all deliveries or none, and can be repea
     ({ deliveries }) => Number(deliveries),
     () => 'lost' as const,
   )
-  // In its transaction, at whatever place.
+  // The process is killed at any point of its transaction.
   await eventually(
     async () => {
       const locks =

@@ -27,7 +27,7 @@ async function given(options: { backoffSeconds?: number[] } = {}) {
   const since = at(notifier.clock.now().getTime() - dayMs)
   return {
     notifier,
-    /** What happened in the last day. */
+    /** Recovers the events of the last day. */
     recover: async (endpointId: string, of: object = {}) =>
       Number((await notifier.calls.recoverEndpoint({ ...notifier.of, endpointId, since, ...of })).deliveries),
     async recorded(events: Event[]) {
@@ -79,7 +79,7 @@ test('a new endpoint gets earlier events with the same ids and bytes, in order o
   for (const { headers, body } of requestsAt(path)) {
     expect(body.toString()).toBe(bodies.get(String(headers['webhook-id'])))
   }
-  // So many are in flight at once: none arrives earlier than its turn by more.
+  // 32 deliveries are in flight at once, so an event can arrive at most 32 places early or late.
   const places = new Map(rows.map((row, place) => [row.id, place]))
   idsAt(path).forEach((event, arrived) =>
     expect(Math.abs(places.get(event)! - arrived)).toBeLessThanOrEqual(32),

@@ -17,7 +17,7 @@ import type { Recovery } from './recover-queries.ts'
 const mostRecovered = 100_000
 const dayMs = 86_400_000
 const longestDelayDays = 35
-// The clocks of this service and of those that make events may differ by this much.
+// The clock of this service and the clocks of services that make events may differ by this much.
 const clockMarginMs = 5 * 60_000
 const mostWaitMs = 25_000
 

@@ -95,7 +95,7 @@ async function insertSome(
   now: Date,
   left: number,
 ): Promise<number> {
-  // created_at is later than the recording of the event. So the statistics do not count these deliveries.
+  // These deliveries have a created_at after the recording of their event, so the statistics do not count them.
   const inserted = await tx`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
       licence_id, created_at, retry_at, due_at)

@@ -43,14 +43,14 @@ test('an account that sends thousands of events at once does not delay other acc
     await publish(notifier, [event])
     own.push(event.id)
   }
-  // Delivered while thousands that came before it in the stream are not even recorded.
+  // These events are delivered while thousands of earlier events in the stream are not even recorded.
   await eventually(() => expect(receiver.requests.filter(({ path }) => path === '/quiet')).toHaveLength(4), {
     intervalMs: 5,
   })
   expect((await recorded(notifier.of.accountId)).length).toBeLessThan(3_000)
   expect(await recorded(quiet.accountId)).toEqual(own)
 
-  // Through the line and past it, what was sent later is later.
+  // All events are in the order in which they were sent, including the last event, which is not deferred.
   await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(4_000), {
     intervalMs: 200,
   })

@@ -14,7 +14,7 @@ import type { Recorded } from './record-events.ts'
 /** Consumes domain events. Events of accounts that have deferred events are consumed only if `alsoDeferred` is set. */
 export type Consume = (tx: Transaction, received: Received[], alsoDeferred: boolean) => Promise<Recorded>
 
-/** Consumes a batch of domain events: those with a webhook type are recorded and sent, alerts are mailed. */
+/** Consumes a batch of domain events: events with a webhook type are recorded and sent, alerts are mailed. */
 export function consumeEvents(
   deps: Parameters<typeof recordEvents>[0] & { alertQueued: () => void },
 ): Consume {
@@ -51,7 +51,7 @@ const mostOfAccount = 50
 
 const deferredTotal = new Counter({
   name: 'events_deferred_total',
-  help: 'Events of accounts that sent more at once than their share: recorded in turn with those of others',
+  help: 'Events of accounts that sent more at once than their share: recorded in turns with the events of other accounts',
 })
 
 /**
@@ -85,7 +85,7 @@ function toDeferred({ event, payload, traceParent }: Received) {
   return { account_id: event.accountId, payload, trace_parent: validTraceParent(traceParent) }
 }
 
-// The clocks of the service that made an event and of this one may differ by so much.
+// The clock of the service that made an event and the clock of this service may differ by this much.
 const clockMarginMs = 5 * 60_000
 
 /**

@@ -25,7 +25,7 @@ export async function makePartition(sql: Sql, name: string, from: Date, to: Date
   )
 }
 
-/** Drops a partition, also one whose drop was interrupted. No other transaction waits. */
+/** Drops a partition, also after an interrupted drop. No other transaction waits. */
 export async function dropPartition(sql: Sql, { name, state }: PartitionRow): Promise<void> {
   if (state !== 'detached') {
     const how = state === 'detaching' ? 'finalize' : 'concurrently'

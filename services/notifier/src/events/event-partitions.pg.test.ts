@@ -56,7 +56,7 @@ test('a drop does not wait for readers and does not block them', async () => {
   await reader`begin`
   await reader`select count(*) from events`
   const dropping = dropPartitions(sql, later(100))
-  // While it waits for the reader, others read and write.
+  // While the drop waits for the reader, other transactions read and write.
   for (let i = 1; i <= 20; i += 1) {
     await record(new Date(later(1).getTime() + i))
     expect(await sql`select 1 from events where recorded_at = ${later(1)}`).toHaveLength(1)

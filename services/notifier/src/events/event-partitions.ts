@@ -30,7 +30,7 @@ export async function makePartitions(sql: Database, now: Date): Promise<string[]
     const partitions = await listPartitions(connection)
     const attached = new Set(partitions.filter(({ state }) => state === 'attached').map(({ name }) => name))
     const thisWeek = now.getTime() - ((now.getTime() - firstWeekMs) % weekMs)
-    // Also the week before: if the clock is turned back, events are still recorded.
+    // Includes the week before, so that events are still recorded if the clock is turned back.
     const starts = Array.from({ length: weeksAhead + 2 }, (_, i) => thisWeek + (i - 1) * weekMs)
     const missing = starts.filter((start) => !attached.has(nameOf(start)))
     for (const start of missing) {
@@ -41,7 +41,7 @@ export async function makePartitions(sql: Database, now: Date): Promise<string[]
 }
 
 /**
- * Drops partitions whose events are all past retention. No row is deleted one by one, and no other transaction waits.
+ * Drops partitions whose events are all past retention. This deletes no single rows, and no other transaction waits.
  *
  * @returns their names
  */

@@ -50,7 +50,7 @@ export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]):
     ) as event`
 }
 
-/** The ids of those events that were recorded since a time, are deferred, or were stored as alerts. */
+/** The ids of these events that were recorded since a time, are deferred, or were stored as alerts. */
 export async function findRecordedIds(
   sql: Sql,
   events: { id: string; accountId: string; payload: Uint8Array; alert: string | null }[],

@@ -33,7 +33,7 @@ export const payloadDays = 90
 
 const dayMs = 86_400_000
 
-/** Events recorded before this time are past retention, also if their partition is not dropped yet. */
+/** Events recorded before this time are past retention, even if their partition is not dropped yet. */
 export function keptSince(now: Date): Date {
   return new Date(now.getTime() - payloadDays * dayMs)
 }

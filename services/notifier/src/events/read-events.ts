@@ -19,8 +19,8 @@ export const listEvents: Handler<'listEvents'> = async (
 }
 
 /**
- * The account's latest sequence. An event's number and the event commit together, so every event up to it is recorded
- * and every later one has a greater number, whichever application it is of.
+ * The account's latest sequence. An event and its number are committed together, so every event up to this number is
+ * recorded, and every later event has a greater number. All applications of the account share the sequence.
  */
 export const getLatestSequence: Handler<'getLatestSequence'> = async ({ sql }, { accountId }) => {
   return { sequence: await findLatestSequence(sql, accountId) }

@@ -43,7 +43,7 @@ test('accounts with deferred events are found without reading all deferred event
   const read = await sql.begin(async (tx) => {
     const wanted = new Map([row.account_id, other.account_id, free].map((account) => [account, 2]))
     expect(await takeSequences(tx, wanted, false)).toEqual(new Map([[free, 0n]]))
-    // Passing over the one whose line is long.
+    // The account with many deferred events is skipped.
     expect(await nextDeferredAccount(tx, '', [row.account_id])).toBe(other.account_id)
     expect(await nextDeferredAccount(tx, '', [row.account_id, other.account_id])).toBeUndefined()
     expect(await nextDeferredAccount(tx, row.account_id, [])).toBe(other.account_id)
@@ -101,7 +101,7 @@ test('events of accounts without deferred events are noticed', async () => {
   expect(others).toBe(2)
 })
 
-test('deferred events are recorded in small turns beside others, with pauses while the consumers are behind, and at once afterwards', async () => {
+test('deferred events are recorded in small batches beside other events, with pauses while the consumers are behind, and at once afterwards', async () => {
   await using database = await createTestDatabase()
   await using ending = new AsyncDisposableStack()
   const sql = connect(database.url, { name: 'test' })
@@ -138,7 +138,7 @@ test('deferred events are recorded in small turns beside others, with pauses whi
   })
   ending.defer(() => recording.stop())
   await eventually(() => {
-    // What is put in line meanwhile does not end a rest.
+    // Newly deferred events do not end a pause.
     recording.wake()
     expect(turns.length).toBeGreaterThanOrEqual(4)
   })
@@ -196,7 +196,7 @@ test('an event that cannot be recorded is retried with growing pauses and never 
     sql,
     consume: async (tx, received) => {
       if (isBroken && received.some(({ event }) => event.id === stuck[0]!.id)) {
-        // Longer than the first pause: no other try begins meanwhile.
+        // This takes longer than the first pause, and no other try may begin meanwhile.
         await tx`select pg_sleep(0.15)`
         await tx`select 1 / 0`
       }
@@ -219,12 +219,12 @@ test('an event that cannot be recorded is retried with growing pauses and never 
   await eventually(() => expect(ids).toEqual(others.map(({ id }) => id)))
   expect(await stuckLines()).toContain('event_lines_stuck 1')
   await eventually(() => {
-    // What is put in line meanwhile does not end a pause.
+    // Newly deferred events do not end a pause.
     recording.wake()
     expect(failedAt.length).toBeGreaterThanOrEqual(5)
   })
   const pauses = failedAt.slice(1).map((at, index) => at - failedAt[index]!)
-  // Each with the time that its try took: once for both events, once for the first one.
+  // Each is a pause plus the time of the try before it, which records both events and then the first event alone.
   const atLeast = [400, 500, 700, 700]
   atLeast.forEach((ms, index) => expect(pauses[index]).toBeGreaterThanOrEqual(ms - 1))
   expect(errors[0]).toMatchObject({ account_id: stuckAccount, event_id: stuck[0]!.id })
@@ -302,6 +302,6 @@ test('a retry that is due is not started by both loops', async () => {
     recording.wake()
     expect(tried.length).toBeGreaterThanOrEqual(12)
   })
-  // Each try records both events, and after its failure the first one alone.
+  // Each try records both events, and after it fails, the first event alone.
   expect(tried.slice(0, 12)).toEqual([2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1])
 })

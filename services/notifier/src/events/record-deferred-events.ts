@@ -14,24 +14,24 @@ import type { DeferredEvent } from './deferred-event-queries.ts'
 
 // The most events of an account in one batch, before the next account is processed: a tenth of a second with few endpoints.
 const batch = 200
-// The same while accounts without deferred events send events too, because their events wait for each batch. With 3,500
+// The batch size while accounts without deferred events send events too, because their events wait for each batch. With 3,500
 // deferred events a second and batches of 20 instead of 200, the median delay of these events was 13 ms instead of 54, and
 // 1,340 deferred events a second were recorded instead of 2,700 (measured).
 const batchBesideOthers = 20
-// While the consumers have a backlog, one account is processed at a time, and each batch is followed by a pause of four times
-// its duration: the events that wait in the stream may belong to accounts that have sent few.
+// The batch size while the consumers have a backlog. Then one account is processed at a time, and a pause of four times its
+// duration follows each batch: the waiting events in the stream may belong to accounts that have sent few events.
 const batchBehind = 50
 const pausesBehind = 4
-// Otherwise there are pauses so that the process is busy for at most this share of the time.
+// Without a backlog, pauses keep the process busy for at most this share of the time.
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
-// When another replica is recording events of the account, which ends soon.
+// The pause when another replica is recording events of the account.
 const pauseTakenMs = 50
 const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
-// Two loops, so that one account with very many events does not keep all others waiting.
+// There are two loops, so that one account with very many events does not keep all others waiting.
 const atOnce = 2
 
-/** Records deferred events, one batch of an account after the other in turn. */
+/** Records deferred events in batches of one account. Accounts take turns. */
 export function startRecordingDeferred(options: {
   sql: Database
   consume: Consume
@@ -52,7 +52,7 @@ export function startRecordingDeferred(options: {
     const work = async (signal: AbortSignal) => {
       const { sql, isBehind, isBesideOthers } = options
       if (at > 0 && isBehind()) return lookEveryMs
-      // Not the loop's own pause, which ends as soon as more events are deferred.
+      // The loop's own pause would end as soon as more events are deferred.
       const pauseMs = pausedUntil - performance.now()
       if (pauseMs > 0) await pause(pauseMs, signal)
       if (signal.aborted) return
@@ -175,7 +175,7 @@ class Tries {
   end(accountId: string, outcome: Outcome | undefined): void {
     const { firstMs, longestMs } = this.#pauses
     const failures = this.#failures(accountId) + (outcome === 'failed' ? 1 : 0)
-    // The first event was recorded, or the account has none any more; or it has not failed yet.
+    // The first event was recorded, there are no more events, or the account has not failed yet.
     if (outcome === 'recorded' || failures === 0) this.#accounts.delete(accountId)
     else if (outcome !== 'failed') this.#set(accountId, failures, firstMs)
     else this.#set(accountId, failures, Math.min(firstMs * 2 ** Math.min(failures - 1, 30), longestMs))

@@ -29,7 +29,7 @@ type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 
 /** The result of recording events in a transaction. */
 export interface Recorded {
-  /** To be called after the commit. */
+  /** Call this after the commit. */
   send: () => void
   /** Accounts whose events were not recorded, because they have deferred events that come first. */
   deferred: ReadonlySet<string>
@@ -91,7 +91,7 @@ export async function recordEvents(
   return { send: fresh.send, deferred }
 }
 
-/** Splits a batch whose events and endpoints multiply to more deliveries than fit into memory. */
+/** Refuses a batch whose events need more deliveries than fit into memory, so that it is split. */
 function refuseTooMany(
   received: number,
   webhooks: { event: { applicationId: string } }[],

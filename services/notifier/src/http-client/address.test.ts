@@ -5,7 +5,7 @@ import { createAddressRefusal, parseNetworks } from './address.ts'
 const none = () => new Set<string>()
 const refusal = createAddressRefusal([], none)
 
-// An oracle that shares nothing with the code: addresses as numbers, ranges as first and last number.
+// Independent of the code under test: addresses are numbers, and ranges have a first and a last number.
 type Range = [first: bigint, last: bigint]
 const v4 = (text: string) => text.split('.').reduce((sum, byte) => sum * 256n + BigInt(byte), 0n)
 const block4 = (first: string, bits: number): Range => [v4(first), v4(first) + (1n << BigInt(32 - bits)) - 1n]
@@ -50,7 +50,7 @@ const text4 = (value: bigint) => [24n, 16n, 8n, 0n].map((shift) => (value >> shi
 const text6 = (value: bigint) =>
   [112n, 96n, 80n, 64n, 48n, 32n, 16n, 0n].map((shift) => ((value >> shift) & 0xffffn).toString(16)).join(':')
 
-// Edges of every range and their neighbours, besides any address at all.
+// The generated addresses are arbitrary, or at the edge of a range or next to it.
 const edges4 = closed4
   .flatMap(([first, last]) => [first - 1n, first, last, last + 1n])
   .filter((n) => n >= 0n && n < 1n << 32n)

@@ -27,7 +27,7 @@ export class Connection {
       connect: (_options, callback) => {
         const isFirst = !handedOver
         handedOver = true
-        // In a microtask, because the client ignores a callback during its call.
+        // The callback is called in a microtask, because the client ignores it during its own call.
         queueMicrotask(() => (isFirst ? callback(null, socket) : callback(gone(), null)))
       },
       allowH2: false,
@@ -59,9 +59,9 @@ export class Connection {
 const gone = () => Object.assign(new Error('the connection is gone'), { code: 'ECONNRESET' })
 
 /**
- * Idle connections, separate for each endpoint: bytes that the server of one endpoint sends unasked are never a response to
- * another. The connection that was used last is taken first, so that connections of a burst become too old. If there are more
- * than `capacity` (50 kB each), the one that has been idle longest is closed.
+ * Idle connections, separate for each endpoint, so that bytes that one endpoint's server sends without a request never become
+ * the response of another endpoint. The most recently used connection is taken first, so that connections of a burst become
+ * too old. If there are more than `capacity` (50 kB each), the connection that has been idle longest is closed.
  */
 export class IdleConnections {
   readonly #capacity: number

@@ -10,7 +10,7 @@ import { attemptTo, givenSender } from '../../test/sender.ts'
 const refusedAddress = 'the host does not resolve to public addresses only'
 const ok = (_request: IncomingMessage, response: ServerResponse) => void response.end()
 
-/** Answers with each list in turn, and with the last from then on. */
+/** Answers with each list in turn, and then always with the last one. */
 const answering = (...answers: string[][]): Resolve => {
   return async () => (answers.length > 1 ? answers.shift() : answers[0]) ?? []
 }
@@ -35,7 +35,7 @@ test.each([
 })
 
 test.each(['127.0.0.1', '127.1', '2130706433'])(
-  'the literal %s is reached where it is allowed',
+  'the literal %s is reached if it is allowed',
   async (host) => {
     await using receiver = await startReceiver(ok)
     await using sender = givenSender()
@@ -68,7 +68,7 @@ test('a name that turns private after its first answer is blocked at the next co
   expect(receiver.connections()).toBe(1)
 })
 
-test('a kept connection goes on to the address that was judged, whatever the name says now', async () => {
+test('a kept connection stays at the address that was checked, even if the name now resolves to another address', async () => {
   let asked = 0
   await using receiver = await startReceiver(ok)
   await using sender = givenSender({
@@ -93,13 +93,13 @@ test('a name is resolved once for each connection, and the connection is made to
   expect(asked).toBe(1)
 })
 
-test('an address that refuses the connection is followed by the next one', async () => {
+test('if an address refuses the connection, the next one is tried', async () => {
   await using receiver = await startReceiver(ok)
   await using sender = givenSender({ resolve: answering(['127.0.0.2', '127.0.0.1']) })
   expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
 })
 
-/** A receiver at 127.0.0.9, beside which other addresses on its port do something else with a connection. */
+/** A receiver at 127.0.0.9. Connections to `count` other addresses at the same port are passed to `handle`. */
 async function startBeside(count: number, handle: (socket: Socket) => void) {
   await using started = new AsyncDisposableStack()
   const receiver = started.use(await startReceiver(ok, { host: '127.0.0.9' }))
@@ -118,18 +118,18 @@ test.each([1, 3])(
   async (count) => {
     const closed: Promise<unknown>[] = []
     await using beside = await startBeside(count, (socket) => closed.push(once(socket.resume(), 'close')))
-    // More than the usual 5 s: a busy machine may take long for the last handshake.
+    // The timeout is longer than the usual 5 s, because a busy machine may take long for the last handshake.
     await using sender = givenSender({ resolve: beside.resolve, timeoutMs: 20_000 })
     const result = await sender.send(attemptTo(beside.url))
     expect(result).toMatchObject({ outcome: 'delivered', responseCode: 200 })
-    // Each leaves the others after a second, and has its connection closed when another answers.
+    // After a second at each silent address the next one is tried. When one answers, the other connections are closed.
     expect(result.durationMs).toBeGreaterThanOrEqual(count * 1_000 - 50)
     expect(closed).toHaveLength(count)
     await Promise.all(closed)
   },
 )
 
-test('an address that drops the connection is followed by the next one', async () => {
+test('if an address drops the connection, the next one is tried', async () => {
   await using beside = await startBeside(2, (socket) => socket.resetAndDestroy())
   await using sender = givenSender({ resolve: beside.resolve })
   expect((await sender.send(attemptTo(beside.url))).outcome).toBe('delivered')
@@ -191,7 +191,7 @@ test('the certificate of an unknown authority is refused', async () => {
   expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
 })
 
-// A resumed handshake does not look at the name in the certificate again.
+// A resumed handshake does not check the name in the certificate again.
 test.each(['TLSv1.2', 'TLSv1.3'] as const)(
   'a certificate refused over %s leaves no session to resume',
   async (version) => {

@@ -17,8 +17,8 @@ const tooManyInformational = () =>
 export type Post = { headers: string[]; body: Buffer }
 
 /**
- * One POST and its response on one connection. It ends once: with the end of the response, an error, a limit or `cut`. What was
- * received until then is kept.
+ * One POST and its response on one connection. It ends once: with the end of the response, an error, a limit or `cut`. The
+ * bytes that were received until then are kept.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly ended: Promise<void>
@@ -119,7 +119,7 @@ function beginningOf(bytes: Buffer): Buffer {
 
 const longestRetryAfterSeconds = 86_400
 
-/** Seconds from `nowMs` on that a Retry-After header asks for, at most a day; null if it has no valid value. */
+/** The seconds after `nowMs` that a Retry-After header requests, at most a day; null if it has no valid value. */
 export function retryAfterSeconds(header: string | null, nowMs: number): number | null {
   if (header === null) return null
   const seconds = /^\d{1,10}$/.test(header) ? Number(header) : secondsUntil(header, nowMs)

@@ -16,7 +16,7 @@ export type FailureReason =
 export class SendFailure extends Error {
   override name = 'SendFailure'
   readonly reason: FailureReason
-  /** What the vendor may not see. */
+  /** Details that the vendor may not see. */
   readonly forOperator: string | null = null
 
   constructor(reason: FailureReason, message: string, options?: ErrorOptions, forOperator?: string) {
@@ -28,7 +28,7 @@ export class SendFailure extends Error {
 
 /**
  * One sentence for every host that deliveries may not go to, also for a host that does not exist. Otherwise a vendor could
- * find out which names exist in the operator's network, and what they resolve to.
+ * find out which names exist in the operator's network, and to which addresses they resolve.
  */
 export function addressFailure(reason: 'dns' | 'blocked', why: string): SendFailure {
   return new SendFailure(reason, 'the host does not resolve to public addresses only', {}, why)
@@ -38,7 +38,7 @@ const codeOf = (error: Error) => ('code' in error && typeof error.code === 'stri
 
 const droppedCodes = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET'])
 
-/** The connection was lost. Otherwise something invalid was received. */
+/** Whether the connection was lost. If not, something invalid was received. */
 export const isDropped = (error: Error) =>
   droppedCodes.has(codeOf(error)) && !error.message.startsWith('bad ')
 

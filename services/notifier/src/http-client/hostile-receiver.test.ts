@@ -4,16 +4,16 @@ import { createResolver } from './resolver.ts'
 import { startReceiver, startTcpReceiver, startTlsReceiver } from '../../test/receiver.ts'
 import { attemptTo, givenSender } from '../../test/sender.ts'
 
-// For a receiver that ends the attempt itself: a handshake may take seconds on a busy machine.
+// For receivers that end the attempt themselves: a handshake may take seconds on a busy machine.
 const timeoutMs = 20_000
-// For a receiver that gets the request and never ends the attempt.
+// For receivers that get the request and never end the attempt.
 const afterRequestMs = 6_000
-// For a receiver that keeps the attempt from being sent, or answered.
+// For receivers that prevent the request or its response.
 const shortMs = 1_500
-// Not one of these receivers ever ends what it does: what is not bounded lasts until the test is given up.
+// These receivers never stop by themselves: without a limit, an attempt lasts until the test times out.
 const lateMs = 5_000
 
-/** What came of one attempt, which must have ended about when it had to. */
+/** Makes one attempt, and expects it to end near its deadline at the latest. */
 async function attempt(url: string, options: Parameters<typeof givenSender>[0] = {}) {
   await using sender = givenSender({ timeoutMs, ...options })
   const startedAt = performance.now()
@@ -122,7 +122,7 @@ test('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
   })
   expect(result.durationMs).toBeLessThan(15_000)
   await closed.promise
-  // What the kernel had buffered, and not the whole of a stream that never ends.
+  // The receiver could send only as much of the endless stream as the kernel buffers.
   expect(sent).toBeLessThan(16 * 1024 * 1024)
 })
 
@@ -202,7 +202,7 @@ test('many attempts at a receiver that resets every connection leave no connecti
   expect(sender.stats).toMatchObject({ inFlight: 0, idleConnections: 0, resends: 0 })
 })
 
-test('many receivers that never answer do not slow one that does', async () => {
+test('many receivers that never answer do not slow down a receiver that answers', async () => {
   await using silent = await startReceiver(() => {})
   await using healthy = await startReceiver((_, response) => void response.end())
   await using sender = givenSender({ timeoutMs: 10_000 })

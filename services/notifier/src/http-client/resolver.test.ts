@@ -123,7 +123,7 @@ test('a failure is not cached', async () => {
   expect(await resolve('a', signal)).toEqual(['10.0.0.1'])
 })
 
-test('a caller that aborts does not abort the look-up of the others', async () => {
+test('a caller that aborts does not abort the look-up for other callers', async () => {
   const answer = Promise.withResolvers<string[]>()
   const resolve = createResolver(() => answer.promise)
   const impatient = new AbortController()

@@ -297,7 +297,7 @@ test('an invalid header is reported as a fault of the caller', async () => {
 test('responses that arrive at the same time on many connections are not mixed up', async () => {
   await using receiver = await startReceiver((request, response) => {
     response.write(`${request.url} `.repeat(20))
-    // In pieces, between those of the others.
+    // Sent in pieces, between the pieces of the other responses.
     setImmediate(() => response.end(`${request.url} `.repeat(20)))
   })
   await using sender = givenSender()

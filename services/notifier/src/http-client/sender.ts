@@ -22,8 +22,8 @@ export class Deadline {
   }
 
   /**
-   * Sets what the deadline ends from now on. The function is a parameter because of V8: it treats a function literal that is
-   * assigned to a property as permanent, and keeps its closure until the whole heap is collected.
+   * Sets the function that the deadline calls from now on. It is a parameter because of V8: a function literal that is assigned
+   * to a property is treated as permanent, and its closure is kept until the whole heap is collected.
    */
   ends(end: () => void) {
     this.#end = end
@@ -67,7 +67,7 @@ export type SenderOptions = {
 
 /**
  * Makes single attempts, without retries. Over a kept connection an attempt costs 1.2 to 1.5 times the CPU of the
- * HTTP client alone (bench/deliveries.ts), over a new connection, its TLS session resumed, 18 times (measured).
+ * HTTP client alone (bench/deliveries.ts), over a new connection with a resumed TLS session 18 times (measured).
  */
 export class Sender {
   readonly #connect: Connect
@@ -89,12 +89,12 @@ export class Sender {
     this.#idle = new IdleConnections(mostIdleConnections)
   }
 
-  /** For metrics. A resend follows when a kept connection was dead. */
+  /** Numbers for metrics. A request is sent again if a kept connection was dead. */
   get stats() {
     return { ...this.#stats, idleConnections: this.#idle.size }
   }
 
-  /** Never rejects for anything that the receiver or the network does. */
+  /** Never rejects because of the receiver or the network. */
   async send(attempt: Attempt): Promise<AttemptResult> {
     const startedAt = performance.now()
     const deadline = new Deadline(this.#timeoutMs)
@@ -182,7 +182,7 @@ function resultOf(ended: Exchange | SendFailure, startedAt: number): AttemptResu
       retryAfterSeconds: null,
     }
   }
-  // Only the status decides, also if the body of the response never ends or is cut.
+  // Only the status decides, even if the body of the response never ends or is cut.
   const isAcknowledged = ended.status >= 200 && ended.status < 300
   const isRedirect = ended.status >= 300 && ended.status < 400
   return {

@@ -68,7 +68,7 @@ const never: Resolve = (_, signal) =>
 const failing: Resolve = () =>
   Promise.reject(Object.assign(new Error('queryA ESERVFAIL'), { code: 'ESERVFAIL' }))
 
-// The answer is the same for all: it does not show which names exist, and what they resolve to.
+// The answer is the same for all hosts, so it does not show which names exist and to which addresses they resolve.
 test.each([
   ['https://nowhere.example/', 'nowhere.example: it could not be resolved: Error: no such name', resolve],
   ['https://broken.example/', 'broken.example: it could not be resolved: Error: queryA ESERVFAIL', failing],

@@ -56,7 +56,7 @@ function formProblem(text: string): string | null {
 
 /**
  * One sentence for every host that is refused, also for a host that does not exist. Otherwise a vendor could find out which
- * names exist in the operator's network, and what they resolve to.
+ * names exist in the operator's network, and to which addresses they resolve.
  */
 async function addressProblem(target: Target, rules: Rules): Promise<string | null> {
   const { timeoutMs = 3000 } = rules
@@ -74,7 +74,7 @@ async function refusalOf(
   const signal = AbortSignal.timeout(timeoutMs)
   try {
     const addresses = isAddress ? [host] : await resolve(host, signal)
-    // One address that is not public is enough to refuse the name: a delivery might connect to that one.
+    // One address that is not public is enough to refuse the name, because a delivery might connect to that address.
     for (const address of addresses) {
       const why = refusal(address)
       if (why !== null) return `${address} is ${why}`

@@ -25,10 +25,10 @@ export async function findOldestDue(
   return row ?? { first: null, later: null }
 }
 
-/** Corrects `waiting_endpoints` where an endpoint with waiting deliveries is missing or has a late look_at. @returns how many */
+/** Corrects `waiting_endpoints` if an endpoint with waiting deliveries is missing or has a late look_at. @returns how many */
 export async function restoreWaitingEndpoints(tx: Sql): Promise<number> {
-  // Reads one row of each endpoint from the index, however many it has. The 5 seconds are for transactions that have not
-  // committed yet.
+  // Reads one row of each endpoint from the index, however many deliveries it has. The 5 seconds are for transactions that
+  // have not committed yet.
   const restored = await tx`
     with recursive endpoint as (
       (select endpoint_id, due_at from deliveries where claim_id is null and due_at is not null

@@ -17,11 +17,11 @@ import { listEndpointsToCleanUp, findOldestDue, restoreWaitingEndpoints } from '
 
 const partitionsMadeFor = new Gauge({
   name: 'notifier_event_partitions_ahead_days',
-  help: 'Days for which partitions of events are made; under 14 something keeps them from being made: act',
+  help: 'Days for which partitions of events exist; if it is under 14, partitions cannot be created: act',
 })
 const payloadsOverdue = new Gauge({
   name: 'notifier_event_partitions_overdue',
-  help: 'Partitions past retention that are not dropped; over 0 something keeps them from being dropped: act',
+  help: 'Partitions past retention that are not dropped; if it is over 0, they cannot be dropped: act',
 })
 
 const dayMs = 86_400_000
@@ -32,7 +32,7 @@ const statisticsEveryMs = 1_000
 const restoreEveryMs = 5 * 60_000
 const deleteOldEveryMs = 60 * 60_000
 
-/** Background work. Every replica starts it. Locks prevent that two replicas do the same work at the same time. */
+/** Background work. Every replica starts it. Locks keep two replicas from doing the same work at the same time. */
 export function startMaintenance(options: {
   sql: Database
   clock: Clock
@@ -59,9 +59,9 @@ export function startMaintenance(options: {
     start('old alerts and mail allowances', deleteOldEveryMs, () => deleteOld(sql)),
   ]
   return {
-    /** To be called when a partition is missing. */
+    /** Call this when a partition is missing. */
     makePartitions: () => partitions.wake(),
-    /** To be called when attempts were recorded. */
+    /** Call this when attempts were recorded. */
     attemptsRecorded: () => statistics.wakeIn(statisticsEveryMs),
     async stop() {
       endMeasuring()
@@ -70,7 +70,7 @@ export function startMaintenance(options: {
   }
 }
 
-/** Creates the partitions of the next weeks and drops those past retention. Logs an error if either is late. */
+/** Creates the partitions of the next weeks and drops partitions past retention. Logs an error if either is late. */
 export async function keepPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
   try {
     const made = await makePartitions(sql, now)
@@ -117,7 +117,7 @@ export async function deleteOld(sql: Database): Promise<void> {
   while (!(await deleteOldAlerts(sql)));
 }
 
-/** Finds waiting deliveries that no process would look at. None are expected. */
+/** Finds waiting deliveries that no process would look at. There should be none. */
 async function restore(sql: Database, log: Logger): Promise<void> {
   const restored = await transaction(sql, (tx) => restoreWaitingEndpoints(tx))
   if (restored > 0)

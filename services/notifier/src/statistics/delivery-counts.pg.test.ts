@@ -39,7 +39,7 @@ async function counted(notifier: TestNotifier, expected: { delivered: number; fa
   })
 }
 
-/** Licences suspended so long ago by the clock of licensing. */
+/** Events of licences that were suspended `agoMs` ago by the clock of licensing. */
 const suspended = (notifier: TestNotifier, count: number, agoMs: number): Event[] =>
   Array.from({ length: count }, () =>
     givenEvent({
@@ -62,7 +62,7 @@ test('each delivered event and each failed attempt is counted once, by day and b
   await notifier.register(receiver.url('/a'))
   await notifier.register(receiver.url('/b'))
   await notifier.happen(50)
-  // Of the four requests that an event makes to both endpoints the first two fail.
+  // Each event makes four requests to both endpoints together, and the first two fail.
   await eventually(async () => expect(await notifier.deliveries({ status: 'delivered' })).toHaveLength(100))
   const [point, ...others] = await counted(notifier, { delivered: 100, failedAttempts: 100 })
   expect(others).toEqual([])
@@ -137,7 +137,7 @@ test('replays and recovered deliveries are not counted', async () => {
   await eventually(async () =>
     expect(await notifier.deliveries({ endpointId: second.id, status: 'delivered' })).toHaveLength(4),
   )
-  // Written after all of those: when it is counted, they would be.
+  // This event is recorded last: when it is counted, all earlier attempts would have been counted.
   await notifier.happen(1)
   await counted(notifier, { delivered: 6, failedAttempts: 0 })
 })

@@ -6,7 +6,7 @@ export interface EndpointHealthChange {
   /** Failures after the last success, and the time of the first of them. */
   failures: number
   first_failure_at: Date | null
-  /** One of these failures was `410 Gone`. */
+  /** Whether one of these failures was `410 Gone`. */
   is_gone: boolean
 }
 
@@ -17,7 +17,7 @@ interface EndedAttempt {
   responseCode: number | null
 }
 
-/** One change for each endpoint of the attempts. */
+/** Sums up the attempts: one change for each endpoint. */
 export function healthChangesOf(attempts: EndedAttempt[]): EndpointHealthChange[] {
   const inOrder = attempts.toSorted((a, b) => a.endedAt.getTime() - b.endedAt.getTime())
   const changes = new Map<string, EndpointHealthChange>()
@@ -70,7 +70,7 @@ export function unknownHealth(endpointId: string): EndpointHealth {
   }
 }
 
-/** The health after a change. Changes of processes that write at the same time may come in any order. */
+/** The health after a change. Changes of processes that write at the same time may arrive in any order. */
 export function healthAfter(
   health: EndpointHealth,
   change: EndpointHealthChange & { pending_change: number },

@@ -12,7 +12,7 @@ export interface DeliveryCountChange {
   latency_buckets: number[] | null
 }
 
-/** To be added to the counts of an application in an hour or day. */
+/** Numbers to add to the counts of an application in an hour or day. */
 export interface DeliveryCount {
   accountId: string
   applicationId: string

@@ -47,7 +47,7 @@ async function addSomeChanges(tx: Transaction): Promise<{ isMore: boolean; alert
   }
 }
 
-/** Sorted, so that two processes lock the rows in the same order. */
+/** The counts are sorted, so that two processes lock the rows in the same order. */
 function countsOf(changes: DeliveryCountChange[]): DeliveryCount[] {
   const counts = new Map<string, DeliveryCount>()
   for (const change of changes) {

@@ -4,7 +4,7 @@ import { connectedAccountOf } from './client.ts'
 import { checkoutRefusal } from './failures.ts'
 import { metadataKeys } from './read.ts'
 
-// Stripe does not say what it counts. A text never has more characters than UTF-16 units.
+// Stripe does not document the unit of its limit. A text never has more characters than UTF-16 units.
 const longestReference = 200
 
 /**
@@ -25,7 +25,7 @@ export async function openCheckout(
     const again = await create(stripe, charged, `${order.sessionId}:${amount}${currency}`)
     await stripe.checkout.sessions
       .expire(opened.checkoutRef, {}, { stripeAccount: connectedAccountOf(order.merchant), timeout: 5_000 })
-      // Nobody has its URL, and it expires by itself.
+      // An error is ignored: nobody has the URL of this checkout, and it expires by itself.
       .catch(() => undefined)
     return again
   } catch (error) {

@@ -19,12 +19,12 @@ export function isLiveKey(secretKey: string | undefined): boolean {
   return secretKey !== undefined && /^(sk|rk)_live_/.test(secretKey)
 }
 
-// More requests wait, so that a slow processor does not take all resources of this process.
+// The most concurrent requests; others wait, so that a slow processor does not use up this process's resources.
 const mostConnections = 64
 
 /**
  * The official client for `apiBase`, without telemetry. It retries only if a call asks for it. The library still
- * repeats a request whose connection was closed, once.
+ * repeats a request once if its connection was closed.
  *
  * @param once prevents that repetition
  */

@@ -25,7 +25,7 @@ describe('an event of Stripe’s', () => {
     for (const file of files) expect(() => readEvent(readFileSync(new URL(file, folder)))).not.toThrow()
   })
 
-  test('says what a checkout came to', () => {
+  test('reports the result of a checkout', () => {
     expect(read('a1')).toEqual({
       kind: 'checkout',
       checkoutRef: 'cs_test_a1FixturePurchaseA',
@@ -43,13 +43,13 @@ describe('an event of Stripe’s', () => {
     expect(read('c2')).toMatchObject({ state: 'failed' })
   })
 
-  test('is read in whatever currency the processor names', () => {
+  test('is read in any currency', () => {
     const file = files.find((each) => each.startsWith('a4-'))!
     const text = readFileSync(new URL(file, folder), 'utf8').replaceAll('"usd"', '"xyz"')
     expect(factOf(readEvent(Buffer.from(text)))).toMatchObject({ kind: 'charge', currency: 'xyz' })
   })
 
-  test('says what was refunded, refund by refund and in all', () => {
+  test('reports each refund and the refunded total', () => {
     expect(read('a3')).toMatchObject({ kind: 'refund', amount: 1900, status: 'succeeded' })
     expect(read('a6')).toMatchObject({
       kind: 'charge',
@@ -60,7 +60,7 @@ describe('an event of Stripe’s', () => {
     expect(read('b3')).toMatchObject({ kind: 'refund', status: 'pending' })
   })
 
-  test('says which invoice was paid, until when and at which price, and which failed', () => {
+  test('reports a paid invoice with its period and price, and a failed invoice', () => {
     expect(read('s1')).toMatchObject({
       kind: 'invoice_paid',
       reason: 'first',
@@ -72,7 +72,7 @@ describe('an event of Stripe’s', () => {
     expect(read('s9')).toMatchObject({ kind: 'subscription_ended' })
   })
 
-  test('says when a subscription is set to end, and that this was undone', () => {
+  test('reports when a subscription is set to end, and that its end was removed', () => {
     const endsAt = at(1796342400)
     expect(read('s3')).toMatchObject({
       kind: 'end_scheduled',
@@ -84,7 +84,7 @@ describe('an event of Stripe’s', () => {
     expect(read('s6')).toBeUndefined()
   })
 
-  test('says that a subscription ends with its period, though only a flag says so', () => {
+  test('reports that a subscription ends with its period, although Stripe sets only a flag', () => {
     const item = (end: number) => ({ current_period_end: end })
     const items = { data: [item(1796342400), item(1798934400)] }
     const object = { id: 'sub_1', cancel_at: null, cancel_at_period_end: true, items }
@@ -92,7 +92,7 @@ describe('an event of Stripe’s', () => {
     expect(factOf(readEvent(event))).toMatchObject({ endsAt: at(1798934400), endsAtBefore: null })
   })
 
-  test('says that the account withdrew its access, whatever its version', () => {
+  test('reports that the account withdrew its access, in any API version', () => {
     const event = JSON.parse(
       readFileSync(
         new URL(
@@ -111,7 +111,7 @@ describe('an event of Stripe’s', () => {
     expect(listedEventTypes).toHaveLength(20)
   })
 
-  test('of the platform’s own means nothing here', () => {
+  test('of the platform itself is not used', () => {
     expect(isUsed('application_fee.created')).toBe(false)
     expect(isUsed('toString')).toBe(false)
   })
@@ -137,18 +137,18 @@ describe('an event of Stripe’s', () => {
     })
   })
 
-  test('says that a refund had succeeded before it failed', () => {
+  test('reports that a refund had succeeded before it failed', () => {
     const event = eventOf('refund.failed', { id: 're_1', status: 'failed' }, { status: 'succeeded' })
     expect(factOf(readEvent(event))).toMatchObject({ status: 'failed', hadSucceeded: true })
   })
 
-  test('of a subscription’s first invoice that fails says nothing: there is no licence yet', () => {
+  test('of a subscription’s first invoice that fails is not used: there is no licence yet', () => {
     const parent = { subscription_details: { subscription: 'sub_1', metadata: {} } }
     const invoice = { id: 'in_1', billing_reason: 'subscription_create', parent, attempt_count: 3 }
     expect(readEvent(eventOf('invoice.payment_failed', invoice))).toBeUndefined()
   })
 
-  test('has ids or whole objects where Stripe may send either, and null or nothing where it may', () => {
+  test('is read with ids or whole objects, and with null or absent fields, if Stripe may send either', () => {
     const charge = { id: 'ch_1', object: 'charge' }
     const refund = { id: 're_1', status: 'succeeded', charge, payment_intent: { id: 'pi_1' } }
     expect(factOf(readEvent(eventOf('refund.created', refund)))).toMatchObject({
@@ -162,18 +162,18 @@ describe('an event of Stripe’s', () => {
 
 describe('an event that is not understood', () => {
   test.each<[string, string, object]>([
-    ['a dispute in a status to come', 'charge.dispute.updated', { id: 'du_1', status: 'a status to come' }],
-    ['a refund in a status to come', 'refund.updated', { id: 're_1', status: 'a status to come' }],
+    ['a dispute in an unknown status', 'charge.dispute.updated', { id: 'du_1', status: 'a status to come' }],
+    ['a refund in an unknown status', 'refund.updated', { id: 're_1', status: 'a status to come' }],
     ['a refund without an amount', 'refund.created', { id: 're_1', status: 'succeeded', amount: 'much' }],
-    ['a charge in a status to come', 'charge.succeeded', { id: 'ch_1', status: 'a status to come' }],
+    ['a charge in an unknown status', 'charge.succeeded', { id: 'ch_1', status: 'a status to come' }],
     [
-      'a checkout paid in a way to come',
+      'a checkout paid in an unknown way',
       'checkout.session.completed',
       { id: 'cs_1', payment_status: 'later' },
     ],
-    ['an invoice as versions before basil had it', 'invoice.paid', { id: 'in_1', subscription: 'sub_1' }],
+    ['an invoice of an API version before basil', 'invoice.paid', { id: 'in_1', subscription: 'sub_1' }],
     [
-      'an invoice for a reason to come',
+      'an invoice for an unknown reason',
       'invoice.paid',
       { id: 'in_1', billing_reason: 'gift', parent: { subscription_details: { subscription: 'sub_1' } } },
     ],
@@ -181,7 +181,7 @@ describe('an event that is not understood', () => {
     expect(() => readEvent(eventOf(type, object))).toThrow(NotUnderstood)
   })
 
-  test('is one of another API version; other releases of the same line are understood', () => {
+  test('is an event of another API version; other releases of the same line are understood', () => {
     const refund = { id: 're_1', status: 'succeeded' }
     const inVersion = (version: string) => eventOf('refund.created', refund, undefined, version)
     expect(() => readEvent(inVersion('2024-06-20'))).toThrow('API version 2024-06-20')

@@ -64,14 +64,14 @@ const readers: Readonly<Record<string, Reader>> = {
   'invoice.payment_failed': ({ object, at }) => readFailedInvoice(object, at),
   'customer.subscription.updated': ({ object, at, previous }) => readScheduledEnd(object, at, previous),
   'customer.subscription.deleted': ({ object, at }) => readEndedSubscription(object, at),
-  // It is about a merchant, not a purchase, so `readEvent` handles it.
+  // This event is about a merchant and not a purchase, so `readEvent` handles it.
   [disconnected]: () => undefined,
 }
 
 /** The types to subscribe the platform's endpoint to. */
 export const usedEventTypes = Object.keys(readers)
 
-/** The types to list. `invoice.paid` reports the same as the one that is left out, and so one request lists all. */
+/** The types to list. One is left out, because `invoice.paid` reports the same: so one request can list all types. */
 export const listedEventTypes = usedEventTypes.filter((type) => type !== 'invoice.payment_succeeded')
 
 export function isUsed(type: string): boolean {

@@ -5,12 +5,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { PaymentProcessor } from '../processor.ts'
 import { stripeProcessor } from './stripe-processor.ts'
 
-// What Stripe may answer, and what a caller is answered then.
+// Possible answers of Stripe, and the answer that the caller gets for each.
 
 interface Answer {
   status: number
   error?: { type?: string; code?: string; param?: string; message?: string }
-  /** As OAuth has it. */
+  /** An error of OAuth. */
   oauth?: string
   text?: string
 }
@@ -86,7 +86,7 @@ const calls = {
 
 type Call = keyof typeof calls
 
-/** `asked again`: nobody waits for it; it is a failure of the background work, which tries again. */
+/** `asked again`: no caller waits for the answer, and background work asks again. */
 type Row = [string, Answer | 'reset', Partial<Record<Call, string>>]
 
 const unavailable = {
@@ -125,7 +125,7 @@ const rows: Row[] = [
   ['400 about the price', { status: 400, error: invalidRequest({ param: 'line_items[0][price]' }) }, refused],
   ['400 about the mode', { status: 400, error: invalidRequest({ param: 'mode' }) }, refused],
   [
-    '400 about an address to come back to',
+    '400 about a return address',
     { status: 400, error: invalidRequest({ param: 'success_url', code: 'url_invalid' }) },
     { ...refused, openCheckout: 'validation_failed /success_url' },
   ],
@@ -145,17 +145,17 @@ const rows: Row[] = [
     refused,
   ],
   [
-    '400 of a price that is not there',
+    '400 of a price that does not exist',
     { status: 400, error: invalidRequest({ code: 'resource_missing', param: 'line_items[0][price]' }) },
     { ...absent, ...lookUps, openCheckout: 'validation_failed /plan_id' },
   ],
   [
-    '400 of something that is not there',
+    '400 of an object that does not exist',
     { status: 400, error: invalidRequest({ code: 'resource_missing' }) },
     { ...absent, ...lookUps },
   ],
   ['400 of OAuth, for a code that was used', { status: 400, oauth: 'invalid_grant' }, refused],
-  ['400 of OAuth, for a code that is none', { status: 400, oauth: 'invalid_request' }, refused],
+  ['400 of OAuth, for an invalid code', { status: 400, oauth: 'invalid_request' }, refused],
   ['401', { status: 401, error: invalidRequest() }, unavailable],
   ['401 of OAuth, for the platform', { status: 401, oauth: 'invalid_client' }, unavailable],
   ['402', { status: 402, error: { type: 'card_error' } }, refused],

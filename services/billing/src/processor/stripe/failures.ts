@@ -57,7 +57,7 @@ export function messageOf({ message }: Stripe.errors.StripeError): string {
   return firstCharacters(message, mostCharacters)
 }
 
-/** What is wrong with the plan's price, for the vendor who has to change it, by Stripe's code. */
+/** Problems of the plan's price by Stripe's code, for the vendor who has to change it. */
 const priceProblems: Readonly<Record<string, string>> = {
   amount_too_small: 'the price is below the least amount that the payment processor charges in its currency',
   amount_too_large: 'the price is above the most that the payment processor charges in its currency',

@@ -26,7 +26,7 @@ function variants(text: string, isReplaced: (value: unknown) => boolean, by: unk
   })
 }
 
-/** What the event says, or that it is not understood. */
+/** The content of the event as text, or that it is not understood. */
 function outcomeOf(text: string): string {
   try {
     return JSON.stringify(readEvent(Buffer.from(text)) ?? null)

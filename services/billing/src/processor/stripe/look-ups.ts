@@ -21,13 +21,13 @@ function on(merchant: string): Stripe.RequestOptions {
   return { stripeAccount: connectedAccountOf(merchant), timeout: timeoutMs }
 }
 
-/** The charge that paid. @throws if the payment has no charge yet */
+/** The charge of a payment. @throws if the payment has no charge yet */
 export async function findCharge(
   stripe: Stripe,
   merchant: string,
   paymentRef: string,
 ): Promise<ChargeFact | undefined> {
-  // A charge without a payment intent is named instead of the payment.
+  // If a charge has no payment intent, `paymentRef` is the id of the charge.
   const chargeRef = paymentRef.startsWith('pi_')
     ? await latestCharge(stripe, merchant, paymentRef)
     : paymentRef
@@ -95,7 +95,7 @@ export async function findInvoice(
   return [...(fact ? [fact] : []), ...paid.slice(0, 1).map((payment) => ({ ...payment, invoiceRef }))]
 }
 
-/** An invoice contains only its first ten lines, and a subscription its first ten items. */
+/** Loads the other lines and items: an invoice contains only its first ten lines, and a subscription its first ten items. */
 async function wholeInvoice(
   stripe: Stripe,
   merchant: string,

@@ -25,7 +25,7 @@ function scheduledEnd(object: Shape): number | null {
   return Math.max(...ends)
 }
 
-/** @returns undefined if something else of the subscription changed */
+/** @returns undefined if the end of the subscription did not change */
 export function readScheduledEnd(object: Shape, at: number, previous: Shape): EndScheduledFact | undefined {
   if (!('cancel_at' in previous || 'cancel_at_period_end' in previous)) return undefined
   const [endsAt, endsAtBefore] = [scheduledEnd(object), scheduledEnd({ ...object, ...previous })]

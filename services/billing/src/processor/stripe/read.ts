@@ -117,7 +117,7 @@ const disputeStages = {
   appeal_under_review: chargeback,
   won: { stage: 'chargeback', status: 'won' },
   lost: { stage: 'chargeback', status: 'lost' },
-  // It never came to be.
+  // A prevented dispute was never opened.
   prevented: undefined,
 } as const
 
@@ -192,8 +192,8 @@ export function readPaidInvoice(
 type ReadLine = ItemLine & { begins: number; isProration: boolean }
 
 /**
- * What an invoice charges for each item of the subscription. Lines of invoice items are left out: they belong to no
- * item of the subscription. Credits are left out: they are for a time that the item no longer pays for.
+ * The line of an invoice for each item of the subscription. Lines of invoice items are left out: they belong to no item of
+ * the subscription. Credits are left out: they are for a time that the item no longer pays for.
  */
 function itemLines(lines: Shape[]): ItemLine[] {
   const read = lines.flatMap((line): ReadLine[] => {

@@ -20,20 +20,20 @@ function signed(payload: Buffer, options: { at?: number; secret?: string } = {})
 const refused = expect.objectContaining({ code: 'bad_request' })
 
 describe('a signature', () => {
-  test('that fits gives the event', () => {
+  test('that is valid returns the event', () => {
     expect(verifySignature(body, signed(body), [secret], now)).toMatchObject({ id: 'evt_1' })
   })
 
-  test.each([-300_000, 300_000])('is taken up to 300 seconds off (%d ms)', (off) => {
+  test.each([-300_000, 300_000])('is accepted up to 300 seconds from now (%d ms)', (off) => {
     expect(verifySignature(body, signed(body, { at: now + off }), [secret], now)).toBeDefined()
   })
 
-  test.each([-301_000, 301_000, 86_400_000])('is refused further off, past or future (%d ms)', (off) => {
+  test.each([-301_000, 301_000, 86_400_000])('is refused further in the past or future (%d ms)', (off) => {
     const header = signed(body, { at: now + off })
     expect(() => verifySignature(body, header, [secret], now)).toThrow(refused)
   })
 
-  test('fits any of the secrets, while one is being replaced', () => {
+  test('may be made with any of the secrets, while a secret is being replaced', () => {
     expect(verifySignature(body, signed(body), ['whsec_new', secret], now)).toBeDefined()
     const twice = `${signed(body, { secret: 'whsec_old' })},${signed(body).split(',')[1]}`
     expect(verifySignature(body, twice, [secret], now)).toBeDefined()
@@ -41,9 +41,9 @@ describe('a signature', () => {
 
   const v1 = signed(body).split(',')[1]!
   test.each([
-    ['none at all', ''],
+    ['an empty header', ''],
     ['of another secret', signed(body, { secret: 'whsec_other' })],
-    ['of another scheme alone', signed(body).replace('v1=', 'v0=')],
+    ['only of another scheme', signed(body).replace('v1=', 'v0=')],
     ['without a time', v1],
     ['with a time that is no number', `t=now,${v1}`],
     ['that is no header', 'nonsense'],
@@ -53,7 +53,7 @@ describe('a signature', () => {
     expect(() => verifySignature(body, header, [secret], now)).toThrow(refused)
   })
 
-  test('of other bytes is refused, though they mean the same', () => {
+  test('of other bytes is refused, even if they have the same meaning', () => {
     const reserialized = Buffer.from(JSON.stringify(JSON.parse(body.toString())))
     expect(() => verifySignature(reserialized, signed(body), [secret], now)).toThrow(refused)
     const tampered = Buffer.from(body.toString().replace('evt_1', 'evt_2'))
@@ -78,12 +78,12 @@ describe('a signature', () => {
     '{"id":"evt_1","type":"invoice.paid","account":true}',
     '{"id":"evt_1","type":"invoice.paid","account":""}',
     '{"id":"evt_1","type":"invoice.paid","account":"acct_\\u0000"}',
-  ])('of what is no event is refused: %s', (text) => {
+  ])('of a body that is no event is refused: %s', (text) => {
     const payload = Buffer.from(text)
     expect(() => verifySignature(payload, signed(payload), [secret], now)).toThrow(refused)
   })
 
-  test('cannot be checked without a secret, and is not taken', () => {
+  test('is refused if no secret is configured', () => {
     const blank = signed(body, { secret: ' ' })
     expect(() => verifySignature(body, blank, [], now)).toThrow(
       expect.objectContaining({ code: 'unavailable' }),
@@ -92,7 +92,7 @@ describe('a signature', () => {
   })
 })
 
-test('STRIPE_WEBHOOK_SECRET takes the new secret beside the old, and either verifies; one taken out does not', () => {
+test('STRIPE_WEBHOOK_SECRET may have a new secret beside the old one: both verify, and a removed secret does not', () => {
   const environment = {
     GRPC_ADDRESS: 'a:1',
     DATABASE_URL: 'postgres://a/b',
@@ -119,6 +119,6 @@ test('STRIPE_WEBHOOK_SECRET takes the new secret beside the old, and either veri
     'evt_1',
     'bad_request',
   ])
-  // An empty entry never verifies what is signed with nothing.
+  // An empty entry does not verify a signature that was made with an empty secret.
   expect(verified('whsec_new,', '')).toBe('bad_request')
 })

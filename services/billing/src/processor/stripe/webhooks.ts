@@ -11,7 +11,7 @@ const toleranceSeconds = 300
  * Checks the signature of a webhook with each secret, and its age in both directions: Stripe's library only refuses
  * signatures that are too old.
  *
- * @throws ServiceError `bad_request` if anything is wrong with it
+ * @throws ServiceError `bad_request` if the signature, its age or the body is not valid
  */
 export function verifySignature(
   body: Uint8Array,
@@ -59,13 +59,13 @@ function firstVerified(
         nowMs,
       )
     } catch {
-      // Any error means that it is not verified, also malformed headers and bodies that are not JSON.
+      // After any error the event is not verified; malformed headers and bodies that are not JSON cause errors, too.
     }
   }
   return undefined
 }
 
-// The last `t`, which the library uses too. NaN, which is never in range, if there is none.
+// The last `t`, as in the library. If there is none, the result is NaN, which is never in range.
 function signedAt(header: string): number {
   const times = header.split(',').filter((part) => part.startsWith('t='))
   return Number(times.at(-1)?.slice(2))

@@ -29,7 +29,7 @@ interface Answer {
   events: NewInboxEvent[]
 }
 
-/** Asks the processor what its events did not say: many questions at a time, in equal shares by account. */
+/** Asks the processor for data that its events did not contain: many questions at a time, in equal shares by account. */
 export class ProcessorAsker {
   readonly #deps: BillingDependencies
   readonly #shares = new Shares(mostTogether, mostTogether)
@@ -133,7 +133,7 @@ async function factsFor(
     case 'subscription':
       return alone(await processor.findSubscription(merchant, ref))
     case 'records': {
-      // The reference is the charge's id and what was known when the question was asked.
+      // `ref` starts with the charge's id. The rest depends on the facts that were known when the question was asked.
       const records = await processor.chargeRecords(merchant, ref.slice(0, ref.indexOf(':')))
       return records && [records.charge, ...records.refunds, ...records.disputes]
     }

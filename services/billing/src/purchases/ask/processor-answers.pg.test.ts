@@ -29,7 +29,7 @@ afterEach(async () => {
   await fetch(`${harness.simulator.url}/_sim/delivery-rules`, { method: 'DELETE' })
 })
 
-/** Only the checkout's own event arrives: all else has to be asked. */
+/** Only the checkout's own event arrives. Billing has to ask for all other data. */
 const checkoutEventsOnly = () =>
   harness.simulator.control('delivery-rules', {
     action: 'drop',
@@ -44,7 +44,7 @@ const feesAt = async (charge: string) => {
 }
 
 describe('a charge', () => {
-  test('that the processor refuses to show at first is not taken for absent: it is known as soon as the processor shows it', async () => {
+  test('that the processor refuses to show at first does not count as absent, and is known as soon as the processor shows it', async () => {
     await checkoutEventsOnly()
     const vendor = await harness.givenVendor()
     const session = await openCheckout(harness, vendor)
@@ -56,7 +56,7 @@ describe('a charge', () => {
       account: vendor.connectedAccount,
     })
     await pay(harness, session)
-    // A customer who paid is served, and the fee is charged, whatever the processor refuses.
+    // The customer gets the licence and the fee is charged, even if the processor does not show the charge.
     await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
     await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(['charge 245']))
     expect((await paymentsOf(harness, vendor))[0]!.chargeRef).toBeUndefined()
@@ -145,7 +145,7 @@ describe('a price', () => {
   })
 })
 
-test('a merchant whose questions hang does not delay sales of others', async () => {
+test('a merchant whose questions hang does not delay sales of other merchants', async () => {
   await checkoutEventsOnly()
   const slow = await harness.givenVendor()
   const sessions = await openCheckouts(harness, slow, 60)

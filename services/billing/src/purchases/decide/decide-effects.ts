@@ -11,7 +11,7 @@ import { PurchasedItem } from './purchased-item.ts'
 import { renewalOf } from './scheduled-end.ts'
 import { timing } from '../timing.ts'
 
-/** Decides what is sent to licensing, in the order of the processor's clock. */
+/** Decides the effects that are sent to licensing, in the order of the processor's clock. */
 export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]): void {
   const { history, decision } = subject
   const { session, effects: known } = history
@@ -33,9 +33,9 @@ export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]):
     ...end(subject),
   ]
     .filter((effect) => !known.has(effect.effect_key))
-    // The sort is stable: effects of the same time stay in this order, in which one can follow another.
+    // The sort is stable: effects of the same time stay in this order, because a later one can depend on an earlier one.
     .sort((a, b) => a.at.getTime() - b.at.getTime())
-  // An effect that waits stops later ones. Otherwise the vendor would get other events for a refund and an end.
+  // An effect that waits stops later effects. Otherwise the events about a refund and an end would depend on which arrives first.
   const waits = (effect: DraftEffect) =>
     incomplete.has(effect) || (isFinal(effect) && !areOthersKnown(subject, effect))
   const firstWaiting = later.findIndex(waits)
@@ -116,7 +116,7 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
 const mostCycles = 998
 const endOfSecond = 999
 
-/** The number of paid cycles up to this invoice. Null stands for the first invoice, which the checkout pays. */
+/** The number of paid cycles up to this invoice. Null means the first invoice, which the checkout pays. */
 function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
   const earlier = invoices.filter((each) => {
     if (invoice === null || each.reason !== 'cycle') return false
@@ -152,8 +152,8 @@ function renewals(subject: Subject): DraftEffect[] {
 }
 
 /**
- * The plan and the months of updates that a renewal at this price is for. A plan that is no longer sold has no price, and its customers still renew at the
- * price that their checkout sold.
+ * The plan and the months of updates of a renewal at this price. A plan that is no longer sold has no price, but its customers
+ * still renew at the price that their checkout sold.
  */
 function termsAt(
   { history: { prices, session } }: Subject,
@@ -186,8 +186,8 @@ function failures(subject: Subject): DraftEffect[] {
 /**
  * A revocation is permanent, so it waits for events that may prevent it, such as another purchase of the customer. The end of a
  * subscription waits for earlier failures and renewals, so that the vendor gets their events first. After the end, a failure
- * suspends nothing: an expired licence is not suspended. Both wait for `othersArrive`, and until events that the processor
- * lists and that did not arrive were read. If the processor does not answer, they wait until `lookAtEvents`.
+ * suspends nothing: an expired licence is not suspended. Both wait for `othersArrive`, and until billing has read the events
+ * that the processor lists and that did not arrive. If the processor does not answer, they wait until `lookAtEvents`.
  */
 function areOthersKnown(subject: Subject, { cause }: DraftEffect): boolean {
   const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))

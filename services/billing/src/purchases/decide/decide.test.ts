@@ -76,7 +76,7 @@ describe('the ledger', () => {
   test('credits in the month of the charge’s entry, even if the charge turns out to be of another month', () => {
     const history = givenHistory()
     const late = { ...charged, chargedAt: Date.UTC(2026, 8, 30, 23, 59) }
-    // The processor knows nothing of the payment, until it does.
+    // At first the processor does not know the payment.
     history.questions = [{ kind: 'charge', ref: 'pi_1', attempts: 1, found: false }]
     const early = { ...paid, at: Date.UTC(2026, 9, 1) }
     const recorded = record(history, [early, late, refund('re_1', Date.UTC(2026, 9, 3))])
@@ -176,7 +176,7 @@ describe('a purchase', () => {
 
   const invoiceFailed = (invoiceRef: string, at: number) =>
     ({ kind: 'invoice_failed', invoiceRef, subscriptionRef: 'sub_1', attempt: 1, at }) as const
-  // Licensing's order of what has the same time.
+  // The order in which licensing applies effects of the same time.
   const rankOf = ({ kind }: { kind: string | null }) =>
     ['renewed', 'payment_failed', 'partially_refunded'].indexOf(kind ?? '')
 
@@ -242,8 +242,8 @@ describe('a purchase', () => {
 
   test.each([
     ['that was canceled is listed as it was when it was made', 'canceled', 'partial_refund'],
-    ['that is pending is listed as what comes last', 'pending', 'full_refund'],
-  ] as const)('with a refund %s, whatever is known first', (_, status, lane) => {
+    ['that is pending is listed as the last refund', 'pending', 'full_refund'],
+  ] as const)('with a refund %s, in any order of the facts', (_, status, lane) => {
     const facts = [
       charged,
       refund('re_1', start + day, { amount: 3000, status }),
@@ -261,7 +261,7 @@ describe('a purchase', () => {
   test.each<[string, Fact]>([
     ['a refund', refund('re_1', start + day)],
     ['a dispute', dispute('du_1', start + day)],
-  ])('whose charge the processor does not show has the one that %s names', (_, reversal) => {
+  ])('whose charge the processor does not show has the charge that %s names', (_, reversal) => {
     const questions: Question[] = [{ kind: 'charge', ref: 'pi_1', attempts: 1, found: false }]
     for (const facts of permutations([paid, reversal])) {
       const history = { ...givenHistory(), questions }
@@ -294,7 +294,7 @@ describe('a purchase', () => {
     }
   })
 
-  test('with a reported refund waits for others that may have come before', () => {
+  test('with a reported refund waits for other refunds that may be earlier', () => {
     const known = [recorded(paid, start), recorded(charged, start), recorded(refund('re_1', start), start)]
     const history = { ...givenHistory(), facts: known }
     const at = (seconds: number, questions: Question[] = []) =>
@@ -303,7 +303,7 @@ describe('a purchase', () => {
     expect(soon.effects.map((effect) => effect.kind)).toEqual(['paid'])
     expect(soon.next).toEqual(new Date(start + 2 * second))
     expect(soon.questions).toMatchObject([{ kind: 'records' }])
-    // A revocation waits for a look at the processor's events too, and not for long.
+    // A revocation also waits until the processor's events were read, but not for long.
     const waiting = at(2)
     expect(waiting.effects.map((effect) => effect.kind)).toEqual(['paid'])
     expect(waiting.next).toEqual(new Date(start + 3 * second))
@@ -314,7 +314,7 @@ describe('a purchase', () => {
     }
   })
 
-  test('of which everything is known waits only with its revocation', () => {
+  test('whose facts are all known delays only its revocation', () => {
     const known = [charged, { ...charged, refunded: 4900 }]
     const facts = [paid, ...known, refund('re_1', start)].map((fact) => recorded(fact, start))
     const kindsAt = (facts: RecordedFact[], seconds: number) => {
@@ -335,7 +335,7 @@ describe('a purchase', () => {
     expect(kindsAt(part, 1)).toEqual(['paid', 'partially_refunded'])
   })
 
-  test('is decided once: the same history adds nothing', () => {
+  test('is decided once: a second decision of the same history adds nothing', () => {
     const facts = [paid, charged, refund('re_1', start + day), dispute('du_1', start + 2 * day)]
     const { history } = record(givenHistory(), facts)
     const again = decide(history, new Date(start + 200 * day), rules)

@@ -11,8 +11,8 @@ import type { Checkout } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
 
 /**
- * Decides what follows from all that is known of a checkout and was not decided before. It is a pure function: the same
- * facts lead to the same decisions, in whatever order they became known.
+ * Decides what follows from all facts of a checkout and was not decided before. It is a pure function: the same facts lead to
+ * the same decisions, in any order in which they became known.
  */
 export function decide(history: History, now: Date, rules: Rules): Decision {
   const decision = nothingDecided()

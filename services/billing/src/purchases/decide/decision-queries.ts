@@ -180,7 +180,7 @@ export async function postponeDecision(sql: Sql, purchaseRef: string, delayMs: n
 }
 
 export interface AnsweredQuestion extends Pick<DueQuestion, 'purchase_ref' | 'kind' | 'ref'> {
-  /** Null without an answer. */
+  /** Whether the processor has such an object; null without an answer. */
   found: boolean | null
   /** When to ask again; null when it is answered. */
   next_at: Date | null

@@ -9,7 +9,7 @@ import type { RefundRow } from '../../refunds/refund-queries.ts'
 import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
 import { mostUnanswered, timing } from '../timing.ts'
 
-/** All that is known of one checkout session, and all that has been decided about it so far. */
+/** All known facts of one checkout session, and all earlier decisions about it. */
 export interface History {
   session: SessionRow
   facts: RecordedFact[]
@@ -62,7 +62,7 @@ export interface Decision {
   next: Date | undefined
 }
 
-/** What happened to a purchase, as it is sent to licensing. */
+/** An effect of a purchase, as it is sent to licensing. */
 export interface Effect {
   /** Null if no licence changes and only the vendor is notified. */
   kind: PurchaseEffectKind | null
@@ -73,7 +73,7 @@ export interface Effect {
   plan_id: string | null
   external_ref: string | null
   ends_at: Date | null
-  /** Null: the payment says nothing about updates. */
+  /** Null if the payment does not change the end of updates. */
   updates_until: Date | null
   metadata: Metadata | null
   /** Whether `paid` begins a subscription. */
@@ -107,13 +107,13 @@ export function nothingDecided(): Decision {
 }
 
 export interface Rules {
-  /** Failed payments of a subscription in a row that suspend its licence. */
+  /** How many consecutive failed payments of a subscription suspend its licence. */
   failuresBeforeSuspend: number
   /** How long after the end of its period a subscription that is not canceled remains valid. */
   graceMs: number
 }
 
-/** A paid checkout, and what this decision contains so far. */
+/** A paid checkout, and the unfinished decision about it. */
 export interface Subject {
   history: History
   checkout: Checkout
@@ -137,7 +137,7 @@ export function differ<Row extends object>(one: Row, other: Row, names: readonly
 }
 
 /**
- * Asks the processor, unless the question was asked before. It waits for `eventBeforeQuestion`, because an event may say it.
+ * Asks the processor, unless the question was asked before. It waits for `eventBeforeQuestion`, because an event may answer it.
  *
  * @returns whether the answer is still expected, and whether the processor has such an object
  */

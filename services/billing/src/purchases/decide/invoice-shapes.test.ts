@@ -23,7 +23,7 @@ interface LineOptions {
   from?: number
   amount?: number
   proration?: boolean
-  /** It refunds part of an earlier line. */
+  /** Whether it refunds part of an earlier line. */
   credit?: boolean
 }
 
@@ -81,7 +81,7 @@ interface Shape {
   reason: Reason
   lines: object[]
   hasMore?: boolean
-  /** The subscription's items, where the processor was asked for the invoice. */
+  /** The subscription's items, if the processor was asked for the invoice. */
   items?: object[]
 }
 
@@ -96,7 +96,7 @@ const next = { from: feb }
 const changed = { from: mid, proration: true }
 const unused = { from: mid, credit: true }
 
-/** `wait`: the processor is asked. `none`: the invoice moves nothing. */
+/** `wait`: the processor is asked. `none`: the invoice changes nothing. */
 const shapes: [string, Shape[], string][] = [
   ['a first invoice', [first], `licence ${feb}`],
   ['a renewal', [first, cycle(line('si_1', 'licence', mar, next))], `licence ${mar}`],
@@ -121,7 +121,7 @@ const shapes: [string, Shape[], string][] = [
     [first, cycle(extra('team', threeYears), line('si_1', 'licence', mar, next))],
     `licence ${mar}`,
   ],
-  ['an invoice of invoice items alone', [first, cycle(extra('team', threeYears))], 'none'],
+  ['an invoice with only invoice items', [first, cycle(extra('team', threeYears))], 'none'],
   [
     'a renewal beside an add-on for a year',
     [first, cycle(line('si_2', 'storage', year), line('si_1', 'licence', mar, next))],
@@ -132,9 +132,13 @@ const shapes: [string, Shape[], string][] = [
     [first, cycle(line('si_2', 'team', year), line('si_1', 'licence', mar, next))],
     `licence ${mar}`,
   ],
-  ['lines that the event does not hold', [first, { ...cycle(extra('support', feb)), hasMore: true }], 'wait'],
   [
-    'lines that the event does not hold, though it holds one of the licence',
+    'lines that the event does not contain',
+    [first, { ...cycle(extra('support', feb)), hasMore: true }],
+    'wait',
+  ],
+  [
+    'lines that the event does not contain, although it contains one of the licence',
     [first, { ...cycle(line('si_1', 'licence', feb, changed)), hasMore: true }],
     'wait',
   ],
@@ -201,7 +205,7 @@ const shapes: [string, Shape[], string][] = [
     `team ${mar}`,
   ],
   [
-    'a credit of nothing, of a price that was free',
+    'a credit of zero, of a price that was free',
     [
       first,
       update(line('si_1', 'licence', year, { ...unused, amount: 0 }), line('si_1', 'team', feb, changed)),
@@ -242,7 +246,7 @@ const shapes: [string, Shape[], string][] = [
     `business ${mar}`,
   ],
   [
-    'an item swapped for one that no plan is mapped to, which is alone',
+    'an item swapped for the only item, which no plan is mapped to',
     [first, asked(cycle(line('si_3', 'licence-2', mar, next)), item('si_3', 'licence-2', mar, mid))],
     `licence-2 ${mar}`,
   ],
@@ -264,7 +268,7 @@ const shapes: [string, Shape[], string][] = [
     `licence ${mar}`,
   ],
   [
-    'an item removed, with an add-on that goes on',
+    'an item removed, with an add-on that continues',
     [first, asked(cycle(line('si_2', 'storage', year)), addOn, item('si_4', 'seats', year))],
     'none',
   ],
@@ -282,18 +286,18 @@ const shapes: [string, Shape[], string][] = [
     `licence ${mar}`,
   ],
   [
-    'an invoice of nothing',
+    'an invoice of zero',
     [first, cycle(line('si_1', 'licence', mar, { ...next, amount: 0 }))],
     `licence ${mar}`,
   ],
   [
-    'the yearly cycle of an add-on alone',
+    'the yearly cycle of only an add-on',
     [first, asked(cycle(line('si_2', 'storage', year)), item('si_1', 'licence', feb), addOn)],
     'none',
   ],
 ]
 
-test.each(shapes)('%s: the line that counts is that of the purchase', (_, invoices, expected) => {
+test.each(shapes)('%s: the line for the purchase counts', (_, invoices, expected) => {
   const facts = invoices.map((invoice, index) => recorded(factOf(invoice, index), 0))
   for (const order of [facts, facts.toReversed()]) {
     const folded = mergeInvoices(order, undefined, new PurchasedItem('licence', prices))
@@ -304,7 +308,7 @@ test.each(shapes)('%s: the line that counts is that of the purchase', (_, invoic
   }
 })
 
-test('an invoice for other items alone is no cycle of the purchase, so that its refund does not end it', () => {
+test('an invoice only for other items is no cycle of the purchase, so its refund does not end the purchase', () => {
   const alone = asked(cycle(line('si_2', 'storage', year)), item('si_1', 'licence', feb), addOn)
   const facts = [first, alone].map((invoice, index) => recorded(factOf(invoice, index), 0))
   const folded = mergeInvoices(facts, undefined, new PurchasedItem('licence', prices))

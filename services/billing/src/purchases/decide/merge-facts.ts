@@ -108,7 +108,7 @@ function paymentNamed(facts: RecordedFact[]): (links: Links) => string | undefin
   return ({ paymentRef, chargeRef }) => paymentRef ?? payments.get(chargeRef ?? '') ?? chargeRef
 }
 
-/** Finds the charge of a payment of which nothing is known except that a refund or a dispute contains both ids. */
+/** Finds the charge of a payment by a refund or a dispute that contains both ids, if no other fact contains them. */
 export function chargeNamed(facts: RecordedFact[], paymentRef: string): string | undefined {
   return known(facts, ({ fact }) => (fact.paymentRef === paymentRef ? fact.chargeRef : undefined)).at(0)
 }

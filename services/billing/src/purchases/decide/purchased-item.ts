@@ -46,7 +46,7 @@ export class PurchasedItem {
     )
   }
 
-  /** The newest item that a plan is mapped to: the others existed before. */
+  /** The newest item that a plan is mapped to: the other items existed before. */
   #replacementAmong(items: SubscriptionItem[]): SubscriptionItem | undefined {
     const mapped = items.filter(({ priceRef }) => this.#isMapped(priceRef))
     const newest = mapped.toSorted((a, b) => b.createdAt - a.createdAt).at(0)

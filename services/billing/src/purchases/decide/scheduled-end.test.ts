@@ -78,7 +78,7 @@ const stories: [title: string, facts: Fact[], results: string[]][] = [
 ]
 
 test.each(stories)(
-  'licensing is sent the same after %s, in whatever order it becomes known',
+  'licensing is sent the same effects after %s, in whatever order the facts become known',
   (_, facts, results) => {
     for (const order of permutations(facts)) {
       for (const known of [

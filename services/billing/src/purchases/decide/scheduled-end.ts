@@ -19,7 +19,7 @@ export function renewalOf({ history, invoices }: Subject): { renews: boolean; at
   const paidUntil = invoices.flatMap(({ periodEnd }) => periodEnd ?? [])
   const chargedAt = Math.max(0, ...invoices.map(({ paidAt }) => paidAt))
   const isLastPeriod = endsAt !== null && (paidUntil.length === 0 || endsAt <= Math.max(...paidUntil))
-  // If it was charged after that time, its end was postponed and the processor's event did not arrive.
+  // If the subscription was charged after that time, its end was postponed and the processor's event did not arrive.
   const ends = isLastPeriod && chargedAt < endsAt
   const at = Math.max(chargedAt, ...changes.map((change) => change.at))
   return { renews: !ends, at: at + Math.min(facts.length, lastOfSecond) }
@@ -40,7 +40,7 @@ function endChanges(facts: RecordedFact[]): EndChange[] {
   )
 }
 
-/** If several changes have the same second, the last is the one whose end no other change replaced. */
+/** If several changes have the same second, the last change is the one whose end no other change replaced. */
 function latestEnd(changes: EndChange[]): number | null {
   let current: number | null = null
   for (const together of Map.groupBy(changes, ({ at }) => at).values()) {

@@ -4,7 +4,7 @@ import { insertRows, rowsOf } from '@licensing/database/row-queries'
 
 export interface NewFact {
   merchant: string
-  /** The event's id, or a key made of what the processor answered. */
+  /** The event's id, or a key made from the processor's answer. */
   sourceKey: string
   fact: Fact
 }
@@ -86,7 +86,7 @@ export async function linkWaitingFacts(
     where f.position = l.position`
 }
 
-/** Has these purchases decided: something happened to them. */
+/** Marks these purchases as due for a decision. */
 export async function markDue(tx: Transaction, sessionIds: string[]): Promise<void> {
   const sorted = [...new Set(sessionIds)].sort()
   if (sorted.length === 0) return

@@ -40,7 +40,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
   await deps.change((tx) => park(tx, [{ event, reason }]), waitingForLocks)
 }
 
-/** Reads each event by itself. An event that is not understood is parked and stops no other. */
+/** Reads each event by itself. An event that is not understood is parked and does not stop other events. */
 async function recordEvents(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
   const facts: NewFact[] = []
   const disconnections: { merchant: string; at: Date }[] = []
@@ -75,7 +75,7 @@ async function park(tx: Transaction, notUnderstood: { event: InboxEvent; reason:
     await alertOnce(tx, await accountsOf(tx, merchant), {
       kind: 'processor_event_parked',
       subject: 'An event of the payment processor cannot be handled',
-      text: `Event ${eventId} (${type}) of ${merchant} is not understood or cannot be stored. It is kept: licensing-admin processor-events lists, retries and discards such events. Until then what they report has no effect on licences and fees.`,
+      text: `Event ${eventId} (${type}) of ${merchant} is not understood or cannot be stored. It is kept: licensing-admin processor-events lists, retries and discards such events. Until then their reports have no effect on licences and fees.`,
     })
   }
 }

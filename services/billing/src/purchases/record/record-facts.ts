@@ -52,8 +52,8 @@ function purchasesOf(facts: Linkable[]): string[] {
 }
 
 /**
- * Finds the purchases of these facts, and of waiting facts that share an id with them. Those may contain further ids
- * that other facts wait for.
+ * Finds the purchases of these facts, and of waiting facts that share an id with them. The waiting facts may contain further
+ * ids that other facts wait for.
  *
  * @returns facts that had waited
  */

@@ -14,7 +14,7 @@ export interface EffectRow extends Effect {
   application_id: string
 }
 
-/** In the order of each purchase. New purchases come before effects on others. */
+/** Waiting effects in the order of each purchase. Effects of new purchases come first. */
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
   return sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, at, ordered_at, plan_id, external_ref,
@@ -106,7 +106,7 @@ export async function leaseSending(sql: Sql, purchaseRef: string): Promise<void>
     update purchases set send_at = ${leaseEnds(sql)} where purchase_ref = ${purchaseRef}`
 }
 
-/** Writes when each purchase is sent again: never if no effect waits, later if it failed, else at once. */
+/** Writes when each purchase is sent again: never if no effect waits, later if it failed, otherwise at once. */
 export async function writeSent(
   tx: Transaction,
   tried: { purchase_ref: string; attempts: number }[],
@@ -141,14 +141,14 @@ export interface PurchaseRow {
 const saleColumns = (sql: Sql) => sql`
   s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason, s.amount, s.currency`
 
-/** With the amount that was paid, if it is known. */
+/** The columns of a session, with the amount that was paid, if it is known. */
 const sessionColumns = (sql: Sql) => sql`
   s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason,
   coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
 
 type Licence = { id: string; licence_id: string }
 
-/** @returns those that had not been provisioned before */
+/** @returns the sessions that had not been provisioned before */
 export async function provisionSessions(tx: Transaction, licences: Licence[]): Promise<PurchaseRow[]> {
   return provision(tx, 'checkout_sessions', licences, tx`p.session_id = l.id`, sessionColumns(tx))
 }
@@ -177,7 +177,7 @@ async function provision(
 
 type Refusal = { id: string; failure_reason: string }
 
-/** @returns those that had not failed before */
+/** @returns the sessions that had not failed before */
 export async function failSessions(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
   if (refused.length === 0) return []
   return tx<PurchaseRow[]>`
@@ -186,7 +186,7 @@ export async function failSessions(tx: Transaction, refused: Refusal[]): Promise
     where s.id = r.id and s.status not in ('provisioned', 'provision_failed') returning ${sessionColumns(tx)}`
 }
 
-/** @returns those whose failure has not been reported before */
+/** @returns the sales whose failure has not been reported before */
 export async function failSales(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
   if (refused.length === 0) return []
   const rows = await tx<(PurchaseRow & { is_first: boolean })[]>`
@@ -205,7 +205,7 @@ export interface ProcessedRefund {
   licence_id: string | null
 }
 
-/** @returns those that had not been processed before */
+/** @returns the refunds that had not been processed before */
 export async function markRefundsProcessed(tx: Transaction, ids: string[]): Promise<ProcessedRefund[]> {
   return tx<ProcessedRefund[]>`
     update refunds r set processed = true

@@ -55,7 +55,7 @@ export async function recordResults(
     new Set(sent.filter((each) => outcome in each.outcome).map(({ effect }) => effect.purchase_ref))
   const [failed, postponed] = [purchasesOf('failed'), purchasesOf('postponed')]
   const tried = leased.map(({ purchase_ref, attempts }) => {
-    // While licensing is unavailable, postponements are not used up: what is known must still count when it is back.
+    // An outage of licensing does not use up postponements, so that a revocation can still be prevented afterwards.
     if (failed.has(purchase_ref))
       return { purchase_ref, attempts: Math.min(attempts, mostPostponements / 2) + 1 }
     return { purchase_ref, attempts: postponed.has(purchase_ref) ? attempts + 1 : 0 }
@@ -106,7 +106,7 @@ async function provisionsFailed(tx: Transaction, sent: SentEffect[]): Promise<Ne
   )
 }
 
-/** Events of the refunds themselves. Licensing appends those of their licences. */
+/** Events of the refunds themselves. Licensing appends the events of the licences. */
 async function refundsProcessed(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
   const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
   if (ids.length === 0) return []
@@ -119,8 +119,8 @@ async function refundsProcessed(tx: Transaction, applied: SentEffect[]): Promise
 }
 
 /**
- * Alerts the vendor that a customer still pays for a licence that is revoked or retired: by a renewal after its end, or by
- * one that was applied before its end became known.
+ * Alerts the vendor that a customer still pays for a licence that is revoked or retired: by a renewal after its end, or by a
+ * renewal that was applied before its end became known.
  */
 async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promise<void> {
   for (const { effect, outcome } of applied) {

@@ -45,7 +45,7 @@ async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]):
   const postponed = await postponedAmong(deps, refs, waiting)
   const effects = waiting.filter((effect) => !postponed.includes(effect))
   const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
-  // An effect that was not applied stops later effects of its own purchase, and no others.
+  // An effect that was not applied stops later effects of its own purchase, but not of other purchases.
   const stopped = new Set<string>()
   for (let from = 0; from < effects.length; from += mostEffects) {
     const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
@@ -92,7 +92,10 @@ async function record(
     await deps.change((tx) => recordResults(tx, leased, sent), waitingForLocks)
   } catch (error) {
     if (leased.length === 1) throw error
-    deps.log.warn({ err: error, purchases: leased.length }, 'results not recorded together: one by one')
+    deps.log.warn(
+      { err: error, purchases: leased.length },
+      'results not recorded together: they are recorded one by one',
+    )
     for (const one of leased) {
       const own = sent.filter(({ effect }) => effect.purchase_ref === one.purchase_ref)
       await record(deps, [one], own).catch((alone: unknown) =>
@@ -105,7 +108,7 @@ async function record(
 /**
  * Sends at once a purchase that licensing refused, with all its effects since.
  *
- * @returns false if nothing of it was refused
+ * @returns false if none of its effects was refused
  * @throws ServiceError why it is refused again; `unavailable` if it is tried again in the background
  */
 export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
@@ -139,7 +142,7 @@ export async function provisionNow(deps: BillingDependencies, purchaseRef: strin
   }
 }
 
-/** If the call as a whole fails although licensing is available, it is repeated purchase by purchase. */
+/** Sends effects. If the whole call fails although licensing is available, it is repeated purchase by purchase. */
 async function apply(deps: BillingDependencies, effects: EffectRow[]): Promise<Map<EffectRow, Outcome>> {
   if (effects.length === 0) return new Map()
   try {
