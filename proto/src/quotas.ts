@@ -14,7 +14,7 @@ interface Refusing extends Bound {
   beyond: 'refused'
   /** Plural of the resource, for the text of the error. */
   noun: string
-  /** What the caller can do about it, for the text of the error. */
+  /** Advice for the caller, in the text of the error. */
   remedy: string
 }
 

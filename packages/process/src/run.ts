@@ -8,7 +8,7 @@ import { StartWatch } from './start-watch.ts'
 import type { StartProgress } from './start-watch.ts'
 import { startTelemetry } from './telemetry.ts'
 
-/** What a start gets. `onStop` registers what must be closed when the process stops; it is closed in reverse order. */
+/** The parameters of a start. `onStop` registers what must be closed when the process stops; it is closed in reverse order. */
 export interface Process extends StartProgress {
   log: Logger
   health: Health

@@ -44,7 +44,7 @@ export interface Stack extends AsyncDisposable {
   readonly runAdmin?: (args: string[]) => Promise<Ended>
 }
 
-/** What a program printed, and its exit code. */
+/** The output of a program and its exit code. */
 export interface Ended {
   code: number
   stdout: string

@@ -1112,7 +1112,7 @@ export const GetApplicationDaysResponseSchema: GenMessage<GetApplicationDaysResp
   messageDesc(file_licensing_v1_licensing, 29);
 
 /**
- * What happened in an application on a day of UTC.
+ * The events of an application on a UTC day.
  *
  * @generated from message licensing.v1.ApplicationDay
  */
