@@ -13,7 +13,8 @@ import { CatalogService } from '@licensing/proto/catalog'
 import { createMailer } from './alerts/mailer.ts'
 import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
-import { plannedOnceSettings, sessionSettings } from './database-settings.ts'
+import { attemptSettings, sessionSettings } from './database-settings.ts'
+import { mostBatches } from './dispatch/attempt-writer.ts'
 import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
 import { keepPartitions } from './maintenance/maintenance.ts'
@@ -22,19 +23,19 @@ export const program = defineProgram(
   'notifier',
   (env) => readConfig(notifierConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
-    const half = Math.floor(config.DATABASE_CONNECTIONS / 2)
+    const forResults = Math.min(mostBatches, Math.floor(config.DATABASE_CONNECTIONS / 2))
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
-      max: config.DATABASE_CONNECTIONS - half,
+      max: config.DATABASE_CONNECTIONS - forResults,
       settings: sessionSettings,
     })
     onStop('database', () => sql.end({ timeout: 5 }))
-    const plannedOnce = connect(config.DATABASE_URL, {
-      name: 'notifier-events',
-      max: half,
-      settings: plannedOnceSettings,
+    const attemptSql = connect(config.DATABASE_URL, {
+      name: 'notifier-results',
+      max: forResults,
+      settings: attemptSettings,
     })
-    onStop('database for events', () => plannedOnce.end({ timeout: 5 }))
+    onStop('database for results', () => attemptSql.end({ timeout: 5 }))
     await prepareDatabase({ sql, health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
@@ -52,7 +53,7 @@ export const program = defineProgram(
     step('notifier')
     const notifier = startNotifier({
       sql,
-      plannedOnce,
+      attemptSql,
       nats,
       log,
       clock: systemClock,

@@ -33,8 +33,8 @@ const alertsEveryMs = 5_000
 const othersAreRecentMs = 1_000
 
 export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log' | 'clock' | 'keys'> {
-  /** A second pool, with `plannedOnceSettings`. */
-  plannedOnce: Database
+  /** A second pool, with `attemptSettings`. */
+  attemptSql: Database
   nats: Nats
   allowedNetworks: Networks
   deniedNetworks?: Networks
@@ -58,7 +58,7 @@ export interface Notifier {
  * current partitions of events (`keepPartitions`).
  */
 export function startNotifier(options: NotifierOptions): Notifier {
-  const { sql, plannedOnce, nats, log, clock, keys } = options
+  const { sql, attemptSql, nats, log, clock, keys } = options
 
   const refusal = createAddressRefusal(options.allowedNetworks, undefined, options.deniedNetworks)
   const resolve = createResolver(createSystemLookup())
@@ -75,7 +75,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const endpointChanges = watchEndpointChanges({ sql, nats, log, changed })
   const dispatcher = new Dispatcher({
     sql,
-    plannedOnce,
+    attemptSql,
     sender,
     keys,
     clock,
@@ -120,7 +120,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
   })
   for (const source of ['licensing', 'billing'] as const) {
     const consumer = {
-      sql: plannedOnce,
+      sql,
       nats,
       source,
       log,

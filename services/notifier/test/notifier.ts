@@ -20,7 +20,7 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats } from '@licensing/test-support/nats'
 import type { OwnNats } from '@licensing/test-support/nats'
 import type { Clock } from '../src/clock.ts'
-import { plannedOnceSettings } from '../src/database-settings.ts'
+import { attemptSettings } from '../src/database-settings.ts'
 import { notifierMigrations } from '../src/migrations.ts'
 import type { NotifierOptions } from '../src/notifier.ts'
 import { startNotifier } from '../src/notifier.ts'
@@ -137,12 +137,12 @@ async function startReplica(
   options: Options,
 ) {
   await using started = new AsyncDisposableStack()
-  const plannedOnce = connect(databaseUrl, { name: 'notifier-events', max: 5, settings: plannedOnceSettings })
-  started.defer(() => plannedOnce.end({ timeout: 5 }))
+  const attemptSql = connect(databaseUrl, { name: 'notifier-results', max: 2, settings: attemptSettings })
+  started.defer(() => attemptSql.end({ timeout: 5 }))
   const { receiver, ...given } = options
   const notifier = startNotifier({
     sql,
-    plannedOnce,
+    attemptSql,
     nats,
     log,
     clock,

@@ -9,7 +9,7 @@ const pauseMs = 200
 const longestPauseMs = 2_000
 const mostTries = 3
 /** How many batches are written at the same time, each on a connection. */
-const mostBatches = 2
+export const mostBatches = 2
 
 export interface AttemptWriterOptions<Recorded> {
   record: (attempts: FinishedAttempt[]) => Promise<Recorded>

@@ -34,8 +34,8 @@ import { Scheduler } from './scheduler.ts'
 
 export interface DispatcherOptions {
   sql: Database
-  /** Connections that record attempts: see `plannedOnceSettings`. */
-  plannedOnce: Database
+  /** Connections that record attempts: see `attemptSettings`. */
+  attemptSql: Database
   sender: Sender
   keys: EncryptionKeys
   clock: Clock
@@ -83,7 +83,7 @@ export class Dispatcher {
     this.#scheduler = new Scheduler(options.slots)
     this.#endpoints = new EndpointCache(options.keys, options.log)
     this.#writer = new AttemptWriter({
-      record: (attempts) => recordAttempts({ ...options, sql: options.plannedOnce }, attempts),
+      record: (attempts) => recordAttempts({ ...options, sql: options.attemptSql }, attempts),
       recorded: (attempts, recorded) => this.#recorded(attempts, recorded),
       log: options.log,
     })
