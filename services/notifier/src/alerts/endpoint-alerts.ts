@@ -68,7 +68,7 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
           health.is_gone
             ? `The webhook endpoint ${endpointId} (${url}) of application ${applicationId} answered 410 Gone. Its deliveries fail since ${failingSince!.toISOString()}. If the endpoint no longer exists, delete it.`
             : `The last ${failures} attempts to deliver events to the webhook endpoint ${endpointId} (${url}) of application ${applicationId} failed, since ${failingSince!.toISOString()}.`,
-          `Each event is tried ${mostAttempts} times; if all attempts of an event fail, the endpoint is disabled permanently.`,
+          `Each event is tried ${mostAttempts} times; if all attempts of an event fail, nothing more is sent to the endpoint.`,
           'The list of deliveries says how each attempt failed.',
         ].join('\n'),
       } satisfies NewAlert,
