@@ -218,7 +218,7 @@ test('a mail that could not be sent is tried again with another token, a limited
   let tries = 0
   answerWith(() => {
     tries += 1
-    if (tries < 3) throw new ServiceError('unavailable', 'the mail server did not take the mail')
+    if (tries < 3) throw new ServiceError('unavailable', 'the mail server did not accept the mail')
     return { retryAfterSeconds: 0 }
   })
   await using catalog = await startTestCatalog(notifier)
