@@ -55,6 +55,24 @@ test('a statement that fails rolls the transaction back, even if the work contin
   await sql.end()
 })
 
+test('a statement that comes after the end of its transaction is refused', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'after', max: 1 })
+  await sql`create table counter (id int primary key)`
+  const inserted = Promise.withResolvers<void>()
+  let late: Promise<unknown> = Promise.resolve()
+  const work = transaction(sql, async (tx) => {
+    late = inserted.promise.then(() => tx`insert into counter values (2)`)
+    await tx`insert into counter values (1)`
+    throw new Error('no')
+  })
+  await expect(work).rejects.toThrow('no')
+  inserted.resolve()
+  await expect(late).rejects.toMatchObject({ code: 'CONNECTION_RELEASED' })
+  expect(await sql`select id from counter`).toHaveLength(0)
+  await sql.end()
+})
+
 test('a transaction whose connection is lost changes nothing, and the pool still works', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'lost', max: 1 })
