@@ -8,7 +8,8 @@ const sentAlong = new WeakMap<object, Statement[]>()
 
 /**
  * Runs `work` in one transaction: committed when it resolves, rolled back when it rejects. A deadlock or a
- * serialization failure is tried again from the start, so `work` must do nothing that a rollback does not undo. Statements that `work` sends after its end are refused.
+ * serialization failure is tried again from the start, so `work` must do nothing that a rollback does not undo. Statements
+ * that `work` sends after its end are refused.
  *
  * @throws what `work` throws, or the database's error
  * @example await transaction(sql, async (tx) => { await tx`update …`; await append(tx, event) })
