@@ -23,7 +23,8 @@ portalTests('the guides', (world) => {
     const sidebar = page.locator('.VPSidebar')
     await sidebar.getByRole('link', { name: 'Webhooks', exact: true }).click()
     await page.waitForURL('**/docs/guides/webhooks')
-    expect(await h1(page).textContent()).toContain('Webhooks')
+    // The address changes before the page.
+    await h1(page).filter({ hasText: 'Webhooks' }).waitFor()
     expect(await sidebar.locator('a').count()).toBeGreaterThan(18)
     for (const name of ['Runbook', 'Scaling', 'Security']) {
       expect(await sidebar.getByRole('link', { name, exact: true }).count()).toBe(1)
@@ -33,7 +34,7 @@ portalTests('the guides', (world) => {
     await eventually(async () => expect(await page.evaluate<number>('scrollY')).toBeGreaterThan(1_000))
     await page.locator('.pager-link.next').click()
     await page.waitForURL('**/docs/guides/events')
-    expect(await h1(page).textContent()).toContain('Events')
+    await h1(page).filter({ hasText: 'Events' }).waitFor()
     await page.locator('.pager-link.prev').click()
     await page.waitForURL('**/docs/guides/webhooks')
     await page.locator('.VPNavBar').getByRole('link', { name: 'API reference' }).click()
