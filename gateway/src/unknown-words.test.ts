@@ -55,7 +55,7 @@ const endpoints = (change: (word: string) => object): Reading => ({
   },
 })
 
-// Every place where the gateway reads a member of a closed set. The POSTs for imports and sales are tested below.
+// Every field and parameter that is a member of a closed set. The POSTs for imports and sales are tested below.
 const readings: [set: SetName, what: string, Reading][] = [
   [
     'licenceStatus',

@@ -41,7 +41,7 @@ export function openSimulator(url: string): Simulator {
   }
 }
 
-/** The processor's id: the last part of the address where the customer pays. */
+/** The processor's id: the last part of the checkout URL. */
 const idOf = (text: string) => text.split('/').at(-1)!
 
 interface State {

@@ -168,7 +168,7 @@ export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: Bench
         cancel_url: 'https://shop.example.com/cart',
       },
     })
-    // The last part of the address where the customer pays is the processor's id of the session.
+    // The last part of the checkout URL is the processor's id of the session.
     const ofProcessor = new URL(session.url).pathname.split('/').at(-1)
     return {
       id: session.id,

@@ -11,7 +11,7 @@ const readAll = (bytes: Uint8Array, length = Math.max(1, bytes.length)) =>
   Array.fromAsync(readKeyFile(cut(bytes, length)))
 
 test.each(keyFiles)('$name', async ({ bytes, refused, rows = [], flaws = [], trimmed = [] }) => {
-  // The result must not depend on where the file is cut into pieces.
+  // The result must be the same for every division of the file into pieces.
   for (const length of [Math.max(1, bytes.length), 1, 2, 3, 5, 7]) {
     if (refused !== undefined) {
       const error = await readAll(bytes, length).catch((error: unknown) => error)

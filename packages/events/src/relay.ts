@@ -57,8 +57,8 @@ const settings = {
 const published = new Counter({ name: 'outbox_published_total', help: 'Events numbered and published' })
 
 /**
- * Numbers the events of the outbox, moves them to the log, publishes them, and serves the log to consumers. One replica
- * at a time does this: the others wait for its lock, which ends with its connection.
+ * Numbers the events of the outbox, moves them to the log, publishes them, and serves the log to consumers. Only one replica at
+ * a time numbers events: the others wait for its lock, which ends with its connection.
  *
  * The number is committed before the message leaves. If the message does not leave, or JetStream does not store it or loses
  * it, consumers notice the missing number and read the log.

@@ -12,7 +12,7 @@ export interface LoopOptions {
    * pause doubles up to `longestIdleMs`; `wake` ends that.
    */
   everyMs: number
-  /** Reports a failure. Of an outage only the first failure is reported; of other failures in a row the 1st, 2nd, 4th, 8th… */
+  /** Reports a failure. An outage is reported once. Other consecutive failures are reported at the 1st, 2nd, 4th, 8th… */
   failed: (error: unknown) => void
   /** Whether an error means that a dependency of the work, such as the database, is unavailable. */
   isOutage: (error: unknown) => boolean

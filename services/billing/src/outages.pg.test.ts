@@ -9,7 +9,7 @@ import type { Vendor } from '../test/vendor.ts'
 
 const customers = 12
 
-/** Customers pay. Of every three payments, one is refunded in full and one in part. The payments reach the cap. */
+/** Makes payments that reach the cap. A third of them is refunded in full, and another third in part. */
 async function trade(harness: ProcessHarness, vendor: Vendor): Promise<() => Promise<void>> {
   await harness.billing.setSpendCap({ accountId: vendor.accountId, capMinor: 1000n, currency: 'usd' })
   const sessions = await Promise.all(

@@ -284,7 +284,7 @@ export const rules = {
     'expired, before that suspended for payment_failed': renewed('expired'),
     ...over,
   },
-  // Invoices can arrive in any order. None moves the end back.
+  // Invoices can arrive in any order. An invoice never moves the end back.
   'a renewal that moves no end': {
     active: nothing,
     suspended: nothing,

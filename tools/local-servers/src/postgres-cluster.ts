@@ -141,8 +141,8 @@ const MIB = 1_048_576
 // constrainedMemory() is 0 if nothing limits this process.
 const MEMORY = Math.min(totalmem(), process.constrainedMemory() || Infinity)
 
-// An eighth of the memory, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes 50 % longer, because it
-// has to write pages out to make room.
+// An eighth of the memory, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes 50 % longer, because
+// PostgreSQL has to write pages to the disk before it can read others.
 const SHARED_BUFFERS_MIB = Math.round(Math.min(Math.max(MEMORY / 8 / MIB, 128), 1_024))
 
 /**

@@ -11,7 +11,7 @@ import { entitlementRows, type EntitlementRow } from './entitlement-rows.ts'
 import styles from './licence.module.css'
 import { OverrideDialog } from './override-dialog.tsx'
 
-/** The values that products get now, and where they come from: the snapshot of the issue, an override, or a default. */
+/** The current values for products, each with its source: the snapshot of the issue, an override, or a default. */
 export function Entitlements({ licence }: { licence: LicenceDetail }) {
   const canEdit = useCanEdit(licence)
   const drifted = licence.plan_drift.length

@@ -5,7 +5,7 @@ export interface NewAuthorization {
   accountId: string
 }
 
-// The most open authorizations of an account. One more ends the earliest.
+// The most open authorizations of an account. A further authorization ends the earliest one.
 const mostOpen = 20
 
 /** A state is valid for 15 minutes, and then the confirmation of its consent for another 15. */

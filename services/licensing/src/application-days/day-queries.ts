@@ -55,8 +55,8 @@ export async function listDays(
 }
 
 /**
- * Adds up the changes that are not in the days yet: the history since the last time, and `application_day_changes`,
- * whose rows it deletes. One replica does this at a time. The sums and the position in the history commit together.
+ * Adds up the changes that are not in the days yet: the history since the last time, and the rows of
+ * `application_day_changes`, which it then deletes. One replica at a time does this. The sums and the position in the history commit together.
  *
  * @returns the number of changes that it added, at most `most`
  */

@@ -71,7 +71,7 @@ const readers: Readonly<Record<string, Reader>> = {
 /** The types to subscribe the platform's endpoint to. */
 export const usedEventTypes = Object.keys(readers)
 
-/** The types to list. One is left out, because `invoice.paid` reports the same: so one request can list all types. */
+/** The types to list. The type that reports the same as `invoice.paid` is omitted, so that one request can list all types. */
 export const listedEventTypes = usedEventTypes.filter((type) => type !== 'invoice.payment_succeeded')
 
 export function isUsed(type: string): boolean {
