@@ -31,7 +31,8 @@ export function insertEvents(tx: Sql, events: NewOutboxRow[]): Statement {
     order by place`
 }
 
-export const begin = (connection: Sql): Statement => connection`begin`
+// A simple query, as in `transaction`.
+export const begin = (connection: Sql): Statement => connection.unsafe('begin')
 export const commit = (connection: Sql): Statement => connection`commit`
 export const rollback = (connection: Sql): Statement => connection`rollback`
 
