@@ -7,7 +7,7 @@ export type Sql = postgres.ISql<{ bigint: bigint }>
 export type Database = postgres.Sql<{ bigint: bigint }>
 
 /** A running transaction, with a connection of the pool that only it uses. */
-export type Transaction = Sql & Pick<postgres.ReservedSql, 'release'>
+export type Transaction = Sql & Pick<postgres.ReservedSql, 'finish' | 'release'>
 
 /** A statement, or a part of one. */
 export type Statement<R extends postgres.Row = postgres.Row> = postgres.PendingQuery<R[]>

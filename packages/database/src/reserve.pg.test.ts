@@ -1,6 +1,7 @@
 import { createTestDatabase } from '@licensing/test-support/database'
 import { eventually } from '@licensing/test-support/poll'
 import { startRecoveringPostgres } from '@licensing/test-support/recovering-postgres'
+import postgres from 'postgres'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
 import type { Database } from './connect.ts'
@@ -91,6 +92,19 @@ test('statements of a reservation whose connection was cut are rejected, and the
     connection.release()
     expect(await reservable(sql, 2)).toBe(2)
   }
+})
+
+test('a connection that becomes too old while it is reserved is closed when it is released', async () => {
+  await using database = await createTestDatabase()
+  const sql = postgres(database.url, { max: 1, max_lifetime: 0.2 })
+  for (const _ of [1, 2, 3]) {
+    const connection = await settled(sql.reserve())
+    await connection`select pg_sleep(0.3)`
+    connection.release()
+    // The second of these statements must not get the connection that is closing.
+    for (const two of [1, 2]) expect(await settled(sql`select ${two}::int as two`)).toEqual([{ two }])
+  }
+  await sql.end()
 })
 
 test('releasing twice gives the connection back once', async () => {

@@ -1,4 +1,8 @@
 import { createTestDatabase } from '@licensing/test-support/database'
+import { once } from 'node:events'
+import { connect as connectTo, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
 import type { Statement, Transaction } from './connect.ts'
@@ -70,6 +74,48 @@ test('a statement that comes after the end of its transaction is refused', async
   inserted.resolve()
   await expect(late).rejects.toMatchObject({ code: 'CONNECTION_RELEASED' })
   expect(await sql`select id from counter`).toHaveLength(0)
+  await sql.end()
+})
+
+test.for([
+  ['rolled back', () => Promise.reject(new Error('no'))],
+  ['committed', () => Promise.resolve()],
+] as const)('a statement that comes while its transaction is %s is refused', async ([ending, end]) => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'during the end', max: 1 })
+  await sql`create table counter (id int primary key)`
+  for (const id of [1, 2, 3]) {
+    let late: Promise<unknown> = Promise.resolve()
+    const work = transaction(sql, (tx) => {
+      // The work ends while this branch continues.
+      late = tx`select pg_sleep(0.02)`
+        .then(() => tx`insert into counter values (${id})`)
+        .catch((error: unknown) => error)
+      return end()
+    })
+    if (ending === 'committed') await work
+    else await expect(work).rejects.toThrow('no')
+    expect(await late).toMatchObject({ code: 'CONNECTION_RELEASED' })
+  }
+  expect(await sql`select id from counter`).toHaveLength(0)
+  await sql.end()
+})
+
+test('a transaction whose BEGIN takes too long changes nothing', async () => {
+  await using database = await createTestDatabase()
+  const url = new URL(database.url)
+  await using proxy = await startStallingProxy(url.host, 'begin', 500)
+  url.port = String(proxy.port)
+  const sql = connect(url.href, { name: 'stalled', max: 1, statementTimeoutMs: 200 })
+  await sql`create table counter (id int primary key)`
+  const startedMs = performance.now()
+  const work = transaction(sql, (tx) => tx`insert into counter values (1)`)
+  const outcome = await work.then(
+    () => 'committed',
+    () => 'failed',
+  )
+  expect(performance.now() - startedMs).toBeGreaterThan(450)
+  expect(await sql`select id from counter`).toHaveLength(outcome === 'committed' ? 1 : 0)
   await sql.end()
 })
 
@@ -193,3 +239,38 @@ test('if a statement sent together with others fails, all end before its error i
   expect(await sql`select id from counter`).toEqual([{ id: 1 }])
   await sql.end()
 })
+
+/** A proxy for PostgreSQL that stalls for this time in the middle of the first bytes that contain a word. */
+async function startStallingProxy(target: string, word: string, stallMs: number) {
+  const { hostname, port } = new URL(`tcp://${target}`)
+  const sockets: Socket[] = []
+  const server = createServer({ noDelay: true }, (client) => {
+    const upstream = connectTo({ host: hostname, port: Number(port), noDelay: true })
+    sockets.push(client, upstream)
+    let isOver = false
+    client.on('error', () => upstream.destroy()).on('close', () => upstream.destroy())
+    upstream.on('error', () => client.destroy()).pipe(client)
+    client.on('data', (bytes: Buffer) => {
+      const at = bytes.indexOf(word)
+      if (isOver || at < 0) return void upstream.write(bytes)
+      isOver = true
+      // Passes the end of the word's message, and a part of the next message.
+      const cut = at + word.length + 4
+      client.pause()
+      upstream.write(bytes.subarray(0, cut), async () => {
+        await sleep(stallMs)
+        upstream.write(bytes.subarray(cut))
+        client.resume()
+      })
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}

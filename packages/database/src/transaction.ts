@@ -19,16 +19,18 @@ export async function transaction<T>(sql: Database, work: (tx: Transaction) => P
     const tx = await sql.reserve()
     const sent: Statement[] = []
     sentAlong.set(tx, sent)
-    await sendAlong(tx, tx`begin`)
+    // A timeout of BEGIN would make the statements after it run outside of a transaction. As one message (the simple protocol)
+    // it cannot be waiting for its second half.
+    await sendAlong(tx, tx.unsafe('begin'))
     try {
       const result = await work(tx)
-      const { command } = await tx`commit`
+      const { command } = await tx.finish(tx`commit`)
       await Promise.all(sent)
       if (command !== 'COMMIT')
         throw new Error('a statement of this transaction failed, so it was rolled back')
       return result
     } catch (error) {
-      await tx`rollback`.catch(() => {})
+      await tx.finish(tx`rollback`).catch(() => {})
       if (isFailedBefore(error)) await Promise.all(sent)
       throw error
     } finally {

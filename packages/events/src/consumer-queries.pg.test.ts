@@ -57,6 +57,13 @@ test('a partition with an ended lease goes to another replica, and the former ho
   expect(await move(sql, 'b', 0n)).toBe(true)
 })
 
+test('if the clock is set back, the partitions of a replica that has died are free nevertheless', async () => {
+  await lease('a')
+  // As if the clock had been an hour ahead.
+  await sql`update consumer_positions set held_until = held_until + interval '1 hour'`
+  expect(await lease('b')).toEqual(all)
+})
+
 test('a new replica takes its share of the partitions, and waits for the end of a batch in one of them', async () => {
   await lease('a')
   let taking: Promise<number[]> = Promise.resolve([])

@@ -27,7 +27,7 @@ const ms = (sql: Sql, milliseconds: number) => sql`${Math.ceil(milliseconds)}::i
 /** A partition's position and lease. */
 type Lease = PartitionPosition & {
   moved_at: Date
-  /** The replica that reads it; null if none does, or if its lease has ended. */
+  /** The replica that reads it; null if none does, if its lease has ended, or if the clock was set back since it was leased. */
   holder: string | null
   /** The replica that has leased it last. */
   last_holder: string | null
@@ -38,7 +38,7 @@ type Lease = PartitionPosition & {
 export async function listPositions(sql: Sql, source: string): Promise<Lease[]> {
   return sql<Lease[]>`
     select partition, number, done, epochs, is_set_back, moved_at, holder as last_holder,
-      case when held_until > clock_timestamp() then holder end as holder,
+      case when held_until - clock_timestamp() between interval '0' and ${ms(sql, leaseMs * 2)} then holder end as holder,
       held_until < clock_timestamp() + ${ms(sql, (leaseMs * 2) / 3)} as is_due
     from consumer_positions where source = ${source} order by partition`
 }

@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { plainArray } from '@licensing/database/arrays'
-import type { Database, Sql } from '@licensing/database/connect'
+import type { Database, Sql, Statement } from '@licensing/database/connect'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { slotOf } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
@@ -27,7 +27,7 @@ export async function findLogFor(
       from unnest(
         ${plainArray(positions.map(({ partition }) => partition))}::smallint[],
         ${plainArray(positions.map(({ number }) => number))}::bigint[]
-      ) as read (partition, number)
+      ) as read (partition, number) order by partition
       on conflict (consumer, partition) do update set number = excluded.number, reported_at = now()
       where known.number <> excluded.number or known.reported_at < now() - interval '1 minute'
     )
@@ -37,10 +37,10 @@ export async function findLogFor(
 }
 
 /** Batches of a partition after a number, in order: at least one, and more up to a limit in bytes. */
-export async function listBatches(
+export function listBatches(
   sql: Sql,
   { partition, after, bytes }: { partition: number; after: bigint; bytes: number },
-): Promise<LoggedBatch[]> {
+): Statement<LoggedBatch> {
   return sql<LoggedBatch[]>`
     select partition, number, epoch, precedes_epoch, events from (
       select next.*, sum(length(events)) over (order by number) as total, row_number() over (order by number) as at

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { sendTogether } from '@licensing/database/send-together'
+import { transaction } from '@licensing/database/transaction'
 import { fromBinary } from '@bufbuild/protobuf'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
@@ -113,6 +114,16 @@ test('events are in the outbox or in the log: a transaction that is rolled back 
   ])
 })
 
+test('an event that is too large for NATS is refused, and its change is rolled back', async () => {
+  await using given = await givenOutbox()
+  const { sql } = given
+  const event = suspended('acct_a', 2)
+  event.payload.value.status = 'x'.repeat(600_000)
+  const change = transaction(sql, (tx) => append(tx, suspended('acct_a', 1), event))
+  await expect(change).rejects.toThrow('600')
+  expect(await sql`select from outbox`).toHaveLength(0)
+})
+
 test('a relay waits for another relay, and moves the events that are left', async () => {
   await using given = await givenOutbox()
   const { sql } = given
@@ -133,10 +144,11 @@ test('a relay waits for another relay, and moves the events that are left', asyn
   other.release()
 })
 
-test('events that were committed before an epoch began are marked', async () => {
+test('events that were committed before an epoch began are marked, even if the clock of their server was ahead', async () => {
   await using given = await givenOutbox()
   const { sql } = given
   await sql.begin((tx) => append(tx, suspended('acct_a', 1)))
+  await sql`update outbox set created_at = created_at + interval '1 hour'`
   await sql`update event_log_state set incarnation = 'of an earlier start'`
   await beginEpoch(sql, 'later')
   const connection = await sql.reserve()

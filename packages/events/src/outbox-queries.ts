@@ -31,7 +31,8 @@ export function insertEvents(tx: Sql, events: NewOutboxRow[]): Statement {
     order by place`
 }
 
-export const begin = (connection: Sql): Statement => connection`begin`
+// A simple query, as in `transaction`.
+export const begin = (connection: Sql): Statement => connection.unsafe('begin')
 export const commit = (connection: Sql): Statement => connection`commit`
 export const rollback = (connection: Sql): Statement => connection`rollback`
 
@@ -76,29 +77,30 @@ export function moveToLog(
       ) o limit ${limit}
     ), taken as (
       delete from outbox where ctid = any(array(select place from share))
-      returning account_id, partition, position, payload, created_at
+      returning account_id, partition, position, payload
     ), sized as (
       select taken.*, sum(length(payload)) over (partition by partition order by position) - length(payload) as bytes_before
       from taken
     ), batch as (
-      select partition, state.epoch,
-        state.numbers[partition + 1] + row_number() over (partition by partition order by min(position)) as number,
-        bool_or(created_at < state.began_at) as precedes_epoch, string_agg(payload, ''::bytea order by position) as events,
+      select partition, row_number() over (partition by partition order by min(position)) as place,
+        min(position) as position, string_agg(payload, ''::bytea order by position) as events,
         count(*)::int as event_count, max(max(account_id)) over () as last_account
-      from sized cross join event_log_state state
-      group by partition, div(bytes_before, ${batchBytes}), state.epoch, state.numbers
-    ), counted as (
+      from sized group by partition, div(bytes_before, ${batchBytes})
+    ), state as (
       update event_log_state set numbers = array(
-        select greatest(newest, max(batch.number))
-        from unnest(numbers) with ordinality as known (newest, at) left join batch on batch.partition = at - 1
-        group by at, newest order by at
-      ) where exists (select from batch)
+        select newest + count(batch.place) from unnest(numbers) with ordinality as known (newest, at)
+        left join batch on batch.partition = at - 1 group by at, newest order by at
+      ) where exists (select from batch) returning numbers, epoch, began_after
+    ), numbered as (
+      select partition, numbers[partition + 1] - count(*) over (partition by partition) + place as number, epoch,
+        batch.position <= began_after as precedes_epoch, events, event_count, last_account
+      from batch cross join state
     ), logged as (
       insert into event_log (slot, partition, number, epoch, precedes_epoch, events)
-      select ${slotOf(tx)}, partition, number, epoch, precedes_epoch, events from batch
+      select ${slotOf(tx)}, partition, number, epoch, precedes_epoch, events from numbered
     )
     select partition, number, epoch, precedes_epoch, events, event_count, last_account
-    from batch order by partition, number`
+    from numbered order by partition, number`
 }
 
 /** The table of the log that takes today's batches. */
@@ -118,7 +120,8 @@ export function beginEpoch(
     : sql`false`
   return sql`
     with begun as (
-      update event_log_state set epoch = ${epoch}, began_at = clock_timestamp(), incarnation = ${incarnation(sql)}
+      update event_log_state set epoch = ${epoch}, incarnation = ${incarnation(sql)},
+        began_after = coalesce(pg_sequence_last_value('outbox_position_seq'), 0)
       where incarnation is distinct from ${incarnation(sql)} or (${isBehindReader}) returning numbers
     )
     insert into event_log_epochs (epoch, first_numbers)

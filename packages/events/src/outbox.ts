@@ -30,6 +30,9 @@ export interface Origin {
   traceParent: string | null
 }
 
+// An event that is the last of a batch, and an answer with this batch, must fit into a NATS message (1 MiB).
+const mostEventBytes = 512 * 1024
+
 /** The current call. */
 export function currentOrigin(): Origin {
   return { requestId: requestContext()?.requestId ?? '', traceParent: traceHeaders().traceparent ?? null }
@@ -43,6 +46,7 @@ const appending = new WeakSet<object>()
  * first, so that the order of an aggregate's events is the order of its changes.
  *
  * @returns the events' ids, in the order given
+ * @throws Error if an event is too large for NATS
  */
 export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> {
   if (events.length === 0) return []
@@ -58,7 +62,13 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
       requestId: origin.requestId,
       payload,
     })
-    return { accountId, partition: partitionOf(accountId), payload: batchOf(event, origin.traceParent) }
+    const bytes = batchOf(event, origin.traceParent)
+    if (bytes.length > mostEventBytes) {
+      throw new Error(
+        `an event of ${bytes.length} bytes (${payload.case}) is too large: at most ${mostEventBytes}`,
+      )
+    }
+    return { accountId, partition: partitionOf(accountId), payload: bytes }
   })
   await sendAlong(tx, insertEvents(tx, rows))
   appending.add(tx)

@@ -41,14 +41,15 @@ create table event_log_4 partition of event_log for values in (4);
 create table event_log_5 partition of event_log for values in (5);
 create table event_log_6 partition of event_log for values in (6);
 create table event_log_7 partition of event_log for values in (7);
-create unique index event_log_by_number on event_log (slot, partition, number);
+create unique index event_log_by_number on event_log (partition, number, slot);
 
 -- This table has one row: the newest number of each partition, and the epoch in which it was assigned.
 create table event_log_state (
   is_only boolean primary key default true check (is_only),
   numbers bigint[] not null,
   epoch text,
-  began_at timestamptz,
+  -- Events up to this position may have been in the outbox before the epoch began. Clocks may differ after a failover.
+  began_after bigint,
   -- Identifies the running server and this table. It differs after a restore or a failover.
   incarnation text
 );
