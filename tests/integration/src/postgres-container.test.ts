@@ -15,44 +15,43 @@ import { PostgresContainer, withContainers } from './engine.ts'
 
 interface RunningPostgres extends AsyncDisposable {
   container: string
-  url: string
+  /** Opens a connection, which is closed with the container. */
+  connect(): postgres.Sql
 }
 
-describe.skipIf(!withContainers)(
-  'a process without a parent that fails in the container of PostgreSQL',
-  () => {
-    test('ends no session in the compose file', async () => {
-      await using running = await startComposePostgres()
-      expect(await keepsSession(running)).toBe(true)
-    })
+describe.skipIf(!withContainers)('PostgreSQL in a container', () => {
+  test('requires a password in the compose file, except from the user that runs it', async () => {
+    await using running = await startComposePostgres()
+    const methods = await running.connect()`select distinct auth_method from pg_hba_file_rules order by 1`
+    expect(methods.map(({ auth_method: method }) => method)).toEqual(['peer', 'scram-sha-256'])
+  })
 
-    test('ends no session in this suite', async () => {
-      await using running = await startTestPostgres()
-      expect(await keepsSession(running)).toBe(true)
-    })
+  test('keeps its sessions in the compose file when a process without a parent fails', async () => {
+    await using running = await startComposePostgres()
+    expect(await keepsSession(running)).toBe(true)
+  })
 
-    test('ends all sessions if PostgreSQL is process 1', async () => {
-      await using running = await startComposePostgres('services: { postgres: { init: false } }')
-      expect(await keepsSession(running)).toBe(false)
-    })
-  },
-)
+  test('keeps its sessions in this suite when a process without a parent fails', async () => {
+    await using running = await startTestPostgres()
+    expect(await keepsSession(running)).toBe(true)
+  })
+
+  test('ends all sessions as process 1 when a process without a parent fails', async () => {
+    await using running = await startComposePostgres('services: { postgres: { init: false } }')
+    expect(await keepsSession(running)).toBe(false)
+  })
+})
 
 /** Whether a session goes on after an orphan has failed. */
-async function keepsSession({ container, url }: RunningPostgres): Promise<boolean> {
-  const connect = () => postgres(url, { max: 1, onnotice: () => undefined })
+async function keepsSession({ container, connect }: RunningPostgres): Promise<boolean> {
+  const pidOf = async (sql: postgres.Sql) => (await sql`select pg_backend_pid() as pid`)[0]!['pid'] as number
   const session = connect()
+  const before = await pidOf(session)
+  await failAsOrphan(container)
+  // The server accepts no session between the end of the orphan and its own recovery.
   const later = connect()
-  const pidOf = async (sql: postgres.Sql) => (await sql`select pg_backend_pid() as pid`)[0]?.['pid'] as number
-  try {
-    const before = await pidOf(session)
-    await failAsOrphan(container)
-    // The server accepts no session between the end of the orphan and its own recovery.
-    await eventually(() => pidOf(later))
-    return (await eventually(() => pidOf(session))) === before
-  } finally {
-    await Promise.all([session.end({ timeout: 5 }), later.end({ timeout: 5 })])
-  }
+  await eventually(() => pidOf(later))
+  return (await eventually(() => pidOf(session))) === before
 }
 
 /** Waits until the process has ended and process 1 has taken notice of it. */
@@ -85,19 +84,22 @@ async function startComposePostgres(changes = ''): Promise<RunningPostgres> {
   await compose('up', '--detach', '--wait', 'postgres')
   const container = await compose('ps', '--quiet', 'postgres')
   const password = await docker(['exec', container, 'with-secrets', 'printenv', 'POSTGRES_PASSWORD'])
-  const running = started.move()
-  return {
-    container,
-    url: `postgres://postgres:${password}@${await addressOf(container)}:5432/postgres`,
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
-  }
+  const url = `postgres://postgres:${password}@${await addressOf(container)}:5432/postgres`
+  return runningPostgres(container, url, started.move())
 }
 
 async function startTestPostgres(): Promise<RunningPostgres> {
-  const started = await new PostgresContainer().start()
+  const container = await new PostgresContainer().start()
+  const started = new AsyncDisposableStack()
+  started.defer(async () => void (await container.stop()))
+  return runningPostgres(container.getId(), container.getConnectionUri(), started)
+}
+
+function runningPostgres(container: string, url: string, started: AsyncDisposableStack): RunningPostgres {
+  const quiet = { max: 1, onnotice: () => undefined }
   return {
-    container: started.getId(),
-    url: started.getConnectionUri(),
-    [Symbol.asyncDispose]: async () => void (await started.stop()),
+    container,
+    connect: () => started.adopt(postgres(url, quiet), (sql) => sql.end({ timeout: 5 })),
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
   }
 }
