@@ -117,7 +117,7 @@ test('every service of the compose file is hardened, also PostgreSQL and make-se
     // Without a named network, a service would join the default network, which all share.
     expect(service.network_mode ?? service.networks, name).toBeDefined()
   }
-  // As process 1, PostgreSQL would take the end of a foreign process for a crash of its own.
+  // `postgres-container.test.ts` shows why.
   expect(compose.services['postgres']!.init).toBe(true)
   // Only root can change the owner of the secrets.
   const asRoot = Object.entries(compose.services).filter(([, { user }]) => /^(0|root)\b/.test(user ?? ''))

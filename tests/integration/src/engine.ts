@@ -22,6 +22,14 @@ export interface Servers extends AsyncDisposable {
   natsUrlOf(user: NatsUser): string
 }
 
+/** PostgreSQL as in the compose file: with an init process, because it would recover after a health check that took too long. */
+export class PostgresContainer extends PostgreSqlContainer {
+  constructor() {
+    super('postgres:17-alpine')
+    this.hostConfig.Init = true
+  }
+}
+
 /** Starts PostgreSQL and NATS, with Testcontainers or embedded. */
 export async function startServers(): Promise<Servers> {
   process.stdout.write(`integration suite ${how}\n`)
@@ -37,7 +45,7 @@ export async function startServers(): Promise<Servers> {
   process.env['TEST_IMAGES'] = await buildThisRelease(true)
   await using started = new AsyncDisposableStack()
   const postgres = started.adopt(
-    await new PostgreSqlContainer('postgres:17-alpine').withCommand(['postgres', '-c', 'fsync=off']).start(),
+    await new PostgresContainer().withCommand(['postgres', '-c', 'fsync=off']).start(),
     async (container) => void (await container.stop()),
   )
   const nats = started.adopt(
