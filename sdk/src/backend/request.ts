@@ -77,7 +77,7 @@ async function attempt(
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       redirect: 'manual',
     })
-    return understand(response, await response.text())
+    return readAnswer(response, await response.text())
   } catch (cause) {
     if (signal?.aborted) throw cause
     const code = timeout.aborted ? 'timeout' : 'unreachable'
@@ -86,7 +86,7 @@ async function attempt(
   }
 }
 
-function understand(response: Response, text: string): Outcome {
+function readAnswer(response: Response, text: string): Outcome {
   const { status, headers } = response
   const body = parse(text)
   if (status === 204) return { answer: undefined }
