@@ -6,7 +6,7 @@ import { append } from '@licensing/events/outbox'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { createChange, LostRace, waitingForLocks } from './change.ts'
+import { createChange, LostRace, longLockTimeout } from './change.ts'
 
 /** A table with one row, which `hold` locks until it is released. */
 async function givenRow({ connections = 10 } = {}) {
@@ -74,7 +74,7 @@ test('a change with a long lock timeout waits for the lock and runs once', async
   const work = createChange(given.sql)(async (tx) => {
     runs += 1
     await given.raise(1)(tx)
-  }, waitingForLocks)
+  }, longLockTimeout)
   await eventually(async () => {
     const [waiting] =
       await given.sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`

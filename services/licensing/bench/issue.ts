@@ -21,7 +21,7 @@ import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { licensingMigrations } from '../src/migrations.ts'
 import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
-import { connectPools, createListTurns } from '../src/pools.ts'
+import { connectPools, createListQueue } from '../src/pools.ts'
 
 const callers = Number(process.env['CALLERS'] ?? 64)
 const rounds = 5
@@ -36,7 +36,7 @@ const snapshots = createSnapshots(sql)
 const issue = licenceIssuer({
   sql,
   lists,
-  listTurns: createListTurns(lists),
+  listQueue: createListQueue(lists),
   snapshots,
   catalog: catalog.calls,
   isCatalogDown: async () => true,

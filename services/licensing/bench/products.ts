@@ -1,5 +1,5 @@
 import { createChange } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 /**
  * Measures the cost of installed products, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
  * a server on which it can create a database. It prints the best of five rounds. Results on 2 busy cores:
@@ -51,7 +51,7 @@ const deps = {
   log: createLogger('bench', 'warn'),
   keys,
   lookups: createLookups(sql),
-  findActivation: gather((ids: string[]) => findActivations(sql, ids), {
+  findActivation: createBatcher((ids: string[]) => findActivations(sql, ids), {
     mostTogether: 100,
     slots: 2,
     isTransient: () => false,

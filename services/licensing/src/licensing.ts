@@ -7,7 +7,7 @@ import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createChange } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { startPurge } from '@licensing/changes/purge'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
@@ -26,7 +26,7 @@ import { publishedKeys } from './signing-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './signing-keys/signing-keys.ts'
 import { startUpkeep } from './sweeps/upkeep.ts'
 import { purchaseService } from './purchases/apply-purchase-effects.ts'
-import { connectForKeys, createListTurns } from './pools.ts'
+import { connectForKeys, createListQueue } from './pools.ts'
 import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
 import { startExpiringNotices } from './sweeps/send-expiring-notices.ts'
@@ -75,7 +75,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
   const deps: LicensingDependencies = {
     sql,
     lists,
-    listTurns: createListTurns(lists),
+    listQueue: createListQueue(lists),
     snapshots,
     change,
     catalog,
@@ -91,7 +91,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     sql,
     log,
     lookups: createLookups(lookupConnection),
-    findActivation: gather((ids) => findActivations(activationConnection, ids), {
+    findActivation: createBatcher((ids) => findActivations(activationConnection, ids), {
       mostTogether: 100,
       isTransient: isDatabaseUnavailable,
     }),

@@ -55,8 +55,8 @@ export function licensingService(deps: LicensingDependencies) {
   const verb = (name: LicenceVerb) => onLicence(licenceChanger(deps, name))
   return implement(LicensingService, {
     issueLicence: licenceIssuer(deps),
-    importLicences: repeatable(ImportLicencesResponseSchema, (request, begun) =>
-      importLicences(deps, request, begun),
+    importLicences: repeatable(ImportLicencesResponseSchema, (request, unfinishedAnswer) =>
+      importLicences(deps, request, unfinishedAnswer),
     ),
     getLicence: licenceReader(deps),
     listLicences: (request) => listLicences(deps, request),

@@ -6,7 +6,7 @@ import { startConsumer } from '@licensing/events/consumer'
 import type { Consumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
-import { createTurns } from '@licensing/grpc/turns'
+import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
 import { Loop } from '@licensing/process/loop'
 import { quotaService } from '@licensing/quotas/quota-service'
@@ -88,7 +88,9 @@ export function startNotifier(options: NotifierOptions): Notifier {
   })
   const refused = (host: string, reason: string) => log.info({ host, reason }, 'a webhook URL was refused')
   const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal, refused })
-  const registrations = createTurns('other endpoints are being registered for this application: try again')
+  const registrations = createKeyedQueue(
+    'other endpoints are being registered for this application: try again',
+  )
   const { sendMail, publicUrl } = options
   const change = createChange(sql)
   const deps = { sql, change, log, clock, keys, dispatcher, urlProblem, registrations, sendMail, publicUrl }

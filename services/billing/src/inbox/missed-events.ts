@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import { longestIdleMs } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { alertOnce } from '../alerts/alert-vendor.ts'
@@ -52,7 +52,7 @@ export async function reconcile(
   const since = new Date(from.getTime() - timing.listedLate)
   for (let isAll = false; !isAll;) {
     const missed = await readMissed(deps, merchant, since)
-    await change((tx) => insertEvents(tx, missed.events), waitingForLocks)
+    await change((tx) => insertEvents(tx, missed.events), longLockTimeout)
     if (missed.events.length > 0) {
       log.info({ merchant, missed: missed.events.length }, 'read events that had not arrived')
       wake('record')

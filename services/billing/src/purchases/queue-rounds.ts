@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -74,7 +74,7 @@ export function batchRounds<Row extends object>(
       await change(async (tx) => {
         rows = await lockDue(tx, queue, owners, each)
         if (rows.length > 0) await work(tx, rows)
-      }, waitingForLocks)
+      }, longLockTimeout)
     } catch (error) {
       if (isDatabaseUnavailable(error) || rows.length === 0) throw error
       await failed(rows, error)

@@ -31,7 +31,7 @@ export const recordSaleEvent: Handler<'recordSaleEvent'> = async (deps, request)
   // The answer is recorded separately, because a repetition finds the same sale. A sale without a licence is tried again.
   if (recorded.sale.status === 'provisioned') {
     await deps.change(async () => {}, {
-      answer: { schema: RecordSaleEventResponseSchema, of: () => response },
+      answer: { schema: RecordSaleEventResponseSchema, toMessage: () => response },
     })
   }
   return response

@@ -53,8 +53,8 @@ export const authenticateKeys: Handler<'authenticateKeys'> = async ({ lookups, k
 }
 
 export const createApiKey: Handler<'createApiKey'> = async ({ change, queue }, request) => {
-  const answer = { schema: CreateApiKeyResponseSchema, of: toResponse }
-  const generated = await queue.inTurn(request.accountId, () =>
+  const answer = { schema: CreateApiKeyResponseSchema, toMessage: toResponse }
+  const generated = await queue.run(request.accountId, () =>
     change((tx) => generateKey(tx, request), { answer }),
   )
   return toResponse(generated)

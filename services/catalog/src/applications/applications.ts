@@ -46,8 +46,8 @@ export const createApplication: Handler<'createApplication'> = async (
     await checkQuota(tx, accountId, 'applications', await countApplications(tx, accountId))
     return inserted
   }
-  const answer = { schema: ApplicationSchema, of: toAnswer }
-  return toAnswer(await queue.inTurn(accountId, () => change(insert, { answer })))
+  const answer = { schema: ApplicationSchema, toMessage: toAnswer }
+  return toAnswer(await queue.run(accountId, () => change(insert, { answer })))
 }
 
 export const getApplication: Handler<'getApplication'> = async ({ sql }, { accountId, applicationId }) => {
@@ -106,7 +106,7 @@ export function changeApplication<T, O extends DescMessage>(
   work: (tx: Transaction, application: ApplicationRow) => Promise<T>,
   options?: ChangeOptions<O, T>,
 ): Promise<T> {
-  return deps.queue.inTurn(applicationId, () =>
+  return deps.queue.run(applicationId, () =>
     deps.change(async (tx) => work(tx, await lockApplication(tx, accountId, applicationId)), options),
   )
 }

@@ -51,7 +51,9 @@ export async function activateOffline(
     created: place.created,
   }
   // Stored separately: if the call is repeated before this, it finds the same activation.
-  await deps.change(async () => {}, { answer: { schema: ActivateOfflineResponseSchema, of: () => answer } })
+  await deps.change(async () => {}, {
+    answer: { schema: ActivateOfflineResponseSchema, toMessage: () => answer },
+  })
   return answer
 }
 

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import type { Change } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { DeactivateRequest } from '@licensing/proto/products'
@@ -17,11 +17,14 @@ import { countLeases, endLease, findExisting, writeLeases } from './lease-querie
  * @returns false if no lease is free
  */
 export function leaseTaker(change: Change): (activation: ActivatedLicence) => Promise<boolean> {
-  return gather<ActivatedLicence, boolean>((activations) => change((tx) => takeLeases(tx, activations)), {
-    mostTogether: 100,
-    isTransient: isDatabaseUnavailable,
-    queueOf: ({ id }) => id,
-  })
+  return createBatcher<ActivatedLicence, boolean>(
+    (activations) => change((tx) => takeLeases(tx, activations)),
+    {
+      mostTogether: 100,
+      isTransient: isDatabaseUnavailable,
+      queueOf: ({ id }) => id,
+    },
+  )
 }
 
 /** Gives leases of one licence to activations, in their order. */

@@ -1,5 +1,5 @@
 import { LostRace } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable, isLockTimeout } from '@licensing/database/problems'
@@ -50,7 +50,7 @@ const mostTogether = 100
  * one has locked it, or if its call has an Idempotency-Key.
  */
 export function licenceChanger({ change }: LicensingDependencies, verb: LicenceVerb): ChangeLicence {
-  const changeTogether = gather<Call, Outcome>(
+  const changeTogether = createBatcher<Call, Outcome>(
     (calls) =>
       change((tx) => changeIn(tx, verb, calls, 'skip'), { mostWaitMs: 0 }).catch((error: unknown) => {
         if (isLockTimeout(error)) return calls.map(() => ({ kind: 'busy' }))
@@ -58,7 +58,7 @@ export function licenceChanger({ change }: LicensingDependencies, verb: LicenceV
       }),
     { mostTogether, isTransient: isDatabaseUnavailable, queueOf: ({ accountId }) => accountId },
   )
-  const answer = { schema: LicenceSchema, of: licenceMessage }
+  const answer = { schema: LicenceSchema, toMessage: licenceMessage }
   const changeAlone = (call: Call) =>
     change(
       async (tx) => {

@@ -4,7 +4,7 @@ import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { GetLicenceRequest, LicenceDetailSchema, PlanDriftSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { findDetails } from './detail-queries.ts'
 import type { DetailRow } from './detail-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
@@ -24,7 +24,7 @@ export function licenceReader({
   sql,
   snapshots,
 }: LicensingDependencies): (request: GetLicenceRequest) => Promise<LicenceDetail> {
-  const read = gather<LicenceScope, DetailRow | undefined>((batch) => findDetails(sql, batch), {
+  const read = createBatcher<LicenceScope, DetailRow | undefined>((batch) => findDetails(sql, batch), {
     mostTogether,
     slots,
     isTransient: isDatabaseUnavailable,

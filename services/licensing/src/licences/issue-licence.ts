@@ -9,7 +9,7 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { mintLicences, whyNotMinted } from './issue-queries.ts'
 import type { NewLicence, NotMinted } from './issue-queries.ts'
@@ -37,12 +37,12 @@ const mostTogether = 500
  */
 export function licenceIssuer(deps: LicensingDependencies): IssueLicence {
   const options = { mostTogether, isTransient: isDatabaseUnavailable }
-  const mintAtOnce = gather<NewLicence, Outcome>(
+  const mintAtOnce = createBatcher<NewLicence, Outcome>(
     (batch) => retrying(() => mint(deps.sql, batch, 'skip')),
     options,
   )
   // A plan that is being archived, which can take long, delays only issues on that plan.
-  const mintOnBusyPlan = gather<NewLicence, Outcome>(
+  const mintOnBusyPlan = createBatcher<NewLicence, Outcome>(
     (batch) => deps.change((tx) => mint(tx, batch, 'wait')),
     { ...options, queueOf: (licence) => licence.planId },
   )

@@ -11,7 +11,7 @@ import type { Match } from './search-queries.ts'
 const mostFound = 20
 
 /** Finds licences by any identifier that a customer may know, best match first (decisions 9). */
-export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, listTurns }, request) => {
+export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, listQueue }, request) => {
   const text = request.query
   const problem = problemOfText(text, textLimits.search)
   if (problem) throw invalid('/q', problem)
@@ -26,7 +26,7 @@ export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, li
     findExactly(sql, request, terms),
     findByHost(sql, request, terms.host, mostFound),
     findByReference(sql, request, text, mostFound),
-    listTurns.inTurn(request.accountId, () => findByBeginning(lists, request, text, mostFound)),
+    listQueue.run(request.accountId, () => findByBeginning(lists, request, text, mostFound)),
   ])
   const ofSales = request.ofSales.map(({ licenceId, matched }): Match => ({
     id: licenceId,

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import type { Received } from '@licensing/events/consumer-options'
 import { invalid } from '@licensing/grpc/errors'
@@ -30,7 +30,7 @@ const mostPauseMs = 15_000
 
 /** Catalog pushes changed plans before it answers its own caller. */
 export const syncPlans: Handler<'syncPlans'> = async ({ change }, { plans }) => {
-  await change((tx) => applyPlanCopies(tx, plans), waitingForLocks)
+  await change((tx) => applyPlanCopies(tx, plans), longLockTimeout)
   return {}
 }
 
@@ -40,7 +40,7 @@ export const archivePlan: Handler<'archivePlan'> = async ({ change }, { plan }) 
   const suspendedLicences = await change(async (tx) => {
     await applyPlanCopies(tx, [plan])
     return findSuspended(tx, plan.id, plan.archiveVersion)
-  }, waitingForLocks)
+  }, longLockTimeout)
   return { suspendedLicences }
 }
 

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
@@ -92,7 +92,7 @@ async function applyInBatches(
       refuseGivenUp()
       return { done, refused }
     }
-    const batch = await change(applyRest, waitingForLocks)
+    const batch = await change(applyRest, longLockTimeout)
     for (const [name, refusal] of batch.refused) refusals.set(name, refusal)
     results.push(...batch.done)
   }

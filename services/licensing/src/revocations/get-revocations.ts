@@ -9,7 +9,7 @@ import type {
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { LRUCache } from 'lru-cache'
 import type { KeyObject } from 'node:crypto'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { ProductDependencies } from '../dependencies.ts'
 import { revocationEntries, segmentEntries } from './revocation-entries.ts'
 import { findVersions } from './revocation-queries.ts'
@@ -45,7 +45,7 @@ const mostWaitingOfApplication = 16
  * If a list has more than `mostEntries`, the answer contains only the first of them. The next poll continues from there.
  */
 export function revocationLists(deps: ProductDependencies, mostEntries = usualMostEntries): RevocationLists {
-  const versionOf = gather<string, number>((ids) => findVersions(deps.sql, ids), {
+  const versionOf = createBatcher<string, number>((ids) => findVersions(deps.sql, ids), {
     mostTogether: 500,
     slots: 2,
     isTransient: isDatabaseUnavailable,
@@ -133,8 +133,8 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
     key: KeyObject
   }
   const oneByOne = { mostTogether: 1, isTransient: () => true }
-  const inTurn = gather<Job, string>(async ([job]) => [await sign(job!.list, job!.key)], oneByOne)
-  const ofApplication = gather<Job, string>(async ([job]) => [await inTurn(job!)], {
+  const inTurn = createBatcher<Job, string>(async ([job]) => [await sign(job!.list, job!.key)], oneByOne)
+  const ofApplication = createBatcher<Job, string>(async ([job]) => [await inTurn(job!)], {
     ...oneByOne,
     queueOf: ({ list }) => list.applicationId,
   })

@@ -6,7 +6,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { JWK } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { KeyObject } from 'node:crypto'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { importSigningKey, newSigningKey } from './new-signing-key.ts'
 import type { ImportedKey } from './new-signing-key.ts'
 import { findSigningKeys, insertFirstSigningKey } from './signing-key-queries.ts'
@@ -88,7 +88,7 @@ export function createSigningKeys(
   }
 
   // Most tokens with an unknown key are forged, so their applications are looked up one after the other.
-  const lookUp = gather<string, KeySet | undefined>(
+  const lookUp = createBatcher<string, KeySet | undefined>(
     async (applicationIds) => {
       const found = new Map<string, KeySet | undefined>()
       for (const id of new Set(applicationIds)) found.set(id, await read(id, lookups))

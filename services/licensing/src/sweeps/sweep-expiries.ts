@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Change } from '@licensing/changes/change'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
@@ -76,7 +76,7 @@ async function expireInTurn(change: Change, signal: AbortSignal | undefined): Pr
   let last: Due | undefined
   do {
     const after = last
-    const past = await change((tx) => expirePast(tx, after), waitingForLocks)
+    const past = await change((tx) => expirePast(tx, after), longLockTimeout)
     expired.inc(past.count)
     total += past.count
     last = past.last

@@ -4,7 +4,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { append } from '@licensing/events/outbox'
 import { ServiceError } from '@licensing/grpc/errors'
-import { createTurns } from '@licensing/grpc/turns'
+import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { StartTrialRequest, StartTrialResponseSchema } from '@licensing/proto/products'
 import { isStorable } from '@licensing/proto/text'
 import { checkQuota } from '@licensing/quotas/quota'
@@ -49,7 +49,7 @@ interface Started extends Place {
  * application: requests that wait hold no connection.
  */
 export function trialStarter(deps: ProductDependencies): StartTrial {
-  const turns = createTurns('too many trials are being started at the moment: try again')
+  const turns = createKeyedQueue('too many trials are being started at the moment: try again')
   return async (request) => {
     const { applicationId, planCode, fingerprint, nonce, runningOnly = false } = request
     checkNonce(nonce)
@@ -62,7 +62,7 @@ export function trialStarter(deps: ProductDependencies): StartTrial {
     const { lifeSeconds } = deps.tokens
     const asked = { ...machine, planId, fingerprint, installation, runningOnly, lifeSeconds }
     const start = () => deps.change((tx) => startTrial(tx, deps.now, asked))
-    const started = await recordedPlace(deps, () => turns.inTurn(planId, start))
+    const started = await recordedPlace(deps, () => turns.run(planId, start))
     return {
       grant: await grantMessage(deps, started, nonce),
       licenceKey: started.licenceKey,

@@ -33,7 +33,7 @@ export const recoverEndpoint: Handler<'recoverEndpoint'> = async (deps, request)
     await lockRecovery(tx, request.accountId)
     return recover(deps, tx, request, { ...times, types })
   }
-  const answer = { schema: RecoverEndpointResponseSchema, of: toAnswer }
+  const answer = { schema: RecoverEndpointResponseSchema, toMessage: toAnswer }
   const deliveries = await deps.change(work, { answer, mostWaitMs }).catch((error: unknown) => {
     if (!isLockTimeout(error)) throw error
     throw new ServiceError(

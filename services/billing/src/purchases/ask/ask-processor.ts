@@ -1,5 +1,5 @@
-import { waitingForLocks } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { longLockTimeout } from '@licensing/changes/change'
+import { createBatcher } from '@licensing/changes/batcher'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../../dependencies.ts'
 import { insertEvents } from '../../inbox/inbox-queries.ts'
@@ -40,7 +40,7 @@ export class ProcessorAsker {
 
   constructor(deps: BillingDependencies) {
     this.#deps = deps
-    this.#record = gather((answers) => this.#recordAll(answers), {
+    this.#record = createBatcher((answers) => this.#recordAll(answers), {
       mostTogether,
       isTransient: isDatabaseUnavailable,
     })
@@ -93,7 +93,7 @@ export class ProcessorAsker {
       await recordFacts(tx, facts)
       await writeAnswers(tx, answered)
       await markDue(tx, purchases)
-    }, waitingForLocks)
+    }, longLockTimeout)
     if (events.length > 0) wake('record')
     wake('decide')
     return answers.map(() => undefined)

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isValueRefused } from '@licensing/database/problems'
 import { alertOnce, alertVendors } from '../../alerts/alert-vendor.ts'
@@ -37,7 +37,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
     return postponeEvent(deps.sql, event.position, reason, pauseAfter(timing.retryEvent, failures))
   }
   deps.log.error(about, 'processor event cannot be recorded: parked')
-  await deps.change((tx) => park(tx, [{ event, reason }]), waitingForLocks)
+  await deps.change((tx) => park(tx, [{ event, reason }]), longLockTimeout)
 }
 
 /** Reads each event by itself. An event that is not understood is parked and does not stop other events. */

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
@@ -89,7 +89,7 @@ async function record(
   sent: SentEffect[],
 ): Promise<void> {
   try {
-    await deps.change((tx) => recordResults(tx, leased, sent), waitingForLocks)
+    await deps.change((tx) => recordResults(tx, leased, sent), longLockTimeout)
   } catch (error) {
     if (leased.length === 1) throw error
     deps.log.warn(
