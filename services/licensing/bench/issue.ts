@@ -15,7 +15,7 @@ import { createLogger } from '@licensing/process/log'
 import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
 import { IssueLicenceRequestSchema } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
-import { licenceIssuer } from '../src/licences/issue-licence.ts'
+import { createIssueLicence } from '../src/licences/issue-licence.ts'
 import { mintLicences } from '../src/licences/issue-queries.ts'
 import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { licensingMigrations } from '../src/migrations.ts'
@@ -33,7 +33,7 @@ await migrate(sql, licensingMigrations)
 const change = createChange(sql)
 const catalog = connectTo(CatalogService, '127.0.0.1:1')
 const snapshots = createSnapshots(sql)
-const issue = licenceIssuer({
+const issue = createIssueLicence({
   sql,
   lists,
   listQueue: createListQueue(lists),

@@ -28,7 +28,7 @@ import { createSnapshots } from '../src/plans/snapshots.ts'
 import { callHomeRecorder } from '../src/call-homes/call-home.ts'
 import { refreshActivation } from '../src/activations/refresh-activation.ts'
 import { findActivations } from '../src/activations/activation-queries.ts'
-import { placeGiver } from '../src/activations/give-place.ts'
+import { createGivePlace } from '../src/activations/give-place.ts'
 import { leaseTaker } from '../src/activations/leases.ts'
 import { createLookups } from '../src/activations/lookups.ts'
 import { createSigningKeys } from '../src/signing-keys/signing-keys.ts'
@@ -221,7 +221,7 @@ await latencies(installations, {
 })
 
 await setQuota(sql, accountId, 'activations', 1_000_000)
-const givePlace = placeGiver(deps)
+const givePlace = createGivePlace(deps)
 const grants = await Promise.all(
   [0, activeLeases].map(async (leases) => {
     const [licenceId] = newIds(1, 'lic')

@@ -29,7 +29,7 @@ export async function freeActivation(
 }
 
 /** A product frees its own activation. Requests for one licence share a transaction. */
-export function deactivator(
+export function createDeactivate(
   deps: ProductDependencies,
 ): (request: DeactivateRequest) => Promise<MessageInitShape<typeof EmptySchema>> {
   const freeOwn = createBatcher<ActivatedLicence, boolean>(

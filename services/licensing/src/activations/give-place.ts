@@ -29,7 +29,7 @@ export interface PlaceRequest {
 export type GivePlace = (request: PlaceRequest, of?: Application) => Promise<Place>
 
 /** Requests for one licence wait for each other without holding connections, and share a transaction. */
-export function placeGiver(deps: ProductDependencies): GivePlace {
+export function createGivePlace(deps: ProductDependencies): GivePlace {
   const queues = {
     isTransient: isDatabaseUnavailable,
     queueOf: (applicant: Applicant) => applicant.licenceKey,

@@ -20,7 +20,7 @@ const mostTogether = 100
 const slots = 2
 
 /** The handler of GetLicence. Requests that arrive together share one statement. */
-export function licenceReader({
+export function createGetLicence({
   sql,
   snapshots,
 }: LicensingDependencies): (request: GetLicenceRequest) => Promise<LicenceDetail> {

@@ -26,7 +26,7 @@ import type { Changes as FieldChanges } from '../lifecycle/history-queries.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { allowedVerbs, follow, statuses } from '../lifecycle/licence.ts'
+import { allowedVerbs, applyCauses, statuses } from '../lifecycle/licence.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { writeTerms } from './update-queries.ts'
 
@@ -131,7 +131,7 @@ async function changeFields(
 ): Promise<void> {
   const { licence } = purchased
   const before = { ...licence }
-  const followed = returns ? follow(['extended'], licence, { plan: plan!.status }) : undefined
+  const followed = returns ? applyCauses(['extended'], licence, { plan: plan!.status }) : undefined
   if (followed?.steps.length === 0) throw planArchived(licence)
   const active = followed?.state.status === 'active'
   Object.assign(licence, asked, { updated_at: changes.now })
@@ -154,7 +154,7 @@ async function changeFields(
     const given = { plan_id, snapshot_id, expires_on }
     changeLicence(changes, purchased, {
       causes: ['extended'],
-      circumstances: { plan: plan!.status },
+      conditions: { plan: plan!.status },
       by: { actor },
       given,
     })

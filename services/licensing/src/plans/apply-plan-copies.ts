@@ -7,7 +7,7 @@ import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
-import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { awaitPlans } from './awaited-plan-queries.ts'
 import type { PlanVersion } from './awaited-plan-queries.ts'
 import {
@@ -85,7 +85,7 @@ export async function applyPlanCopies(tx: Transaction, copies: PlanCopy[]): Prom
     changes.push(...(await applyArchive(tx, copy)))
   }
   // Counters are locked last: a transaction that waits for a counter must not hold licences that its holder may need.
-  await addToCounts(tx, new Map(changes))
+  await addToPlanCounts(tx, new Map(changes))
 }
 
 function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
@@ -101,7 +101,7 @@ function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
 async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string, number>> {
   if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return new Map()
   const { count, active } = await changeMany(tx, {
-    move: lifecycle.plan_archived[0],
+    transition: lifecycle.plan_archived[0],
     cause: `archive:${copy.id}:${copy.archiveVersion}`,
     order: suspensionOrder(tx),
     atOnce: suspendedAtOnce,

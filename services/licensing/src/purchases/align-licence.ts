@@ -1,5 +1,5 @@
 import { lifecycle } from '../lifecycle/licence.ts'
-import type { Cause, Circumstances, Transition } from '../lifecycle/licence.ts'
+import type { Cause, TransitionConditions, Transition } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import type { Basis, DecisiveEffect } from './basis.ts'
 import { changeLicence } from './changes.ts'
@@ -44,7 +44,7 @@ export function alignLicence(
   const wasOver = hadEnded(change)
   const isReplaced = change.restedOn !== current || wasOver
   const isRenewal = change.kind === 'renewed' && change.purchase === current
-  const circumstances: Circumstances = {
+  const conditions: TransitionConditions = {
     plan: plans.get(current.plan_id)!.status,
     planDiffers: licence.plan_id !== given.plan_id,
     endMoves: licence.expires_on?.getTime() !== given.expires_on?.getTime(),
@@ -54,7 +54,7 @@ export function alignLicence(
     inquiryOver: (wasOver || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
   }
   const causes = causesOf(change, isReplaced)
-  if (causes.length > 0) changeLicence(changes, purchased, { causes, circumstances, by, given })
+  if (causes.length > 0) changeLicence(changes, purchased, { causes, conditions, by, given })
 }
 
 /** Whether a purchase became known only after its end: in the meantime the licence should have rested on it. */

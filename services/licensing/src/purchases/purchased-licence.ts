@@ -69,7 +69,7 @@ export function basisAt({ licence, purchases, effects }: PurchasedLicence, now: 
 }
 
 /** A time that is later than all known events of the licence's purchases, and not before `now`. */
-export function afterAll({ licence, purchases, effects }: PurchasedLicence, now: Date): Date {
+export function timeAfterKnownEvents({ licence, purchases, effects }: PurchasedLicence, now: Date): Date {
   const known = [
     licence.reactivated_at?.getTime() ?? 0,
     ...effects.map(({ at }) => at.getTime()),

@@ -7,7 +7,7 @@ import type { Loop } from '@licensing/process/loop'
 import { Counter } from 'prom-client'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
-import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
 import { dueOrder, findEndedPurchases, isAnyPast, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
@@ -89,12 +89,12 @@ async function expirePast(
   start: Due | undefined,
 ): Promise<{ count: number; last?: Due | undefined }> {
   const { count, last, active } = await changeMany(tx, {
-    move: lifecycle.expiry_passed[0],
+    transition: lifecycle.expiry_passed[0],
     order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),
     steps: stepsAtOnce,
     atOnce: expiredAtOnce,
   })
-  await addToCounts(tx, active)
+  await addToPlanCounts(tx, active)
   return { count, last }
 }

@@ -21,7 +21,7 @@ import { grantMessage } from '../activations/token.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import { insertHistory } from '../lifecycle/history-queries.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
-import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
 import { countTrial, findTrialPlan, insertTrial, insertTrialLicence, lockTrial } from './trial-queries.ts'
@@ -48,7 +48,7 @@ interface Started extends Place {
  * The handler of StartTrial. Trials on a plan start one after the other, because all of them write the counter of their
  * application: requests that wait hold no connection.
  */
-export function trialStarter(deps: ProductDependencies): StartTrial {
+export function createStartTrial(deps: ProductDependencies): StartTrial {
   const turns = createKeyedQueue('too many trials are being started at the moment: try again')
   return async (request) => {
     const { applicationId, planCode, fingerprint, nonce, runningOnly = false } = request
@@ -108,7 +108,7 @@ async function createTrial(tx: Transaction, asked: Asked, plan: TrialPlan): Prom
   await insertTrialLicence(tx, licence)
   await storeSnapshots(tx, [{ plan_id: plan.id, snapshot_id: plan.snapshot_id }])
   await insertHistory(tx, [{ licenceId: licence.id, type, to: status, actor: byProduct }])
-  await addToCounts(tx, new Map([[plan.id, 1]]))
+  await addToPlanCounts(tx, new Map([[plan.id, 1]]))
   await append(tx, {
     accountId: plan.account_id,
     applicationId,
