@@ -196,10 +196,12 @@ function rowsOf(refunds: MergedRefund[], rows: RefundRow[]): Map<string, RefundR
   }
   const taken = new Set(found.values())
   for (const { ref, amount } of refunds.filter((refund) => !isInferred(refund) && !found.has(refund.ref))) {
-    const twin = rows.find((row) => isInferred(row) && !taken.has(row) && row.amount === BigInt(amount))
-    if (!twin) continue
-    found.set(ref, twin)
-    taken.add(twin)
+    const inferredRow = rows.find(
+      (row) => isInferred(row) && !taken.has(row) && row.amount === BigInt(amount),
+    )
+    if (!inferredRow) continue
+    found.set(ref, inferredRow)
+    taken.add(inferredRow)
   }
   return found
 }

@@ -1,5 +1,5 @@
 import type { Answered, HistoryEntry, Outcome } from '../outcome.ts'
-import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
+import { groupBy, sentTo, timesProblem, duplicates, type Rule } from './rule.ts'
 
 /** Each idempotency key has exactly one licence, the answered one. */
 export const issuedOnce: Rule = (outcome) => {
@@ -133,7 +133,7 @@ export const activations: Rule = (outcome) => {
       .filter(([, entries]) => entries.length > mostReplaced)
       .map(([of, entries]) => `${entries.length} activations of ${of} were replaced`),
     ...[...surelyFreed].filter((id) => there.has(id)).map((id) => `activation ${id} was freed and is there`),
-    ...twins(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
+    ...duplicates(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
       (key) => `fingerprint ${key} is activated twice`,
     ),
   ]
@@ -164,7 +164,7 @@ export const pages: Rule = (outcome: Outcome) => {
   return outcome.walks.flatMap(({ appId, from, ids }) => {
     const seen = new Set(ids)
     return [
-      ...twins(ids).map((id) => `a walk through the list shows ${id} twice`),
+      ...duplicates(ids).map((id) => `a walk through the list shows ${id} twice`),
       ...issued
         .filter(({ asked, to, body }) => asked.appId === appId && to < from && !seen.has(String(body['id'])))
         .map(({ body }) => `a walk through the list misses ${String(body['id'])}, which existed before it`),

@@ -38,6 +38,6 @@ export function groupBy<Item>(items: readonly Item[], key: (item: Item) => strin
 }
 
 /** The keys that occur more than once. */
-export function twins(keys: readonly string[]): string[] {
+export function duplicates(keys: readonly string[]): string[] {
   return [...Map.groupBy(keys, (key) => key)].filter(([, same]) => same.length > 1).map(([key]) => key)
 }
