@@ -3,17 +3,17 @@ import type { Sql } from '@licensing/database/connect'
 /**
  * The activation of a licence that called home longest ago.
  *
- * @param amongHolders only activations whose lease is counted
+ * @param withLease only activations whose lease is counted
  */
 export async function findOldest(
   sql: Sql,
   licenceId: string,
-  { amongHolders }: { amongHolders: boolean },
+  { withLease }: { withLease: boolean },
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
     select a.id from activations a
     where a.licence_id = ${licenceId} and (
-      not ${amongHolders} or exists (select from leases where activation_id = a.id and counted)
+      not ${withLease} or exists (select from leases where activation_id = a.id and counted)
     )
     order by a.last_seen_at, a.id limit 1`
   return row?.id
