@@ -16,7 +16,7 @@ export interface Requester {
 export interface FoundKey {
   principal: Principal
   /** Time of the call of catalog, on the monotonic clock. */
-  askedMs: number
+  calledMs: number
 }
 
 interface Waiting {
@@ -37,13 +37,13 @@ const limitedPauseMs = 50
  * therefore costs catalog only a few statements per second, on a separate connection.
  */
 export class KeyLookups {
-  readonly #usual: Lane
-  readonly #limited: Lane
+  readonly #usual: CallerQueue
+  readonly #limited: CallerQueue
 
   constructor(catalog: Catalog) {
-    const ask = (keyHashes: string[]) => askCatalog(catalog, keyHashes)
-    this.#usual = new Lane(ask, 0)
-    this.#limited = new Lane(ask, limitedPauseMs)
+    const authenticateKeys = (keyHashes: string[]) => callCatalog(catalog, keyHashes)
+    this.#usual = new CallerQueue(authenticateKeys, 0)
+    this.#limited = new CallerQueue(authenticateKeys, limitedPauseMs)
   }
 
   /**
@@ -56,15 +56,18 @@ export class KeyLookups {
 }
 
 /** A queue of keys that takes one key of each caller in turn. */
-class Lane {
-  readonly #ask: (keyHashes: string[]) => Promise<(Principal | undefined)[]>
+class CallerQueue {
+  readonly #authenticateKeys: (keyHashes: string[]) => Promise<(Principal | undefined)[]>
   readonly #pauseMs: number
   readonly #callers = new Map<string, Waiting[]>()
   #waiting = 0
-  #isAsking = false
+  #isRunning = false
 
-  constructor(ask: (keyHashes: string[]) => Promise<(Principal | undefined)[]>, pauseMs: number) {
-    this.#ask = ask
+  constructor(
+    authenticateKeys: (keyHashes: string[]) => Promise<(Principal | undefined)[]>,
+    pauseMs: number,
+  ) {
+    this.#authenticateKeys = authenticateKeys
     this.#pauseMs = pauseMs
   }
 
@@ -80,29 +83,29 @@ class Lane {
       own.push({ keyHash, resolve, reject })
       this.#callers.set(caller, own)
       this.#waiting += 1
-      if (!this.#isAsking) void this.#askAll()
+      if (!this.#isRunning) void this.#lookUpAll()
     })
   }
 
-  async #askAll(): Promise<void> {
-    this.#isAsking = true
+  async #lookUpAll(): Promise<void> {
+    this.#isRunning = true
     // Keys that arrive in this turn of the event loop are in one call.
     await sleep(0)
     while (this.#waiting > 0) {
       const batch = this.#take()
       try {
-        const askedMs = performance.now()
-        const answers = await this.#ask(batch.map(({ keyHash }) => keyHash))
+        const calledMs = performance.now()
+        const answers = await this.#authenticateKeys(batch.map(({ keyHash }) => keyHash))
         batch.forEach(({ resolve }, at) => {
           const principal = answers[at]
-          resolve(principal && { principal, askedMs })
+          resolve(principal && { principal, calledMs })
         })
       } catch (error) {
         for (const { reject } of batch) reject(error)
       }
       if (this.#pauseMs > 0) await sleep(this.#pauseMs)
     }
-    this.#isAsking = false
+    this.#isRunning = false
   }
 
   #take(): Waiting[] {
@@ -119,7 +122,7 @@ class Lane {
   }
 }
 
-async function askCatalog(
+async function callCatalog(
   { authenticateKeys }: Catalog,
   keyHashes: string[],
 ): Promise<(Principal | undefined)[]> {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 // A build that takes longer is assumed to have been killed.
 const longestBuildMs = 60_000
-const lookAgainMs = 200
+const pollMs = 200
 
 /** The files of a built folder, read again after each build. */
 export class BuiltFiles {
@@ -24,9 +24,9 @@ export class BuiltFiles {
     const until = performance.now() + longestBuildMs
     for (;;) {
       const files = await this.list()
-      const besides = files === undefined ? await readdir(dirname(this.root)).catch(() => []) : []
-      if (!besides.some((name) => name.startsWith('.build-')) || performance.now() > until) return files
-      await sleep(lookAgainMs)
+      const siblings = files === undefined ? await readdir(dirname(this.root)).catch(() => []) : []
+      if (!siblings.some((name) => name.startsWith('.build-')) || performance.now() > until) return files
+      await sleep(pollMs)
     }
   }
 

@@ -113,10 +113,10 @@ interface PlanCall {
 }
 
 /** The account, application and plan that a call is about. */
-export function ofPlan(call: PlanCall) {
+export function planScope(call: PlanCall) {
   return { ...within(call), planId: call.params.plan_id }
 }
 
 export function findPlan(call: PlanCall) {
-  return call.services.catalog.getPlan(ofPlan(call))
+  return call.services.catalog.getPlan(planScope(call))
 }
