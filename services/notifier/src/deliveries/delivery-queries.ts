@@ -63,17 +63,17 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
     ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id, claimed)`
   await sendAlong(sql, insert)
   const waiting = deliveries.filter((delivery) => !claim.deliveryIds.has(delivery.id))
-  await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
+  await lowerNextDueAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
 }
 
-/** Lowers look_at of endpoints to `at`. Call it after the statement that makes their deliveries wait. */
-export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise<void> {
+/** Lowers next_due_at of endpoints to `at`. Call it after the statement that makes their deliveries wait. */
+export async function lowerNextDueAt(sql: Sql, endpointIds: string[], at: Date): Promise<void> {
   if (endpointIds.length === 0) return
   await sql`
-    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
     select id, account_id, ${at} from endpoints where id = any(${plainArray(endpointIds)}::text[]) order by id
-    on conflict (endpoint_id) do update set look_at = excluded.look_at
-    where waiting_endpoints.look_at > excluded.look_at`
+    on conflict (endpoint_id) do update set next_due_at = excluded.next_due_at
+    where waiting_endpoints.next_due_at > excluded.next_due_at`
 }
 
 /** `deliveryTransitions` as SQL: the status of a delivery `d` after an outcome, which is a SQL expression. */
@@ -181,6 +181,6 @@ export async function requestReplay(
         then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' else claimed_until end
     where application_id = ${applicationId} and id = ${id}
     returning claim_id, attempt_count`
-  if (row?.claim_id === null) await lookAt(tx, [endpointId], now)
+  if (row?.claim_id === null) await lowerNextDueAt(tx, [endpointId], now)
   return { isClaimed: row?.claim_id === claim.id, attemptCount: row?.attempt_count ?? 0 }
 }

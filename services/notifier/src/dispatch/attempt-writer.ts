@@ -4,7 +4,7 @@ import type { FinishedAttempt } from './attempt-queries.ts'
 import { flushSize } from './metrics.ts'
 
 const mostRows = 200
-const gatherMs = 3
+const batchDelayMs = 3
 const pauseMs = 200
 const longestPauseMs = 2_000
 const mostTries = 3
@@ -42,7 +42,7 @@ export class AttemptWriter<Recorded> {
   add(attempt: FinishedAttempt): void {
     this.#queue.push(attempt)
     if (this.#queue.length >= mostRows) this.#flush()
-    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
+    else this.#timer ??= setTimeout(() => this.#flush(), batchDelayMs)
   }
 
   /** Resolves when all added attempts are recorded. */
@@ -98,11 +98,11 @@ export class AttemptWriter<Recorded> {
       recorded(batch, result)
       return true
     } catch (error) {
-      const willPass = isDatabaseUnavailable(error) || isRetryable(error)
-      if (!willPass || Number.isInteger(Math.log2(tries))) {
+      const isTransient = isDatabaseUnavailable(error) || isRetryable(error)
+      if (!isTransient || Number.isInteger(Math.log2(tries))) {
         log.warn({ err: error, tries, attempts: batch.length }, 'attempts could not be recorded')
       }
-      if (willPass) return false
+      if (isTransient) return false
       if (batch.length > 1) {
         for (const attempt of batch) await this.#write([attempt])
         return true

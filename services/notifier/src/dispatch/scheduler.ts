@@ -20,7 +20,7 @@ const slowSpreadMs = 1_000
 const mostQueued = 20_000
 // The limit for one account, so that deliveries of other accounts are still claimed.
 const mostQueuedOfAccount = mostQueued / 4
-const forgottenAfterMs = 10 * 60_000
+const idleEndpointLifeMs = 10 * 60_000
 
 export interface NextAttempt {
   claimed: ClaimedDelivery
@@ -53,7 +53,7 @@ export class Scheduler {
   readonly #queuedOfAccounts = new Map<string, number>()
   #queuedSlow = 0
   #slowFrom = 0
-  #turn = 0
+  #calls = 0
 
   constructor(slots: number) {
     this.#slots = slots
@@ -113,19 +113,19 @@ export class Scheduler {
   /** Removes all queued deliveries of an endpoint. */
   drop(endpointId: string): ClaimedDelivery[] {
     const endpoint = this.#endpoints.get(endpointId)
-    return endpoint ? this.#takeBack(endpoint, () => true) : []
+    return endpoint ? this.#removeQueued(endpoint, () => true) : []
   }
 
   next(now: number): NextAttempt | undefined {
     if (this.#busy.all >= this.#slots) return undefined
-    this.#turn += 1
+    this.#calls += 1
     // Proven and unknown endpoints take turns. Slow endpoints come last.
-    const order = this.#turn % 2 === 0 ? responsivenessLevels : (['unknown', 'proven', 'slow'] as const)
+    const order = this.#calls % 2 === 0 ? responsivenessLevels : (['unknown', 'proven', 'slow'] as const)
     for (const kind of attemptKinds) {
       if (this.#busy[kind] >= this.#share(attemptShares[kind])) continue
       for (const responsiveness of order) {
-        const pick = this.#nextOf(kind, responsiveness, now)
-        if (pick) return pick
+        const next = this.#nextOf(kind, responsiveness, now)
+        if (next) return next
       }
     }
     return undefined
@@ -154,26 +154,26 @@ export class Scheduler {
    * @returns deliveries to be released: their lease ends, or their endpoint is too slow for them
    */
   tick(now: number): ClaimedDelivery[] {
-    const back = this.#stale
+    const removed = this.#stale
     this.#stale = []
     for (const endpoint of this.#endpoints.values()) {
       this.#reclassify(endpoint, now)
       let queued = 0
-      const isOfUse = (claimed: ClaimedDelivery) =>
+      const canBeSent = (claimed: ClaimedDelivery) =>
         claimed.leaseEndsAt - now >= leaseMarginMs &&
         (endpoint.responsiveness !== 'slow' || ++queued <= endpoint.mostQueued)
-      back.push(...this.#takeBack(endpoint, (claimed) => !isOfUse(claimed)))
+      removed.push(...this.#removeQueued(endpoint, (claimed) => !canBeSent(claimed)))
       const isIdle = endpoint.queued === 0 && endpoint.inFlight.size === 0
-      if (isIdle && now - endpoint.usedAt > forgottenAfterMs) this.#endpoints.delete(endpoint.id)
+      if (isIdle && now - endpoint.usedAt > idleEndpointLifeMs) this.#endpoints.delete(endpoint.id)
     }
-    return back
+    return removed
   }
 
   /** Removes and returns all queued deliveries. */
   empty(): ClaimedDelivery[] {
-    const back = [...this.#stale, ...[...this.#endpoints.keys()].flatMap((id) => this.drop(id))]
+    const removed = [...this.#stale, ...[...this.#endpoints.keys()].flatMap((id) => this.drop(id))]
     this.#stale = []
-    return back
+    return removed
   }
 
   #nextOf(kind: AttemptKind, responsiveness: Responsiveness, now: number): NextAttempt | undefined {
@@ -240,17 +240,17 @@ export class Scheduler {
     for (const kind of attemptKinds) this.#makeReady(endpoint, kind)
   }
 
-  #takeBack(endpoint: EndpointQueue, isWanted: (claimed: ClaimedDelivery) => boolean): ClaimedDelivery[] {
-    const back: ClaimedDelivery[] = []
+  #removeQueued(endpoint: EndpointQueue, isWanted: (claimed: ClaimedDelivery) => boolean): ClaimedDelivery[] {
+    const removed: ClaimedDelivery[] = []
     for (const kind of attemptKinds) {
       const queue = endpoint.queues[kind]
       if (queue.length === 0) continue
       const taken: ClaimedDelivery[] = []
       endpoint.queues[kind] = queue.filter((claimed) => !isWanted(claimed) || taken.push(claimed) === 0)
       this.#count(endpoint, -taken.length)
-      back.push(...taken)
+      removed.push(...taken)
     }
-    return back
+    return removed
   }
 
   #count(endpoint: EndpointQueue, change: number): void {

@@ -105,7 +105,7 @@ export async function markUnreadableReported(
         ${plainArray(endpoints.map(({ id }) => id))}::text[],
         ${plainArray(endpoints.map(({ generation }) => generation))}::bigint[]
       ) as unreadable (id, generation) on unreadable.id = known.id and unreadable.generation = known.generation
-      join waiting_endpoints w on w.endpoint_id = known.id and w.look_at < ${dueBefore}
+      join waiting_endpoints w on w.endpoint_id = known.id and w.next_due_at < ${dueBefore}
       where known.status = 'enabled' and known.unreadable_reported is distinct from known.generation
       order by known.id limit ${most} for update of known
     ) unreported

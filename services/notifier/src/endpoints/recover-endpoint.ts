@@ -5,7 +5,7 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { RecoverEndpointResponseSchema } from '@licensing/proto/notifier'
 import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
-import { lookAt } from '../deliveries/delivery-queries.ts'
+import { lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import type { NotifierDependencies, Handler } from '../dependencies.ts'
 import { keptSince } from '../events/event.ts'
 import { endpointDisabled, endpointNotFound, isSubscribed } from './endpoint.ts'
@@ -90,7 +90,7 @@ async function recover(
   const deliveries = await insertMissed(tx, recovery, missed, now)
   // The endpoint is locked last, so that a process that disables it does not wait for the whole recovery.
   enabled(request, await lockEndpoint(tx, request))
-  if (deliveries > 0) await lookAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
+  if (deliveries > 0) await lowerNextDueAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
   return deliveries
 }
 

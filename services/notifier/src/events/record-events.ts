@@ -46,7 +46,7 @@ export async function recordEvents(
   { dispatcher, clock }: Pick<NotifierDependencies, 'dispatcher' | 'clock'>,
   tx: Sql,
   received: Omit<Received, 'payload'>[],
-  { alsoDeferred, only }: { alsoDeferred: boolean; only?: EndpointRow[] },
+  { alsoDeferred, onlyEndpoints }: { alsoDeferred: boolean; onlyEndpoints?: EndpointRow[] },
 ): Promise<Recorded> {
   const all = received.flatMap(({ event, traceParent }) => {
     const webhook = toWebhook(event)
@@ -59,14 +59,14 @@ export async function recordEvents(
   const applications = [...new Set(all.map(({ event }) => event.applicationId))]
   // Lock order: endpoints, then sequences.
   const [endpoints, sequences] = await Promise.all([
-    only ?? lockEnabledEndpoints(tx, applications),
+    onlyEndpoints ?? lockEnabledEndpoints(tx, applications),
     takeSequences(tx, counts, alsoDeferred),
   ])
   const deferred = new Set([...counts.keys()].filter((account) => !sequences.has(account)))
   const webhooks = all.filter(({ event }) => sequences.has(event.accountId))
   if (webhooks.length === 0) return { send: () => {}, deferred }
 
-  if (only === undefined) refuseTooMany(received.length, webhooks, endpoints)
+  if (onlyEndpoints === undefined) checkDeliveryCount(received.length, webhooks, endpoints)
   const recordedAt = clock.now()
   const events = webhooks.map(({ event, traceParent, webhook }): RecordedEvent => {
     const { id, accountId, applicationId } = event
@@ -84,15 +84,15 @@ export async function recordEvents(
       licenceId: licenceOf(webhook.object),
     }
   })
-  const deliveries = fanOut(events, endpoints, only !== undefined, recordedAt)
-  const fresh = dispatcher.lease(deliveries, endpoints)
+  const deliveries = fanOut(events, endpoints, onlyEndpoints !== undefined, recordedAt)
+  const lease = dispatcher.lease(deliveries, endpoints)
   await sendAlong(tx, insertEvents(tx, recordedAt, events))
-  await insertDeliveries(tx, deliveries, fresh.claim)
-  return { send: fresh.send, deferred }
+  await insertDeliveries(tx, deliveries, lease.claim)
+  return { send: lease.send, deferred }
 }
 
 /** Refuses a batch whose events need more deliveries than fit into memory, so that it is split. */
-function refuseTooMany(
+function checkDeliveryCount(
   received: number,
   webhooks: { event: { applicationId: string } }[],
   endpoints: EndpointRow[],

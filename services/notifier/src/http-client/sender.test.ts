@@ -281,7 +281,7 @@ test('a forgotten endpoint has no connection any more', async () => {
   await using sender = givenSender()
   await sender.send(attemptTo(receiver.url))
   await sender.send(attemptTo(receiver.url, { endpointId: 'whe_2' }))
-  sender.forget('whe_1')
+  sender.closeConnections('whe_1')
   expect(sender.stats.idleConnections).toBe(1)
 })
 
