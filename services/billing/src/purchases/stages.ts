@@ -30,8 +30,8 @@ export function startStages(deps: BillingDependencies): Stages {
   }
   const start = (stage: Stage, round: () => Promise<number>, next: Stage[], name: string = stage) => {
     const work = async () => {
-      const taken = await round()
-      if (taken === 0) {
+      const count = await round()
+      if (count === 0) {
         const busy = await listBusy(deps.sql, [stage], longestIdleMs)
         return busy.length > 0 ? timing.poll : 'asleep'
       }
@@ -43,10 +43,10 @@ export function startStages(deps: BillingDependencies): Stages {
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
   // There are two loops, so that the results of one batch are recorded while licensing works on the other.
-  for (const one of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${one}`)
+  for (const ordinal of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${ordinal}`)
   start('decide', decideRounds(deps), ['send', 'ask'])
   start('record', recordRounds(deps), ['decide'])
-  const others = [startWatching(deps, wake), startUpkeep(deps)]
+  const others = [startQueueWatch(deps, wake), startUpkeep(deps)]
   const endMeasuring = measureBacklog(deps)
   return {
     wake,
@@ -59,7 +59,7 @@ export function startStages(deps: BillingDependencies): Stages {
 }
 
 /** Wakes the stages for rows of other replicas, and for rows that become due before it looks again. */
-function startWatching({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
+function startQueueWatch({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
   return startDatabaseLoop('queues', log, longestIdleMs, async () => {
     for (const stage of await listBusy(sql, ['record', 'decide', 'ask', 'send'], longestIdleMs)) wake(stage)
   })
@@ -92,7 +92,7 @@ const gauges: Record<keyof Backlog, Gauge> = {
     'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
   ),
   due: gauge('purchases_due', 'Purchases that need a decision, now or later'),
-  effects: gauge('purchases_carrying', 'Purchases with effects that have not been sent to licensing yet'),
+  effects: gauge('purchases_unsent', 'Purchases with effects that have not been sent to licensing yet'),
   questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
 }
 

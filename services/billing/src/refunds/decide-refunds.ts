@@ -34,9 +34,9 @@ export function decideRefunds(subject: Subject, charged: ChargedPayment): Paymen
   const rows = allRows.filter((row) => row.payment_id === paymentId)
   const reported = paymentRef === null ? [] : mergeRefunds(facts, paymentRef)
   const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
-  const { isComplete, found, unanswered } = compareWithRecords(subject, charged, reported, disputes)
+  const { isComplete, found, unanswered } = askForRecords(subject, charged, reported, disputes)
   const { known, waits } = charge
-    ? withInferred(subject, charge, reported, rows, { found, unanswered })
+    ? addInferred(subject, charge, reported, rows, { found, unanswered })
     : { known: reported, waits: false }
   const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
@@ -85,7 +85,7 @@ interface Answer {
  * events that have not arrived yet, so that effects are sent in the order in which they happened. The records have no
  * history: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
  */
-function compareWithRecords(
+function askForRecords(
   subject: Subject,
   { charge, payment }: ChargedPayment,
   refunds: MergedRefund[],
@@ -96,8 +96,8 @@ function compareWithRecords(
   const missing = refunded > sumOf(refunds)
   if (all.length === 0 && !missing) return { isComplete: true, found: false, unanswered: false }
   const chargeRef = charge?.chargeRef ?? payment.charge_ref
-  const news = all.map((each) => `${each.ref}:${each.status}`).sort()
-  const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
+  const statuses = all.map((each) => `${each.ref}:${each.status}`).sort()
+  const known = `${chargeRef}:${refunded}:${statuses.join()}`.slice(0, 2_000)
   const { waiting, found } = chargeRef
     ? ask(subject, 'records', known, -Infinity)
     : { waiting: false, found: false }
@@ -120,7 +120,7 @@ function isInferred({ ref }: { ref: string }): boolean {
  * @returns `waits`: a total includes a refund that may be earlier than the known ones and may still be reported, so no
  *   refund has an effect yet
  */
-function withInferred(
+function addInferred(
   subject: Subject,
   charge: Charge,
   reported: MergedRefund[],
@@ -129,8 +129,8 @@ function withInferred(
 ): { known: MergedRefund[]; waits: boolean } {
   const { currency } = charge
   const own = rowsOf(reported, rows)
-  const taken = new Set(own.values())
-  const inferredRows = rows.filter((row) => isInferred(row) && !taken.has(row))
+  const usedRows = new Set(own.values())
+  const inferredRows = rows.filter((row) => isInferred(row) && !usedRows.has(row))
   // The amount of inferred refunds that reported refunds without a row can be part of.
   let coveredLeft = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
   const isCovered = ({ ref, amount }: MergedRefund) => {
@@ -158,11 +158,11 @@ function withInferred(
   if (missing <= 0) return { known, waits: !othersHaveArrived }
   const isDue = unanswered ? othersHaveArrived : hasPassed(subject, lastRecorded + timing.missingRefund)
   if (!isDue) return { known, waits: !(found && othersHaveArrived) }
-  let left = missing
+  let remaining = missing
   for (const { refunded: total, reportedAt } of totals) {
-    const amount = Math.min(left, missingUntil(reportedAt, total))
+    const amount = Math.min(remaining, missingUntil(reportedAt, total))
     if (amount <= 0) continue
-    left -= amount
+    remaining -= amount
     known.push(inferred(`${charge.chargeRef}:${total}`, amount, currency, reportedAt))
   }
   return { known, waits: false }
@@ -194,14 +194,14 @@ function rowsOf(refunds: MergedRefund[], rows: RefundRow[]): Map<string, RefundR
     const row = listed.get(ref)
     if (row) found.set(ref, row)
   }
-  const taken = new Set(found.values())
+  const usedRows = new Set(found.values())
   for (const { ref, amount } of refunds.filter((refund) => !isInferred(refund) && !found.has(refund.ref))) {
     const inferredRow = rows.find(
-      (row) => isInferred(row) && !taken.has(row) && row.amount === BigInt(amount),
+      (row) => isInferred(row) && !usedRows.has(row) && row.amount === BigInt(amount),
     )
     if (!inferredRow) continue
     found.set(ref, inferredRow)
-    taken.add(inferredRow)
+    usedRows.add(inferredRow)
   }
   return found
 }
@@ -219,7 +219,7 @@ function listRefund(
   if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
   const occurred_at = new Date(refund.createdAt)
   const lane = refunded.lanes.get(refund.id)?.lane ?? laneOfUncounted(refunded, refund)
-  list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
+  saveRow(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
 }
 
 /** @returns the row's id if the dispute is a chargeback */
@@ -233,28 +233,28 @@ function listChargeback(
   const row = rows.find((each) => each.ref === dispute.ref)
   const id = row?.id ?? newId('rfd')
   const occurred_at = new Date(dispute.openedAt)
-  list(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
+  saveRow(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
   return id
 }
 
 /** Writes the row if it changed. Its lane does not change after its effect was decided. */
-function list(
+function saveRow(
   subject: Subject,
   payment: PaymentRow,
   { ref, amount, currency, status }: MergedRefund | MergedDispute,
   row: RefundRow | undefined,
-  now: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
+  fields: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
 ): void {
   const next: RefundRow = {
-    ...now,
+    ...fields,
     payment_id: payment.id,
     ref,
     amount: BigInt(amount),
     currency,
     status,
-    lane: row && isDecided(subject, row) ? row.lane : now.lane,
+    lane: row && isDecided(subject, row) ? row.lane : fields.lane,
     processed: row?.processed ?? false,
-    alerted: now.alerted || (row?.alerted ?? false),
+    alerted: fields.alerted || (row?.alerted ?? false),
   }
   if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) subject.decision.refunds.push(next)
 }

@@ -13,7 +13,7 @@ import type { NewPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
 import { insertSalePurchase } from '../purchases/send/effect-queries.ts'
-import { isPassing, provisionAgain, provisionNow, replay } from '../purchases/send/send-effects.ts'
+import { isTransient, provisionAgain, provisionNow, replay } from '../purchases/send/send-effects.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
 
@@ -83,7 +83,7 @@ async function again(
 
 /** A refusal is answered as the sale's status. After a failure that may pass, the caller has to send the sale again. */
 function unlessRefused(error: unknown): void {
-  if (error instanceof ServiceError && !isPassing(error.code)) return
+  if (error instanceof ServiceError && !isTransient(error.code)) return
   throw error
 }
 

@@ -60,7 +60,7 @@ export class ProcessorAsker {
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
     const questions = await lease(sql, queues.ask, owners, each)
-    for (const question of questions) this.#begin(question)
+    for (const question of questions) this.#start(question)
     return questions.length
   }
 
@@ -69,7 +69,7 @@ export class ProcessorAsker {
     while (this.#running.size > 0) await Promise.all(this.#running.keys())
   }
 
-  #begin(question: DueQuestion): void {
+  #start(question: DueQuestion): void {
     const work = this.#ask(question)
       .then((answer) => this.#record(answer))
       .catch((error: unknown) =>
@@ -112,8 +112,8 @@ export class ProcessorAsker {
     } catch (error) {
       const level = attempts === mostUnanswered ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
-      const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
-      return { answered: { ...about, found: null, next_at: again }, facts: [], events: [] }
+      const nextTry = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
+      return { answered: { ...about, found: null, next_at: nextTry }, facts: [], events: [] }
     }
   }
 }
@@ -127,11 +127,11 @@ async function factsFor(
 ): Promise<Fact[] | undefined> {
   switch (kind) {
     case 'charge':
-      return alone(await processor.findCharge(merchant, ref))
+      return asList(await processor.findCharge(merchant, ref))
     case 'invoice':
       return processor.findInvoice(merchant, ref)
     case 'subscription':
-      return alone(await processor.findSubscription(merchant, ref))
+      return asList(await processor.findSubscription(merchant, ref))
     case 'records': {
       // `ref` starts with the charge's id. The rest depends on the facts that were known when the question was asked.
       const records = await processor.chargeRecords(merchant, ref.slice(0, ref.indexOf(':')))
@@ -140,7 +140,7 @@ async function factsFor(
   }
 }
 
-function alone(fact: Fact | undefined): Fact[] | undefined {
+function asList(fact: Fact | undefined): Fact[] | undefined {
   return fact && [fact]
 }
 

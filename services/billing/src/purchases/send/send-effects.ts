@@ -171,7 +171,7 @@ function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined):
     case 'refused': {
       const { code, detail } = result.outcome.value
       const known = isErrorCode(code) ? code : 'internal'
-      if (isPassing(known)) return { failed: new ServiceError(known, detail) }
+      if (isTransient(known)) return { failed: new ServiceError(known, detail) }
       // If the licence no longer exists, the effect changes nothing and must not stop later ones.
       return effect.kind === 'paid' ? { refused: new ServiceError(known, detail) } : nothingChanged
     }
@@ -183,7 +183,7 @@ function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined):
 const passing: ReadonlySet<ErrorCode> = new Set(['unavailable', 'internal', 'rate_limited'])
 
 /** Whether a retry may succeed without the vendor doing anything. */
-export function isPassing(code: ErrorCode): boolean {
+export function isTransient(code: ErrorCode): boolean {
   return passing.has(code)
 }
 
