@@ -25,11 +25,11 @@ import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { revocationLists } from '../src/revocations/get-revocations.ts'
 import { grantMessage } from '../src/activations/token.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
-import { callHomeRecorder } from '../src/call-homes/call-home.ts'
+import { createRecordCallHome } from '../src/call-homes/call-home.ts'
 import { refreshActivation } from '../src/activations/refresh-activation.ts'
 import { findActivations } from '../src/activations/activation-queries.ts'
 import { createGivePlace } from '../src/activations/give-place.ts'
-import { leaseTaker } from '../src/activations/leases.ts'
+import { createTakeLease } from '../src/activations/leases.ts'
 import { createLookups } from '../src/activations/lookups.ts'
 import { createSigningKeys } from '../src/signing-keys/signing-keys.ts'
 import { publishedKeys } from '../src/signing-keys/signed-key-sets.ts'
@@ -61,8 +61,8 @@ const deps = {
   encryption,
   snapshots: createSnapshots(sql),
   tokens: { issuer: 'licensing', lifeSeconds: 86_400, checkIntervalSeconds: 900 },
-  callHome: callHomeRecorder(sql, createChange(sql)),
-  takeLease: leaseTaker(createChange(sql)),
+  callHome: createRecordCallHome(sql, createChange(sql)),
+  takeLease: createTakeLease(createChange(sql)),
   replaceEndedPurchase: () => Promise.resolve(false),
   now,
 }

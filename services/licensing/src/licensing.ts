@@ -18,9 +18,9 @@ import { consumePlanEvents } from './plans/apply-plan-copies.ts'
 import { startCatchUp } from './plans/catch-up.ts'
 import { pushTakesMs, startAwaitedPlans } from './plans/awaited-plans.ts'
 import { createSnapshots } from './plans/snapshots.ts'
-import { callHomeRecorder } from './call-homes/call-home.ts'
+import { createRecordCallHome } from './call-homes/call-home.ts'
 import { findActivations } from './activations/activation-queries.ts'
-import { leaseTaker } from './activations/leases.ts'
+import { createTakeLease } from './activations/leases.ts'
 import { createLookups } from './activations/lookups.ts'
 import { publishedKeys } from './signing-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './signing-keys/signing-keys.ts'
@@ -101,8 +101,8 @@ export function startLicensing(options: LicensingOptions): Licensing {
     encryption,
     snapshots,
     tokens,
-    callHome: callHomeRecorder(sql, change),
-    takeLease: leaseTaker(change),
+    callHome: createRecordCallHome(sql, change),
+    takeLease: createTakeLease(change),
     replaceEndedPurchase: (licenceId) =>
       replaceEndedPurchases(change, [licenceId], { now: now(), busy: 'wait' }),
     now,

@@ -21,13 +21,13 @@ export class Shares {
 
   /**
    * @param list lists at most `most` owners of waiting rows by name, from the first after `after`
-   * @param mostNow a lower limit of owners for this round
+   * @param maxOwners a lower limit of owners for this round
    */
   async next(
     list: (after: string, most: number) => Promise<string[]>,
-    mostNow = this.#mostOwners,
+    maxOwners = this.#mostOwners,
   ): Promise<{ owners: string[]; each: number }> {
-    const most = Math.min(mostNow, this.#mostOwners)
+    const most = Math.min(maxOwners, this.#mostOwners)
     const later = await list(this.#after, most)
     const left = most - later.length
     const first = left > 0 && this.#after !== '' ? await list('', left) : []
@@ -44,7 +44,7 @@ export class Shares {
  * @param failed called for a row that fails alone; it makes the row due later
  * @returns a round, which returns how many rows it took
  */
-export function batchRounds<Row extends object>(
+export function createBatchRound<Row extends object>(
   { sql, change, log }: BillingDependencies,
   queue: Queue<Row>,
   perRound: number,
@@ -55,16 +55,17 @@ export function batchRounds<Row extends object>(
   return async () => {
     const { owners, each } = await shares.next((after, most) => listOwners(sql, queue, after, most))
     if (owners.length === 0) return 0
-    return take(owners, each, async (rows, error) => {
+    return processBatch(owners, each, async (rows, error) => {
       log.warn(
         { err: error, of: queue.table, rows: rows.length },
         'batch failed: its rows are processed one by one',
       )
-      for (const row of rows) await take([String(row[queue.owner])], 1, ([row], error) => failed(row!, error))
+      for (const row of rows)
+        await processBatch([String(row[queue.owner])], 1, ([row], error) => failed(row!, error))
     })
   }
 
-  async function take(
+  async function processBatch(
     owners: string[],
     each: number,
     failed: (rows: Row[], error: unknown) => Promise<void>,

@@ -8,12 +8,12 @@ import { reachZeroCaps } from '../fees/spend-cap.ts'
 import { purgeHandledEvents, unparkEvents } from '../inbox/inbox-queries.ts'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { ProcessorAsker } from './ask/ask-processor.ts'
-import { decideRounds } from './decide/decide-purchases.ts'
+import { createDecideRound } from './decide/decide-purchases.ts'
 import { countBacklog, listBusy } from './queue-queries.ts'
 import type { Backlog } from './queue-queries.ts'
 import { purgeUnlinkedFacts } from './record/fact-queries.ts'
-import { recordRounds } from './record/record-events.ts'
-import { sendRounds } from './send/send-effects.ts'
+import { createRecordRound } from './record/record-events.ts'
+import { createSendRound } from './send/send-effects.ts'
 import { timing } from './timing.ts'
 
 export interface Stages {
@@ -43,9 +43,9 @@ export function startStages(deps: BillingDependencies): Stages {
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
   // There are two loops, so that the results of one batch are recorded while licensing works on the other.
-  for (const ordinal of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${ordinal}`)
-  start('decide', decideRounds(deps), ['send', 'ask'])
-  start('record', recordRounds(deps), ['decide'])
+  for (const ordinal of ['first', 'second']) start('send', createSendRound(deps), [], `send, the ${ordinal}`)
+  start('decide', createDecideRound(deps), ['send', 'ask'])
+  start('record', createRecordRound(deps), ['decide'])
   const others = [startQueueWatch(deps, wake), startUpkeep(deps)]
   const endMeasuring = measureBacklog(deps)
   return {

@@ -110,14 +110,14 @@ export async function endLease(sql: Sql, licenceId: string, activationId: string
     where licence_id = ${licenceId} and exists (select from ended where not counted)`
 }
 
-const longAgo = (sql: Sql) => sql`now() - interval '30 days'`
+const idleSince = (sql: Sql) => sql`now() - interval '30 days'`
 
 /** Licences that have activations without a lease for 30 days. */
 export async function findIdleLicences(sql: Sql, most: number): Promise<string[]> {
   const rows = await sql<{ licence_id: string }[]>`
-    (select licence_id from leases where ends_at < ${longAgo(sql)} order by ends_at limit ${most})
+    (select licence_id from leases where ends_at < ${idleSince(sql)} order by ends_at limit ${most})
     union
-    (select licence_id from floating_licences where floating_since < ${longAgo(sql)} limit ${most})`
+    (select licence_id from floating_licences where floating_since < ${idleSince(sql)} limit ${most})`
   return rows.map((row) => row.licence_id)
 }
 
@@ -135,8 +135,8 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
   await sql`
     with former as (
       update floating_licences set floating_since = null
-      where licence_id = ${licenceId} and floating_since < ${longAgo(sql)}
-      returning ${longAgo(sql)} - interval '1 second' as since
+      where licence_id = ${licenceId} and floating_since < ${idleSince(sql)}
+      returning ${idleSince(sql)} - interval '1 second' as since
     )
     insert into leases (activation_id, licence_id, ends_at, counted)
     select a.id, a.licence_id, former.since, false from former join activations a on a.licence_id = ${licenceId}
@@ -145,7 +145,7 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
     with idle as materialized (
       select a.id from activations a
       where a.id = any(array(
-        select activation_id from leases where licence_id = ${licenceId} and ends_at < ${longAgo(sql)} limit ${most}
+        select activation_id from leases where licence_id = ${licenceId} and ends_at < ${idleSince(sql)} limit ${most}
       ))
       order by a.id for update skip locked
     ),

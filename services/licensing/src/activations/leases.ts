@@ -16,7 +16,7 @@ import { countLeases, endLease, findExisting, writeLeases } from './lease-querie
  *
  * @returns false if no lease is free
  */
-export function leaseTaker(change: Change): (activation: ActivatedLicence) => Promise<boolean> {
+export function createTakeLease(change: Change): (activation: ActivatedLicence) => Promise<boolean> {
   return createBatcher<ActivatedLicence, boolean>(
     (activations) => change((tx) => takeLeases(tx, activations)),
     {

@@ -14,7 +14,10 @@ export interface RecordedCall {
 }
 
 /** Records calls. Calls that arrive together share one statement and one commit. */
-export function callHomeRecorder(sql: Database, change: Change): (call: CallHome) => Promise<RecordedCall> {
+export function createRecordCallHome(
+  sql: Database,
+  change: Change,
+): (call: CallHome) => Promise<RecordedCall> {
   const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
   const record = createBatcher<CallHome, RecordedCall & { isMarked: boolean }>(async (calls) => {
     const { unmarked, gone, leases, withNewHosts } = await retrying(() => recordCallHomes(sql, calls))

@@ -57,17 +57,17 @@ interface LicenceChange {
   conditions: TransitionConditions
   by: By
   /** The plan and end that the licence gets. */
-  given: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
+  terms: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
 }
 
 /** Changes a licence as the lifecycle table says for these causes, one after the other. */
 export function changeLicence(changes: Changes, purchased: PurchasedLicence, change: LicenceChange): void {
   const { licence } = purchased
-  const { causes, conditions, by, given } = change
+  const { causes, conditions, by, terms } = change
   const { state, steps } = applyCauses(causes, licence, conditions)
   const before = { ...licence }
   const written = steps.some(({ transition }) => transition.history)
-  Object.assign(licence, state, given, written && { updated_at: changes.now })
+  Object.assign(licence, state, terms, written && { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   for (const { transition, from, to } of steps) {
     const { history, emits, ignoresEarlierPaymentProblems } = transition

@@ -132,10 +132,10 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
     list: UnsignedList
     key: KeyObject
   }
-  const oneByOne = { mostTogether: 1, isTransient: () => true }
-  const inTurn = createBatcher<Job, string>(async ([job]) => [await sign(job!.list, job!.key)], oneByOne)
-  const ofApplication = createBatcher<Job, string>(async ([job]) => [await inTurn(job!)], {
-    ...oneByOne,
+  const singly = { mostTogether: 1, isTransient: () => true }
+  const signNext = createBatcher<Job, string>(async ([job]) => [await sign(job!.list, job!.key)], singly)
+  const signForApplication = createBatcher<Job, string>(async ([job]) => [await signNext(job!)], {
+    ...singly,
     queueOf: ({ list }) => list.applicationId,
   })
   const waiting = new Map<string, number>()
@@ -150,7 +150,7 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
     waiting.set(applicationId, own + 1)
     allWaiting += 1
     try {
-      return await ofApplication({ list, key })
+      return await signForApplication({ list, key })
     } finally {
       allWaiting -= 1
       const left = waiting.get(applicationId)! - 1

@@ -50,13 +50,17 @@ export async function sweepExpiries(
   signal?: AbortSignal,
 ): Promise<number> {
   if (!(await isAnyPast(sql))) return 0
-  const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(change, signal)))
-  await replaceInTurn(sql, change, signal)
+  const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInBatches(change, signal)))
+  await replaceInBatches(sql, change, signal)
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
 /** Makes licences whose purchase has ended rest on another valid one. */
-async function replaceInTurn(sql: Database, change: Change, signal: AbortSignal | undefined): Promise<void> {
+async function replaceInBatches(
+  sql: Database,
+  change: Change,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   let last: Due | undefined
   do {
     const due: Due[] = await findEndedPurchases(sql, last, replacedAtOnce)
@@ -71,7 +75,7 @@ async function replaceInTurn(sql: Database, change: Change, signal: AbortSignal 
   } while (last && !signal?.aborted)
 }
 
-async function expireInTurn(change: Change, signal: AbortSignal | undefined): Promise<number> {
+async function expireInBatches(change: Change, signal: AbortSignal | undefined): Promise<number> {
   let total = 0
   let last: Due | undefined
   do {

@@ -8,7 +8,7 @@ import { finishEvents, parkEvents, postponeEvent } from '../../inbox/inbox-queri
 import { NotUnderstood } from '../../processor/processor.ts'
 import { queues } from '../queue-queries.ts'
 import type { InboxEvent } from '../queue-queries.ts'
-import { batchRounds } from '../queue-rounds.ts'
+import { createBatchRound } from '../queue-rounds.ts'
 import { pauseAfter, timing } from '../timing.ts'
 import type { NewFact } from './fact-queries.ts'
 import { recordFacts } from './record-facts.ts'
@@ -18,8 +18,8 @@ const perRound = 500
 const parkAfter = 40
 
 /** @returns a round, which records events of the inbox and returns how many it took */
-export function recordRounds(deps: BillingDependencies): () => Promise<number> {
-  return batchRounds(
+export function createRecordRound(deps: BillingDependencies): () => Promise<number> {
+  return createBatchRound(
     deps,
     queues.record,
     perRound,

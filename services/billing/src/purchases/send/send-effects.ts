@@ -26,7 +26,7 @@ const perRound = 200
 const mostEffects = 200
 
 /** @returns a round, which sends the effects of many purchases and returns how many purchases it took */
-export function sendRounds(deps: BillingDependencies): () => Promise<number> {
+export function createSendRound(deps: BillingDependencies): () => Promise<number> {
   const shares = new Shares(perRound, 100)
   return async () => {
     const list = (after: string, most: number) => listOwners(deps.sql, queues.send, after, most)
