@@ -156,7 +156,7 @@ async function changeFields(
   changes.licences.set(licence.id, licence)
   if (followed) {
     const { plan_id, snapshot_id, expires_on } = licence
-    const given = { plan_id, snapshot_id, expires_on }
+    const terms = { plan_id, snapshot_id, expires_on }
     changeLicence(changes, purchased, {
       causes: ['extended'],
       conditions: { plan: plan!.status },
