@@ -12,7 +12,7 @@ const sayEveryMs = 10_000
 const longestSilenceMs = 900
 
 if (!isInstalled()) {
-  takeTurn()
+  lockInstallation()
   try {
     // Another process may have installed them meanwhile.
     if (!isInstalled()) await install()
@@ -76,7 +76,7 @@ async function run(args) {
 }
 
 /** Lets one process at a time install in this checkout. The lock is a folder, which only one process can create. */
-function takeTurn() {
+function lockInstallation() {
   mkdirSync(`${checkout}node_modules`, { recursive: true })
   for (let saidAt = Date.now(); ;) {
     try {
