@@ -66,7 +66,7 @@ const defaultRequestMs = 30_000
 // How often Node checks for requests that are too slow. They are refused at most this much too late.
 const timeoutCheckMs = 500
 // Longer than any request line, so that an id of any length reaches its route, which refuses it in the documented order.
-const longestParam = 65_536
+const maxParamLength = 65_536
 
 /** Builds the gateway: all routes, the pages, and the handling that all requests share. */
 export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstance> {
@@ -95,7 +95,7 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
     return503OnClosing: false,
     clientErrorHandler: (error, socket) => void broken.answer(error, socket),
     frameworkErrors: (error, request, reply) => answerUnroutable(error, admission, request, reply),
-    routerOptions: { maxParamLength: longestParam },
+    routerOptions: { maxParamLength: maxParamLength },
   })
   broken.watch(app.server)
   const unknown = new UnknownRoutes()

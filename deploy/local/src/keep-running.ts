@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const FIRST_PAUSE_MS = 500
-const LONGEST_PAUSE_MS = 10_000
+const MAX_PAUSE_MS = 10_000
 /** A child that ran for this long is not in a crash loop. */
 const STABLE_AFTER_MS = 60_000
 
@@ -35,7 +35,7 @@ export function keepRunning(child: Child, say: (line: string) => void): () => Pr
       say(`${child.name} ended (${how}); starting it again in ${pauseMs / 1000} s`)
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined)
       if (signal.aborted) return
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
+      pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
       restarting = child.restart().catch((error: unknown) => {
         say(`${child.name} could not be started: ${error instanceof Error ? error.message : String(error)}`)
       })

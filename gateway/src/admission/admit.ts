@@ -163,7 +163,7 @@ async function checkApplication(
 
 // `t=<seconds>`, one or more `v1=<HMAC-SHA-256 in hexadecimal>`, and possibly other schemes.
 const signatureItem = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
-const mostCharacters = 2_000
+const maxCharacters = 2_000
 
 /**
  * Checks the form of a `Stripe-Signature`, so that a request without a plausible signature is refused before its body is read.
@@ -171,7 +171,7 @@ const mostCharacters = 2_000
  * @throws ServiceError `bad_request`, as for a signature that does not match
  */
 function checkSignatureForm(header: string | undefined): void {
-  const items = header === undefined || header.length > mostCharacters ? [] : header.split(',')
+  const items = header === undefined || header.length > maxCharacters ? [] : header.split(',')
   const has = (name: string) => items.some((text) => text.startsWith(`${name}=`))
   if (has('t') && has('v1') && items.every((text) => signatureItem.test(text))) return
   throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')

@@ -16,7 +16,7 @@ const confirmedMs = 2_000
 const timeoutsMs = [500, 1_000]
 /** How long a key that was valid is accepted while catalog is down. */
 const outageMs = 5 * 60_000
-const mostKeys = 10_000
+const maxKeys = 10_000
 
 /**
  * Identifies callers: looks up API keys in catalog by their hash, each at most once a second. A key that catalog has not
@@ -27,8 +27,8 @@ export class ApiKeys {
   readonly #authenticateKey: Services['catalog']['authenticateKey']
   readonly #outage: CatalogOutage
   readonly #lookups: KeyLookups
-  readonly #known = new LRUCache<string, FoundKey>({ max: mostKeys })
-  readonly #refused = new LRUCache<string, true>({ max: mostKeys, ttl: recheckMs })
+  readonly #known = new LRUCache<string, FoundKey>({ max: maxKeys })
+  readonly #refused = new LRUCache<string, true>({ max: maxKeys, ttl: recheckMs })
   readonly #calls = new Map<string, { sinceMs: number; answer: Promise<Principal> }>()
 
   constructor(services: Pick<Services, 'catalog' | 'licensing'>) {

@@ -4,12 +4,12 @@ import type { Services } from '../services.ts'
 
 type Catalog = Pick<Services['catalog'], 'findApplicationOwner'>
 
-const mostApplications = 50_000
+const maxApplications = 50_000
 
 /** Finds the account of an application. The account never changes, so answers are cached without a time limit. */
 export class Applications {
   readonly #catalog: Catalog
-  readonly #accounts = new LRUCache<string, string>({ max: mostApplications })
+  readonly #accounts = new LRUCache<string, string>({ max: maxApplications })
   readonly #calls = new Map<string, Promise<string>>()
 
   constructor(catalog: Catalog) {

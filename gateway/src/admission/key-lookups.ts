@@ -25,9 +25,9 @@ interface Waiting {
   reject: (error: unknown) => void
 }
 
-const mostTogether = 500
-const mostWaitingOfCaller = 2_000
-const mostWaiting = 20_000
+const maxBatchSize = 500
+const maxWaitingPerCaller = 2_000
+const maxWaiting = 20_000
 const timeoutMs = 5_000
 // Still looks up 10,000 keys per second, so that a valid key of a limited caller is found.
 const limitedPauseMs = 50
@@ -73,7 +73,7 @@ class CallerQueue {
 
   add(caller: string, keyHash: string): Promise<FoundKey | undefined> {
     const own = this.#callers.get(caller) ?? []
-    if (own.length >= mostWaitingOfCaller || this.#waiting >= mostWaiting) {
+    if (own.length >= maxWaitingPerCaller || this.#waiting >= maxWaiting) {
       throw new ServiceError(
         'rate_limited',
         'too many unknown API keys are being looked up: try again in a minute',
@@ -115,7 +115,7 @@ class CallerQueue {
       batch.push(own.shift()!)
       this.#callers.delete(caller)
       if (own.length > 0) this.#callers.set(caller, own)
-      if (batch.length === mostTogether) break
+      if (batch.length === maxBatchSize) break
     }
     this.#waiting -= batch.length
     return batch

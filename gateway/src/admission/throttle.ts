@@ -115,7 +115,7 @@ interface Allowance {
 
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
-const mostCallers = 100_000
+const maxCallers = 100_000
 
 /** Counts requests of each caller in windows. A window begins with the caller's first request. */
 class RateLimit {
@@ -124,7 +124,7 @@ class RateLimit {
   readonly #name: string
   readonly #most: number
   readonly #windowMs: number
-  readonly #windows = new LRUCache<string, Window>({ max: mostCallers })
+  readonly #windows = new LRUCache<string, Window>({ max: maxCallers })
 
   /** @param most requests of a caller in one window */
   constructor(name: string, most: number, windowMs = minuteMs) {

@@ -15,7 +15,7 @@ function recorder() {
 }
 
 const turn = () => new Promise((resolve) => setTimeout(resolve))
-const options = { mostTogether: 3, isTransient: () => false }
+const options = { maxBatchSize: 3, isTransient: () => false }
 
 test('requests of one turn share a batch; requests that arrive during a batch run after it', async () => {
   const { batches, flush, letGo } = recorder()

@@ -10,7 +10,7 @@ interface RequestQueue<Request, Outcome> {
 }
 
 interface BatcherOptions<Request> {
-  mostTogether: number
+  maxBatchSize: number
   /** Whether each request alone would fail with this error too, such as an outage of the database. */
   isTransient: (error: unknown) => boolean
   /** Requests of one queue share batches and wait for each other. By default all requests are in one queue. */
@@ -30,7 +30,7 @@ interface BatcherOptions<Request> {
  */
 export function createBatcher<Request, Outcome>(
   flush: (batch: Request[]) => Promise<Outcome[]>,
-  { mostTogether, isTransient, queueOf, slots = 1 }: BatcherOptions<Request>,
+  { maxBatchSize, isTransient, queueOf, slots = 1 }: BatcherOptions<Request>,
 ): (request: Request) => Promise<Outcome> {
   const queues = new Map<string, RequestQueue<Request, Outcome>>()
 
@@ -48,7 +48,7 @@ export function createBatcher<Request, Outcome>(
   }
 
   const runQueue = async (name: string, queue: RequestQueue<Request, Outcome>): Promise<void> => {
-    while (queue.waiting.length > 0) await runBatch(queue.waiting.splice(0, mostTogether))
+    while (queue.waiting.length > 0) await runBatch(queue.waiting.splice(0, maxBatchSize))
     queue.busySlots -= 1
     if (queue.busySlots === 0) queues.delete(name)
   }

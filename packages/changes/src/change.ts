@@ -23,7 +23,7 @@ import { AlreadyAnswered, progressOf, withoutSecrets } from './repeatable.ts'
  *
  * `work` may run several times, so it does nothing that a rollback does not undo.
  *
- * @throws what `work` throws; the database's 55P03 if a lock is held for longer than `mostWaitMs`
+ * @throws what `work` throws; the database's 55P03 if a lock is held for longer than `maxWaitMs`
  * @example const row = await change((tx) => insertPlan(tx, request), { answer: { schema: PlanSchema, toMessage: toPlan } })
  */
 export type Change = <T, O extends DescMessage = DescMessage>(
@@ -42,7 +42,7 @@ export interface ChangeOptions<O extends DescMessage, T> {
   /** Longest wait for one lock, in milliseconds. After it the transaction ends and runs again later. */
   lockTimeoutMs?: number
   /** Longest wait for locks in all, in milliseconds. */
-  mostWaitMs?: number
+  maxWaitMs?: number
 }
 
 /** For changes in the background, and for changes that are too large to run again. */
@@ -58,12 +58,12 @@ const firstLockTimeoutMs = 30
 // For a transaction that runs again.
 const nextLockTimeoutMs = 10
 const concurrentRetries = 2
-const defaultMostWaitMs = 4_000
+const defaultMaxWaitMs = 4_000
 
 /** @param wake called after a commit that appended events: the relay's `wake` */
 export function createChange(sql: Database, wake: () => void = () => {}): Change {
   const retry = limitConcurrency(concurrentRetries)
-  return async (work, { answer, lockTimeoutMs, mostWaitMs = defaultMostWaitMs } = {}) => {
+  return async (work, { answer, lockTimeoutMs, maxWaitMs = defaultMaxWaitMs } = {}) => {
     const commit = async (timeoutMs: number) => {
       let hasEvents = false
       const made = await transaction(sql, async (tx) => {
@@ -75,7 +75,7 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
       if (hasEvents) wake()
       return made
     }
-    const deadline = performance.now() + mostWaitMs
+    const deadline = performance.now() + maxWaitMs
     let pauseMs = 10
     let attempt = () => commit(lockTimeoutMs ?? firstLockTimeoutMs)
     for (;;) {

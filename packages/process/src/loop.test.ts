@@ -108,7 +108,7 @@ test('wakeIn can make the next round earlier, but never later', async () => {
 test('after failures in a row the pauses grow up to a limit, and a wake does not shorten them', async () => {
   const { loop, rounds } = counted(
     Array.from({ length: 6 }, () => defect),
-    { retry: { firstMs: 10, longestMs: 40 } },
+    { retry: { firstMs: 10, maxMs: 40 } },
   )
   loop.start()
   const at: number[] = []
@@ -125,7 +125,7 @@ test('after failures in a row the pauses grow up to a limit, and a wake does not
 
 test('after a success the next failure has a short pause again, and the interval is the usual one', async () => {
   const { loop, rounds } = counted([defect, defect, undefined, defect], {
-    retry: { firstMs: 10, longestMs: 1_000 },
+    retry: { firstMs: 10, maxMs: 1_000 },
   })
   loop.start()
   await pass(30)

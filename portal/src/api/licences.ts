@@ -44,7 +44,7 @@ export interface LicenceFilters {
 }
 
 /** A search returns at most this many licences, the best match first. */
-export const MOST_FOUND = 20
+export const MAX_FOUND = 20
 
 export const licenceList = (appId: string, filters: LicenceFilters = {}): PagedList<Licence> => ({
   key: ['licences', appId, filters],

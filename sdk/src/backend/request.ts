@@ -27,7 +27,7 @@ type Outcome =
   { readonly answer: unknown } | { readonly error: LicensingApiError; readonly waitMs: number | null }
 
 const FIRST_WAIT_MS = 250
-const LONGEST_WAIT_MS = 60_000
+const MAX_WAIT_MS = 60_000
 
 /**
  * Sends a request, and retries it if that is safe: always after a rate limit, and after a failure only if a repetition
@@ -96,7 +96,7 @@ function readAnswer(response: Response, text: string): Outcome {
   const problem = isProblem ? (body as Record<string, unknown>) : { detail: `status ${status}` }
   const code = isProblem ? String(problem['code']) : 'unexpected_answer'
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  const waitMs = Number.isNaN(seconds) ? null : Math.min(seconds * 1000, LONGEST_WAIT_MS)
+  const waitMs = Number.isNaN(seconds) ? null : Math.min(seconds * 1000, MAX_WAIT_MS)
   return { error: new LicensingApiError(code, status, problem), waitMs }
 }
 

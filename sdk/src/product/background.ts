@@ -2,9 +2,9 @@ import type { Installation } from './installation.ts'
 import { earliest, type Backoff } from './backoff.ts'
 
 /** Timers are late after a computer slept, so no timer is longer than a minute. */
-const LONGEST_SLEEP_MS = 60_000
+const MAX_SLEEP_MS = 60_000
 /** The shortest time between two checks. */
-const SHORTEST_SLEEP_MS = 1000
+const MIN_SLEEP_MS = 1000
 
 /** The timer of a client: runs what is due, and does not keep the process alive. */
 export class Background {
@@ -26,7 +26,7 @@ export class Background {
     if (this.#stopped || next.length === 0) return
     // A timer with a fraction of a millisecond can end early, when nothing is due yet.
     const untilNext = Math.ceil(Math.min(...next) - time)
-    const delay = Math.min(Math.max(untilNext, SHORTEST_SLEEP_MS), LONGEST_SLEEP_MS)
+    const delay = Math.min(Math.max(untilNext, MIN_SLEEP_MS), MAX_SLEEP_MS)
     this.#timer = setTimeout(() => void this.#runWork(), delay)
     unrefTimer(this.#timer)
   }

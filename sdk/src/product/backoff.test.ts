@@ -24,7 +24,7 @@ describe('the pace after failures', () => {
   })
 
   it('waits no longer than the configured maximum', () => {
-    const wait = { random: 0, retryAfterMs: null, longestMs: 10_000 }
+    const wait = { random: 0, retryAfterMs: null, maxMs: 10_000 }
     expect(afterFailure(NO_BACKOFF, NOW, wait).retryAt).toBe(NOW + 10_000)
   })
 

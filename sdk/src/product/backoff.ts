@@ -16,20 +16,20 @@ export interface DelayOptions {
   readonly random: number
   /** The wait that the service asked for. */
   readonly retryAfterMs: number | null
-  readonly longestMs?: number | undefined
+  readonly maxMs?: number | undefined
 }
 
 const FIRST_DELAY_MS = 30_000
-const LONGEST_DELAY_MS = 3_600_000
+const MAX_DELAY_MS = 3_600_000
 
 /**
  * The pace after a failure: 30 s, doubling to an hour, shortened by up to half at random, so that products do not
  * retry together.
  */
 export function afterFailure(backoff: Backoff, time: number, wait: DelayOptions): Backoff {
-  const { random, retryAfterMs, longestMs = LONGEST_DELAY_MS } = wait
+  const { random, retryAfterMs, maxMs = MAX_DELAY_MS } = wait
   const doubled = FIRST_DELAY_MS * 2 ** Math.min(backoff.failures, 20)
-  const delay = Math.min(doubled, longestMs, LONGEST_DELAY_MS) * (1 - random / 2)
+  const delay = Math.min(doubled, maxMs, MAX_DELAY_MS) * (1 - random / 2)
   return {
     failures: backoff.failures + 1,
     retryAt: time + Math.max(delay, retryAfterMs ?? 0),
@@ -49,5 +49,5 @@ export function earliest(backoff: Backoff, wanted: number, time: number): number
 
 /** Whether a time is in the future. If it is further ahead than the longest wait, a wrong clock has set it: it is ignored. */
 function isAhead(moment: number, time: number): boolean {
-  return moment > time && moment - time <= LONGEST_DELAY_MS
+  return moment > time && moment - time <= MAX_DELAY_MS
 }

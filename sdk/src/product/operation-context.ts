@@ -45,9 +45,9 @@ export class OperationContext {
   }
 
   /** Records how an operation ended, and when the next try of its kind may be. */
-  recordOutcome(operation: Operation, kind: Kind, problem: ProblemDetail | null, longestMs?: number): void {
+  recordOutcome(operation: Operation, kind: Kind, problem: ProblemDetail | null, maxMs?: number): void {
     this.installation.recordProblem(operation, problem && { code: problem.code, detail: problem.detail })
-    if (problem) this.#backOff(kind, problem.retryAfterMs ?? null, longestMs)
+    if (problem) this.#backOff(kind, problem.retryAfterMs ?? null, maxMs)
     else this.#backoffs[kind] = NO_BACKOFF
   }
 
@@ -61,27 +61,22 @@ export class OperationContext {
       else this.#backoffs.token = NO_BACKOFF
     } else if (refusal !== null) {
       this.installation.recordRefusal(refusal)
-      this.recordOutcome(
-        operation,
-        'token',
-        { code: refusal, detail: detailOf(problem) },
-        this.#longestWaitMs(),
-      )
+      this.recordOutcome(operation, 'token', { code: refusal, detail: detailOf(problem) }, this.#maxWaitMs())
     } else {
       const failed = unexpected(problem)
       this.installation.recordFailure(failed.reason)
-      this.recordOutcome(operation, 'token', problemOf(failed), this.#longestWaitMs())
+      this.recordOutcome(operation, 'token', problemOf(failed), this.#maxWaitMs())
     }
   }
 
   /** A token of a short lease needs several tries between half of its life and its end. */
-  #longestWaitMs(): number | undefined {
+  #maxWaitMs(): number | undefined {
     const claims = this.installation.token?.claims
     return claims && (claims.expiresAt - claims.issuedAt) / 8
   }
 
-  #backOff(kind: Kind, retryAfterMs: number | null, longestMs?: number): void {
-    const wait = { random: this.#random(), retryAfterMs, longestMs }
+  #backOff(kind: Kind, retryAfterMs: number | null, maxMs?: number): void {
+    const wait = { random: this.#random(), retryAfterMs, maxMs }
     this.#backoffs[kind] = afterFailure(this.#backoffs[kind], this.installation.time(), wait)
   }
 

@@ -38,7 +38,7 @@ export interface Call {
 export type Ask = (call: Call, signal: AbortSignal) => Promise<Answer>
 
 /** The longest `Retry-After` that is followed, so that one absurd answer does not lock a product out. */
-const LONGEST_RETRY_AFTER_MS = 3_600_000
+const MAX_RETRY_AFTER_MS = 3_600_000
 
 /** Creates the function that makes all network calls. */
 export function connect(baseUrl: string, send: typeof fetch): Ask {
@@ -100,7 +100,7 @@ function retryAfter(headers: Headers): number | null {
   // A date is compared with the server's `Date` if there is one: the local clock may be wrong.
   const from = Date.parse(headers.get('date') ?? '') || Date.now()
   const ms = /^\d+$/.test(wait) ? Number(wait) * 1000 : Date.parse(wait) - from
-  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), LONGEST_RETRY_AFTER_MS)
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS)
 }
 
 function parse(text: string): unknown {

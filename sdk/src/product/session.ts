@@ -165,7 +165,7 @@ export class Session {
   }
 }
 
-const MOST_TRIES = 3
+const MAX_TRIES = 3
 
 /**
  * For a store without `update`: reads, changes, writes, and reads again to check. Another process can still overwrite it
@@ -173,7 +173,7 @@ const MOST_TRIES = 3
  */
 async function replace(store: LicenceStore, change: (text: string | null) => Promise<string>): Promise<void> {
   let found = await store.read()
-  for (let tries = 0; tries < MOST_TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const text = await change(found)
     await store.write(text)
     found = await store.read()

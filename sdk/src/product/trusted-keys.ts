@@ -19,7 +19,7 @@ export interface KeysProblem {
 }
 
 /** The service signs key sets for 30 days. A set that lasts longer belongs to an offline file, and is accepted only there. */
-const LONGEST_LIFE_MS = 31 * 86_400_000
+const MAX_LIFE_MS = 31 * 86_400_000
 
 /** The public keys of the application that this installation trusts. */
 export class TrustedKeys {
@@ -122,7 +122,7 @@ export class TrustedKeys {
 type FileKeysRefusal = 'root_key_required' | 'untrusted_keys' | 'unsupported_runtime'
 
 function isFromService({ issuedAt, expiresAt }: SignedKeys): boolean {
-  return expiresAt - issuedAt <= LONGEST_LIFE_MS
+  return expiresAt - issuedAt <= MAX_LIFE_MS
 }
 
 const PROBLEMS = {

@@ -52,7 +52,7 @@ const deps = {
   keys,
   lookups: createLookups(sql),
   findActivation: createBatcher((ids: string[]) => findActivations(sql, ids), {
-    mostTogether: 100,
+    maxBatchSize: 100,
     slots: 2,
     isTransient: () => false,
   }),

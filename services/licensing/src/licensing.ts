@@ -92,7 +92,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     log,
     lookups: createLookups(lookupConnection),
     findActivation: createBatcher((ids) => findActivations(activationConnection, ids), {
-      mostTogether: 100,
+      maxBatchSize: 100,
       isTransient: isDatabaseUnavailable,
     }),
     change,

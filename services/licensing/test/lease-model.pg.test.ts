@@ -11,7 +11,7 @@ import type { ProductsHarness } from './products.ts'
 
 // The number of sequences; each has about forty calls.
 const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
-const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
+const maxSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 let harness: ProductsHarness
 beforeAll(async () => {
@@ -80,7 +80,7 @@ async function startRun(most: number) {
 
 test(
   'after any sequence of calls, answers, places and leases follow the written rules',
-  { timeout: (mostSeconds + 60) * 1_000 },
+  { timeout: (maxSeconds + 60) * 1_000 },
   async () => {
     const property = asyncProperty(leaseCalls, async (sequence) => {
       const run = await startRun(2)
@@ -102,7 +102,7 @@ test(
       assert(property, {
         numRuns,
         endOnFailure: !process.env['MODEL_SHRINK'],
-        interruptAfterTimeLimit: mostSeconds * 1_000,
+        interruptAfterTimeLimit: maxSeconds * 1_000,
       }),
     ).resolves.toBeUndefined()
   },

@@ -73,14 +73,14 @@ const callHomeBody = z.strictObject({ product_version: productVersion, host })
 
 const refreshBody = callHomeBody.extend({ nonce })
 
-const mostDays = 366
+const maxDays = 366
 
 const offlineActivationBody = z.strictObject({
   ...licensedInstallationFields,
   days: z
     .int()
     .min(1, 'must be at least 1')
-    .max(mostDays, `must be at most ${mostDays}`)
+    .max(maxDays, `must be at most ${maxDays}`)
     .describe('Validity of the file in days. It ends at `expires_on` of the licence if that is earlier.'),
 })
 

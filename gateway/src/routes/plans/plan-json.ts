@@ -60,8 +60,8 @@ const overrides = z
   })
   .meta({ examples: [[{ key: 'export_pdf', value: 'true' }]] })
 
-const mostTrialDays = 366
-const trialDays = count.max(mostTrialDays, `must be at most ${mostTrialDays}`)
+const maxTrialDays = 366
+const trialDays = count.max(maxTrialDays, `must be at most ${maxTrialDays}`)
 
 export const createPlanBody = z.strictObject({
   name,

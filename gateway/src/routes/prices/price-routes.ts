@@ -26,8 +26,8 @@ export const priceSchema = z
   })
   .meta({ id: 'Price' })
 
-const mostMonths = 1_200
-const mostUpdatesMonths = 120
+const maxMonths = 1_200
+const maxUpdatesMonths = 120
 
 const setPriceBody = z.strictObject({
   price_id: text(textLimits.reference)
@@ -36,10 +36,10 @@ const setPriceBody = z.strictObject({
   amount: minorUnits,
   currency,
   mode,
-  period_months: optional(count.max(mostMonths, `must be at most ${mostMonths}`)).describe(
+  period_months: optional(count.max(maxMonths, `must be at most ${maxMonths}`)).describe(
     'Duration of a licence that is paid once. Default: it never expires.',
   ),
-  updates_months: optional(count.max(mostUpdatesMonths, `must be at most ${mostUpdatesMonths}`)).describe(
+  updates_months: optional(count.max(maxUpdatesMonths, `must be at most ${maxUpdatesMonths}`)).describe(
     'How many months of updates a payment includes: it moves `updates_until` of the licence. Default: a payment does not change it, and a new licence has no limit.',
   ),
 })

@@ -15,7 +15,7 @@ const all = '/v1/apps/{app_id}/webhook-deliveries'
 const one = '/v1/apps/{app_id}/webhook-deliveries/{delivery_id}'
 
 // The largest number of an attempt in the RPC's int32.
-const mostAttempts = 2 ** 31 - 1
+const maxAttempts = 2 ** 31 - 1
 
 interface DeliveryCall {
   services: Services
@@ -139,7 +139,7 @@ export const webhookDeliveryRoutes: Route[] = [
         ...deliveryScope(call),
         limit: call.query.limit,
         // A larger cursor selects the same page as the largest number.
-        beforeAttempt: Math.min(Number(call.query.cursor), mostAttempts),
+        beforeAttempt: Math.min(Number(call.query.cursor), maxAttempts),
       })
       return { body: page(attempts.map(attemptJson), hasMore, ({ attempt }) => String(attempt)) }
     },

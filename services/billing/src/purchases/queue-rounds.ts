@@ -11,12 +11,12 @@ import type { Queue } from './queue-queries.ts'
  */
 export class Shares {
   readonly #perRound: number
-  readonly #mostOwners: number
+  readonly #maxOwners: number
   #after = ''
 
-  constructor(perRound: number, mostOwners: number) {
+  constructor(perRound: number, maxOwners: number) {
     this.#perRound = perRound
-    this.#mostOwners = mostOwners
+    this.#maxOwners = maxOwners
   }
 
   /**
@@ -25,9 +25,9 @@ export class Shares {
    */
   async next(
     list: (after: string, most: number) => Promise<string[]>,
-    maxOwners = this.#mostOwners,
+    maxOwners = this.#maxOwners,
   ): Promise<{ owners: string[]; each: number }> {
-    const most = Math.min(maxOwners, this.#mostOwners)
+    const most = Math.min(maxOwners, this.#maxOwners)
     const later = await list(this.#after, most)
     const left = most - later.length
     const first = left > 0 && this.#after !== '' ? await list('', left) : []

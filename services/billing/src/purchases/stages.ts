@@ -1,4 +1,4 @@
-import { longestIdleMs } from '@licensing/process/loop'
+import { maxIdleMs } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { measureWhenScraped } from '@licensing/process/measures'
 import { Gauge } from 'prom-client'
@@ -32,7 +32,7 @@ export function startStages(deps: BillingDependencies): Stages {
     const work = async () => {
       const count = await round()
       if (count === 0) {
-        const busy = await listBusy(deps.sql, [stage], longestIdleMs)
+        const busy = await listBusy(deps.sql, [stage], maxIdleMs)
         return busy.length > 0 ? timing.poll : 'asleep'
       }
       for (const each of next) wake(each)
@@ -60,8 +60,8 @@ export function startStages(deps: BillingDependencies): Stages {
 
 /** Wakes the stages for rows of other replicas, and for rows that become due before it looks again. */
 function startQueueWatch({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
-  return startDatabaseLoop('queues', log, longestIdleMs, async () => {
-    for (const stage of await listBusy(sql, ['record', 'decide', 'ask', 'send'], longestIdleMs)) wake(stage)
+  return startDatabaseLoop('queues', log, maxIdleMs, async () => {
+    for (const stage of await listBusy(sql, ['record', 'decide', 'ask', 'send'], maxIdleMs)) wake(stage)
   })
 }
 

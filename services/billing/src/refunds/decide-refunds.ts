@@ -76,7 +76,7 @@ export function refundEffect(id: string): string {
 interface Answer {
   /** Whether the processor returned its records of the charge. */
   found: boolean
-  /** Whether the processor was asked `mostUnanswered` times and did not answer. */
+  /** Whether the processor was asked `maxUnanswered` times and did not answer. */
   unanswered: boolean
 }
 

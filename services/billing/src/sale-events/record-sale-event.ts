@@ -18,7 +18,7 @@ import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
 
 /** How far in the future a sale's time may be: clocks differ, and shops get time zones wrong. */
-const mostAheadMs = 24 * 60 * 60 * 1000
+const maxAheadMs = 24 * 60 * 60 * 1000
 
 /**
  * A sale made in another shop. It is recorded together with its effect, then provisioned at once. If licensing's answer is
@@ -93,7 +93,7 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
   checkMoney(request.amount, request.currency)
   const metadata = checkMetadata(request.metadata)
   const occurredAt = timestampDate(request.occurredAt)
-  if (occurredAt.getTime() > Date.now() + mostAheadMs) {
+  if (occurredAt.getTime() > Date.now() + maxAheadMs) {
     throw invalid('/occurred_at', 'must not be more than 24 hours in the future')
   }
   const { planId, price } = await soldPlan(deps, request)

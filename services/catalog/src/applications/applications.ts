@@ -69,7 +69,7 @@ export const listApplications: Handler<'listApplications'> = async ({ sql }, req
   return { applications: page.map(toApplication), hasMore }
 }
 
-const mostNoticeDays = 90
+const maxNoticeDays = 90
 
 /** Changes an application's own fields. The notice is part of the copies of its plans, which licensing has. */
 export const updateApplication: Handler<'updateApplication'> = async (deps, request) => {
@@ -78,11 +78,8 @@ export const updateApplication: Handler<'updateApplication'> = async (deps, requ
   const row = await changeApplication(deps, request, async (tx, before) => {
     const violations = new Violations()
     if (name !== undefined) violations.checkName('/name', name)
-    if (
-      expiringNoticeDays !== undefined &&
-      !(expiringNoticeDays >= 0 && expiringNoticeDays <= mostNoticeDays)
-    )
-      violations.add('/expiring_notice_days', `must be a whole number from 0 to ${mostNoticeDays}`)
+    if (expiringNoticeDays !== undefined && !(expiringNoticeDays >= 0 && expiringNoticeDays <= maxNoticeDays))
+      violations.add('/expiring_notice_days', `must be a whole number from 0 to ${maxNoticeDays}`)
     violations.throwIfAny()
     const updated = await updateApplicationRow(tx, applicationId, { name, expiringNoticeDays })
     if (updated.expiring_notice_days !== before.expiring_notice_days) await raiseAllVersions(tx, request)

@@ -34,7 +34,7 @@ export function createDeactivate(
 ): (request: DeactivateRequest) => Promise<MessageInitShape<typeof EmptySchema>> {
   const freeOwn = createBatcher<ActivatedLicence, boolean>(
     (activations) => deps.change((tx) => freeAll(tx, activations)),
-    { mostTogether: 50, isTransient: isDatabaseUnavailable, queueOf: ({ id }) => id },
+    { maxBatchSize: 50, isTransient: isDatabaseUnavailable, queueOf: ({ id }) => id },
   )
   return async (request) => {
     if (!(await freeOwn(await authenticate(deps, request)))) throw noActivation()

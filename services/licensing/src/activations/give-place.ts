@@ -36,12 +36,12 @@ export function createGivePlace(deps: ProductDependencies): GivePlace {
   }
   const place = createBatcher<Applicant, Outcome>(
     (applicants) => deps.change((tx) => placeAll(tx, deps.now, applicants)),
-    { ...queues, mostTogether: 100 },
+    { ...queues, maxBatchSize: 100 },
   )
   // One transaction for each request, because a request may replace the activation of the request before it.
   const replace = createBatcher<Applicant, Outcome>(
     ([applicant]) => deps.change(async (tx) => [await placeOrReplace(tx, deps.now, applicant!)]),
-    { ...queues, mostTogether: 1 },
+    { ...queues, maxBatchSize: 1 },
   )
   return async (request, of) => {
     const fingerprint = checkFingerprint(request.fingerprint)

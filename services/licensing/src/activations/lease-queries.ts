@@ -12,7 +12,7 @@ export interface CountedLeases {
   holders: Set<string>
 }
 
-const mostAtOnce = 1_000
+const maxAtOnce = 1_000
 
 /** Counts the leases of a licence that have not ended. Each lease that has ended is visited once. */
 export async function countLeases(
@@ -26,7 +26,7 @@ export async function countLeases(
         update leases set counted = false where ctid = any(array(
           select ctid from leases
           where licence_id = ${licenceId} and counted and ends_at <= (select clock_timestamp())
-          order by ends_at limit ${mostAtOnce} for update skip locked
+          order by ends_at limit ${maxAtOnce} for update skip locked
         ))
         returning activation_id
       ),
@@ -41,7 +41,7 @@ export async function countLeases(
         ) as holders
       from floating_licences f where f.licence_id = ${licenceId}`
     const { ended, counted, holders } = row!
-    if (ended < mostAtOnce) return { counted, holders: new Set(holders) }
+    if (ended < maxAtOnce) return { counted, holders: new Set(holders) }
   }
 }
 

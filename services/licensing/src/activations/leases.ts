@@ -20,7 +20,7 @@ export function createTakeLease(change: Change): (activation: ActivatedLicence) 
   return createBatcher<ActivatedLicence, boolean>(
     (activations) => change((tx) => takeLeases(tx, activations)),
     {
-      mostTogether: 100,
+      maxBatchSize: 100,
       isTransient: isDatabaseUnavailable,
       queueOf: ({ id }) => id,
     },

@@ -19,7 +19,7 @@ export interface Lookups {
   planOfCode: (asked: { applicationId: string; code: string }) => Promise<string | undefined>
 }
 
-const batches = { mostTogether: 500, isTransient: isDatabaseUnavailable }
+const batches = { maxBatchSize: 500, isTransient: isDatabaseUnavailable }
 
 /** @param sql one connection */
 export function createLookups(sql: Database): Lookups {

@@ -20,7 +20,7 @@ export async function findOldest(
 }
 
 // Additions 14.7: this many replacements per licence and UTC day.
-const mostPerDay = 5
+const maxPerDay = 5
 
 /** Counts a replacement, under the licence's lock. @returns false if there were too many today */
 export async function countReplacement(sql: Sql, licenceId: string): Promise<boolean> {
@@ -29,6 +29,6 @@ export async function countReplacement(sql: Sql, licenceId: string): Promise<boo
     values (${licenceId}, (clock_timestamp() at time zone 'UTC')::date, 1)
     on conflict (licence_id) do update set day = excluded.day,
       replaced = case when r.day = excluded.day then r.replaced + 1 else 1 end
-    where r.day <> excluded.day or r.replaced < ${mostPerDay}`
+    where r.day <> excluded.day or r.replaced < ${maxPerDay}`
   return count === 1
 }

@@ -18,7 +18,7 @@ export function createRecordCallHome(
   sql: Database,
   change: Change,
 ): (call: CallHome) => Promise<RecordedCall> {
-  const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
+  const options = { maxBatchSize: 500, isTransient: isDatabaseUnavailable }
   const record = createBatcher<CallHome, RecordedCall & { isMarked: boolean }>(async (calls) => {
     const { unmarked, gone, leases, withNewHosts } = await retrying(() => recordCallHomes(sql, calls))
     if (withNewHosts.length > 0) await retrying(() => deleteOldHosts(sql, withNewHosts))

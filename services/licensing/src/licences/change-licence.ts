@@ -42,7 +42,7 @@ type Outcome =
   // Another transaction has locked the licence or its plan, or has changed it meanwhile.
   | { kind: 'busy' }
 
-const mostTogether = 100
+const maxBatchSize = 100
 
 /**
  * The handler of a verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a
@@ -52,13 +52,13 @@ const mostTogether = 100
 export function createVerbHandler({ change }: LicensingDependencies, verb: LicenceVerb): ChangeLicence {
   const changeTogether = createBatcher<Call, Outcome>(
     (calls) =>
-      change((tx) => changeInTransaction(tx, verb, calls, 'skip'), { mostWaitMs: 0 }).catch(
+      change((tx) => changeInTransaction(tx, verb, calls, 'skip'), { maxWaitMs: 0 }).catch(
         (error: unknown) => {
           if (isLockTimeout(error)) return calls.map(() => ({ kind: 'busy' }))
           throw error
         },
       ),
-    { mostTogether, isTransient: isDatabaseUnavailable, queueOf: ({ accountId }) => accountId },
+    { maxBatchSize, isTransient: isDatabaseUnavailable, queueOf: ({ accountId }) => accountId },
   )
   const answer = { schema: LicenceSchema, toMessage: licenceMessage }
   const changeAlone = (call: Call) =>

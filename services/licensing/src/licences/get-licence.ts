@@ -16,7 +16,7 @@ import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 
 type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>
 
-const mostTogether = 100
+const maxBatchSize = 100
 const slots = 2
 
 /** The handler of GetLicence. Requests that arrive together share one statement. */
@@ -25,7 +25,7 @@ export function createGetLicence({
   snapshots,
 }: LicensingDependencies): (request: GetLicenceRequest) => Promise<LicenceDetail> {
   const read = createBatcher<LicenceScope, DetailRow | undefined>((batch) => findDetails(sql, batch), {
-    mostTogether,
+    maxBatchSize,
     slots,
     isTransient: isDatabaseUnavailable,
   })

@@ -20,7 +20,7 @@ import { findByLegacyKey, mintImports } from './import-queries.ts'
 import type { NewImport } from './import-queries.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 
-const mostItems = 500
+const maxItems = 500
 
 type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutcome }
 type PlanState = PlanStatus | 'unknown' | 'unavailable'
@@ -28,7 +28,7 @@ type PlanState = PlanStatus | 'unknown' | 'unavailable'
 /** @param unfinishedAnswer the stored answer of an earlier, interrupted call with the same idempotency key */
 export const importLicences: Handler<'importLicences'> = async (deps, request, unfinishedAnswer) => {
   const { items } = request
-  if (items.length === 0 || items.length > mostItems) throw invalid('/items', `1 to ${mostItems} items`)
+  if (items.length === 0 || items.length > maxItems) throw invalid('/items', `1 to ${maxItems} items`)
   const results = request.dryRun ? await dryRun(deps, request) : await run(deps, request, unfinishedAnswer)
   const count = (result: Result['result']) => results.filter((item) => item.result === result).length
   return {

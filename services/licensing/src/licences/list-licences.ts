@@ -7,7 +7,7 @@ import type { Handler } from '../dependencies.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findLicences } from './list-queries.ts'
 
-const mostMetadata = 3
+const maxMetadata = 3
 
 export const listLicences: Handler<'listLicences'> = async ({ lists, listQueue }, request) => {
   const { status, seenSince } = request
@@ -15,8 +15,8 @@ export const listLicences: Handler<'listLicences'> = async ({ lists, listQueue }
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)
   }
   const metadata = checkMetadata(request.metadata)
-  if (Object.keys(metadata).length > mostMetadata) {
-    throw invalid('/metadata', `must have at most ${mostMetadata} names`)
+  if (Object.keys(metadata).length > maxMetadata) {
+    throw invalid('/metadata', `must have at most ${maxMetadata} names`)
   }
   const filter = {
     ...request,

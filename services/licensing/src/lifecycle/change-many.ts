@@ -18,11 +18,11 @@ interface Changes {
   /** Licences per step. It limits memory, and how long this process does nothing else. */
   atOnce: number
   /** The total limit of pauses: before each step it pauses for as long as the previous step took. Default: 0. */
-  mostPauseMs?: number
+  totalPauseMs?: number
 }
 
 // A step may have taken long only because it waited for a lock.
-const longestPauseMs = 50
+const maxPauseMs = 50
 
 /**
  * Changes a set of licences in one transaction, in steps, with their history and events. PostgreSQL runs the next step while
@@ -32,14 +32,14 @@ const longestPauseMs = 50
  */
 export async function changeMany(
   tx: Transaction,
-  { transition, cause, order, select, steps = Infinity, atOnce, mostPauseMs = 0 }: Changes,
+  { transition, cause, order, select, steps = Infinity, atOnce, totalPauseMs = 0 }: Changes,
 ): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
   const active = new Map<string, number>()
   // After a failure no statement may be sent: the connection may already belong to another transaction.
   const ended = new AbortController()
-  let [pauseLeftMs, tookMs] = [mostPauseMs, 0]
+  let [pauseLeftMs, tookMs] = [totalPauseMs, 0]
   const changeNext = async (after?: ChangedUncounted) => {
-    const pauseMs = Math.min(tookMs, longestPauseMs, pauseLeftMs)
+    const pauseMs = Math.min(tookMs, maxPauseMs, pauseLeftMs)
     pauseLeftMs -= pauseMs
     if (pauseMs > 0) await sleep(pauseMs, undefined, ended)
     const startedMs = performance.now()

@@ -20,7 +20,7 @@ import { applyBatch, planIdsOf, purchaseName } from './apply-batch.ts'
 import type { ReceivedEffect, Refusals, Result } from './apply-batch.ts'
 import { planIdOf, readEffect, unreadable } from './effect.ts'
 
-const mostEffects = 200
+const maxEffects = 200
 
 export function purchaseService(deps: LicensingDependencies) {
   return implement(PurchaseService, {
@@ -32,7 +32,7 @@ async function applyPurchaseEffects(
   deps: LicensingDependencies,
   { effects }: ApplyPurchaseEffectsRequest,
 ): Promise<MessageInitShape<typeof ApplyPurchaseEffectsResponseSchema>> {
-  if (effects.length > mostEffects) throw invalid('/effects', `at most ${mostEffects} effects`)
+  if (effects.length > maxEffects) throw invalid('/effects', `at most ${maxEffects} effects`)
   const results = await applyAll(deps, effects.map(read))
   return { results: results.map(resultMessage) }
 }

@@ -30,7 +30,7 @@ export function segmentsOf(from: number, to: number): Range[] {
 }
 
 // Two million entries. Segments beyond that are read again when they are needed.
-const mostBytes = 64 * 1024 * 1024
+const maxBytes = 64 * 1024 * 1024
 
 interface Read {
   applicationId: string
@@ -43,7 +43,7 @@ interface Read {
  */
 export function revocationEntries(sql: Database): RevocationEntries {
   const kept = new LRUCache<string, Buffer>({
-    maxSize: mostBytes,
+    maxSize: maxBytes,
     sizeCalculation: (bytes) => 1 + bytes.length,
   })
   const reading = new Map<string, Promise<Buffer>>()
@@ -58,7 +58,7 @@ export function revocationEntries(sql: Database): RevocationEntries {
       }
       return [Buffer.from(text, 'latin1')]
     },
-    { mostTogether: 1, slots: 4, isTransient: isDatabaseUnavailable },
+    { maxBatchSize: 1, slots: 4, isTransient: isDatabaseUnavailable },
   )
 
   const grow = async (name: string, applicationId: string, { from, to }: Range): Promise<Buffer> => {

@@ -34,7 +34,7 @@ export const listLifeSeconds = 86_400
 
 // Every replica learns of a rotation within this time.
 const cachedMs = 1_000
-const mostApplications = 10_000
+const maxApplications = 10_000
 // A replica that has not learnt of a rotation still signs with the retired key, and clocks differ a little.
 const marginSeconds = 60
 
@@ -53,10 +53,10 @@ export function createSigningKeys(
   encryption: EncryptionKeys,
   keptSeconds: number,
 ): SigningKeys {
-  const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: mostApplications, ttl: cachedMs })
+  const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: maxApplications, ttl: cachedMs })
   /** Applications that are known to have keys: their tokens may be genuine. */
-  const withKeys = new LRUCache<string, true>({ max: mostApplications })
-  const imported = new LRUCache<string, ImportedKey>({ max: mostApplications })
+  const withKeys = new LRUCache<string, true>({ max: maxApplications })
+  const imported = new LRUCache<string, ImportedKey>({ max: maxApplications })
 
   const importOnce = (row: SigningKeyRow): ImportedKey => {
     const known = imported.get(row.kid)
@@ -94,7 +94,7 @@ export function createSigningKeys(
       for (const id of new Set(applicationIds)) found.set(id, await read(id, lookups))
       return applicationIds.map((id) => found.get(id))
     },
-    { mostTogether: 100, isTransient: isDatabaseUnavailable },
+    { maxBatchSize: 100, isTransient: isDatabaseUnavailable },
   )
 
   const withFirst = async (applicationId: string, found: Promise<KeySet | undefined>): Promise<KeySet> => {

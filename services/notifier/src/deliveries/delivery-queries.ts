@@ -23,12 +23,12 @@ export interface Claim {
   deliveryIds: ReadonlySet<string>
 }
 
-const mostInserted = 5_000
+const maxInserted = 5_000
 
 /** Inserts deliveries. A delivery that is not claimed waits and is due now. */
 export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
-  for (let from = 0; from < deliveries.length; from += mostInserted) {
-    await insertSome(sql, deliveries.slice(from, from + mostInserted), claim)
+  for (let from = 0; from < deliveries.length; from += maxInserted) {
+    await insertSome(sql, deliveries.slice(from, from + maxInserted), claim)
   }
 }
 
@@ -138,7 +138,7 @@ export async function abandonDeliveries(sql: Sql, endpointId: string, limit: num
 }
 
 // More replays than a person requests at a time.
-const mostReplaysDue = 1_000
+const maxReplaysDue = 1_000
 
 /** A delivery that is to be sent again. Its body is null if the payload is past retention. */
 export type ReplayedDelivery = Omit<NewDelivery, 'body'> & { body: string | null }
@@ -175,7 +175,7 @@ export async function requestReplay(
 ): Promise<{ isClaimed: boolean; attemptCount: number }> {
   const [row] = await tx<{ claim_id: string | null; attempt_count: number }[]>`
     update deliveries
-    set replays_due = least(replays_due + 1, ${mostReplaysDue}::int), due_at = least(due_at, ${now}),
+    set replays_due = least(replays_due + 1, ${maxReplaysDue}::int), due_at = least(due_at, ${now}),
       claim_id = case when ${claim.deliveryIds.has(id)} and claim_id is null then ${claim.id}::uuid else claim_id end,
       claimed_until = case when ${claim.deliveryIds.has(id)} and claim_id is null
         then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' else claimed_until end

@@ -6,9 +6,9 @@ import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { DueDelivery } from '../deliveries/delivery.ts'
 
-const mostEndpoints = 64
+const maxEndpoints = 64
 // Limits the cost of a search when the deliveries of many endpoints are due.
-const mostSorted = 10_000
+const maxSorted = 10_000
 
 /**
  * The condition of waiting deliveries `d` of the row `w` of `waiting_endpoints`. Without its lower limit, a statement reads the
@@ -52,12 +52,12 @@ export async function findDueEndpoints(
       where next_due_at <= ${now}
         and account_id <> all(${plainArray(full.accounts)}::text[])
         and endpoint_id <> all(${plainArray(full.endpoints)}::text[])
-      order by next_due_at limit ${mostSorted}
+      order by next_due_at limit ${maxSorted}
     )
     select endpoint_id as id, account_id from (
       select *, row_number() over (partition by account_id order by next_due_at) as place from due
     ) numbered
-    order by place, account_id <= ${afterAccount}, account_id limit ${mostEndpoints}`
+    order by place, account_id <= ${afterAccount}, account_id limit ${maxEndpoints}`
 }
 
 /** When the next delivery may be due: a time in the past if one is due now. */

@@ -3,7 +3,7 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
-import { longestIdleMs, Loop } from '@licensing/process/loop'
+import { maxIdleMs, Loop } from '@licensing/process/loop'
 import type { LoopOptions } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
 import type { Clock } from '../clock.ts'
@@ -42,8 +42,8 @@ const freeMs = { busy: 1_000, idle: 4_000 }
 const reportMs = { busy: 1_000, idle: 4_000 }
 // While the operator changes the encryption key, another replica may have a key that this process does not have.
 const reportAfterMs = 5_000
-const mostClaimed = 1_000
-const mostReported = 200
+const maxClaimed = 1_000
+const maxReported = 200
 
 /** Claims due deliveries as far as there is capacity for them, and releases deliveries that cannot be sent within their lease. */
 export class Claimer {
@@ -121,8 +121,8 @@ export class Claimer {
   /** @returns milliseconds until the next search */
   async #claimWhenDue(): Promise<number> {
     const next = await findNextDueAt(this.#options.sql)
-    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : longestIdleMs
-    if (waitMs > 0) return Math.min(waitMs, longestIdleMs)
+    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : maxIdleMs
+    if (waitMs > 0) return Math.min(waitMs, maxIdleMs)
     await this.#claimDue()
     return pollMs
   }
@@ -148,7 +148,7 @@ export class Claimer {
         full,
         afterAccount: this.#afterAccount,
         capacity,
-        most: mostClaimed,
+        most: maxClaimed,
         claimId,
         leaseMs,
       })
@@ -184,7 +184,7 @@ export class Claimer {
     if (this.#options.isBehind()) return
     const { sql } = this.#options
     if (!(await hasExpiredClaims(sql))) return freeMs.idle
-    expiredClaims.inc(await transaction(sql, (tx) => freeExpiredClaims(tx, mostClaimed)))
+    expiredClaims.inc(await transaction(sql, (tx) => freeExpiredClaims(tx, maxClaimed)))
     this.#claimLoop.wake()
   }
 
@@ -195,11 +195,11 @@ export class Claimer {
     if (unreadable.length === 0) return 'idle'
     const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
     const reported = await transaction(sql, (tx) =>
-      reportUnreadable(tx, unreadable, { dueBefore, most: mostReported }),
+      reportUnreadable(tx, unreadable, { dueBefore, most: maxReported }),
     )
     if (reported === 0) return reportMs.idle
     alertQueued()
-    if (reported === mostReported) return 0
+    if (reported === maxReported) return 0
   }
 
   async #release(claimed: ClaimedDelivery[]): Promise<void> {

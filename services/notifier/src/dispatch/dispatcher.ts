@@ -4,7 +4,7 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { Logger } from '@licensing/process/log'
 import type { Clock } from '../clock.ts'
 import type { Backoff } from '../deliveries/backoff.ts'
-import { mostAttempts, waitAfter } from '../deliveries/backoff.ts'
+import { maxAttempts, waitAfter } from '../deliveries/backoff.ts'
 import type { Claim } from '../deliveries/delivery-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { happenedAt } from '../events/event.ts'
@@ -51,7 +51,7 @@ export interface DispatcherOptions {
 }
 
 // Starting an attempt takes a third of a millisecond, and an endpoint may have 32 attempts to start at once.
-const mostStarted = 4
+const maxStarted = 4
 
 /** Deliveries that a transaction claimed for this process when it inserted or updated them. */
 export interface Lease {
@@ -173,7 +173,7 @@ export class Dispatcher {
 
   /** Starts a few attempts in each turn of the event loop, so that other work gets time in between. */
   #startAttempts(): void {
-    while (!this.#isStopping && this.#startedInTick < mostStarted) {
+    while (!this.#isStopping && this.#startedInTick < maxStarted) {
       const now = performance.now()
       const next = this.#scheduler.next(now)
       if (!next) return this.#scheduleSlow(now)
@@ -241,7 +241,7 @@ export class Dispatcher {
       responseExcerpt: result.responseExcerpt,
       retryAt: waitMs === null ? null : new Date(endedAt.getTime() + waitMs),
       attempt: delivery.attempt_count + 1,
-      isLast: !isDelivered && !delivery.is_replay && failures >= mostAttempts,
+      isLast: !isDelivered && !delivery.is_replay && failures >= maxAttempts,
       latencyMs: endedAt.getTime() - happenedAt(delivery.body, delivery.created_at).getTime(),
     }
   }

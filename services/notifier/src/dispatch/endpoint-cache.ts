@@ -4,7 +4,7 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import { decrypt } from '@licensing/database/encryption'
 import type { EndpointSettings } from './endpoint-queue.ts'
 
-const mostKept = 20_000
+const maxKept = 20_000
 // An unreadable secret is tried again after this time: the operator may have encrypted it with a key of this process.
 const retryMs = 60_000
 
@@ -91,5 +91,5 @@ function isRecent({ foundMs }: { foundMs: number }): boolean {
 
 function deleteOldest(known: Map<string, unknown> | Set<string>): void {
   const [oldest] = known.keys()
-  if (known.size > mostKept && oldest !== undefined) known.delete(oldest)
+  if (known.size > maxKept && oldest !== undefined) known.delete(oldest)
 }

@@ -17,9 +17,9 @@ const responsivenessShares: Record<Responsiveness, number> = { proven: 0.9, unkn
 // once, each with a TLS handshake, all other attempts waited for 70 ms every five seconds (measured).
 const slowSpreadMs = 1_000
 
-const mostQueued = 20_000
+const maxQueued = 20_000
 // The limit for one account, so that deliveries of other accounts are still claimed.
-const mostQueuedOfAccount = mostQueued / 4
+const maxQueuedPerAccount = maxQueued / 4
 const idleEndpointLifeMs = 10 * 60_000
 
 export interface NextAttempt {
@@ -70,7 +70,7 @@ export class Scheduler {
 
   /** How many more deliveries of an endpoint may be queued; `usual` if nothing was sent to it yet. */
   capacity({ id, accountId }: EndpointSettings, usual = 16): number {
-    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#mostOfAccount) return 0
+    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#maxPerAccount) return 0
     const endpoint = this.#endpoints.get(id)
     if (!endpoint) return usual
     if (endpoint.responsiveness === 'slow' && this.#queuedSlow >= this.#share(responsivenessShares.slow))
@@ -80,10 +80,10 @@ export class Scheduler {
 
   /** Accounts and endpoints whose share of the queue is used up; null if the whole queue is full. */
   full(): { accounts: string[]; endpoints: string[] } | null {
-    const mostOfAccount = this.#mostOfAccount
-    if (mostOfAccount === 0) return null
+    const maxPerAccount = this.#maxPerAccount
+    if (maxPerAccount === 0) return null
     const accounts = [...this.#queuedOfAccounts].flatMap(([id, queued]) =>
-      queued >= mostOfAccount ? [id] : [],
+      queued >= maxPerAccount ? [id] : [],
     )
     const skipped = new Set(accounts)
     const endpoints = [...this.#endpoints.values()].flatMap(({ id, settings }) =>
@@ -161,7 +161,7 @@ export class Scheduler {
       let queued = 0
       const canBeSent = (claimed: ClaimedDelivery) =>
         claimed.leaseEndsAt - now >= leaseMarginMs &&
-        (endpoint.responsiveness !== 'slow' || ++queued <= endpoint.mostQueued)
+        (endpoint.responsiveness !== 'slow' || ++queued <= endpoint.maxQueued)
       removed.push(...this.#removeQueued(endpoint, (claimed) => !canBeSent(claimed)))
       const isIdle = endpoint.queued === 0 && endpoint.inFlight.size === 0
       if (isIdle && now - endpoint.usedAt > idleEndpointLifeMs) this.#endpoints.delete(endpoint.id)
@@ -263,8 +263,8 @@ export class Scheduler {
   }
 
   /** How much of the queue an account may use: never more than is left for all others, so that a few cannot fill it. */
-  get #mostOfAccount(): number {
-    return Math.max(0, Math.min(mostQueuedOfAccount, mostQueued - this.#queued))
+  get #maxPerAccount(): number {
+    return Math.max(0, Math.min(maxQueuedPerAccount, maxQueued - this.#queued))
   }
 
   #share(share: number): number {

@@ -14,12 +14,12 @@ import { lockEndpoint, findEndpointRow } from './endpoint-queries.ts'
 import { findMissed, insertMissed, lockRecovery } from './recover-queries.ts'
 import type { Recovery } from './recover-queries.ts'
 
-const mostRecovered = 100_000
+const maxRecovered = 100_000
 const dayMs = 86_400_000
-const longestDelayDays = 35
+const maxDelayDays = 35
 // The clock of this service and the clocks of services that make events may differ by this much.
 const clockMarginMs = 5 * 60_000
-const mostWaitMs = 25_000
+const maxWaitMs = 25_000
 
 /**
  * Creates deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
@@ -34,7 +34,7 @@ export const recoverEndpoint: Handler<'recoverEndpoint'> = async (deps, request)
     return recover(deps, tx, request, { ...times, types })
   }
   const answer = { schema: RecoverEndpointResponseSchema, toMessage: toAnswer }
-  const deliveries = await deps.change(work, { answer, mostWaitMs }).catch((error: unknown) => {
+  const deliveries = await deps.change(work, { answer, maxWaitMs }).catch((error: unknown) => {
     if (!isLockTimeout(error)) throw error
     throw new ServiceError(
       'unavailable',
@@ -79,13 +79,11 @@ async function recover(
     until,
     recordedFrom: new Date(Math.max(earliest, keptSince(now).getTime())),
     // An event may be recorded this long after it happened: NATS or the consumer may have been stopped.
-    recordedBefore: new Date(
-      Math.min(until.getTime(), now.getTime()) + longestDelayDays * dayMs + clockMarginMs,
-    ),
+    recordedBefore: new Date(Math.min(until.getTime(), now.getTime()) + maxDelayDays * dayMs + clockMarginMs),
   }
-  const missed = await findMissed(tx, recovery, mostRecovered)
-  if (missed.length > mostRecovered) {
-    throw invalid('/since', `more than ${mostRecovered} events were missed: recover a shorter time first`)
+  const missed = await findMissed(tx, recovery, maxRecovered)
+  if (missed.length > maxRecovered) {
+    throw invalid('/since', `more than ${maxRecovered} events were missed: recover a shorter time first`)
   }
   const deliveries = await insertMissed(tx, recovery, missed, now)
   // The endpoint is locked last, so that a process that disables it does not wait for the whole recovery.

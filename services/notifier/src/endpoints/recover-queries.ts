@@ -16,8 +16,8 @@ export interface Recovery {
   recordedBefore: Date
 }
 
-const mostScanned = 20_000
-const mostInserted = 5_000
+const maxScanned = 20_000
+const maxInserted = 5_000
 
 /** One recovery of an account runs at a time. */
 export async function lockRecovery(tx: Sql, accountId: string): Promise<void> {
@@ -53,7 +53,7 @@ async function findMissedAfter(
       select id, sequence, body from events
       where account_id = ${accountId} and application_id = ${applicationId} and sequence > ${after}
         and recorded_at >= ${recordedFrom} and recorded_at < ${recordedBefore}
-      order by sequence limit ${mostScanned}
+      order by sequence limit ${maxScanned}
     )
     select (select max(sequence) from scanned) as last, array(
       select scanned.sequence from scanned
@@ -78,8 +78,8 @@ export async function insertMissed(
   now: Date,
 ): Promise<number> {
   let inserted = 0
-  for (let from = 0; from < sequences.length; from += mostInserted) {
-    const some = sequences.slice(from, from + mostInserted)
+  for (let from = 0; from < sequences.length; from += maxInserted) {
+    const some = sequences.slice(from, from + maxInserted)
     // The due times differ by a microsecond each, and are in the past.
     inserted += await insertSome(tx, recovery, some, now, sequences.length - from)
   }

@@ -47,7 +47,7 @@ function alertOf({ accountId, applicationId, payload }: Event): NewAlert[] {
 }
 
 // An account's share of a batch. The events behind it in the partition wait for it.
-const mostOfAccount = 50
+const maxPerAccount = 50
 
 const deferredTotal = new Counter({
   name: 'events_deferred_total',
@@ -66,7 +66,7 @@ export function deferExcessEvents(consume: Consume, on: { deferred: () => void; 
   return async (tx: Transaction, received: Received[]): Promise<() => void> => {
     const counts = new Map<string, number>()
     for (const { event } of received) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
-    const exceedsShare = ({ event }: Received) => counts.get(event.accountId)! > mostOfAccount
+    const exceedsShare = ({ event }: Received) => counts.get(event.accountId)! > maxPerAccount
     const withinShare = received.filter((each) => !exceedsShare(each))
     const { send, deferred: accounts } = await consume(tx, withinShare, false)
     const deferred = received.filter((each) => exceedsShare(each) || accounts.has(each.event.accountId))

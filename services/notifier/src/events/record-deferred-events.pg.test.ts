@@ -205,7 +205,7 @@ test('an event that cannot be recorded is retried with growing pauses and never 
     isTransient: () => false,
     isBehind: () => false,
     hasOtherEvents: () => false,
-    retry: { firstMs: 100, longestMs: 400 },
+    retry: { firstMs: 100, maxMs: 400 },
     log: Object.assign(Object.create(log) as typeof log, { error }),
   })
   ending.defer(() => recording.stop())
@@ -262,7 +262,7 @@ test('an event that cannot be recorded is not tried twice at the same time', asy
     isTransient: () => false,
     isBehind: () => false,
     hasOtherEvents: () => false,
-    retry: { firstMs: 600_000, longestMs: 600_000 },
+    retry: { firstMs: 600_000, maxMs: 600_000 },
     log: createLogger('test', 'silent'),
   })
   ending.defer(() => recording.stop())
@@ -296,7 +296,7 @@ test('a retry that is due is not started by both loops', async () => {
     isTransient: () => false,
     isBehind: () => false,
     hasOtherEvents: () => false,
-    retry: { firstMs: 50, longestMs: 50 },
+    retry: { firstMs: 50, maxMs: 50 },
     log: createLogger('test', 'silent'),
   })
   ending.defer(() => recording.stop())

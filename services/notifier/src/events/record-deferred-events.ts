@@ -23,11 +23,11 @@ const batchSizeWithOthers = 20
 const batchSizeWhenBehind = 50
 const pauseFactorWhenBehind = 4
 // Without a backlog, pauses keep the process busy for at most this share of the time.
-const mostUtilization = 0.75
+const maxUtilization = 0.75
 const pollMs = 1_000
 // The pause when another replica is recording events of the account.
 const pauseWhenLockedMs = 50
-const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
+const retryAfter: Pauses = { firstMs: 1_000, maxMs: 60_000 }
 // There are two loops, so that one account with very many events does not keep all others waiting.
 const loopCount = 2
 
@@ -80,7 +80,7 @@ export function startRecordingDeferred(options: {
       const endedAt = performance.now()
       const wantedMs = isBehind()
         ? pauseFactorWhenBehind * (endedAt - startedAt)
-        : active / mostUtilization - active - idle
+        : active / maxUtilization - active - idle
       pausedUntil = Math.max(pausedUntil, endedAt + Math.min(wantedMs, pollMs))
       return 0
     }
@@ -100,7 +100,7 @@ type Outcome = 'recorded' | 'taken' | 'failed'
 async function recordEvents(
   { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
   accountId: string,
-  mostEvents: number,
+  maxEvents: number,
 ): Promise<Outcome> {
   let first: string | undefined
   const record = (most: number) =>
@@ -110,7 +110,7 @@ async function recordEvents(
       first = events[0]?.event.id
       return consume(tx, events, true)
     })
-  for (let most = mostEvents; ;) {
+  for (let most = maxEvents; ;) {
     try {
       const recorded = await record(most)
       recorded?.send()
@@ -143,7 +143,7 @@ const failingAccounts = new Gauge({
 /** The pauses between the tries of one account: the first, doubled up to the longest. */
 interface Pauses {
   firstMs: number
-  longestMs: number
+  maxMs: number
 }
 
 /** Accounts that are being tried, or whose first deferred event could not be recorded, each with the time of its next try. */
@@ -173,12 +173,12 @@ class Tries {
 
   /** `outcome` is undefined if the database is unavailable. */
   end(accountId: string, outcome: Outcome | undefined): void {
-    const { firstMs, longestMs } = this.#pauses
+    const { firstMs, maxMs } = this.#pauses
     const failures = this.#failures(accountId) + (outcome === 'failed' ? 1 : 0)
     // The first event was recorded, there are no more events, or the account has not failed yet.
     if (outcome === 'recorded' || failures === 0) this.#accounts.delete(accountId)
     else if (outcome !== 'failed') this.#set(accountId, failures, firstMs)
-    else this.#set(accountId, failures, Math.min(firstMs * 2 ** Math.min(failures - 1, 30), longestMs))
+    else this.#set(accountId, failures, Math.min(firstMs * 2 ** Math.min(failures - 1, 30), maxMs))
     failingAccounts.set([...this.#accounts.values()].filter((account) => account.failures > 0).length)
   }
 

@@ -16,7 +16,7 @@ import type { StoredEvent } from './event-queries.ts'
 
 // The most deliveries of one transaction: about 10 MB of memory, and a quarter of a second in which other events of the
 // partition wait.
-const mostDeliveries = 10_000
+const maxDeliveries = 10_000
 
 // W3C trace context.
 const isTraceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
@@ -100,8 +100,8 @@ function checkDeliveryCount(
   const byApplication = new Map<string, number>()
   for (const { application_id: id } of endpoints) byApplication.set(id, (byApplication.get(id) ?? 0) + 1)
   const most = webhooks.reduce((sum, { event }) => sum + (byApplication.get(event.applicationId) ?? 0), 0)
-  if (received > 1 && most > mostDeliveries) {
-    throw new BatchTooLarge(Math.max(1, Math.floor((received * mostDeliveries) / most)))
+  if (received > 1 && most > maxDeliveries) {
+    throw new BatchTooLarge(Math.max(1, Math.floor((received * maxDeliveries) / most)))
   }
 }
 

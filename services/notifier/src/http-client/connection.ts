@@ -1,11 +1,11 @@
 import { performance } from 'node:perf_hooks'
 import type { TLSSocket } from 'node:tls'
 import { Client } from 'undici'
-import { mostHeaderKiB } from './failure.ts'
+import { maxHeaderKiB } from './failure.ts'
 import type { Target } from './webhook-url.ts'
 
 /** How old a connection may be when an exchange starts, and how long it is kept between two exchanges. */
-export type ConnectionLimits = { longestAgeMs: number; idleLifeMs: number }
+export type ConnectionLimits = { maxAgeMs: number; idleLifeMs: number }
 
 /**
  * One verified socket with an HTTP/1.1 client, used by one exchange at a time. The client cannot connect again by itself,
@@ -17,11 +17,11 @@ export class Connection {
   readonly #socket: TLSSocket
   readonly #reusableUntil: number
 
-  constructor(target: Target, socket: TLSSocket, { longestAgeMs, idleLifeMs }: ConnectionLimits) {
+  constructor(target: Target, socket: TLSSocket, { maxAgeMs, idleLifeMs }: ConnectionLimits) {
     this.target = target
     this.#socket = socket
     // Varied, so that connections that were made together do not end together.
-    this.#reusableUntil = performance.now() + longestAgeMs * (0.75 + Math.random() / 4)
+    this.#reusableUntil = performance.now() + maxAgeMs * (0.75 + Math.random() / 4)
     let isConnected = false
     this.client = new Client(target.origin, {
       connect: (_options, callback) => {
@@ -38,7 +38,7 @@ export class Connection {
       // The deadline of the whole attempt replaces both.
       headersTimeout: 0,
       bodyTimeout: 0,
-      maxHeaderSize: mostHeaderKiB * 1024,
+      maxHeaderSize: maxHeaderKiB * 1024,
     })
   }
 

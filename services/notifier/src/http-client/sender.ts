@@ -62,7 +62,7 @@ export type SenderOptions = {
   /** For the whole attempt: name resolution, connection, handshake and response with its body. */
   timeoutMs?: number
   connectionLimits?: ConnectionLimits
-  mostIdleConnections?: number
+  maxIdleConnections?: number
 }
 
 /**
@@ -80,13 +80,13 @@ export class Sender {
   constructor({
     connect,
     timeoutMs = 5000,
-    connectionLimits = { longestAgeMs: 120_000, idleLifeMs: 45_000 },
-    mostIdleConnections = 2000,
+    connectionLimits = { maxAgeMs: 120_000, idleLifeMs: 45_000 },
+    maxIdleConnections = 2000,
   }: SenderOptions) {
     this.#connect = connect
     this.#timeoutMs = timeoutMs
     this.#connectionLimits = connectionLimits
-    this.#idle = new IdleConnections(mostIdleConnections)
+    this.#idle = new IdleConnections(maxIdleConnections)
   }
 
   /** Numbers for metrics. A request is sent again if a kept connection was dead. */

@@ -5,7 +5,7 @@ export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-const mostMeasured = 500
+const maxMeasured = 500
 
 /** When the oldest due delivery was due, by kind of attempt. Only the first due delivery of each endpoint is read. */
 export async function findOldestDue(
@@ -16,7 +16,7 @@ export async function findOldestDue(
     select min(d.due_at) filter (where d.attempt_count = 0) as first,
       min(d.due_at) filter (where d.attempt_count > 0) as later
     from (
-      select endpoint_id from waiting_endpoints where next_due_at <= ${now} order by next_due_at limit ${mostMeasured}
+      select endpoint_id from waiting_endpoints where next_due_at <= ${now} order by next_due_at limit ${maxMeasured}
     ) w
     cross join lateral (
       select due_at, attempt_count from deliveries

@@ -25,7 +25,7 @@ const payloadsOverdue = new Gauge({
 })
 
 const dayMs = 86_400_000
-const fewestDaysAhead = 14
+const minDaysAhead = 14
 const partitionsEveryMs = 10 * 60_000
 const cleanUpEveryMs = 1_000
 const statisticsEveryMs = 1_000
@@ -89,7 +89,7 @@ async function checkPartitions(sql: Database, now: Date, log: Logger): Promise<v
   )
   partitionDaysAhead.set(aheadDays)
   payloadsOverdue.set(overdue.length)
-  if (aheadDays < fewestDaysAhead || overdue.length > 0) {
+  if (aheadDays < minDaysAhead || overdue.length > 0) {
     log.error({ aheadDays, overdue: overdue.length }, 'event partitions are behind schedule')
   }
 }

@@ -32,7 +32,7 @@ export async function latency(): Promise<Figure[]> {
   const idleWaits = await waits(stack, receiver, idle, idlePace)
 
   const seconds = scaledSeconds(8)
-  const most = await mostPerSecond(stack, planId, seconds)
+  const most = await maxPerSecond(stack, planId, seconds)
   const half = await givenLicences(stack, planId, Math.ceil((most / 2) * seconds), 'half')
   const halfWaits = await waits(stack, receiver, half, most / 2)
   const figures = (name: string, values: number[]): Figure[] => [
@@ -46,7 +46,7 @@ export async function latency(): Promise<Figure[]> {
   ]
 }
 
-async function mostPerSecond(stack: Stack, planId: string, seconds: number): Promise<number> {
+async function maxPerSecond(stack: Stack, planId: string, seconds: number): Promise<number> {
   const ids = await givenLicences(stack, planId, 2_000, 'most')
   const [status, next] = suspensions(stack, ids)
   const { perSecond } = await load(stack.gatewayUrl, status, next, { connections: 32, seconds })

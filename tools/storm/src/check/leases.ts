@@ -15,12 +15,12 @@ export const leasesWithinLimit: Rule = (outcome) => {
   const periods = groupBy(leasePeriods(outcome), ({ licenceId }) => licenceId)
   return outcome.licences.flatMap(({ id, maxConcurrent }) => {
     if (maxConcurrent === null) return []
-    const most = Math.max(running.get(id) ?? 0, mostAtOnce(periods.get(id) ?? []))
+    const most = Math.max(running.get(id) ?? 0, maxAtOnce(periods.get(id) ?? []))
     return most > maxConcurrent ? [`${id} had ${most} concurrent leases and allows ${maxConcurrent}`] : []
   })
 }
 
-function mostAtOnce(periods: LeasePeriod[]): number {
+function maxAtOnce(periods: LeasePeriod[]): number {
   const counts = periods.map(({ from }) => {
     const holders = periods.filter((each) => each.from <= from && from < each.until)
     return new Set(holders.map(({ activationId }) => activationId)).size

@@ -130,7 +130,7 @@ export const activations: Rule = (outcome) => {
     ...refused,
     ...over,
     ...[...groupBy([...replaced.values()], ({ licenceId, at }) => `${licenceId} on ${dayOf(at)}`)]
-      .filter(([, entries]) => entries.length > mostReplaced)
+      .filter(([, entries]) => entries.length > maxReplaced)
       .map(([of, entries]) => `${entries.length} activations of ${of} were replaced`),
     ...[...surelyFreed].filter((id) => there.has(id)).map((id) => `activation ${id} was freed and is there`),
     ...duplicates(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
@@ -139,7 +139,7 @@ export const activations: Rule = (outcome) => {
   ]
 }
 
-const mostReplaced = 5
+const maxReplaced = 5
 const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 
 /** Activations that another product replaced, by id: they were freed without a request of their own product. */

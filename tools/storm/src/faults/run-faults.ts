@@ -87,14 +87,14 @@ export function supervise(stack: StormStack): { crashes: Outcome['crashes']; sto
   }
 }
 
-const mostMs = 60_000
+const maxMs = 60_000
 
 /** Waits until /readyz of every process answers 200, and measures the time from now. */
 export async function whenReady(stack: StormStack): Promise<Outcome['ready']> {
   const startedAt = performance.now()
   return Promise.all(
     [...stack.members.values()].map(async ({ name, operationsUrl }) => {
-      while (performance.now() - startedAt < mostMs) {
+      while (performance.now() - startedAt < maxMs) {
         const response = await fetch(`${operationsUrl}/readyz`, { signal: AbortSignal.timeout(5_000) }).catch(
           () => undefined,
         )

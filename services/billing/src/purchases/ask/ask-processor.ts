@@ -16,11 +16,11 @@ import { Shares } from '../queue-rounds.ts'
 import { markDue } from '../record/fact-queries.ts'
 import type { NewFact } from '../record/fact-queries.ts'
 import { recordFacts } from '../record/record-facts.ts'
-import { mostUnanswered, pauseAfter, timing } from '../timing.ts'
+import { maxUnanswered, pauseAfter, timing } from '../timing.ts'
 
-const mostTogether = 32
+const maxBatchSize = 32
 // Limits one account, so that slow answers for it do not delay others.
-const mostOfAccount = 8
+const maxPerAccount = 8
 
 interface Answer {
   answered: AnsweredQuestion
@@ -32,7 +32,7 @@ interface Answer {
 /** Asks the processor for data that its events did not contain: many questions at a time, in equal shares by account. */
 export class ProcessorAsker {
   readonly #deps: BillingDependencies
-  readonly #shares = new Shares(mostTogether, mostTogether)
+  readonly #shares = new Shares(maxBatchSize, maxBatchSize)
   /** The running questions, with the account of each. */
   readonly #running = new Map<Promise<void>, string>()
   /** Answers that arrive while others are being recorded are recorded together. */
@@ -41,24 +41,24 @@ export class ProcessorAsker {
   constructor(deps: BillingDependencies) {
     this.#deps = deps
     this.#record = createBatcher((answers) => this.#recordAll(answers), {
-      mostTogether,
+      maxBatchSize,
       isTransient: isDatabaseUnavailable,
     })
   }
 
   /** @returns how many questions it asked */
   async round(): Promise<number> {
-    const free = mostTogether - this.#running.size
+    const free = maxBatchSize - this.#running.size
     if (free <= 0) return 0
     const byAccount = Map.groupBy(this.#running.values(), (accountId) => accountId)
     const busy = [...byAccount]
-      .filter(([, own]) => own.length >= mostOfAccount)
+      .filter(([, own]) => own.length >= maxPerAccount)
       .map(([accountId]) => accountId)
     const { sql } = this.#deps
     const list = (after: string, most: number) => listOwners(sql, queues.ask, after, most, { without: busy })
     const { owners } = await this.#shares.next(list, free)
     if (owners.length === 0) return 0
-    const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
+    const each = Math.max(1, Math.min(maxPerAccount, Math.floor(free / owners.length)))
     const questions = await lease(sql, queues.ask, owners, each)
     for (const question of questions) this.#start(question)
     return questions.length
@@ -110,7 +110,7 @@ export class ProcessorAsker {
       const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
       return { answered: { ...about, found: found !== undefined, next_at: null }, facts, events: [] }
     } catch (error) {
-      const level = attempts === mostUnanswered ? 'warn' : 'debug'
+      const level = attempts === maxUnanswered ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
       const nextTry = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
       return { answered: { ...about, found: null, next_at: nextTry }, facts: [], events: [] }

@@ -118,7 +118,7 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
 
 // The processor's clock counts in seconds. Effects of one second are ordered by the paid cycle that they belong to, so that a
 // refund of one cycle comes before the payment of the next: each cycle adds a millisecond. The end comes last.
-const mostCycles = 998
+const maxCycles = 998
 const endOfSecond = 999
 
 /** The number of paid cycles up to this invoice. Null means the first invoice, which the checkout pays. */
@@ -127,7 +127,7 @@ function countCycles({ invoices }: Subject, invoice: Invoice | null): number {
     if (invoice === null || each.reason !== 'cycle') return false
     return invoice.reason === 'cycle' ? endOf(each) <= endOf(invoice) : each.paidAt <= invoice.paidAt
   })
-  return Math.min(earlier.length, mostCycles)
+  return Math.min(earlier.length, maxCycles)
 }
 
 const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt

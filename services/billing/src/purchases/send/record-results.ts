@@ -17,7 +17,7 @@ import {
   writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
-import { mostPostponements } from '../timing.ts'
+import { maxPostponements } from '../timing.ts'
 import type { DuePurchase } from '../queue-queries.ts'
 
 /** A purchase whose effects are being sent. */
@@ -57,7 +57,7 @@ export async function recordResults(
   const tried = leased.map(({ purchase_ref, attempts }) => {
     // An outage of licensing does not use up postponements, so that a revocation can still be prevented afterwards.
     if (failed.has(purchase_ref))
-      return { purchase_ref, attempts: Math.min(attempts, mostPostponements / 2) + 1 }
+      return { purchase_ref, attempts: Math.min(attempts, maxPostponements / 2) + 1 }
     return { purchase_ref, attempts: postponed.has(purchase_ref) ? attempts + 1 : 0 }
   })
   await writeSent(tx, tried)

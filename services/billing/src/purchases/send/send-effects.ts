@@ -23,7 +23,7 @@ import type { LeasedPurchase, Outcome, SentEffect } from './record-results.ts'
 
 const perRound = 200
 // The limit of the RPC.
-const mostEffects = 200
+const maxEffects = 200
 
 /** @returns a round, which sends the effects of many purchases and returns how many purchases it took */
 export function createSendRound(deps: BillingDependencies): () => Promise<number> {
@@ -47,8 +47,8 @@ async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]):
   const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
   // An effect that was not applied stops later effects of its own purchase, but not of other purchases.
   const stopped = new Set<string>()
-  for (let from = 0; from < effects.length; from += mostEffects) {
-    const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
+  for (let from = 0; from < effects.length; from += maxEffects) {
+    const batch = effects.slice(from, from + maxEffects).filter((each) => !stopped.has(each.purchase_ref))
     const outcomes = await apply(
       deps,
       batch.filter((effect) => effect.kind !== null),
