@@ -6,7 +6,7 @@ import { validate } from './http/validate.ts'
 import type { Call, Route } from './route.ts'
 import { bodySchema, querySchema, takesIdempotencyKey } from './route.ts'
 
-const { most: maxIdempotencyKeyLength } = textLimits.reference
+const { max: maxIdempotencyKeyLength } = textLimits.reference
 
 /** Reads body and query into the call. Checks them in the order of refusals: JSON, idempotency key, fields. */
 export function readInput(route: Route, call: Call, query: unknown, bytes: unknown): void {

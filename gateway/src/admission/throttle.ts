@@ -122,16 +122,16 @@ class RateLimit {
   /** `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). */
   readonly policy: string
   readonly #name: string
-  readonly #most: number
+  readonly #max: number
   readonly #windowMs: number
   readonly #windows = new LRUCache<string, Window>({ max: maxCallers })
 
-  /** @param most requests of a caller in one window */
-  constructor(name: string, most: number, windowMs = minuteMs) {
+  /** @param max requests of a caller in one window */
+  constructor(name: string, max: number, windowMs = minuteMs) {
     this.#name = name
-    this.#most = most
+    this.#max = max
     this.#windowMs = windowMs
-    this.policy = `"${name}";q=${most};w=${windowMs / 1000}`
+    this.policy = `"${name}";q=${max};w=${windowMs / 1000}`
   }
 
   /** Counts one request. */
@@ -142,7 +142,7 @@ class RateLimit {
       window = { count: 0, endsMs: nowMs + this.#windowMs }
       this.#windows.set(caller, window)
     }
-    const allowed = window.count < this.#most
+    const allowed = window.count < this.#max
     if (allowed) window.count++
     return this.#allowance(allowed, window, nowMs)
   }
@@ -158,9 +158,9 @@ class RateLimit {
     const nowMs = Date.now()
     const window = this.#windows.get(caller)
     if (!window || nowMs >= window.endsMs) {
-      return { allowed: true, remaining: this.#most, resetSeconds: this.#windowMs / 1000 }
+      return { allowed: true, remaining: this.#max, resetSeconds: this.#windowMs / 1000 }
     }
-    return this.#allowance(window.count < this.#most, window, nowMs)
+    return this.#allowance(window.count < this.#max, window, nowMs)
   }
 
   /** An item of the `RateLimit` header. */
@@ -171,7 +171,7 @@ class RateLimit {
   #allowance(allowed: boolean, window: Window, nowMs: number): Allowance {
     return {
       allowed,
-      remaining: this.#most - window.count,
+      remaining: this.#max - window.count,
       resetSeconds: Math.ceil((window.endsMs - nowMs) / 1000),
     }
   }

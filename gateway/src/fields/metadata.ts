@@ -82,9 +82,9 @@ export function gatherMetadata(query: unknown): unknown {
   return Object.fromEntries([...others, ['metadata', Object.fromEntries(entries)]])
 }
 
-function checkNumber(entries: object, most: number, context: z.RefinementCtx): void {
-  if (Object.keys(entries).length <= most) return
-  context.addIssue({ code: 'custom', message: `must have at most ${most} entries` })
+function checkNumber(entries: object, max: number, context: z.RefinementCtx): void {
+  if (Object.keys(entries).length <= max) return
+  context.addIssue({ code: 'custom', message: `must have at most ${max} entries` })
 }
 
 /** Reports each wrong entry. */

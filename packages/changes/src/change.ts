@@ -123,12 +123,12 @@ async function claim(tx: Transaction, key: ServedKey): Promise<void> {
   }
 }
 
-/** Runs at most `most` pieces of work at a time. Others wait in the order of their calls. */
-function limitConcurrency(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+/** Runs at most `max` pieces of work at a time. Others wait in the order of their calls. */
+function limitConcurrency(max: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let running = 0
   return async (work) => {
-    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve))
+    if (running >= max) await new Promise<void>((resolve) => waiting.push(resolve))
     else running += 1
     try {
       return await work()

@@ -70,9 +70,9 @@ export async function recordAnswer(
 }
 
 /** The bytes that an account's recorded answers take, and its quota. */
-export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; most: bigint }> {
-  const [row] = await sql<{ used: bigint; most: bigint }[]>`
-    select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as most
+export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; quota: bigint }> {
+  const [row] = await sql<{ used: bigint; quota: bigint }[]>`
+    select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as quota
     from idempotency_usage where account_id = ${accountId} and hour > now() - ${retention}::interval - interval '1 hour'`
   return row!
 }
@@ -84,13 +84,13 @@ export async function deleteRecord(sql: Sql, { accountId, path, key }: ServedKey
     where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished`
 }
 
-/** Deletes records older than 24 hours. @returns how many; if it is `most`, there may be more */
-export async function deleteOldRecords(sql: Sql, most: number): Promise<number> {
+/** Deletes records older than 24 hours. @returns how many; if it is `limit`, there may be more */
+export async function deleteOldRecords(sql: Sql, limit: number): Promise<number> {
   const deleted = await sql`
     delete from idempotency_keys
     where ctid = any(array(
       select ctid from idempotency_keys where created_at <= now() - ${retention}::interval
-      order by created_at limit ${most} for update skip locked
+      order by created_at limit ${limit} for update skip locked
     ))`
   await sql`delete from idempotency_usage where hour <= now() - ${retention}::interval - interval '1 hour'`
   return deleted.count

@@ -91,8 +91,8 @@ async function answerOnce<O extends DescMessage>(
  * again. Concurrent calls may exceed the quota by their own answers.
  */
 async function checkQuota(sql: Sql, accountId: string): Promise<void> {
-  const { used, most } = await findUsage(sql, accountId)
-  if (used >= most) throw quotaExceeded('idempotency_bytes', Number(most))
+  const { used, quota } = await findUsage(sql, accountId)
+  if (used >= quota) throw quotaExceeded('idempotency_bytes', Number(quota))
 }
 
 function checkSameBody(key: ServedKey, record: AnswerRecord): void {

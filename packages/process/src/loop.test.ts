@@ -67,10 +67,10 @@ test('a round may return that the next round follows at once, sooner, or never',
 test('rounds do not overlap; any number of wakes during a round cause one more round right after it', async () => {
   const ends: (() => void)[] = []
   let atWork = 0
-  let most = 0
+  let max = 0
   const loop = startLoop({
     work: async () => {
-      most = Math.max(most, (atWork += 1))
+      max = Math.max(max, (atWork += 1))
       await new Promise<void>((resolve) => ends.push(resolve))
       atWork -= 1
     },
@@ -87,7 +87,7 @@ test('rounds do not overlap; any number of wakes during a round cause one more r
   ends[1]!()
   await pass(99)
   expect(ends).toHaveLength(2)
-  expect(most).toBe(1)
+  expect(max).toBe(1)
   await loop.stop()
 })
 

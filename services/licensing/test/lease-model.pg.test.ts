@@ -22,16 +22,16 @@ afterAll(() => harness[Symbol.asyncDispose]())
 const places = 4
 
 /** Runs calls on a new licence. */
-async function startRun(most: number) {
+async function startRun(max: number) {
   const { products, licensing, accountId, applicationId } = harness
   const plan = await givenPlan(harness)
-  const limits = { maxConcurrent: most, leaseMinutes, maxActivations: places }
+  const limits = { maxConcurrent: max, leaseMinutes, maxActivations: places }
   const licence = await givenLicence(harness, { planId: plan.id, ...limits })
   // The latest activation and token of each machine, freed or not.
   const known = new Map<number, { activationId: string; token: string }>()
   const run = async (one: LeaseCall): Promise<unknown> => {
     if (one.call === 'wait') return passMinutes(harness, one.minutes, { licence })
-    if (one.call === 'limit') return setConcurrent(harness, licence, one.most, leaseMinutes)
+    if (one.call === 'limit') return setConcurrent(harness, licence, one.max, leaseMinutes)
     const machine = { host: 'machine.example.com', productVersion: '1' }
     const asked = { licenceKey: licence.key, fingerprint: `m-${one.machine}`, ...machine }
     if (one.call === 'activate') {

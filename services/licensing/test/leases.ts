@@ -6,11 +6,11 @@ import { verbOn } from './makers.ts'
 export async function setConcurrent(
   { sql }: Pick<Harness, 'sql'>,
   licence: { id: string },
-  most: number | null,
+  max: number | null,
   leaseMinutes = 15,
 ): Promise<void> {
   await sql`
-    update licences set max_concurrent = ${most}, lease_minutes = ${most === null ? null : leaseMinutes}
+    update licences set max_concurrent = ${max}, lease_minutes = ${max === null ? null : leaseMinutes}
     where id = ${licence.id}`
 }
 

@@ -39,14 +39,14 @@ export async function tails(): Promise<Section> {
     const closed = { connections: atOnce, seconds: seconds / 2 }
     // The first run only warms up the services.
     await load(stack.gatewayUrl, status, counted, closed)
-    const { perSecond: most } = await load(stack.gatewayUrl, status, counted, closed)
+    const { perSecond: max } = await load(stack.gatewayUrl, status, counted, closed)
     const beganMs = machineMs()
-    const answers = await answersAtPace(stack, [status, counted], most / 2)
+    const answers = await answersAtPace(stack, [status, counted], max / 2)
     const pauses = (await readPauses()).filter(({ startMs }) => startMs >= beganMs)
     const times = answers.map(({ ms }) => ms)
     const p50: Figure = { name: `${name} p50`, value: quantile(times, 0.5), unit: 'ms' }
     figures.push(p50, atMost(`${name} p99`, quantile(times, 0.99), 'ms', p50, maxTimesMedian))
-    notes.push(`${name}, ${Math.round(most / 2)} a second: ${shareOfPauses(answers, p50.value, pauses)}`)
+    notes.push(`${name}, ${Math.round(max / 2)} a second: ${shareOfPauses(answers, p50.value, pauses)}`)
   }
   return { title: 'Tails at half of the highest rate', figures, notes }
 }

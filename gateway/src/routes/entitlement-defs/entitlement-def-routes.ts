@@ -41,7 +41,7 @@ const keyPattern = /^[a-z][a-z0-9_]*$/
 
 /** Whether text has the form of an entitlement's key. */
 export function isEntitlementKey(key: string): boolean {
-  return keyPattern.test(key) && key.length <= textLimits.entitlementKey.most
+  return keyPattern.test(key) && key.length <= textLimits.entitlementKey.max
 }
 
 const createEntitlementDefBody = z

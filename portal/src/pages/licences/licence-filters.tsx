@@ -31,7 +31,7 @@ export function LicenceFilterFields({ plans }: { plans: readonly Plan[] }) {
           ['false', 'no trials'],
         ]}
       />
-      <PairFilter label="Metadata" name="metadata" list={list} most={MAX_PAIRS} />
+      <PairFilter label="Metadata" name="metadata" list={list} max={MAX_PAIRS} />
     </>
   )
 }

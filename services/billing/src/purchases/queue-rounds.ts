@@ -20,19 +20,19 @@ export class Shares {
   }
 
   /**
-   * @param list lists at most `most` owners of waiting rows by name, from the first after `after`
+   * @param list lists at most `limit` owners of waiting rows by name, from the first after `after`
    * @param maxOwners a lower limit of owners for this round
    */
   async next(
-    list: (after: string, most: number) => Promise<string[]>,
+    list: (after: string, limit: number) => Promise<string[]>,
     maxOwners = this.#maxOwners,
   ): Promise<{ owners: string[]; each: number }> {
-    const most = Math.min(maxOwners, this.#maxOwners)
-    const later = await list(this.#after, most)
-    const left = most - later.length
+    const limit = Math.min(maxOwners, this.#maxOwners)
+    const later = await list(this.#after, limit)
+    const left = limit - later.length
     const first = left > 0 && this.#after !== '' ? await list('', left) : []
     const owners = [...new Set([...later, ...first])]
-    this.#after = owners.length < most ? '' : owners.at(-1)!
+    this.#after = owners.length < limit ? '' : owners.at(-1)!
     return { owners, each: Math.ceil(this.#perRound / Math.max(1, owners.length)) }
   }
 }
@@ -53,7 +53,7 @@ export function createBatchRound<Row extends object>(
 ): () => Promise<number> {
   const shares = new Shares(perRound, 100)
   return async () => {
-    const { owners, each } = await shares.next((after, most) => listOwners(sql, queue, after, most))
+    const { owners, each } = await shares.next((after, limit) => listOwners(sql, queue, after, limit))
     if (owners.length === 0) return 0
     return processBatch(owners, each, async (rows, error) => {
       log.warn(

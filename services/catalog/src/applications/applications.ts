@@ -35,13 +35,13 @@ export const createApplication: Handler<'createApplication'> = async (
   violations.checkName('/name', name)
   violations.throwIfAny()
   const id = newId('app')
-  const most = await findQuota(sql, accountId, 'applications')
-  const isFull = (await countApplications(sql, accountId)) >= most
+  const max = await findQuota(sql, accountId, 'applications')
+  const isFull = (await countApplications(sql, accountId)) >= max
   const rootKey = isFull ? undefined : (await rootKeys.getRootKeys({ applicationIds: [id] })).rootKeys[0]
   const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
-    if (isFull) throw quotaExceeded('applications', most)
+    if (isFull) throw quotaExceeded('applications', max)
     const inserted = await insertApplication(tx, { id, accountId, name })
     await checkQuota(tx, accountId, 'applications', await countApplications(tx, accountId))
     return inserted

@@ -283,16 +283,16 @@ export async function freeActivation(
   return count === 1
 }
 
-/** Deletes freed places that no longer count. @returns how many; if `most` or more, there may be others */
-export async function deleteFreedPlaces(sql: Sql, most: number): Promise<number> {
+/** Deletes freed places that no longer count. @returns how many; if `limit` or more, there may be others */
+export async function deleteFreedPlaces(sql: Sql, limit: number): Promise<number> {
   const { count } = await sql`
     delete from freed_places where ctid = any(
       array(
         select ctid from freed_places where takes_place and token_ends_at <= now()
-        order by token_ends_at limit ${most} for update skip locked
+        order by token_ends_at limit ${limit} for update skip locked
       ) || array(
         select ctid from freed_places where not takes_place and freed_at < date_trunc('day', now(), 'UTC')
-        order by freed_at limit ${most} for update skip locked
+        order by freed_at limit ${limit} for update skip locked
       )
     )`
   return count

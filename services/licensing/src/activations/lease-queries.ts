@@ -113,11 +113,11 @@ export async function endLease(sql: Sql, licenceId: string, activationId: string
 const idleSince = (sql: Sql) => sql`now() - interval '30 days'`
 
 /** Licences that have activations without a lease for 30 days. */
-export async function findIdleLicences(sql: Sql, most: number): Promise<string[]> {
+export async function findIdleLicences(sql: Sql, limit: number): Promise<string[]> {
   const rows = await sql<{ licence_id: string }[]>`
-    (select licence_id from leases where ends_at < ${idleSince(sql)} order by ends_at limit ${most})
+    (select licence_id from leases where ends_at < ${idleSince(sql)} order by ends_at limit ${limit})
     union
-    (select licence_id from floating_licences where floating_since < ${idleSince(sql)} limit ${most})`
+    (select licence_id from floating_licences where floating_since < ${idleSince(sql)} limit ${limit})`
   return rows.map((row) => row.licence_id)
 }
 
@@ -125,9 +125,9 @@ export async function findIdleLicences(sql: Sql, most: number): Promise<string[]
  * Removes activations of a licence that have had no lease for 30 days, with entries in the history. If another transaction
  * has locked the licence, it removes none.
  *
- * @returns how many, at most `most`
+ * @returns how many, at most `limit`
  */
-export async function removeIdleActivations(sql: Sql, licenceId: string, most: number): Promise<number> {
+export async function removeIdleActivations(sql: Sql, licenceId: string, limit: number): Promise<number> {
   const [licence] = await sql<{ status: LicenceStatus }[]>`
     select status from licences where id = ${licenceId} for update skip locked`
   if (!licence) return 0
@@ -145,7 +145,7 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
     with idle as materialized (
       select a.id from activations a
       where a.id = any(array(
-        select activation_id from leases where licence_id = ${licenceId} and ends_at < ${idleSince(sql)} limit ${most}
+        select activation_id from leases where licence_id = ${licenceId} and ends_at < ${idleSince(sql)} limit ${limit}
       ))
       order by a.id for update skip locked
     ),

@@ -47,9 +47,9 @@ async function takeLeases(tx: Transaction, activations: ActivatedLicence[]): Pro
 }
 
 /** Why no lease is free. */
-export function whyNoLease({ max_concurrent: most }: ProductLicence): string {
+export function whyNoLease({ max_concurrent: max }: ProductLicence): string {
   return (
-    `the licence is in use on as many installations at a time as it allows (${most}): ` +
+    `the licence is in use on as many installations at a time as it allows (${max}): ` +
     'release one of them first, or wait until the lease of one ends'
   )
 }

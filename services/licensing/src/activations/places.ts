@@ -140,7 +140,7 @@ async function givePlaces(
   const leases: CountedLeases | undefined = isFloating
     ? await countLeases(tx, licence.id, [...known.values()])
     : undefined
-  const most = {
+  const max = {
     places: licence.max_activations ?? Number.POSITIVE_INFINITY,
     leases: licence.max_concurrent ?? Number.POSITIVE_INFINITY,
   }
@@ -152,13 +152,13 @@ async function givePlaces(
     const occupiedUntil = occupiedUntilOf.get(fingerprint) ?? null
     const needsPlace = knownId === undefined && occupiedUntil === null
     const needsLease = isFloating && !(knownId !== undefined && leases!.holders.has(knownId))
-    const isFull = needsPlace && used.places >= most.places
+    const isFull = needsPlace && used.places >= max.places
     const excess = {
-      activations: needsPlace ? Math.max(0, used.places + 1 - Math.min(most.places, places.quota)) : 0,
-      leases: needsLease ? Math.max(0, used.leases + 1 - most.leases) : 0,
+      activations: needsPlace ? Math.max(0, used.places + 1 - Math.min(max.places, places.quota)) : 0,
+      leases: needsLease ? Math.max(0, used.leases + 1 - max.leases) : 0,
     }
     if (isFull || excess.leases > 0) {
-      const detail = isFull ? whyFull(most.places, places) : whyNoLease(licence)
+      const detail = isFull ? whyFull(max.places, places) : whyNoLease(licence)
       const usedUp = isFull ? 'max_activations' : 'max_concurrent'
       outcomes.set(applicant, { kind: 'full', licence, excess, usedUp, detail })
     } else if (excess.activations > 0) {
@@ -218,12 +218,12 @@ async function writePlaces(
   ])
 }
 
-function whyFull(most: number, { occupied, occupiedUntil }: Places): string {
+function whyFull(max: number, { occupied, occupiedUntil }: Places): string {
   if (occupiedUntil === null) {
-    return `the licence is active on as many installations as it allows (${most}): deactivate one of them first`
+    return `the licence is active on as many installations as it allows (${max}): deactivate one of them first`
   }
   return (
-    `the licence allows ${most} activations, and ${occupied} that products deactivated still count: ` +
+    `the licence allows ${max} activations, and ${occupied} that products deactivated still count: ` +
     `more than ten were deactivated on one day, and each further one counts until its last token ends, ` +
     `the next at ${occupiedUntil.toISOString()}. Wait until then, or ask the vendor to free an activation or to allow more`
   )

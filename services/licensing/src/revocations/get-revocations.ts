@@ -160,11 +160,11 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
   }
 }
 
-/** The last version in an answer: the latest, unless the signed list would have more than `most` entries. */
-function endOf(since: number | undefined, version: number, most: number): number {
-  if (version <= most) return version
+/** The last version in an answer: the latest, unless the signed list would have more than `max` entries. */
+function endOf(since: number | undefined, version: number, max: number): number {
+  if (version <= max) return version
   // `startOf` may add as many entries before `since`.
-  return since === undefined ? most : Math.min(version, since + most / 2)
+  return since === undefined ? max : Math.min(version, since + max / 2)
 }
 
 const maxExact = 256

@@ -81,10 +81,10 @@ export async function insertAlerts(sql: Sql, given: NewAlert[]): Promise<void> {
 }
 
 /** Alerts that are still to be mailed, oldest first. */
-export async function listWaitingAlerts(sql: Sql, accountId: string, most: number): Promise<WaitingAlert[]> {
+export async function listWaitingAlerts(sql: Sql, accountId: string, limit: number): Promise<WaitingAlert[]> {
   return sql<WaitingAlert[]>`
     select id, kind, application_id, endpoint_id, subject, left(text, 10000) as text, created_at
-    from alerts where account_id = ${accountId} and completed_at is null order by id limit ${most}`
+    from alerts where account_id = ${accountId} and completed_at is null order by id limit ${limit}`
 }
 
 /** Lists alerts, newest first. */
@@ -123,7 +123,7 @@ export interface Lease {
 }
 
 /** Accounts with alerts to be mailed. The account that has waited longest is first. */
-export async function listDueAccounts(sql: Sql, most: number): Promise<string[]> {
+export async function listDueAccounts(sql: Sql, limit: number): Promise<string[]> {
   // Reads one row of each account from the index, however many alerts it has.
   const rows = await sql<{ account_id: string }[]>`
     with recursive waiting (account_id) as (
@@ -137,7 +137,7 @@ export async function listDueAccounts(sql: Sql, most: number): Promise<string[]>
     )
     select w.account_id from waiting w left join alert_mailings m on m.account_id = w.account_id
     where w.account_id is not null and (m.next_mail_at is null or m.next_mail_at <= clock_timestamp())
-    order by m.next_mail_at nulls first, w.account_id limit ${most}`
+    order by m.next_mail_at nulls first, w.account_id limit ${limit}`
   return rows.map((row) => row.account_id)
 }
 

@@ -77,7 +77,7 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
 }
 
 /**
- * Alerts the vendors of at most `most` endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without
+ * Alerts the vendors of at most `limit` endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without
  * a delivery that was due before a time are left out.
  *
  * @returns how many alerts it made
@@ -85,7 +85,7 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
 export async function reportUnreadable(
   tx: Sql,
   endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
-  limits: { dueBefore: Date; most: number },
+  limits: { dueBefore: Date; limit: number },
 ): Promise<number> {
   const marked = await markUnreadableReported(tx, endpoints, limits)
   const alerts = marked.map(

@@ -27,8 +27,8 @@ test('the first wait is exact, and later ones vary by at most a tenth', () => {
       (failures, random) => {
         const usual = waitAfter(createBackoff(), { failures, ...noAnswer }, middle)!
         const wait = waitAfter(createBackoff(), { failures, ...noAnswer }, random)!
-        const most = failures === 1 ? 0 : 0.1 * usual
-        expect(Math.abs(wait - usual)).toBeLessThanOrEqual(most + 1)
+        const max = failures === 1 ? 0 : 0.1 * usual
+        expect(Math.abs(wait - usual)).toBeLessThanOrEqual(max + 1)
       },
     ),
   )

@@ -54,7 +54,7 @@ async function givenDue(endpoint: string, count: number, account = 'acct_1'): Pr
 function claim(options: { except?: string[]; capacity?: number; claimId?: string; leaseMs?: number } = {}) {
   const { except = [], capacity = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
   const full = { accounts: [], endpoints: except }
-  const request = { now: new Date(), full, afterAccount: '', most: 1_000, claimId, leaseMs }
+  const request = { now: new Date(), full, afterAccount: '', limit: 1_000, claimId, leaseMs }
   return claimDue(sql, { ...request, capacity: () => capacity })
 }
 
@@ -235,7 +235,7 @@ test('if no replica sends the due deliveries, the vendor of an unreadable secret
   await sql`update endpoints set generation = 2 where id = 'whe_rotated'`
   const found = ['whe_stuck', 'whe_sent', 'whe_rotated', 'whe_gone'].map((id) => ({ id, generation: 1n }))
   const report = (versions: typeof found) =>
-    sql.begin((tx) => reportUnreadable(tx, versions, { dueBefore: new Date(Date.now() - 5_000), most: 10 }))
+    sql.begin((tx) => reportUnreadable(tx, versions, { dueBefore: new Date(Date.now() - 5_000), limit: 10 }))
   const alerted = async () => {
     const rows = await sql<{ id: string }[]>`select endpoint_id as id from alerts order by endpoint_id`
     return rows.map(({ id }) => id)

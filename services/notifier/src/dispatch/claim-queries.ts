@@ -30,7 +30,7 @@ export interface DueRequest {
 export interface ClaimRequest extends DueRequest {
   /** How many deliveries of an endpoint may be claimed. */
   capacity: (endpoint: EndpointRow) => number
-  most: number
+  limit: number
   claimId: string
   leaseMs: number
 }
@@ -76,7 +76,7 @@ export async function findNextDueAt(sql: Sql): Promise<Date | undefined> {
  */
 export async function claimDue(
   sql: Database,
-  { capacity, most, claimId, leaseMs, ...request }: ClaimRequest,
+  { capacity, limit, claimId, leaseMs, ...request }: ClaimRequest,
 ): Promise<{
   dueEndpoints: { id: string; account_id: string }[]
   endpoints: EndpointRow[]
@@ -88,7 +88,7 @@ export async function claimDue(
   const ids = dueEndpoints.map(({ id }) => id)
   const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
   // The endpoints share the free capacity equally. If an endpoint does not use all of its share, later endpoints get the rest.
-  let left = most
+  let left = limit
   const wanted = endpoints.map((endpoint, i) => {
     const quota = Math.min(capacity(endpoint), Math.ceil(left / (endpoints.length - i)))
     left -= quota
@@ -206,12 +206,12 @@ export async function hasExpiredClaims(sql: Sql): Promise<boolean> {
 }
 
 /** Frees deliveries whose lease has ended, because their process was killed or is stuck. @returns how many */
-export async function freeExpiredClaims(sql: Sql, most: number): Promise<number> {
+export async function freeExpiredClaims(sql: Sql, limit: number): Promise<number> {
   const freed = await sql<FreedDelivery[]>`
     update deliveries d set claim_id = null, claimed_until = null
     from (
       select application_id, id from deliveries where claimed_until < clock_timestamp()
-      order by claimed_until limit ${most} for update skip locked
+      order by claimed_until limit ${limit} for update skip locked
     ) expired
     where d.application_id = expired.application_id and d.id = expired.id
     returning d.endpoint_id, d.due_at`

@@ -148,7 +148,7 @@ export class Claimer {
         full,
         afterAccount: this.#afterAccount,
         capacity,
-        most: maxClaimed,
+        limit: maxClaimed,
         claimId,
         leaseMs,
       })
@@ -195,7 +195,7 @@ export class Claimer {
     if (unreadable.length === 0) return 'idle'
     const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
     const reported = await transaction(sql, (tx) =>
-      reportUnreadable(tx, unreadable, { dueBefore, most: maxReported }),
+      reportUnreadable(tx, unreadable, { dueBefore, limit: maxReported }),
     )
     if (reported === 0) return reportMs.idle
     alertQueued()

@@ -28,11 +28,11 @@ export async function lockRecovery(tx: Sql, accountId: string): Promise<void> {
  * Sequences of the events that are neither delivered to the endpoint nor pending, in order. A test event is included only if
  * it was sent to this endpoint.
  *
- * @param most stops soon after this many
+ * @param limit stops soon after this many
  */
-export async function findMissed(tx: Sql, recovery: Recovery, most: number): Promise<bigint[]> {
+export async function findMissed(tx: Sql, recovery: Recovery, limit: number): Promise<bigint[]> {
   const missed: bigint[] = []
-  for (let after = 0n; missed.length <= most;) {
+  for (let after = 0n; missed.length <= limit;) {
     const { last, found } = await findMissedAfter(tx, recovery, after)
     for (const sequence of found) missed.push(sequence)
     if (last === null) break

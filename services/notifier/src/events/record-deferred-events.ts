@@ -67,10 +67,10 @@ export function startRecordingDeferred(options: {
       if (!tries.begin(next)) return 0
       // The other loop sleeps until there is something to do. It may begin its round within this call.
       if (at === 0) for (const loop of loops.slice(1)) loop.wake()
-      const most = hasOtherEvents() ? batchSizeWithOthers : isBehind() ? batchSizeWhenBehind : batchSize
+      const max = hasOtherEvents() ? batchSizeWithOthers : isBehind() ? batchSizeWhenBehind : batchSize
       let outcome: Outcome | undefined
       try {
-        outcome = await recordEvents(options, next, most)
+        outcome = await recordEvents(options, next, max)
       } finally {
         tries.end(next, outcome)
       }
@@ -103,25 +103,25 @@ async function recordEvents(
   maxEvents: number,
 ): Promise<Outcome> {
   let first: string | undefined
-  const record = (most: number) =>
+  const record = (max: number) =>
     transaction(sql, async (tx) => {
       if (!(await lockDeferred(tx, accountId))) return undefined
-      const events = (await takeDeferred(tx, accountId, most)).map(toReceived)
+      const events = (await takeDeferred(tx, accountId, max)).map(toReceived)
       first = events[0]?.event.id
       return consume(tx, events, true)
     })
-  for (let most = maxEvents; ;) {
+  for (let max = maxEvents; ;) {
     try {
-      const recorded = await record(most)
+      const recorded = await record(max)
       recorded?.send()
       return recorded ? 'recorded' : 'taken'
     } catch (error) {
-      if (error instanceof BatchTooLarge && most > error.mostTogether) {
-        most = error.mostTogether
+      if (error instanceof BatchTooLarge && max > error.mostTogether) {
+        max = error.mostTogether
       } else if (isTransient(error)) {
         throw error
-      } else if (most > 1) {
-        most = 1
+      } else if (max > 1) {
+        max = 1
       } else {
         const about = { err: error, account_id: accountId, event_id: first }
         log.error(about, 'the first deferred event of an account cannot be recorded, trying again')

@@ -99,9 +99,9 @@ function checkDeliveryCount(
 ): void {
   const byApplication = new Map<string, number>()
   for (const { application_id: id } of endpoints) byApplication.set(id, (byApplication.get(id) ?? 0) + 1)
-  const most = webhooks.reduce((sum, { event }) => sum + (byApplication.get(event.applicationId) ?? 0), 0)
-  if (received > 1 && most > maxDeliveries) {
-    throw new BatchTooLarge(Math.max(1, Math.floor((received * maxDeliveries) / most)))
+  const max = webhooks.reduce((sum, { event }) => sum + (byApplication.get(event.applicationId) ?? 0), 0)
+  if (received > 1 && max > maxDeliveries) {
+    throw new BatchTooLarge(Math.max(1, Math.floor((received * maxDeliveries) / max)))
   }
 }
 

@@ -47,7 +47,7 @@ export async function claimCost(bed: Bed, endpointId: string, times: number): Pr
       full: { accounts: [], endpoints: others.map(({ id }) => id) },
       afterAccount: '',
       capacity: () => claimed,
-      most: claimed,
+      limit: claimed,
       claimId: randomUUID(),
       leaseMs: 600_000,
     })

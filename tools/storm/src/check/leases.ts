@@ -15,8 +15,8 @@ export const leasesWithinLimit: Rule = (outcome) => {
   const periods = groupBy(leasePeriods(outcome), ({ licenceId }) => licenceId)
   return outcome.licences.flatMap(({ id, maxConcurrent }) => {
     if (maxConcurrent === null) return []
-    const most = Math.max(running.get(id) ?? 0, maxAtOnce(periods.get(id) ?? []))
-    return most > maxConcurrent ? [`${id} had ${most} concurrent leases and allows ${maxConcurrent}`] : []
+    const max = Math.max(running.get(id) ?? 0, maxAtOnce(periods.get(id) ?? []))
+    return max > maxConcurrent ? [`${id} had ${max} concurrent leases and allows ${maxConcurrent}`] : []
   })
 }
 

@@ -55,7 +55,8 @@ export class ProcessorAsker {
       .filter(([, own]) => own.length >= maxPerAccount)
       .map(([accountId]) => accountId)
     const { sql } = this.#deps
-    const list = (after: string, most: number) => listOwners(sql, queues.ask, after, most, { without: busy })
+    const list = (after: string, limit: number) =>
+      listOwners(sql, queues.ask, after, limit, { without: busy })
     const { owners } = await this.#shares.next(list, free)
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(maxPerAccount, Math.floor(free / owners.length)))

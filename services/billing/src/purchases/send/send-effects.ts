@@ -29,7 +29,7 @@ const maxEffects = 200
 export function createSendRound(deps: BillingDependencies): () => Promise<number> {
   const shares = new Shares(perRound, 100)
   return async () => {
-    const list = (after: string, most: number) => listOwners(deps.sql, queues.send, after, most)
+    const list = (after: string, limit: number) => listOwners(deps.sql, queues.send, after, limit)
     const { owners, each } = await shares.next(list)
     if (owners.length === 0) return 0
     const leased = await lease(deps.sql, queues.send, owners, each)
