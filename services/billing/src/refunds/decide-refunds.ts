@@ -36,7 +36,7 @@ export function decideRefunds(subject: Subject, charged: ChargedPayment): Paymen
   const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
   const { isComplete, found, unanswered } = askForRecords(subject, charged, reported, disputes)
   const { known, waits } = charge
-    ? addInferred(subject, charge, reported, rows, { found, unanswered })
+    ? addInferred(subject, charge, reportedAndInferred(reported, rows), { found, unanswered })
     : { known: reported, waits: false }
   const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
@@ -114,8 +114,30 @@ function isInferred({ ref }: { ref: string }): boolean {
 }
 
 /**
- * Infers refunds from a charge's totals, for processors that report refunds only by the charge. A refund that is reported
- * later and is part of an inferred one does not count.
+ * The reported refunds, and the refunds that were inferred before. A reported refund without a row that is part of an
+ * inferred one does not count.
+ */
+function reportedAndInferred(reported: MergedRefund[], rows: RefundRow[]): MergedRefund[] {
+  const reportedRows = rowsOf(reported, rows)
+  const usedRows = new Set(reportedRows.values())
+  const inferredRows = rows.filter((row) => isInferred(row) && !usedRows.has(row))
+  let inferredAmount = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
+  const isPartOfInferred = ({ ref, amount }: MergedRefund) => {
+    if (reportedRows.has(ref) || amount > inferredAmount) return false
+    inferredAmount -= amount
+    return true
+  }
+  return [
+    ...reported.filter((refund) => !isPartOfInferred(refund)),
+    ...inferredRows.map((row) =>
+      inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime()),
+    ),
+  ]
+}
+
+/**
+ * Adds the refunds that a charge's totals include and that are not known, for processors that report refunds only by the
+ * charge.
  *
  * @returns `waits`: a total includes a refund that may be earlier than the known ones and may still be reported, so no
  *   refund has an effect yet
@@ -123,49 +145,34 @@ function isInferred({ ref }: { ref: string }): boolean {
 function addInferred(
   subject: Subject,
   charge: Charge,
-  reported: MergedRefund[],
-  rows: RefundRow[],
+  known: MergedRefund[],
   { found, unanswered }: Answer,
 ): { known: MergedRefund[]; waits: boolean } {
-  const { currency } = charge
-  const own = rowsOf(reported, rows)
-  const usedRows = new Set(own.values())
-  const inferredRows = rows.filter((row) => isInferred(row) && !usedRows.has(row))
-  // The amount of inferred refunds that reported refunds without a row can be part of.
-  let coveredLeft = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
-  const isCovered = ({ ref, amount }: MergedRefund) => {
-    if (own.has(ref) || amount > coveredLeft) return false
-    coveredLeft -= amount
-    return true
-  }
-  const known = [
-    ...reported.filter((refund) => !isCovered(refund)),
-    ...inferredRows.map((row) =>
-      inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime()),
-    ),
-  ]
   const charged = ofKind(subject.history.facts, 'charge')
   const refunded = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
   const totals = sortedBy(refunded, 'refunded', 'reportedAt')
-  const missingUntil = (at: number, total: number) =>
-    total - sumOf(known.filter((refund) => refund.createdAt <= at))
+  const missingAt = (at: number, total: number, refunds: MergedRefund[]) =>
+    total - sumOf(refunds.filter((refund) => refund.createdAt <= at))
   const missing = charge.refunded - sumOf(known)
   // A refund was created after a total that was reported without it.
-  const isGap = totals.some((fact) => missingUntil(fact.reportedAt, fact.refunded) > 0)
+  const isGap = totals.some((fact) => missingAt(fact.reportedAt, fact.refunded, known) > 0)
   if (missing <= 0 && !isGap) return { known, waits: false }
+
   const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
   const othersHaveArrived = hasPassed(subject, lastRecorded + timing.othersArrive)
   if (missing <= 0) return { known, waits: !othersHaveArrived }
   const isDue = unanswered ? othersHaveArrived : hasPassed(subject, lastRecorded + timing.missingRefund)
   if (!isDue) return { known, waits: !(found && othersHaveArrived) }
+
+  const all = [...known]
   let remaining = missing
   for (const { refunded: total, reportedAt } of totals) {
-    const amount = Math.min(remaining, missingUntil(reportedAt, total))
+    const amount = Math.min(remaining, missingAt(reportedAt, total, all))
     if (amount <= 0) continue
     remaining -= amount
-    known.push(inferred(`${charge.chargeRef}:${total}`, amount, currency, reportedAt))
+    all.push(inferred(`${charge.chargeRef}:${total}`, amount, charge.currency, reportedAt))
   }
-  return { known, waits: false }
+  return { known: all, waits: false }
 }
 
 function inferred(ref: string, amount: number, currency: string, at: number): MergedRefund {
