@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import fastify from 'fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { admit } from './admission/admit.ts'
-import type { Gate } from './admission/admit.ts'
+import type { AdmissionDependencies } from './admission/admit.ts'
 import { ApiKeys } from './admission/api-keys.ts'
 import { Applications } from './admission/applications.ts'
 import { callerAt } from './admission/client-address.ts'
@@ -26,7 +26,7 @@ import { mountPages } from './pages/pages.ts'
 import { declares } from './openapi/route-errors.ts'
 import { mountPortal } from './portal/portal-files.ts'
 import { mountSessions } from './portal/session-routes.ts'
-import type { SessionKeys } from './portal/session-seal.ts'
+import type { SessionKeys } from './portal/session-encryption.ts'
 import { Sessions } from './portal/sessions.ts'
 import { routes } from './routes/table.ts'
 import type { Services } from './services.ts'
@@ -64,13 +64,13 @@ declare module 'fastify' {
 const keepAliveMs = 72_000
 const defaultRequestMs = 30_000
 // How often Node checks for requests that are too slow. They are refused at most this much too late.
-const lateCheckMs = 500
+const timeoutCheckMs = 500
 // Longer than any request line, so that an id of any length reaches its route, which refuses it in the documented order.
-const longestParam = 65_536
+const maxParamLength = 65_536
 
 /** Builds the gateway: all routes, the pages, and the handling that all requests share. */
 export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstance> {
-  const gate: Gate = {
+  const admission: AdmissionDependencies = {
     services: deps.services,
     keys: new ApiKeys(deps.services),
     applications: new Applications(deps.services.catalog),
@@ -87,34 +87,34 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
     requestTimeout: requestMs,
     http: {
       headersTimeout: requestMs,
-      connectionsCheckingInterval: lateCheckMs,
+      connectionsCheckingInterval: timeoutCheckMs,
       // `refuseMalformed` refuses such a request with a problem.
       requireHostHeader: false,
     },
     // Requests in progress when the process stops are answered, not refused.
     return503OnClosing: false,
     clientErrorHandler: (error, socket) => void broken.answer(error, socket),
-    frameworkErrors: (error, request, reply) => answerUnroutable(error, gate, request, reply),
-    routerOptions: { maxParamLength: longestParam },
+    frameworkErrors: (error, request, reply) => answerUnroutable(error, admission, request, reply),
+    routerOptions: { maxParamLength: maxParamLength },
   })
   broken.watch(app.server)
   const unknown = new UnknownRoutes()
   takeBodiesAsBytes(app)
-  addHooks(app, deps, gate, unknown)
-  app.setErrorHandler((thrown, request, reply) => answerError(thrown, gate, deps.log, request, reply))
+  addHooks(app, deps, admission, unknown)
+  app.setErrorHandler((thrown, request, reply) => answerError(thrown, admission, deps.log, request, reply))
   app.setNotFoundHandler((request, reply) => unknown.answer(request, reply))
   app.addHook('onRoute', ({ method, url, config }) => {
     const forBrowsers = isForBrowsers(config?.route)
     for (const name of [method].flat()) unknown.add(name, url.replaceAll(/:([^/]+)/g, '{$1}'), forBrowsers)
   })
   for (const route of routes) {
-    if (route.rawBody) await app.register(async (scope) => mount(takingAnyBody(scope), route))
+    if (route.rawBody) await app.register(async (scope) => mount(acceptAnyBody(scope), route))
     else mount(app, route)
   }
-  await app.register(async (scope) => mountAuthorizedPage(takingAnyBody(scope), gate, deps.log))
-  await app.register(async (scope) => mountConfirmAlertEmail(takingAnyBody(scope), gate, deps.log))
+  await app.register(async (scope) => mountAuthorizedPage(acceptAnyBody(scope), admission, deps.log))
+  await app.register(async (scope) => mountConfirmAlertEmail(acceptAnyBody(scope), admission, deps.log))
   await mountPages(app, deps)
-  mountSessions(app, gate)
+  mountSessions(app, admission)
   await mountPortal(app, deps.portalFolder)
   return app
 }
@@ -122,7 +122,7 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
 function addHooks(
   app: FastifyInstance,
   { log }: GatewayDependencies,
-  gate: Gate,
+  admission: AdmissionDependencies,
   unknown: UnknownRoutes,
 ): void {
   app.decorateRequest('call', null)
@@ -140,7 +140,7 @@ function addHooks(
     request.context = { requestId: request.id }
     traceContext.with(context, () =>
       withRequestContext(request.context, () => {
-        letIn(gate, unknown, request, reply).then(() => done(), done)
+        letIn(admission, unknown, request, reply).then(() => done(), done)
       }),
     )
   })
@@ -155,25 +155,35 @@ function addHooks(
   })
 }
 
-async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest, reply: FastifyReply) {
+async function letIn(
+  admission: AdmissionDependencies,
+  unknown: UnknownRoutes,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
   refuseMalformed(request.raw)
   if (request.is404) {
     // No route reads the body, so the request is answered before it.
-    if (request.url.startsWith('/v1/')) gate.throttle.unauthenticated(reply, callerAt(request.ip))
+    if (request.url.startsWith('/v1/')) admission.throttle.unauthenticated(reply, callerAt(request.ip))
     return unknown.answer(request, reply)
   }
-  forgetTypeOfNothing(request)
+  removeTypeOfEmptyBody(request)
   const { route } = request.routeOptions.config
   if (route) {
     if (isForBrowsers(route)) allowAnyOrigin(reply)
-    request.call = await admit(gate, route, request, reply)
+    request.call = await admit(admission, route, request, reply)
     if (request.call.audience === 'vendor') request.context.accountId = request.call.accountId
   }
   refuseEncoded(request.raw)
 }
 
 // Answers a request whose path the router cannot parse, such as invalid percent-encoding. No hook runs for it.
-function answerUnroutable(thrown: unknown, { throttle }: Gate, request: FastifyRequest, reply: FastifyReply) {
+function answerUnroutable(
+  thrown: unknown,
+  { throttle }: AdmissionDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
   reply.header('x-request-id', request.id)
   let error = asServiceError(thrown)
   try {
@@ -186,12 +196,12 @@ function answerUnroutable(thrown: unknown, { throttle }: Gate, request: FastifyR
 
 async function answerError(
   thrown: unknown,
-  gate: Gate,
+  admission: AdmissionDependencies,
   log: Logger,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const error = await firstRefusal(asServiceError(thrown), gate, request, reply)
+  const error = await firstRefusal(asServiceError(thrown), admission, request, reply)
   if (error.code === 'internal') log.error({ err: thrown, request_id: request.id }, 'request failed')
   const { route } = request.routeOptions.config
   // The error is still sent, because a client that knows the catalogue can read it. Tests fail on this log line.
@@ -214,7 +224,7 @@ async function answerError(
 // Bodies are read as bytes and parsed later, in the order of refusals. A body of another media type is not read.
 function takeBodiesAsBytes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, take)
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, passBody)
   app.addContentTypeParser('*', (_request, payload, done) => {
     // Whether a chunked body is empty is known only when its first bytes arrive. The rest is discarded.
     Promise.race([
@@ -224,23 +234,23 @@ function takeBodiesAsBytes(app: FastifyInstance): void {
   })
 }
 
-function takingAnyBody(scope: FastifyInstance): FastifyInstance {
+function acceptAnyBody(scope: FastifyInstance): FastifyInstance {
   scope.removeContentTypeParser('*')
-  scope.addContentTypeParser('*', { parseAs: 'buffer' }, take)
+  scope.addContentTypeParser('*', { parseAs: 'buffer' }, passBody)
   return scope
 }
 
-function take(_request: FastifyRequest, body: Buffer, done: (error: null, body: Buffer) => void): void {
+function passBody(_request: FastifyRequest, body: Buffer, done: (error: null, body: Buffer) => void): void {
   done(null, body)
 }
 
 // Some clients send a media type without a body, which must not be refused. Whether a chunked body is empty is known only
 // when it is read.
-function forgetTypeOfNothing({ headers }: FastifyRequest): void {
+function removeTypeOfEmptyBody({ headers }: FastifyRequest): void {
   const { 'content-type': type, 'content-length': length, 'transfer-encoding': encoding } = headers
-  const mayBeNothing =
+  const mayBeEmpty =
     encoding === undefined
       ? length === undefined || length === '0'
       : type !== undefined && !/^application\/json\s*(?:;|$)/i.test(type)
-  if (mayBeNothing) delete headers['content-type']
+  if (mayBeEmpty) delete headers['content-type']
 }

@@ -1,8 +1,8 @@
 import { address, processConfig, wholeNumber } from '@licensing/process/config'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { parseSessionKeys } from './portal/session-seal.ts'
-import type { SessionKeys } from './portal/session-seal.ts'
+import { parseSessionKeys } from './portal/session-encryption.ts'
+import type { SessionKeys } from './portal/session-encryption.ts'
 
 // `../..` is the root of the checkout for this file, and of the image for the bundled program.
 const guides = fileURLToPath(new URL('../../docs/site/dist', import.meta.url))

@@ -2,8 +2,8 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { withIdempotencyKey } from '@licensing/grpc/idempotency-key'
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { guesses } from './admission/admit.ts'
-import type { Gate } from './admission/admit.ts'
+import { allowsGuessing } from './admission/admit.ts'
+import type { AdmissionDependencies } from './admission/admit.ts'
 import { callerAt } from './admission/client-address.ts'
 import { bodyHash } from './http/canonical-json.ts'
 import { readInput, sentIdempotencyKey } from './read-input.ts'
@@ -19,7 +19,7 @@ declare module 'fastify' {
     /** Set when the request has been admitted. */
     call: Call | null
     /** True when the input is valid. Later errors come from the handler. */
-    handled: boolean
+    isInputValid: boolean
   }
 }
 
@@ -35,7 +35,7 @@ export function mount(app: FastifyInstance, route: Route): void {
     handler: async (request, reply) => {
       const call = request.call!
       readInput(route, call, request.query, request.body)
-      request.handled = true
+      request.isInputValid = true
       const answer = await answerOf(route, call)
       reply.code(answer.status ?? route.status)
       if (route.audience === 'vendor') reply.header('cache-control', 'no-store')
@@ -68,7 +68,7 @@ function pathOf(route: Route, call: Call): string {
  */
 export async function firstRefusal(
   thrown: ServiceError,
-  { throttle }: Gate,
+  { throttle }: AdmissionDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<ServiceError> {
@@ -76,12 +76,12 @@ export async function firstRefusal(
   if (!route) return thrown
   let error = thrown
   const lookUp = lookUpOf(route)
-  if (request.call && !request.handled && lookUp && errorCatalogue[error.code].http < 500) {
+  if (request.call && !request.isInputValid && lookUp && errorCatalogue[error.code].http < 500) {
     const missing = await refusalOf(() => lookUp(request.call!))
     if (missing?.code === 'not_found' || missing?.code === 'unauthenticated') error = missing
   }
-  if (guesses(route) && (error.code === 'not_found' || error.code === 'unauthenticated')) {
-    const limited = await refusalOf(() => throttle.wrongKey(reply, callerAt(request.ip)))
+  if (allowsGuessing(route) && (error.code === 'not_found' || error.code === 'unauthenticated')) {
+    const limited = await refusalOf(() => throttle.countWrongKey(reply, callerAt(request.ip)))
     if (limited) return limited
   }
   return error
@@ -89,7 +89,7 @@ export async function firstRefusal(
 
 /** Finds out whether the resource in the path exists. For a GET without parameters that is its handler. */
 function lookUpOf(route: Route): ((call: Call) => Promise<unknown>) | undefined {
-  return route.exists ?? (route.method === 'GET' && !route.query ? route.handle : undefined)
+  return route.lookUp ?? (route.method === 'GET' && !route.query ? route.handle : undefined)
 }
 
 async function refusalOf(work: () => unknown): Promise<ServiceError | undefined> {

@@ -6,7 +6,7 @@ import { validate } from './http/validate.ts'
 import type { Call, Route } from './route.ts'
 import { bodySchema, querySchema, takesIdempotencyKey } from './route.ts'
 
-const { most: longestIdempotencyKey } = textLimits.reference
+const { max: maxIdempotencyKeyLength } = textLimits.reference
 
 /** Reads body and query into the call. Checks them in the order of refusals: JSON, idempotency key, fields. */
 export function readInput(route: Route, call: Call, query: unknown, bytes: unknown): void {
@@ -30,7 +30,7 @@ export function readInput(route: Route, call: Call, query: unknown, bytes: unkno
  */
 export function sentIdempotencyKey(call: Pick<Call, 'header'>): string | undefined {
   const read = call.header('idempotency-key')
-  if (read === undefined || read.length <= longestIdempotencyKey) return read
+  if (read === undefined || read.length <= maxIdempotencyKeyLength) return read
   const bytes = Buffer.from(read, 'latin1')
   return isUtf8(bytes) ? bytes.toString('utf8') : read
 }
@@ -40,13 +40,13 @@ function checkIdempotencyKey(call: Call): void {
   if (key !== undefined && !isIdempotencyKey(key)) {
     throw new ServiceError(
       'bad_request',
-      `the header Idempotency-Key must have 1 to ${longestIdempotencyKey} characters`,
+      `the header Idempotency-Key must have 1 to ${maxIdempotencyKeyLength} characters`,
     )
   }
 }
 
 function isIdempotencyKey(key: string): boolean {
-  return key !== '' && characters(key) <= longestIdempotencyKey
+  return key !== '' && characters(key) <= maxIdempotencyKeyLength
 }
 
 /** @throws ServiceError `idempotency_key_required` */
@@ -55,7 +55,7 @@ export function idempotencyKeyOf(call: Pick<Call, 'header'>): string {
   if (key === undefined || !isIdempotencyKey(key)) {
     throw new ServiceError(
       'idempotency_key_required',
-      `send the header Idempotency-Key, 1 to ${longestIdempotencyKey} characters`,
+      `send the header Idempotency-Key, 1 to ${maxIdempotencyKeyLength} characters`,
     )
   }
   return key

@@ -93,9 +93,9 @@ test.each(inOrder.map((row, index) => [row[0], codes[index]!, row] as const))(
 
 test('every change checks the resource in the path before the body', async () => {
   const changing = routes.filter(({ audience, method }) => audience === 'vendor' && method !== 'GET')
-  for (const { method, path, exists } of changing) {
+  for (const { method, path, lookUp } of changing) {
     const namesOne = path.replace('{app_id}', '').includes('{')
-    expect(exists !== undefined, `${method} ${path}`).toBe(namesOne)
+    expect(lookUp !== undefined, `${method} ${path}`).toBe(namesOne)
   }
 })
 

@@ -99,7 +99,7 @@ export interface Route {
   /** Error codes in addition to those of every route of its kind. */
   errors: readonly ErrorCode[]
   /** Checks that the resource in the path exists and that the token belongs to it. Both are refused before an invalid body. */
-  exists?(call: Call): Promise<unknown>
+  lookUp?(call: Call): Promise<unknown>
   handle(call: Call): Promise<Answer>
 }
 
@@ -137,7 +137,7 @@ interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
   alsoAnswers?: Record<number, string>
   answerHeaders?: Record<string, string>
   errors?: readonly ErrorCode[]
-  exists?: (call: TypedCall<For, Path, undefined, undefined>) => Promise<unknown>
+  lookUp?: (call: TypedCall<For, Path, undefined, undefined>) => Promise<unknown>
   handle: (
     call: TypedCall<For, Path, Query, Body>,
   ) => Promise<Reply extends z.ZodType ? Answer<z.output<Reply>> : Answer<never>>

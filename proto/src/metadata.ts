@@ -7,7 +7,7 @@ export type Metadata = Readonly<Record<string, string>>
 export const metadataLimits = {
   entries: 50,
   name: /^[A-Za-z0-9_.-]{1,40}$/,
-  value: { least: 0, most: 500 },
+  value: { min: 0, max: 500 },
 } as const
 
 const tooMany = `at most ${metadataLimits.entries} entries`

@@ -2,7 +2,7 @@ import type { Quota } from './closed-sets.ts'
 
 interface Bound {
   /** The quota of an account, unless an operator has changed it. */
-  usual: number
+  defaultValue: number
   /** The most that an operator can allow. */
   ceiling: number
   /** Resources are counted per account, per application or per licence. */
@@ -28,7 +28,7 @@ const operator = 'ask the operator to raise the quota'
 /** The quotas of all resources that a vendor or a product can create. */
 export const quotas = {
   applications: {
-    usual: 100,
+    defaultValue: 100,
     ceiling: 100_000,
     noun: 'applications',
     per: 'account',
@@ -36,7 +36,7 @@ export const quotas = {
     remedy: operator,
   },
   api_keys: {
-    usual: 500,
+    defaultValue: 500,
     ceiling: 100_000,
     noun: 'API keys in force',
     per: 'account',
@@ -44,7 +44,7 @@ export const quotas = {
     remedy: `revoke one that is not used any more, or ${operator}`,
   },
   plans: {
-    usual: 1_000,
+    defaultValue: 1_000,
     ceiling: 100_000,
     noun: 'plans',
     per: 'application',
@@ -53,7 +53,7 @@ export const quotas = {
   },
   // The copy of a plan that licensing gets is one message with every definition.
   entitlement_defs: {
-    usual: 500,
+    defaultValue: 500,
     ceiling: 2_000,
     noun: 'entitlement definitions',
     per: 'application',
@@ -61,7 +61,7 @@ export const quotas = {
     remedy: `delete one that is not used any more, or ${operator}`,
   },
   webhook_endpoints: {
-    usual: 50,
+    defaultValue: 50,
     ceiling: 10_000,
     noun: 'enabled webhook endpoints',
     per: 'application',
@@ -69,7 +69,7 @@ export const quotas = {
     remedy: `delete one, or ${operator}`,
   },
   activations: {
-    usual: 10_000,
+    defaultValue: 10_000,
     ceiling: 1_000_000,
     noun: 'activations',
     per: 'licence',
@@ -77,12 +77,12 @@ export const quotas = {
     remedy: `deactivate an installation, or ${operator}`,
   },
   // Hosts on which a licence was seen. The quota is at least that of activations.
-  hosts: { usual: 10_000, ceiling: 1_000_000, per: 'licence', beyond: 'replaced' },
+  hosts: { defaultValue: 10_000, ceiling: 1_000_000, per: 'licence', beyond: 'replaced' },
   // Entries of a licence's history for activations that products freed.
-  deactivations: { usual: 1_000, ceiling: 100_000, per: 'licence', beyond: 'replaced' },
+  deactivations: { defaultValue: 1_000, ceiling: 100_000, per: 'licence', beyond: 'replaced' },
   // Answers that are kept for 24 hours, so that a repetition with the same Idempotency-Key gets them again.
   idempotency_bytes: {
-    usual: 2 ** 30,
+    defaultValue: 2 ** 30,
     ceiling: 2 ** 40,
     noun: 'bytes of answers kept for Idempotency-Key in 24 hours',
     per: 'account',
@@ -90,7 +90,7 @@ export const quotas = {
     remedy: `nothing was done: call without the header where a repetition does no harm, try again later, or ${operator}`,
   },
   trials_per_day: {
-    usual: 1_000,
+    defaultValue: 1_000,
     ceiling: 1_000_000,
     noun: 'new trials a day',
     per: 'application and UTC day',

@@ -10,7 +10,7 @@ test('a character is a code point, in and outside the basic plane', () => {
 })
 
 test('the limit of a text counts characters, also those of two UTF-16 units', () => {
-  const limit = { least: 2, most: 4 }
+  const limit = { min: 2, max: 4 }
   for (const character of ['a', 'é', '€', '😀']) {
     for (const count of [2, 3, 4]) expect(problemOfText(character.repeat(count), limit)).toBeUndefined()
     for (const count of [0, 1, 5, 9]) {
@@ -22,7 +22,7 @@ test('the limit of a text counts characters, also those of two UTF-16 units', ()
 test('NUL and unpaired surrogates are refused', () => {
   for (const text of ['\0', 'a\0b', '\ud83d', 'a\ude00', '\ude00\ud83d']) {
     expect(isStorable(text)).toBe(false)
-    expect(problemOfText(text, { least: 1, most: 10 })).toContain('must not contain NUL')
+    expect(problemOfText(text, { min: 1, max: 10 })).toContain('must not contain NUL')
   }
   for (const text of ['', 'a', '😀', '\u{10ffff}', '\ufffd']) expect(isStorable(text)).toBe(true)
 })

@@ -1,27 +1,27 @@
 /** The minimum and maximum number of characters of a text. */
 export interface TextLimit {
-  least: number
-  most: number
+  min: number
+  max: number
 }
 
 /** The length of each kind of text, in characters. Both the gateway and the service that stores the text check it. */
 export const textLimits = {
   /** The name of a plan, an application, an account, an API key or an entitlement. */
-  name: { least: 1, most: 200 },
+  name: { min: 1, max: 200 },
   /** A text that the vendor chooses: external_ref, sale_id, legacy_key, price_id, Idempotency-Key. */
-  reference: { least: 1, most: 255 },
+  reference: { min: 1, max: 255 },
   /** A search for licences. It is at most as long as a reference; one character would match too much. */
-  search: { least: 2, most: 255 },
-  entitlementKey: { least: 1, most: 64 },
+  search: { min: 2, max: 255 },
+  entitlementKey: { min: 1, max: 64 },
   /** The vendor's note on an override. */
-  note: { least: 0, most: 500 },
+  note: { min: 0, max: 500 },
   /** Texts that an installed product sends: fingerprint, product_version. */
-  product: { least: 1, most: 128 },
-  hostName: { least: 1, most: 253 },
-  webAddress: { least: 1, most: 2048 },
-  emailAddress: { least: 3, most: 254 },
+  product: { min: 1, max: 128 },
+  hostName: { min: 1, max: 253 },
+  webAddress: { min: 1, max: 2048 },
+  emailAddress: { min: 3, max: 254 },
   /** An id that a payment processor has assigned. */
-  processorId: { least: 1, most: 255 },
+  processorId: { min: 1, max: 255 },
 } as const satisfies Record<string, TextLimit>
 
 /**
@@ -42,20 +42,20 @@ export function isStorable(text: string): boolean {
 }
 
 /** The problem of a text that must be storable and within a limit, or undefined if it is valid. */
-export function problemOfText(text: string, { least, most }: TextLimit): string | undefined {
+export function problemOfText(text: string, { min, max }: TextLimit): string | undefined {
   if (!isStorable(text)) return unstorable
   // A code point has one or two UTF-16 units, so most texts need no counting.
-  if (text.length <= most && text.length >= 2 * least) return undefined
+  if (text.length <= max && text.length >= 2 * min) return undefined
   const count = characters(text)
-  return count < least || count > most ? `must have ${least} to ${most} characters` : undefined
+  return count < min || count > max ? `must have ${min} to ${max} characters` : undefined
 }
 
 export const unstorable = 'must not contain NUL or an unpaired surrogate'
 
-/** The first characters of a text, at most `most`. */
-export function firstCharacters(text: string, most: number): string {
+/** The first characters of a text, at most `max`. */
+export function firstCharacters(text: string, max: number): string {
   // A character has at most two UTF-16 units.
-  return Array.from(text.slice(0, 2 * most))
-    .slice(0, most)
+  return Array.from(text.slice(0, 2 * max))
+    .slice(0, max)
     .join('')
 }

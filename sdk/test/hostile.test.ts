@@ -70,7 +70,7 @@ describe('a client, whatever the service, the store and the clock do', () => {
         for (const { call, file, clock: now } of steps) {
           clock.now = now
           const state = await run(client, call, file)
-          expect(isSound(state)).toBe(true)
+          expect(isConsistent(state)).toBe(true)
           expect(typeof client.hasFeature('export_pdf')).toBe('boolean')
           expect(Number.isInteger(client.limit('max_projects'))).toBe(true)
         }
@@ -112,7 +112,7 @@ function run(client: LicenceClient, call: Call, file: string): Promise<LicenceSt
 }
 
 /** `usable`, `reason` and the token's fields agree with the status. */
-function isSound({ status, usable, reason, expiresAt }: LicenceState): boolean {
+function isConsistent({ status, usable, reason, expiresAt }: LicenceState): boolean {
   switch (status) {
     case 'licensed':
       return usable && reason === null && expiresAt !== null

@@ -15,11 +15,11 @@ export function text(value: string): string {
 export const texts = (value: string, previous: readonly string[] = []) => [...previous, text(value)]
 
 export const wholeNumber =
-  (least: number, most = Number.MAX_SAFE_INTEGER) =>
+  (min: number, max = Number.MAX_SAFE_INTEGER) =>
   (value: string): number => {
     const number = Number(value)
-    if (/^-?\d+$/.test(value) && number >= least && number <= most) return number
-    const range = most === Number.MAX_SAFE_INTEGER ? `from ${least}` : `from ${least} to ${most}`
+    if (/^-?\d+$/.test(value) && number >= min && number <= max) return number
+    const range = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `from ${min} to ${max}`
     throw new InvalidArgumentError(`It must be a whole number ${range}.`)
   }
 

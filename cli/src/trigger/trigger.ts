@@ -8,8 +8,8 @@ import { examples } from '../command/examples.ts'
 import { Refusal } from '../command/failures.ts'
 import { oneOf, webAddress } from '../command/parsers.ts'
 import { value } from '../command/settings.ts'
-import { createWorkbench } from './workbench.ts'
-import type { Workbench } from './workbench.ts'
+import { createTriggerActions } from './trigger-actions.ts'
+import type { TriggerActions } from './trigger-actions.ts'
 
 /** Longer than the interval of the sweep that expires licences. */
 const ARRIVAL_MS = 90_000
@@ -40,7 +40,7 @@ export function triggerCommand(program: CommandUnknownOpts, { env, out, service 
       const { next_after: before } = await backend.get('/v1/events', { query: { after: 'latest' } })
       out.progress(`triggering ${type}`)
       const subject = await recipes[type](
-        createWorkbench({
+        createTriggerActions({
           backend,
           baseUrl: connection.baseUrl,
           appId: app,
@@ -80,10 +80,10 @@ function isAbout({ id, data }: Schemas['Event'], subject: Subject): boolean {
 type Subject =
   { readonly licence_id: string } | { readonly session_id: string } | { readonly event_id: string }
 
-type Recipe = (bench: Workbench) => Promise<Subject>
+type Recipe = (bench: TriggerActions) => Promise<Subject>
 
 const moved =
-  (...verbs: Parameters<Workbench['move']>[0][]): Recipe =>
+  (...verbs: Parameters<TriggerActions['move']>[0][]): Recipe =>
   async ({ issue, move }) => {
     const id = await issue()
     for (const verb of verbs) await move(verb, id)

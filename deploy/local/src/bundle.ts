@@ -67,7 +67,7 @@ async function build(): Promise<Bundle> {
     banner: {
       js: `import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);`,
     },
-    plugins: [ownPlaces(sources)],
+    plugins: [keepSourcePaths(sources)],
     keepNames: true,
     minifySyntax: true,
     minifyWhitespace: true,
@@ -90,22 +90,22 @@ async function build(): Promise<Bundle> {
  *
  * @param sources receives the text of each file of the checkout, by path
  */
-function ownPlaces(sources: Map<string, string>): Plugin {
-  const placed = (contents: string, path: string) =>
+function keepSourcePaths(sources: Map<string, string>): Plugin {
+  const withSourcePaths = (contents: string, path: string) =>
     contents
       .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href))
       .replaceAll('__dirname', JSON.stringify(dirname(path)))
   return {
-    name: 'own places',
+    name: 'source paths',
     setup({ onLoad }) {
       onLoad({ filter: /\.ts$/ }, async ({ path }) => {
         if (path.includes('/node_modules/')) return undefined
         const contents = await readFile(path, 'utf8')
         sources.set(relative(CHECKOUT, path), contents)
-        return { contents: placed(contents, path), loader: 'ts' }
+        return { contents: withSourcePaths(contents, path), loader: 'ts' }
       })
       onLoad({ filter: /@fastify\/swagger-ui\/.*\.js$/ }, async ({ path }) => ({
-        contents: placed(await readFile(path, 'utf8'), path),
+        contents: withSourcePaths(await readFile(path, 'utf8'), path),
         loader: 'js',
       }))
     },

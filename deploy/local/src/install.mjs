@@ -9,10 +9,10 @@ const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 const lockFolder = `${checkout}node_modules/.installing`
 const sayEveryMs = 10_000
 // If pnpm prints nothing for this time, a line is printed. Some of its steps print nothing for many seconds.
-const longestSilenceMs = 900
+const maxSilenceMs = 900
 
 if (!isInstalled()) {
-  takeTurn()
+  lockInstallation()
   try {
     // Another process may have installed them meanwhile.
     if (!isInstalled()) await install()
@@ -62,7 +62,7 @@ async function run(args) {
   }
   for (const output of [child.stdout, child.stderr]) output.on('data', say)
   const watch = setInterval(() => {
-    if (Date.now() - saidAt < longestSilenceMs) return
+    if (Date.now() - saidAt < maxSilenceMs) return
     say(`still installing, ${Math.round((Date.now() - startedAt) / 1000)} s\n`)
   }, 50)
   try {
@@ -76,7 +76,7 @@ async function run(args) {
 }
 
 /** Lets one process at a time install in this checkout. The lock is a folder, which only one process can create. */
-function takeTurn() {
+function lockInstallation() {
   mkdirSync(`${checkout}node_modules`, { recursive: true })
   for (let saidAt = Date.now(); ;) {
     try {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const FIRST_PAUSE_MS = 500
-const LONGEST_PAUSE_MS = 10_000
+const MAX_PAUSE_MS = 10_000
 /** A child that ran for this long is not in a crash loop. */
-const SOUND_AFTER_MS = 60_000
+const STABLE_AFTER_MS = 60_000
 
 /** A process that runs and can be started again. */
 export interface Child {
@@ -31,11 +31,11 @@ export function keepRunning(child: Child, say: (line: string) => void): () => Pr
       const since = Date.now()
       const how = await child.ended()
       if (signal.aborted) return
-      if (Date.now() - since > SOUND_AFTER_MS) pauseMs = FIRST_PAUSE_MS
+      if (Date.now() - since > STABLE_AFTER_MS) pauseMs = FIRST_PAUSE_MS
       say(`${child.name} ended (${how}); starting it again in ${pauseMs / 1000} s`)
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined)
       if (signal.aborted) return
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
+      pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
       restarting = child.restart().catch((error: unknown) => {
         say(`${child.name} could not be started: ${error instanceof Error ? error.message : String(error)}`)
       })

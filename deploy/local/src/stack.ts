@@ -23,7 +23,7 @@ export type RunningStack = Omit<StackFile, 'pid'>
  * Starts everything in a data folder: servers, databases, the simulator, the services and, last, the gateway. Disposing of
  * `started` stops everything in reverse order, also after this function has thrown.
  */
-export async function bringUp(
+export async function startStack(
   settings: StartSettings,
   folder: DataFolder,
   started: AsyncDisposableStack,

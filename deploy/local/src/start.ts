@@ -3,7 +3,7 @@ import { ensureGuides } from '@licensing/guides/build'
 import { ensureBuilt } from '@licensing/portal/build'
 import { announcement, readyLine } from './announce.ts'
 import { takeDataFolder } from './data-folder.ts'
-import { bringUp } from './stack.ts'
+import { startStack } from './stack.ts'
 import { readStartSettings } from './start-settings.ts'
 import { Waits } from './waits.ts'
 
@@ -54,12 +54,12 @@ async function run(): Promise<void> {
     await waits.during(`the folder ${settings.dataDir}`, takeDataFolder(settings.dataDir, say)),
   )
   const failed = new AbortController()
-  const { builds, guides } = giveBuilds(waits, AbortSignal.any([signal, failed.signal]))
+  const { builds, guides } = startBuilds(waits, AbortSignal.any([signal, failed.signal]))
   started.defer(async () => {
     failed.abort()
     await Promise.all([builds, guides])
   })
-  const stack = await bringUp(settings, folder, started, { say, waits, signal })
+  const stack = await startStack(settings, folder, started, { say, waits, signal })
   await builds
   const { gateway } = stack
   await folder.publish({ ...stack, pid: process.pid })
@@ -75,7 +75,7 @@ async function run(): Promise<void> {
  * Builds the portal, the packages and the guides if their sources have changed. Everything else works without them. Guides
  * take the longest, so the start does not wait for them, only a request for a guide does.
  */
-function giveBuilds(waits: Waits, signal: AbortSignal): { builds: Promise<unknown>; guides: Promise<void> } {
+function startBuilds(waits: Waits, signal: AbortSignal): { builds: Promise<unknown>; guides: Promise<void> } {
   const build = async (what: string, make: () => Promise<void>) => {
     try {
       await waits.during(what, make())

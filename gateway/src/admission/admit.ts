@@ -11,7 +11,7 @@ import type { Applications } from './applications.ts'
 import { callerAt } from './client-address.ts'
 import type { Throttle } from './throttle.ts'
 
-export interface Gate {
+export interface AdmissionDependencies {
   services: Services
   keys: ApiKeys
   applications: Applications
@@ -25,7 +25,7 @@ export interface Gate {
  * that need the body (media type, size, JSON, shape) follow in `read-input.ts`.
  */
 export async function admit(
-  gate: Gate,
+  deps: AdmissionDependencies,
   route: Route,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -33,8 +33,8 @@ export async function admit(
   const { audience } = route
   const call =
     audience === 'vendor'
-      ? await admitVendor(gate, route, request, reply)
-      : admitKeyless(gate, { route, audience }, request, reply)
+      ? await admitVendor(deps, route, request, reply)
+      : admitKeyless(deps, { route, audience }, request, reply)
   for (const [name, id] of Object.entries(call.params)) {
     const expected = pathIds[name]
     // For an activation the service decides: it must check the token before it reveals whether the activation exists.
@@ -43,18 +43,18 @@ export async function admit(
     }
   }
   const { app_id: applicationId } = call.params
-  if (applicationId !== undefined) await checkApplication(gate, call, applicationId)
+  if (applicationId !== undefined) await checkApplication(deps, call, applicationId)
   return call
 }
 
 async function admitVendor(
-  gate: Gate,
+  deps: AdmissionDependencies,
   route: Route,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<VendorCall> {
-  const principal = await knownPrincipal(gate, request, reply)
-  gate.throttle.key(reply, principal.keyId)
+  const principal = await authenticate(deps, request, reply)
+  deps.throttle.key(reply, principal.keyId)
   if (!route.scopes.some((scope) => principal.scopes.includes(scope))) {
     const needed =
       route.scopes.length > 1
@@ -72,7 +72,7 @@ async function admitVendor(
     )
   }
   return {
-    ...requestOf(gate, request, reply),
+    ...requestOf(deps, request, reply),
     audience: 'vendor',
     accountId: principal.accountId,
     keyId: principal.keyId,
@@ -80,8 +80,8 @@ async function admitVendor(
   }
 }
 
-async function knownPrincipal(
-  { keys, sessions, throttle }: Gate,
+async function authenticate(
+  { keys, sessions, throttle }: AdmissionDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
@@ -97,27 +97,27 @@ async function knownPrincipal(
 }
 
 function admitKeyless(
-  gate: Gate,
+  deps: AdmissionDependencies,
   { route, audience }: { route: Route; audience: Exclude<Audience, 'vendor'> },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Call {
   const caller = callerAt(request.ip)
   if (audience === 'processor') {
-    gate.throttle.processor(reply, caller)
+    deps.throttle.processor(reply, caller)
     if (route.rawBody) checkSignatureForm(signatureOf(request))
-  } else gate.throttle.product(reply, caller)
-  if (guesses(route)) gate.throttle.guess(reply, caller)
-  if (audience !== 'activation') return { ...requestOf(gate, request, reply), audience }
+  } else deps.throttle.product(reply, caller)
+  if (allowsGuessing(route)) deps.throttle.checkWrongKeys(reply, caller)
+  if (audience !== 'activation') return { ...requestOf(deps, request, reply), audience }
   const token = bearerOf(request.headers.authorization)
   if (token === undefined) {
     throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
   }
-  return { ...requestOf(gate, request, reply), audience, token }
+  return { ...requestOf(deps, request, reply), audience, token }
 }
 
 /** Whether an unauthenticated caller could guess licence keys or tokens on this route. */
-export function guesses(route: Route): boolean {
+export function allowsGuessing(route: Route): boolean {
   return route.audience === 'activation' || (route.audience === 'product' && route.method === 'POST')
 }
 
@@ -127,7 +127,7 @@ function signatureOf({ headers }: FastifyRequest): string | undefined {
 }
 
 function requestOf(
-  { services, throttle, publicUrl }: Gate,
+  { services, throttle, publicUrl }: AdmissionDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Request {
@@ -148,7 +148,11 @@ function requestOf(
   }
 }
 
-async function checkApplication({ applications }: Gate, call: Call, applicationId: string): Promise<void> {
+async function checkApplication(
+  { applications }: AdmissionDependencies,
+  call: Call,
+  applicationId: string,
+): Promise<void> {
   const vendor = call.audience === 'vendor' ? call : undefined
   if (vendor?.onlyApplicationId !== undefined && vendor.onlyApplicationId !== applicationId) {
     throw noApplication(applicationId)
@@ -158,8 +162,8 @@ async function checkApplication({ applications }: Gate, call: Call, applicationI
 }
 
 // `t=<seconds>`, one or more `v1=<HMAC-SHA-256 in hexadecimal>`, and possibly other schemes.
-const item = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
-const mostCharacters = 2_000
+const signatureItem = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
+const maxCharacters = 2_000
 
 /**
  * Checks the form of a `Stripe-Signature`, so that a request without a plausible signature is refused before its body is read.
@@ -167,8 +171,8 @@ const mostCharacters = 2_000
  * @throws ServiceError `bad_request`, as for a signature that does not match
  */
 function checkSignatureForm(header: string | undefined): void {
-  const items = header === undefined || header.length > mostCharacters ? [] : header.split(',')
+  const items = header === undefined || header.length > maxCharacters ? [] : header.split(',')
   const has = (name: string) => items.some((text) => text.startsWith(`${name}=`))
-  if (has('t') && has('v1') && items.every((text) => item.test(text))) return
+  if (has('t') && has('v1') && items.every((text) => signatureItem.test(text))) return
   throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
 }

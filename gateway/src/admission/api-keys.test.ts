@@ -126,9 +126,9 @@ test('a flood of invalid keys causes only a few calls of the catalog, and known 
   answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
   const { authenticateKeys } = answers.catalog
   let asking = 0
-  let mostAsking = 0
+  let maxAsking = 0
   answers.catalog.authenticateKeys = async (request) => {
-    mostAsking = Math.max(mostAsking, (asking += 1))
+    maxAsking = Math.max(maxAsking, (asking += 1))
     await sleep(100)
     asking -= 1
     return authenticateKeys!(request)
@@ -148,7 +148,7 @@ test('a flood of invalid keys causes only a few calls of the catalog, and known 
   const questions = calls.slice(before).filter((name) => name === 'authenticateKeys')
   // Each call takes 100 ms. With a call for each key there would be 450.
   expect(questions.length).toBeLessThan(Math.min(60 + (performance.now() - askedMs) / 100, 225))
-  expect(mostAsking).toBe(1)
+  expect(maxAsking).toBe(1)
 })
 
 test('if an address has sent too many invalid keys, further invalid keys get 429 and a valid key still works', async () => {

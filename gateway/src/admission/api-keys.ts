@@ -9,14 +9,14 @@ import { KeyLookups } from './key-lookups.ts'
 import type { Requester, FoundKey } from './key-lookups.ts'
 
 /** Catalog is asked again after this time. */
-const freshMs = 1_000
+const recheckMs = 1_000
 /** Older answers are not used, because a revoked key must be refused everywhere within 2 seconds. */
-const provenMs = 2_000
+const confirmedMs = 2_000
 /** Timeouts of two attempts. If a replica does not answer the first, the second goes to the next replica. */
-const askMs = [500, 1_000]
+const timeoutsMs = [500, 1_000]
 /** How long a key that was valid is accepted while catalog is down. */
 const outageMs = 5 * 60_000
-const mostKeys = 10_000
+const maxKeys = 10_000
 
 /**
  * Identifies callers: looks up API keys in catalog by their hash, each at most once a second. A key that catalog has not
@@ -27,9 +27,9 @@ export class ApiKeys {
   readonly #authenticateKey: Services['catalog']['authenticateKey']
   readonly #outage: CatalogOutage
   readonly #lookups: KeyLookups
-  readonly #known = new LRUCache<string, FoundKey>({ max: mostKeys })
-  readonly #refused = new LRUCache<string, true>({ max: mostKeys, ttl: freshMs })
-  readonly #asked = new Map<string, { sinceMs: number; answer: Promise<Principal> }>()
+  readonly #known = new LRUCache<string, FoundKey>({ max: maxKeys })
+  readonly #refused = new LRUCache<string, true>({ max: maxKeys, ttl: recheckMs })
+  readonly #calls = new Map<string, { sinceMs: number; answer: Promise<Principal> }>()
 
   constructor(services: Pick<Services, 'catalog' | 'licensing'>) {
     this.#authenticateKey = services.catalog.authenticateKey
@@ -48,50 +48,50 @@ export class ApiKeys {
    */
   principalWith(keyHash: string, requester: Requester): Principal | Promise<Principal> {
     const entry = this.#known.get(keyHash)
-    if (entry && ageOf(entry) < freshMs) return entry.principal
+    if (entry && ageOf(entry) < recheckMs) return entry.principal
     if (entry && ageOf(entry) < outageMs && this.#outage.isKnown()) return entry.principal
     if (this.#refused.has(keyHash)) throw refusal()
-    return this.#askOnce(keyHash, requester)
+    return this.#callOnce(keyHash, requester)
   }
 
   // If a call took long, catalog may have answered it before a revocation, so its answer is not used.
-  #askOnce(keyHash: string, requester: Requester): Promise<Principal> {
+  #callOnce(keyHash: string, requester: Requester): Promise<Principal> {
     const nowMs = performance.now()
-    const asked = this.#asked.get(keyHash)
-    if (asked && nowMs - asked.sinceMs < freshMs) return asked.answer
-    const asking = this.#known.has(keyHash) ? this.#confirm(keyHash) : this.#lookUp(keyHash, requester)
-    const answer = asking
+    const running = this.#calls.get(keyHash)
+    if (running && nowMs - running.sinceMs < recheckMs) return running.answer
+    const call = this.#known.has(keyHash) ? this.#confirm(keyHash) : this.#lookUp(keyHash, requester)
+    const answer = call
       .catch((error: unknown) => this.#refuse(keyHash, error))
       .finally(() => {
-        if (this.#asked.get(keyHash)?.answer === answer) this.#asked.delete(keyHash)
+        if (this.#calls.get(keyHash)?.answer === answer) this.#calls.delete(keyHash)
       })
-    this.#asked.set(keyHash, { sinceMs: nowMs, answer })
+    this.#calls.set(keyHash, { sinceMs: nowMs, answer })
     return answer
   }
 
   async #lookUp(keyHash: string, requester: Requester): Promise<Principal> {
     const found = await this.#lookups.lookUp(keyHash, requester)
     if (!found) throw refusal()
-    if (ageOf(found) >= provenMs)
+    if (ageOf(found) >= confirmedMs)
       throw new ServiceError('unavailable', 'the API key could not be checked in time')
     return this.#remember(keyHash, found)
   }
 
   async #confirm(keyHash: string): Promise<Principal> {
     let unanswered: unknown
-    for (const timeoutMs of askMs) {
+    for (const timeoutMs of timeoutsMs) {
       try {
-        const askedMs = performance.now()
+        const calledMs = performance.now()
         const request = { keyHash: Buffer.from(keyHash, 'base64') }
         const principal = await this.#authenticateKey(request, { timeoutMs })
-        return this.#remember(keyHash, { principal, askedMs })
+        return this.#remember(keyHash, { principal, calledMs })
       } catch (error) {
         if (!(error instanceof ServiceError) || error.code !== 'unavailable') throw error
         unanswered = error
       }
-      const asking = this.#outage.ask()
+      const asking = this.#outage.check()
       const entry = this.#known.get(keyHash)
-      if (entry && ageOf(entry) < provenMs) return entry.principal
+      if (entry && ageOf(entry) < confirmedMs) return entry.principal
       if (entry && ageOf(entry) < outageMs && (await asking)) return entry.principal
     }
     throw unanswered
@@ -116,8 +116,8 @@ export class ApiKeys {
 }
 
 /** Time since the call, not since its answer, because the answer may not include a revocation made after the call. */
-function ageOf({ askedMs }: FoundKey): number {
-  return performance.now() - askedMs
+function ageOf({ calledMs }: FoundKey): number {
+  return performance.now() - calledMs
 }
 
 /**

@@ -4,13 +4,13 @@ import type { Services } from '../services.ts'
 
 type Catalog = Pick<Services['catalog'], 'findApplicationOwner'>
 
-const mostApplications = 50_000
+const maxApplications = 50_000
 
 /** Finds the account of an application. The account never changes, so answers are cached without a time limit. */
 export class Applications {
   readonly #catalog: Catalog
-  readonly #accounts = new LRUCache<string, string>({ max: mostApplications })
-  readonly #asked = new Map<string, Promise<string>>()
+  readonly #accounts = new LRUCache<string, string>({ max: maxApplications })
+  readonly #calls = new Map<string, Promise<string>>()
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog
@@ -18,18 +18,18 @@ export class Applications {
 
   /** @throws ServiceError `not_found` */
   accountOf(applicationId: string): string | Promise<string> {
-    return this.#accounts.get(applicationId) ?? this.#askOnce(applicationId)
+    return this.#accounts.get(applicationId) ?? this.#callOnce(applicationId)
   }
 
-  #askOnce(applicationId: string): Promise<string> {
-    const asked = this.#asked.get(applicationId)
-    if (asked) return asked
-    const asking = this.#ask(applicationId).finally(() => this.#asked.delete(applicationId))
-    this.#asked.set(applicationId, asking)
-    return asking
+  #callOnce(applicationId: string): Promise<string> {
+    const running = this.#calls.get(applicationId)
+    if (running) return running
+    const call = this.#callCatalog(applicationId).finally(() => this.#calls.delete(applicationId))
+    this.#calls.set(applicationId, call)
+    return call
   }
 
-  async #ask(applicationId: string): Promise<string> {
+  async #callCatalog(applicationId: string): Promise<string> {
     try {
       const { accountId } = await this.#catalog.findApplicationOwner({ applicationId })
       this.#accounts.set(applicationId, accountId)

@@ -1,11 +1,11 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Services } from '../services.ts'
 
-const askCatalogMs = 300
-const askLicensingMs = 700
+const catalogTimeoutMs = 300
+const licensingTimeoutMs = 700
 /** How long an answer is used, counted from the question. A restarted catalog can revoke a key at once. */
-const knownMs = 1_000
-const askAgainMs = 400
+const answerLifeMs = 1_000
+const renewMs = 400
 
 /**
  * Finds out whether catalog is down for everybody and not only unreachable from this gateway. It is down if licensing, which
@@ -13,8 +13,8 @@ const askAgainMs = 400
  */
 export class CatalogOutage {
   readonly #services: Pick<Services, 'catalog' | 'licensing'>
-  #asked: Promise<boolean> | undefined
-  #downAskedMs = Number.NEGATIVE_INFINITY
+  #running: Promise<boolean> | undefined
+  #downSinceMs = Number.NEGATIVE_INFINITY
 
   constructor(services: Pick<Services, 'catalog' | 'licensing'>) {
     this.#services = services
@@ -22,31 +22,31 @@ export class CatalogOutage {
 
   /** Whether catalog is known to be down. Renews the answer in advance, so that no request waits for it during an outage. */
   isKnown(): boolean {
-    const ageMs = performance.now() - this.#downAskedMs
-    if (ageMs >= knownMs) return false
-    if (ageMs >= askAgainMs) void this.ask()
+    const ageMs = performance.now() - this.#downSinceMs
+    if (ageMs >= answerLifeMs) return false
+    if (ageMs >= renewMs) void this.check()
     return true
   }
 
-  ask(): Promise<boolean> {
-    this.#asked ??= this.#ask().finally(() => (this.#asked = undefined))
-    return this.#asked
+  check(): Promise<boolean> {
+    this.#running ??= this.#checkBoth().finally(() => (this.#running = undefined))
+    return this.#running
   }
 
-  async #ask(): Promise<boolean> {
+  async #checkBoth(): Promise<boolean> {
     const { catalog, licensing } = this.#services
-    const askedMs = performance.now()
+    const startedMs = performance.now()
     const answers = await Promise.all([
       catalog
-        .authenticateKeys({ keyHashes: [] }, { timeoutMs: askCatalogMs })
+        .authenticateKeys({ keyHashes: [] }, { timeoutMs: catalogTimeoutMs })
         .then(() => false, isUnavailable),
-      licensing.checkCatalog({}, { timeoutMs: askLicensingMs }).then(
+      licensing.checkCatalog({}, { timeoutMs: licensingTimeoutMs }).then(
         ({ isDown }) => isDown,
         () => false,
       ),
     ])
     const isDown = answers.every(Boolean)
-    this.#downAskedMs = isDown ? askedMs : Number.NEGATIVE_INFINITY
+    this.#downSinceMs = isDown ? startedMs : Number.NEGATIVE_INFINITY
     return isDown
   }
 }

@@ -16,7 +16,7 @@ export interface Requester {
 export interface FoundKey {
   principal: Principal
   /** Time of the call of catalog, on the monotonic clock. */
-  askedMs: number
+  calledMs: number
 }
 
 interface Waiting {
@@ -25,9 +25,9 @@ interface Waiting {
   reject: (error: unknown) => void
 }
 
-const mostTogether = 500
-const mostWaitingOfCaller = 2_000
-const mostWaiting = 20_000
+const maxBatchSize = 500
+const maxWaitingPerCaller = 2_000
+const maxWaiting = 20_000
 const timeoutMs = 5_000
 // Still looks up 10,000 keys per second, so that a valid key of a limited caller is found.
 const limitedPauseMs = 50
@@ -37,13 +37,13 @@ const limitedPauseMs = 50
  * therefore costs catalog only a few statements per second, on a separate connection.
  */
 export class KeyLookups {
-  readonly #usual: Lane
-  readonly #limited: Lane
+  readonly #usual: CallerQueue
+  readonly #limited: CallerQueue
 
   constructor(catalog: Catalog) {
-    const ask = (keyHashes: string[]) => askCatalog(catalog, keyHashes)
-    this.#usual = new Lane(ask, 0)
-    this.#limited = new Lane(ask, limitedPauseMs)
+    const authenticateKeys = (keyHashes: string[]) => callCatalog(catalog, keyHashes)
+    this.#usual = new CallerQueue(authenticateKeys, 0)
+    this.#limited = new CallerQueue(authenticateKeys, limitedPauseMs)
   }
 
   /**
@@ -56,21 +56,24 @@ export class KeyLookups {
 }
 
 /** A queue of keys that takes one key of each caller in turn. */
-class Lane {
-  readonly #ask: (keyHashes: string[]) => Promise<(Principal | undefined)[]>
+class CallerQueue {
+  readonly #authenticateKeys: (keyHashes: string[]) => Promise<(Principal | undefined)[]>
   readonly #pauseMs: number
   readonly #callers = new Map<string, Waiting[]>()
   #waiting = 0
-  #isAsking = false
+  #isRunning = false
 
-  constructor(ask: (keyHashes: string[]) => Promise<(Principal | undefined)[]>, pauseMs: number) {
-    this.#ask = ask
+  constructor(
+    authenticateKeys: (keyHashes: string[]) => Promise<(Principal | undefined)[]>,
+    pauseMs: number,
+  ) {
+    this.#authenticateKeys = authenticateKeys
     this.#pauseMs = pauseMs
   }
 
   add(caller: string, keyHash: string): Promise<FoundKey | undefined> {
     const own = this.#callers.get(caller) ?? []
-    if (own.length >= mostWaitingOfCaller || this.#waiting >= mostWaiting) {
+    if (own.length >= maxWaitingPerCaller || this.#waiting >= maxWaiting) {
       throw new ServiceError(
         'rate_limited',
         'too many unknown API keys are being looked up: try again in a minute',
@@ -80,29 +83,29 @@ class Lane {
       own.push({ keyHash, resolve, reject })
       this.#callers.set(caller, own)
       this.#waiting += 1
-      if (!this.#isAsking) void this.#askAll()
+      if (!this.#isRunning) void this.#lookUpAll()
     })
   }
 
-  async #askAll(): Promise<void> {
-    this.#isAsking = true
+  async #lookUpAll(): Promise<void> {
+    this.#isRunning = true
     // Keys that arrive in this turn of the event loop are in one call.
     await sleep(0)
     while (this.#waiting > 0) {
       const batch = this.#take()
       try {
-        const askedMs = performance.now()
-        const answers = await this.#ask(batch.map(({ keyHash }) => keyHash))
+        const calledMs = performance.now()
+        const answers = await this.#authenticateKeys(batch.map(({ keyHash }) => keyHash))
         batch.forEach(({ resolve }, at) => {
           const principal = answers[at]
-          resolve(principal && { principal, askedMs })
+          resolve(principal && { principal, calledMs })
         })
       } catch (error) {
         for (const { reject } of batch) reject(error)
       }
       if (this.#pauseMs > 0) await sleep(this.#pauseMs)
     }
-    this.#isAsking = false
+    this.#isRunning = false
   }
 
   #take(): Waiting[] {
@@ -112,14 +115,14 @@ class Lane {
       batch.push(own.shift()!)
       this.#callers.delete(caller)
       if (own.length > 0) this.#callers.set(caller, own)
-      if (batch.length === mostTogether) break
+      if (batch.length === maxBatchSize) break
     }
     this.#waiting -= batch.length
     return batch
   }
 }
 
-async function askCatalog(
+async function callCatalog(
   { authenticateKeys }: Catalog,
   keyHashes: string[],
 ): Promise<(Principal | undefined)[]> {

@@ -57,13 +57,13 @@ export class Throttle {
   }
 
   /** Call it before a licence key or token is checked. A caller that has sent too many wrong ones is refused, even with a valid one. */
-  guess(reply: FastifyReply, caller: string): void {
+  checkWrongKeys(reply: FastifyReply, caller: string): void {
     const left = this.#wrongKeys.peek(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)
   }
 
   /** Counts a wrong licence key or token. */
-  wrongKey(reply: FastifyReply, caller: string): void {
+  countWrongKey(reply: FastifyReply, caller: string): void {
     const left = this.#wrongKeys.take(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)
   }
@@ -89,7 +89,7 @@ export class Throttle {
       if (error instanceof ServiceError && error.code === 'rate_limited') check(reply, this.#trials, left)
       throw error
     } finally {
-      if (left.allowed && !isNew) this.#trials.giveBack(caller)
+      if (left.allowed && !isNew) this.#trials.undo(caller)
     }
   }
 }
@@ -103,7 +103,7 @@ function check(reply: FastifyReply, limit: RateLimit, left: Allowance): void {
 }
 
 interface Window {
-  taken: number
+  count: number
   endsMs: number
 }
 
@@ -115,23 +115,23 @@ interface Allowance {
 
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
-const mostCallers = 100_000
+const maxCallers = 100_000
 
 /** Counts requests of each caller in windows. A window begins with the caller's first request. */
 class RateLimit {
   /** `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). */
   readonly policy: string
   readonly #name: string
-  readonly #most: number
+  readonly #max: number
   readonly #windowMs: number
-  readonly #windows = new LRUCache<string, Window>({ max: mostCallers })
+  readonly #windows = new LRUCache<string, Window>({ max: maxCallers })
 
-  /** @param most requests of a caller in one window */
-  constructor(name: string, most: number, windowMs = minuteMs) {
+  /** @param max requests of a caller in one window */
+  constructor(name: string, max: number, windowMs = minuteMs) {
     this.#name = name
-    this.#most = most
+    this.#max = max
     this.#windowMs = windowMs
-    this.policy = `"${name}";q=${most};w=${windowMs / 1000}`
+    this.policy = `"${name}";q=${max};w=${windowMs / 1000}`
   }
 
   /** Counts one request. */
@@ -139,18 +139,18 @@ class RateLimit {
     const nowMs = Date.now()
     let window = this.#windows.get(caller)
     if (!window || nowMs >= window.endsMs) {
-      window = { taken: 0, endsMs: nowMs + this.#windowMs }
+      window = { count: 0, endsMs: nowMs + this.#windowMs }
       this.#windows.set(caller, window)
     }
-    const allowed = window.taken < this.#most
-    if (allowed) window.taken++
+    const allowed = window.count < this.#max
+    if (allowed) window.count++
     return this.#allowance(allowed, window, nowMs)
   }
 
   /** Undoes the count of one request. */
-  giveBack(caller: string): void {
+  undo(caller: string): void {
     const window = this.#windows.get(caller)
-    if (window && window.taken > 0) window.taken--
+    if (window && window.count > 0) window.count--
   }
 
   /** The requests left, without counting one. */
@@ -158,9 +158,9 @@ class RateLimit {
     const nowMs = Date.now()
     const window = this.#windows.get(caller)
     if (!window || nowMs >= window.endsMs) {
-      return { allowed: true, remaining: this.#most, resetSeconds: this.#windowMs / 1000 }
+      return { allowed: true, remaining: this.#max, resetSeconds: this.#windowMs / 1000 }
     }
-    return this.#allowance(window.taken < this.#most, window, nowMs)
+    return this.#allowance(window.count < this.#max, window, nowMs)
   }
 
   /** An item of the `RateLimit` header. */
@@ -171,7 +171,7 @@ class RateLimit {
   #allowance(allowed: boolean, window: Window, nowMs: number): Allowance {
     return {
       allowed,
-      remaining: this.#most - window.taken,
+      remaining: this.#max - window.count,
       resetSeconds: Math.ceil((window.endsMs - nowMs) / 1000),
     }
   }

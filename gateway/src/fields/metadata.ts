@@ -4,13 +4,13 @@ import { isStorable, unstorable } from '@licensing/proto/text'
 import { z } from 'zod'
 import { lengths } from './text.ts'
 
-const { entries: mostEntries, name, value } = metadataLimits
-const mostFilters = 3
+const { entries: maxEntries, name, value } = metadataLimits
+const maxFilters = 3
 
 const entrySchema = { type: 'string', ...lengths(value) }
 const schema = {
   type: 'object',
-  maxProperties: mostEntries,
+  maxProperties: maxEntries,
   propertyNames: { pattern: name.source },
   additionalProperties: entrySchema,
 }
@@ -24,7 +24,7 @@ const object = z.unknown().transform((given, context) => {
 /** Metadata in a request that creates a resource. */
 export const metadata = object
   .transform((entries, context) => {
-    checkNumber(entries, mostEntries, context)
+    checkNumber(entries, maxEntries, context)
     return checkEntries(entries, context, problemOfEntry)
   })
   .meta(schema)
@@ -57,12 +57,12 @@ export const metadataChange = object
 /** The object that `gatherMetadata` makes of `metadata[NAME]=VALUE` in a query. */
 export const metadataFilter = object
   .transform((entries, context) => {
-    checkNumber(entries, mostFilters, context)
+    checkNumber(entries, maxFilters, context)
     return checkEntries(entries, context, (named, entry) =>
       Array.isArray(entry) ? 'must be sent once' : problemOfEntry(named, entry),
     )
   })
-  .meta({ ...schema, maxProperties: mostFilters })
+  .meta({ ...schema, maxProperties: maxFilters })
   .describe('Licences that have these entries: `metadata[NAME]=VALUE`, for at most three names.')
 
 /** The entries in an answer. */
@@ -82,9 +82,9 @@ export function gatherMetadata(query: unknown): unknown {
   return Object.fromEntries([...others, ['metadata', Object.fromEntries(entries)]])
 }
 
-function checkNumber(entries: object, most: number, context: z.RefinementCtx): void {
-  if (Object.keys(entries).length <= most) return
-  context.addIssue({ code: 'custom', message: `must have at most ${most} entries` })
+function checkNumber(entries: object, max: number, context: z.RefinementCtx): void {
+  if (Object.keys(entries).length <= max) return
+  context.addIssue({ code: 'custom', message: `must have at most ${max} entries` })
 }
 
 /** Reports each wrong entry. */

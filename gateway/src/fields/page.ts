@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { isId } from './id.ts'
 import type { IdPrefix } from './id.ts'
 
-const mostRows = 200
+const maxRows = 200
 const usualRows = 50
 const version = '1'
 
@@ -13,14 +13,14 @@ export const limit = z
   .meta({
     type: 'integer',
     minimum: 1,
-    maximum: mostRows,
+    maximum: maxRows,
     default: usualRows,
     description: 'Maximum number of rows on a page.',
   })
   .transform((text, context) => {
     const rows = /^[1-9][0-9]{0,2}$/.test(text) ? Number(text) : 0
-    if (rows >= 1 && rows <= mostRows) return rows
-    context.addIssue({ code: 'custom', message: `must be a whole number from 1 to ${mostRows}` })
+    if (rows >= 1 && rows <= maxRows) return rows
+    context.addIssue({ code: 'custom', message: `must be a whole number from 1 to ${maxRows}` })
     return z.NEVER
   })
   .default(usualRows)

@@ -14,8 +14,8 @@ export function text(limit: TextLimit) {
 }
 
 /** A limit in the form of the OpenAPI document, for a schema that refines `text` or checks the limit itself. */
-export function lengths({ least, most }: TextLimit) {
-  return { minLength: least, maxLength: most }
+export function lengths({ min, max }: TextLimit) {
+  return { minLength: min, maxLength: max }
 }
 
 /** Text of any length that PostgreSQL can store. The service checks its other rules. */
@@ -25,7 +25,7 @@ const label = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 const hostName = new RegExp(`^(?:${label}\\.)*${label}$`)
 // Names of real machines may have underscores.
 const machineName = /^[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_-]{0,62}))*$/
-const longest = textLimits.hostName.most
+const longest = textLimits.hostName.max
 
 /** An entry of `restrictions.domains`: a host name, or `*.` and a host name for subdomains at any depth. Lower-cased. */
 export const domain = z.string().transform((text, context) => {
@@ -81,8 +81,8 @@ export const webhookUrl = z
   })
 
 function webhookUrlProblem(value: string): string | undefined {
-  const tooLong = characters(value) > limit.most
-  if (tooLong) return `must have at most ${limit.most} characters`
+  const tooLong = characters(value) > limit.max
+  if (tooLong) return `must have at most ${limit.max} characters`
   const url = URL.parse(value)
   // URL drops white space and control characters, so the stored text could differ from the URL that was parsed.
   if (!url || !/^[\x21-\x7e]+$/.test(value)) return 'must be an absolute https URL'

@@ -22,11 +22,11 @@ export class BrokenRequests {
   readonly #ended = new WeakSet<Duplex>()
 
   watch(server: Server): void {
-    server.prependListener('request', (request, response) => this.#follow(request, response))
+    server.prependListener('request', (request, response) => this.#track(request, response))
     // An Expect header other than 100-continue is refused later, like any malformed request.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (request, socket) => {
-      void this.#underWay(socket).then(() => {
+      void this.#completeAnswers(socket).then(() => {
         if (socket.writable) server.emit('request', request, lastResponse(request, socket))
       })
       // Node has removed its own listeners from the socket.
@@ -48,20 +48,20 @@ export class BrokenRequests {
     if (this.#ended.has(socket)) return
     this.#ended.add(socket)
     const connection = this.#connections.get(socket)
-    await this.#underWay(socket)
+    await this.#completeAnswers(socket)
     if (!socket.writable) return
     const refused = connection && !connection.latest.req.complete && connection.latest.headersSent
     end(socket, refused ? '' : rawProblem(new ServiceError('bad_request', detailOf(error)), randomUUID()))
   }
 
   /** Waits until all complete requests are answered. */
-  async #underWay(socket: Duplex): Promise<void> {
+  async #completeAnswers(socket: Duplex): Promise<void> {
     const answers = [...(this.#connections.get(socket)?.answers ?? [])]
-    const due = answers.filter((response) => response.req.complete || response.headersSent)
-    await Promise.all(due.map((response) => once(response, 'close')))
+    const pending = answers.filter((response) => response.req.complete || response.headersSent)
+    await Promise.all(pending.map((response) => once(response, 'close')))
   }
 
-  #follow({ socket }: IncomingMessage, response: ServerResponse): void {
+  #track({ socket }: IncomingMessage, response: ServerResponse): void {
     const connection = this.#connections.get(socket) ?? { answers: new Set(), latest: response }
     connection.answers.add(response)
     connection.latest = response

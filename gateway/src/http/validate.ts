@@ -3,7 +3,7 @@ import type { FieldError } from '@licensing/grpc/errors'
 import { z } from 'zod'
 
 // A body of one megabyte can have a hundred thousand errors.
-const mostErrors = 100
+const maxErrors = 100
 
 /**
  * Parses the body or the query of a request with a schema.
@@ -20,7 +20,7 @@ export function validate<S extends z.ZodType>(
   const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
   const errors = result.error.issues
     .flatMap((issue) => fieldErrors(issue, value, part, names))
-    .slice(0, mostErrors)
+    .slice(0, maxErrors)
   throw new ServiceError('validation_failed', errors[0]!.message, { errors })
 }
 

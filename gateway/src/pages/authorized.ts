@@ -3,7 +3,7 @@ import { errorCatalogue } from '@licensing/proto/errors'
 import type { Logger } from '@licensing/process/log'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { randomBytes } from 'node:crypto'
-import type { Gate } from '../admission/admit.ts'
+import type { AdmissionDependencies } from '../admission/admit.ts'
 import { isOfOwnPage, isOverTls } from '../portal/sessions.ts'
 import { authorizedPath } from '../routes/processor/processor-routes.ts'
 import { answers, formOf, sentence, statusOf, textsOf } from './decision.ts'
@@ -19,7 +19,7 @@ const portalPath = '/portal/settings'
  * The page to which the payment processor sends a vendor's browser back. It shows the vendor account and the processor
  * account, and connects them after a click on this page in the same browser.
  */
-export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Logger): void {
+export function mountAuthorizedPage(scope: FastifyInstance, gate: AdmissionDependencies, log: Logger): void {
   const { billing } = gate.services
   const answer = answers(gate, log, refusal)
   scope.route({
@@ -96,7 +96,12 @@ function named(whose: { accountName: string; accountId: string; connectedAccount
 </dl>`
 }
 
-function cookie({ publicUrl }: Gate, request: FastifyRequest, value: string, seconds: number): string {
+function cookie(
+  { publicUrl }: AdmissionDependencies,
+  request: FastifyRequest,
+  value: string,
+  seconds: number,
+): string {
   const secure = isOverTls(request, publicUrl) ? '; Secure' : ''
   return `${cookieName}=${value}; Path=${authorizedPath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
 }

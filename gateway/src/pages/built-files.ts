@@ -3,8 +3,8 @@ import { dirname, join, relative, resolve, sep } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 // A build that takes longer is assumed to have been killed.
-const longestBuildMs = 60_000
-const lookAgainMs = 200
+const maxBuildMs = 60_000
+const pollMs = 200
 
 /** The files of a built folder, read again after each build. */
 export class BuiltFiles {
@@ -21,12 +21,12 @@ export class BuiltFiles {
 
   /** Like `list`, but waits for the first build if it is running. A running build has a folder next to this one. */
   async listWhenBuilt(): Promise<ReadonlySet<string> | undefined> {
-    const until = performance.now() + longestBuildMs
+    const until = performance.now() + maxBuildMs
     for (;;) {
       const files = await this.list()
-      const besides = files === undefined ? await readdir(dirname(this.root)).catch(() => []) : []
-      if (!besides.some((name) => name.startsWith('.build-')) || performance.now() > until) return files
-      await sleep(lookAgainMs)
+      const siblings = files === undefined ? await readdir(dirname(this.root)).catch(() => []) : []
+      if (!siblings.some((name) => name.startsWith('.build-')) || performance.now() > until) return files
+      await sleep(pollMs)
     }
   }
 

@@ -3,7 +3,7 @@ import { errorCatalogue } from '@licensing/proto/errors'
 import type { Logger } from '@licensing/process/log'
 import type { FastifyInstance } from 'fastify'
 import { hash } from 'node:crypto'
-import type { Gate } from '../admission/admit.ts'
+import type { AdmissionDependencies } from '../admission/admit.ts'
 import { answers, formOf, sentence, statusOf, textsOf } from './decision.ts'
 import { escapeHtml, page } from './html.ts'
 
@@ -14,7 +14,11 @@ const path = '/confirm-alert-email'
  * The page behind the link in a confirmation mail. Mail scanners follow links, so opening the page changes nothing; the
  * reader confirms with a button. The token proves that the reader has the mail, so no login is needed.
  */
-export function mountConfirmAlertEmail(scope: FastifyInstance, gate: Gate, log: Logger): void {
+export function mountConfirmAlertEmail(
+  scope: FastifyInstance,
+  gate: AdmissionDependencies,
+  log: Logger,
+): void {
   const { catalog } = gate.services
   const answer = answers(gate, log, refusal)
   scope.route({

@@ -2,7 +2,7 @@ import type { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { Logger } from '@licensing/process/log'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Gate } from '../admission/admit.ts'
+import type { AdmissionDependencies } from '../admission/admit.ts'
 import { callerAt } from '../admission/client-address.ts'
 import { asServiceError } from '../http/problem.ts'
 import { pageHeaders } from './html.ts'
@@ -17,7 +17,11 @@ type Answer = (
  * Answers requests for a page on which a person confirms something, without an API key. `work` returns the page; if it
  * throws, `refusal` returns a page with the error.
  */
-export function answers({ throttle }: Gate, log: Logger, refusal: (error: ServiceError) => string): Answer {
+export function answers(
+  { throttle }: AdmissionDependencies,
+  log: Logger,
+  refusal: (error: ServiceError) => string,
+): Answer {
   return async (request, reply, work) => {
     try {
       throttle.unauthenticated(reply, callerAt(request.ip))

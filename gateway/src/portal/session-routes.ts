@@ -1,7 +1,7 @@
 import type { Principal } from '@licensing/proto/catalog'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import type { Gate } from '../admission/admit.ts'
+import type { AdmissionDependencies } from '../admission/admit.ts'
 import { hashOfKey } from '../admission/api-keys.ts'
 import { callerAt } from '../admission/client-address.ts'
 import { parseJson } from '../http/request.ts'
@@ -12,7 +12,7 @@ export const sessionPath = '/portal/session'
 const credentials = z.strictObject({ key: z.string() })
 
 /** Sign-in and sign-out of the portal. Only for the portal’s pages, so not in the API's document. */
-export function mountSessions(app: FastifyInstance, gate: Gate): void {
+export function mountSessions(app: FastifyInstance, gate: AdmissionDependencies): void {
   const { sessions, throttle } = gate
 
   app.post(sessionPath, async (request, reply) => {
@@ -32,7 +32,7 @@ export function mountSessions(app: FastifyInstance, gate: Gate): void {
 
 // A refused sign-in counts against the address, like an API request without a valid key.
 async function signIn(
-  { sessions, keys, throttle }: Gate,
+  { sessions, keys, throttle }: AdmissionDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<{ keyHash: string; principal: Principal }> {

@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { accountId, hashOf, startGateway } from '../testing/gateway.ts'
 import type { TestGateway } from '../testing/gateway.ts'
-import { parseSessionKeys, sealSession, sessionSeconds } from './session-seal.ts'
+import { parseSessionKeys, encryptSession, sessionSeconds } from './session-encryption.ts'
 
 const sessionKey = randomBytes(32).toString('base64url')
 const publicUrl = 'https://licensing.example.com'
@@ -100,7 +100,7 @@ test('a session that was changed, has expired or was encrypted with another key 
   const flipped = value.at(40) === 'A' ? 'B' : 'A'
   expect(await account(`${name}=${value.slice(0, 40)}${flipped}${value.slice(41)}`)).toBe('unauthenticated')
   const sealed = (key: string, ago: number) =>
-    `${name}=${sealSession(Buffer.from(hashOf(gateway.apiKey), 'hex').toString('base64'), Date.now() - ago, parseSessionKeys(key))}`
+    `${name}=${encryptSession(Buffer.from(hashOf(gateway.apiKey), 'hex').toString('base64'), Date.now() - ago, parseSessionKeys(key))}`
   expect(await account(sealed(sessionKey, 0))).toBe(200)
   expect(await account(sealed(sessionKey, (sessionSeconds - 60) * 1000))).toBe(200)
   expect(await account(sealed(sessionKey, sessionSeconds * 1000))).toBe('unauthenticated')

@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { openSession, sealSession, sessionSeconds } from './session-seal.ts'
-import type { SessionKeys } from './session-seal.ts'
+import { decryptSession, encryptSession, sessionSeconds } from './session-encryption.ts'
+import type { SessionKeys } from './session-encryption.ts'
 
 // Browsers accept a cookie with the prefix `__Host-` only over TLS and only from this host, not from another subdomain.
 const names = { tls: '__Host-portal_session', plain: 'portal_session' } as const
@@ -30,12 +30,12 @@ export class Sessions {
     const cookie = cookieOf(request, this.#nameFor(request))
     if (cookie === undefined) return undefined
     refuseForeignOrigin(request, this.#publicUrl)
-    return this.#keys && openSession(cookie, Date.now(), this.#keys)
+    return this.#keys && decryptSession(cookie, Date.now(), this.#keys)
   }
 
   /** @param keyHash base64 */
   begin(request: FastifyRequest, reply: FastifyReply, keyHash: string): void {
-    this.#setCookie(request, reply, sealSession(keyHash, Date.now(), this.requireKeys()), sessionSeconds)
+    this.#setCookie(request, reply, encryptSession(keyHash, Date.now(), this.requireKeys()), sessionSeconds)
   }
 
   end(request: FastifyRequest, reply: FastifyReply): void {

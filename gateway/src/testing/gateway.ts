@@ -24,7 +24,7 @@ import { expect } from 'vitest'
 import type { RateLimits } from '../admission/throttle.ts'
 import { buildApp } from '../app.ts'
 import { pathIds } from '../fields/id.ts'
-import { parseSessionKeys } from '../portal/session-seal.ts'
+import { parseSessionKeys } from '../portal/session-encryption.ts'
 import { connectServices } from '../services.ts'
 
 type Answers<S extends DescService> = Partial<Handlers<S>>

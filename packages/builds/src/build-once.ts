@@ -58,7 +58,7 @@ export async function runProgram(args: readonly string[], cwd: string, signal?: 
 }
 
 const compressible = /\.(html|js|css|svg|json|webmanifest|md|txt)$/
-const leastBytes = 512
+const minBytes = 512
 
 /** Writes a `.br` and a `.gz` of each compressible file of a build; the gateway sends them. */
 export async function compressFiles(folder: string): Promise<void> {
@@ -71,7 +71,7 @@ export async function compressFiles(folder: string): Promise<void> {
 
 async function compressFile(file: string): Promise<void> {
   const bytes = await readFile(file)
-  if (bytes.length < leastBytes) return
+  if (bytes.length < minBytes) return
   const quality = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY }
   await writeFile(`${file}.br`, await promisify(brotliCompress)(bytes, { params: quality }))
   await writeFile(`${file}.gz`, await promisify(gzip)(bytes, { level: constants.Z_BEST_COMPRESSION }))

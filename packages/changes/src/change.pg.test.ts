@@ -6,7 +6,7 @@ import { append } from '@licensing/events/outbox'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { createChange, LostRace, waitingForLocks } from './change.ts'
+import { createChange, LostRace, longLockTimeout } from './change.ts'
 
 /** A table with one row, which `hold` locks until it is released. */
 async function givenRow({ connections = 10 } = {}) {
@@ -62,7 +62,7 @@ test('a change gives up if a lock is held for longer than it may wait', async ()
   await using given = await givenRow()
   const release = await given.hold()
   const change = createChange(given.sql)
-  await expect(change(given.raise(1), { mostWaitMs: 200 })).rejects.toMatchObject({ code: '55P03' })
+  await expect(change(given.raise(1), { maxWaitMs: 200 })).rejects.toMatchObject({ code: '55P03' })
   await release()
   expect(await given.numberOf(1)).toBe(0)
 })
@@ -74,7 +74,7 @@ test('a change with a long lock timeout waits for the lock and runs once', async
   const work = createChange(given.sql)(async (tx) => {
     runs += 1
     await given.raise(1)(tx)
-  }, waitingForLocks)
+  }, longLockTimeout)
   await eventually(async () => {
     const [waiting] =
       await given.sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`

@@ -7,8 +7,8 @@ import { hasAppended } from '@licensing/events/outbox'
 import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { claimKey, findRecord, keepAnswer, setLockTimeout } from './record-queries.ts'
-import { AnsweredBefore, progressOf, withoutSecrets } from './repeatable.ts'
+import { claimKey, findRecord, recordAnswer, setLockTimeout } from './record-queries.ts'
+import { AlreadyAnswered, progressOf, withoutSecrets } from './repeatable.ts'
 
 /**
  * Runs one change of a service's database. Each RPC and each background task makes the changes that vendors see with this
@@ -23,8 +23,8 @@ import { AnsweredBefore, progressOf, withoutSecrets } from './repeatable.ts'
  *
  * `work` may run several times, so it does nothing that a rollback does not undo.
  *
- * @throws what `work` throws; the database's 55P03 if a lock is held for longer than `mostWaitMs`
- * @example const row = await change((tx) => insertPlan(tx, request), { answer: { schema: PlanSchema, of: toPlan } })
+ * @throws what `work` throws; the database's 55P03 if a lock is held for longer than `maxWaitMs`
+ * @example const row = await change((tx) => insertPlan(tx, request), { answer: { schema: PlanSchema, toMessage: toPlan } })
  */
 export type Change = <T, O extends DescMessage = DescMessage>(
   work: (tx: Transaction) => Promise<T>,
@@ -35,18 +35,18 @@ export interface ChangeOptions<O extends DescMessage, T> {
   /** Recorded for the call's Idempotency-Key. */
   answer?: {
     schema: O
-    of: (made: T) => MessageInitShape<O>
+    toMessage: (made: T) => MessageInitShape<O>
     /** Whether work follows the commit, such as a call of another service (see `createRepeatable`). */
     isUnfinished?: boolean
   }
   /** Longest wait for one lock, in milliseconds. After it the transaction ends and runs again later. */
   lockTimeoutMs?: number
   /** Longest wait for locks in all, in milliseconds. */
-  mostWaitMs?: number
+  maxWaitMs?: number
 }
 
 /** For changes in the background, and for changes that are too large to run again. */
-export const waitingForLocks = { lockTimeoutMs: 30_000 }
+export const longLockTimeout = { lockTimeoutMs: 30_000 }
 
 /** Before `work` locked a row that it had read, another transaction changed it. */
 export class LostRace extends Error {
@@ -57,13 +57,13 @@ export class LostRace extends Error {
 const firstLockTimeoutMs = 30
 // For a transaction that runs again.
 const nextLockTimeoutMs = 10
-const retriesAtOnce = 2
-const defaultMostWaitMs = 4_000
+const concurrentRetries = 2
+const defaultMaxWaitMs = 4_000
 
 /** @param wake called after a commit that appended events: the relay's `wake` */
 export function createChange(sql: Database, wake: () => void = () => {}): Change {
-  const tryAgain = limitTo(retriesAtOnce)
-  return async (work, { answer, lockTimeoutMs, mostWaitMs = defaultMostWaitMs } = {}) => {
+  const retry = limitConcurrency(concurrentRetries)
+  return async (work, { answer, lockTimeoutMs, maxWaitMs = defaultMaxWaitMs } = {}) => {
     const commit = async (timeoutMs: number) => {
       let hasEvents = false
       const made = await transaction(sql, async (tx) => {
@@ -75,7 +75,7 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
       if (hasEvents) wake()
       return made
     }
-    const givenUpAt = performance.now() + mostWaitMs
+    const deadline = performance.now() + maxWaitMs
     let pauseMs = 10
     let attempt = () => commit(lockTimeoutMs ?? firstLockTimeoutMs)
     for (;;) {
@@ -83,11 +83,11 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
         return await attempt()
       } catch (error) {
         if (error instanceof LostRace) continue
-        if (!isLockTimeout(error) || performance.now() >= givenUpAt) throw error
+        if (!isLockTimeout(error) || performance.now() >= deadline) throw error
       }
       await sleep(pauseMs * (0.5 + Math.random()))
       pauseMs = Math.min(pauseMs * 2, 250)
-      attempt = () => tryAgain(() => commit(lockTimeoutMs ?? nextLockTimeoutMs))
+      attempt = () => retry(() => commit(lockTimeoutMs ?? nextLockTimeoutMs))
     }
   }
 }
@@ -96,11 +96,11 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
  * Does the work of a call once for its key. The work and its answer commit together. If another call with the key is
  * running, this call waits for its end. If an unfinished answer is recorded, the work continues from it.
  *
- * @throws AnsweredBefore if the key was answered
+ * @throws AlreadyAnswered if the key was answered
  */
 async function onceForKey<O extends DescMessage, T>(
   tx: Transaction,
-  { schema, of, isUnfinished = false }: NonNullable<ChangeOptions<O, T>['answer']>,
+  { schema, toMessage, isUnfinished = false }: NonNullable<ChangeOptions<O, T>['answer']>,
   work: () => Promise<T>,
 ): Promise<T> {
   const key = callContext()?.idempotencyKey
@@ -108,8 +108,8 @@ async function onceForKey<O extends DescMessage, T>(
   const progress = progressOf(key)
   if (!progress.resumes && !progress.isUnfinished) await claim(tx, key)
   const made = await work()
-  const bytes = toBinary(schema, withoutSecrets(schema, create(schema, of(made))))
-  await keepAnswer(tx, key, { answer: bytes, isFinished: !isUnfinished })
+  const bytes = toBinary(schema, withoutSecrets(schema, create(schema, toMessage(made))))
+  await recordAnswer(tx, key, { answer: bytes, isFinished: !isUnfinished })
   progress.isUnfinished = isUnfinished
   return made
 }
@@ -119,16 +119,16 @@ async function claim(tx: Transaction, key: ServedKey): Promise<void> {
   // A record may be deleted between the two statements.
   while (!(await claimKey(tx, key, Math.max(1, remainingMs)))) {
     const record = await findRecord(tx, key)
-    if (record) throw new AnsweredBefore(record)
+    if (record) throw new AlreadyAnswered(record)
   }
 }
 
-/** Runs at most `most` pieces of work at a time. Others wait in the order of their calls. */
-function limitTo(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+/** Runs at most `max` pieces of work at a time. Others wait in the order of their calls. */
+function limitConcurrency(max: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let running = 0
   return async (work) => {
-    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve))
+    if (running >= max) await new Promise<void>((resolve) => waiting.push(resolve))
     else running += 1
     try {
       return await work()

@@ -3,7 +3,7 @@ import { sendAlong } from '@licensing/database/transaction'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 
-export interface KeptRecord {
+export interface AnswerRecord {
   body_hash: Buffer
   answer: Buffer
   is_finished: boolean
@@ -39,9 +39,9 @@ export async function claimKey(tx: Sql, record: ServedKey, waitMs: number): Prom
 }
 
 /** The answer recorded for this key in the last 24 hours. */
-export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecord | undefined> {
+export async function findRecord(sql: Sql, record: ServedKey): Promise<AnswerRecord | undefined> {
   const { accountId, path, key } = record
-  const [row] = await sql<KeptRecord[]>`
+  const [row] = await sql<AnswerRecord[]>`
     select body_hash, answer, is_finished from idempotency_keys
     where account_id = ${accountId} and path = ${path} and key = ${key}
       and created_at > now() - ${retention}::interval`
@@ -52,7 +52,7 @@ export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecor
 const bytesBesideAnswer = 512
 
 /** Records an answer. A finished answer is not changed. */
-export async function keepAnswer(
+export async function recordAnswer(
   sql: Sql,
   { accountId, path, key }: ServedKey,
   kept: { answer: Uint8Array; isFinished: boolean },
@@ -70,27 +70,27 @@ export async function keepAnswer(
 }
 
 /** The bytes that an account's recorded answers take, and its quota. */
-export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; most: bigint }> {
-  const [row] = await sql<{ used: bigint; most: bigint }[]>`
-    select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as most
+export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; quota: bigint }> {
+  const [row] = await sql<{ used: bigint; quota: bigint }[]>`
+    select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as quota
     from idempotency_usage where account_id = ${accountId} and hour > now() - ${retention}::interval - interval '1 hour'`
   return row!
 }
 
 /** Deletes the record of a key, unless its answer is finished. */
-export async function forgetRecord(sql: Sql, { accountId, path, key }: ServedKey): Promise<void> {
+export async function deleteRecord(sql: Sql, { accountId, path, key }: ServedKey): Promise<void> {
   await sql`
     delete from idempotency_keys
     where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished`
 }
 
-/** Deletes records older than 24 hours. @returns how many; if it is `most`, there may be more */
-export async function deleteOldRecords(sql: Sql, most: number): Promise<number> {
+/** Deletes records older than 24 hours. @returns how many; if it is `limit`, there may be more */
+export async function deleteOldRecords(sql: Sql, limit: number): Promise<number> {
   const deleted = await sql`
     delete from idempotency_keys
     where ctid = any(array(
       select ctid from idempotency_keys where created_at <= now() - ${retention}::interval
-      order by created_at limit ${most} for update skip locked
+      order by created_at limit ${limit} for update skip locked
     ))`
   await sql`delete from idempotency_usage where hour <= now() - ${retention}::interval - interval '1 hour'`
   return deleted.count

@@ -153,7 +153,7 @@ test('if a call fails after its commit, a repetition does the rest once', async 
 test('a handler that is not repeatable fails and does nothing if the call has a key', async () => {
   await using given = await givenRepeatable()
   let done = 0
-  const answer = { schema: CreateApiKeyResponseSchema, of: () => ({}) }
+  const answer = { schema: CreateApiKeyResponseSchema, toMessage: () => ({}) }
   const handler = () => createChange(given.sql)(async () => ({ id: (done += 1) }), { answer })
   await expect(call(handler as never, { key })).rejects.toThrow(/not repeatable/)
   expect(done).toBe(0)

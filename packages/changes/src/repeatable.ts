@@ -4,21 +4,21 @@ import type { Database, Sql } from '@licensing/database/connect'
 import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
-import { createTurns } from '@licensing/grpc/turns'
+import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { Logger } from '@licensing/process/log'
 import { shown_once } from '@licensing/proto/idempotency'
 import { quotaExceeded } from '@licensing/quotas/quota'
-import { findRecord, findUsage, forgetRecord, keepAnswer } from './record-queries.ts'
-import type { KeptRecord } from './record-queries.ts'
+import { findRecord, findUsage, deleteRecord, recordAnswer } from './record-queries.ts'
+import type { AnswerRecord } from './record-queries.ts'
 
 /**
  * A handler whose calls may have an Idempotency-Key. It makes its change with `change` and an answer to record. An answer is
  * unfinished if more work follows the commit, such as a call of another service. If the call fails before that work is
- * done, its repetition gets the answer as `begun` and does the work. Doing the work twice must have no further effect.
+ * done, its repetition gets the answer as `unfinishedAnswer` and does the work. Doing the work twice must have no further effect.
  */
 type RepeatableHandler<R, O extends DescMessage> = (
   request: R,
-  begun?: MessageShape<O>,
+  unfinishedAnswer?: MessageShape<O>,
 ) => Promise<MessageInitShape<O>>
 
 /** Type of an RPC's handler in a file of its own. */
@@ -49,12 +49,14 @@ interface RepeatableDependencies {
  * implement(CatalogService, { createPlan: repeatable(PlanSchema, (request) => createPlan(deps, request)), … })
  */
 export function createRepeatable(deps: RepeatableDependencies): Repeatable {
-  const turns = createTurns('another call with this Idempotency-Key has not ended yet: try again')
+  const queue = createKeyedQueue('another call with this Idempotency-Key has not ended yet: try again')
   return (schema, handler) => async (request) => {
     const key = callContext()?.idempotencyKey
     if (!key) return handler(request)
-    const turn = JSON.stringify([key.accountId, key.path, key.key])
-    return turns.inTurn(turn, () => answerOnce(deps, key, schema, (begun) => handler(request, begun)))
+    const queueKey = JSON.stringify([key.accountId, key.path, key.key])
+    return queue.run(queueKey, () =>
+      answerOnce(deps, key, schema, (unfinishedAnswer) => handler(request, unfinishedAnswer)),
+    )
   }
 }
 
@@ -62,23 +64,23 @@ async function answerOnce<O extends DescMessage>(
   deps: RepeatableDependencies,
   key: ServedKey,
   schema: O,
-  handle: (begun?: MessageShape<O>) => Promise<MessageInitShape<O>>,
+  handle: (unfinishedAnswer?: MessageShape<O>) => Promise<MessageInitShape<O>>,
 ): Promise<MessageInitShape<O>> {
   let record = await findRecord(deps.sql, key)
-  if (!record) await checkRoom(deps.sql, key.accountId)
+  if (!record) await checkQuota(deps.sql, key.accountId)
   for (;;) {
-    if (record) checkSame(key, record)
+    if (record) checkSameBody(key, record)
     key.replayed = record !== undefined
     if (record?.is_finished) return fromBinary(schema, record.answer)
     const progress: Progress = { resumes: record !== undefined, isUnfinished: false }
-    calls.set(key, progress)
+    progressByKey.set(key, progress)
     try {
       const answer = create(schema, await handle(record && fromBinary(schema, record.answer)))
       if (record || progress.isUnfinished)
-        await finish(deps, key, toBinary(schema, withoutSecrets(schema, answer)))
+        await recordFinished(deps, key, toBinary(schema, withoutSecrets(schema, answer)))
       return answer
     } catch (error) {
-      if (!(error instanceof AnsweredBefore)) throw error
+      if (!(error instanceof AlreadyAnswered)) throw error
       record = error.record
     }
   }
@@ -88,12 +90,12 @@ async function answerOnce<O extends DescMessage>(
  * Refuses a call before it changes anything: if its answer could not be recorded, a repetition would make the change
  * again. Concurrent calls may exceed the quota by their own answers.
  */
-async function checkRoom(sql: Sql, accountId: string): Promise<void> {
-  const { used, most } = await findUsage(sql, accountId)
-  if (used >= most) throw quotaExceeded('idempotency_bytes', Number(most))
+async function checkQuota(sql: Sql, accountId: string): Promise<void> {
+  const { used, quota } = await findUsage(sql, accountId)
+  if (used >= quota) throw quotaExceeded('idempotency_bytes', Number(quota))
 }
 
-function checkSame(key: ServedKey, record: KeptRecord): void {
+function checkSameBody(key: ServedKey, record: AnswerRecord): void {
   if (record.body_hash.equals(key.bodyHash)) return
   throw new ServiceError(
     'idempotency_mismatch',
@@ -102,12 +104,12 @@ function checkSame(key: ServedKey, record: KeptRecord): void {
 }
 
 // Runs after all work of the call. If it fails, a repetition does the work after the commit again, which has no effect.
-async function finish(
+async function recordFinished(
   { sql, log }: RepeatableDependencies,
   key: ServedKey,
   answer: Uint8Array,
 ): Promise<void> {
-  await keepAnswer(sql, key, { answer, isFinished: true }).catch((error: unknown) =>
+  await recordAnswer(sql, key, { answer, isFinished: true }).catch((error: unknown) =>
     log.warn({ err: error, path: key.path }, 'an answer is not recorded as finished'),
   )
 }
@@ -116,18 +118,18 @@ async function finish(
  * Deletes the recorded, unfinished answer of a call that has undone its change, so that the key can be used again. The
  * record stays if the call is a repetition, because the earlier call may still be running.
  */
-export async function forget(sql: Sql): Promise<void> {
+export async function deleteUnfinishedRecord(sql: Sql): Promise<void> {
   const key = callContext()?.idempotencyKey
   if (!key || progressOf(key).resumes) return
-  await forgetRecord(sql, key)
+  await deleteRecord(sql, key)
 }
 
 /** Ends the work of a call if another call has used its key. */
-export class AnsweredBefore extends Error {
-  override name = 'AnsweredBefore'
-  readonly record: KeptRecord
+export class AlreadyAnswered extends Error {
+  override name = 'AlreadyAnswered'
+  readonly record: AnswerRecord
 
-  constructor(record: KeptRecord) {
+  constructor(record: AnswerRecord) {
     super('the idempotency key is in use by an earlier call')
     this.record = record
   }
@@ -141,11 +143,11 @@ interface Progress {
   isUnfinished: boolean
 }
 
-const calls = new WeakMap<ServedKey, Progress>()
+const progressByKey = new WeakMap<ServedKey, Progress>()
 
 /** @throws Error if the handler is not run by `createRepeatable` */
 export function progressOf(key: ServedKey): Progress {
-  const progress = calls.get(key)
+  const progress = progressByKey.get(key)
   if (!progress) throw new Error('the RPC is not repeatable: wrap its handler where the RPCs are listed')
   return progress
 }
@@ -153,17 +155,17 @@ export function progressOf(key: ServedKey): Progress {
 /** A copy of an answer without `shown_once` fields (proto/rpc/v1/idempotency.proto), also in nested messages. */
 export function withoutSecrets<O extends DescMessage>(schema: O, answer: MessageShape<O>): MessageShape<O> {
   const copy = clone(schema, answer)
-  clear(schema, copy)
+  clearSecrets(schema, copy)
   return copy
 }
 
-function clear(schema: DescMessage, message: Message): void {
+function clearSecrets(schema: DescMessage, message: Message): void {
   for (const field of schema.fields) {
     if (getOption(field, shown_once)) clearField(message, field)
     else if (field.message) {
       const value = (message as unknown as Record<string, unknown>)[field.localName]
       const inner = field.fieldKind === 'list' ? (value as Message[]) : value ? [value as Message] : []
-      for (const each of inner) clear(field.message, each)
+      for (const each of inner) clearSecrets(field.message, each)
     }
   }
 }

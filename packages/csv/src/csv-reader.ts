@@ -8,7 +8,7 @@ export interface CsvRecord {
 }
 
 /** In a longer value, a closing quote is probably missing. */
-const MOST_CHARACTERS = 65_536
+const MAX_CHARACTERS = 65_536
 
 const unclosed = 'a quoted value is not closed, or text follows it'
 const misplaced = 'a quote stands inside a value'
@@ -109,7 +109,7 @@ export class CsvReader {
 
   #add(character: string): void {
     this.#value += character
-    if (this.#value.length > MOST_CHARACTERS) this.#spoil('a value is too long')
+    if (this.#value.length > MAX_CHARACTERS) this.#spoil('a value is too long')
   }
 
   #endValue(): void {

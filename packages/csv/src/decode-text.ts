@@ -36,17 +36,17 @@ const BLOCK_BYTES = 65_536
 
 /** Joins small pieces: the encoding cannot be recognized from a few bytes. */
 async function* blocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
-  let held: Uint8Array[] = []
+  let pending: Uint8Array[] = []
   let size = 0
   for await (const piece of pieces) {
-    held.push(piece)
+    pending.push(piece)
     size += piece.length
     if (size < BLOCK_BYTES) continue
-    yield joined(held, size)
-    held = []
+    yield joined(pending, size)
+    pending = []
     size = 0
   }
-  if (size > 0) yield joined(held, size)
+  if (size > 0) yield joined(pending, size)
 }
 
 function joined(pieces: readonly Uint8Array[], size: number): Uint8Array {
@@ -108,17 +108,16 @@ function notAsItBegan(encoding: Encoding, bytes: Uint8Array, linesBefore: number
 function guess(bytes: Uint8Array, asUtf8: string): string {
   const [valid, broken] = [/[\u0080-\uFFFC]/g, /\uFFFD/g].map((some) => asUtf8.match(some)?.length ?? 0)
   if (valid! >= broken! && valid! > 0) return 'UTF-8 with parts in another encoding'
-  let [all, letters, controls, neighbours] = [0, 0, 0, 0]
+  let [all, letters, controls, adjacent] = [0, 0, 0, 0]
   for (const [at, byte] of bytes.entries()) {
     if (byte < 0x80) continue
     all += 1
     if (byte >= 0xc0) letters += 1
     else if (byte < 0xa0) controls += 1
-    if ((bytes[at - 1] ?? 0) >= 0x80) neighbours += 1
+    if ((bytes[at - 1] ?? 0) >= 0x80) adjacent += 1
   }
   // In European languages two letters with accents are seldom neighbours.
-  if (neighbours * 2 > all)
-    return 'the encoding of another script, such as Windows-1251, Shift_JIS or GB18030'
+  if (adjacent * 2 > all) return 'the encoding of another script, such as Windows-1251, Shift_JIS or GB18030'
   return controls > letters ? 'Mac Roman or a DOS code page' : 'Windows-1252'
 }
 

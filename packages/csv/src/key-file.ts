@@ -111,12 +111,12 @@ function contradictionOf(row: KeyRow, known: ReadonlyMap<string, KeyRow>): strin
   return first.planCode === row.planCode ? undefined : contradicts('plan_code', first.planCode)
 }
 
-const MOST_LINES_NAMED = 10
+const MAX_LINES_NAMED = 10
 
 /** A text for the person who imports the file: the lines in which spaces were removed. */
 export function trimmedText(lines: readonly number[]): string {
-  const named = lines.slice(0, MOST_LINES_NAMED).join(', ')
-  const more = lines.length > MOST_LINES_NAMED ? ` and ${lines.length - MOST_LINES_NAMED} more` : ''
+  const named = lines.slice(0, MAX_LINES_NAMED).join(', ')
+  const more = lines.length > MAX_LINES_NAMED ? ` and ${lines.length - MAX_LINES_NAMED} more` : ''
   return lines.length === 1
     ? `blanks around values were removed in line ${named}`
     : `blanks around values were removed in ${lines.length} rows: lines ${named}${more}`

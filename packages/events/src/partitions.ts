@@ -9,7 +9,7 @@ export const renewMs = 2_500
 
 /**
  * Consumers ask for the newest numbers this often while events arrive. An event whose message was lost arrives after twice this
- * time. After a quiet time they ask every `longestIdleMs`.
+ * time. After a quiet time they ask every `maxIdleMs`.
  */
 export const pollMs = 2_000
 

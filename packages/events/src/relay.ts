@@ -94,7 +94,7 @@ export function startRelay(options: RelayOptions): Relay {
     everyMs: pollMs,
     failed: (error) => log.warn({ err: error }, 'events could not be published, trying again'),
     isOutage: isDatabaseOutage,
-    retry: { firstMs: 250, longestMs: 1_000 },
+    retry: { firstMs: 250, maxMs: 1_000 },
   })
   const keepingStream = startLoop({
     work: keepStream,

@@ -32,7 +32,7 @@ const header = 'x-caller'
 const lifeSeconds = 60
 // Largest difference between the clocks of two machines.
 const skewSeconds = 30
-const mostVerified = 100
+const maxVerified = 100
 
 const unnamed = new Counter({
   name: 'grpc_unnamed_calls_total',
@@ -74,7 +74,7 @@ export function checkCallers(
   if (mode === 'off') return undefined
   if (!keys) throw new ConfigError('CALLER_KEYS is missing, and CALLER_CHECK is not off')
   // A caller sends the same token for half a minute, so the cache saves most verifications.
-  const verified = new LRUCache<string, Verified>({ max: mostVerified })
+  const verified = new LRUCache<string, Verified>({ max: maxVerified })
   const callerOf = (token: string) => {
     const known = verified.get(token) ?? verify(self, token, keys)
     if (!known || !isCurrent(known)) return undefined

@@ -239,13 +239,13 @@ function serviceConfig(service: DescService): object {
 // A restarted server, or another replica, is reachable again within this time.
 const reconnectWaitMs = 2_000
 // If a server has been unreachable for longer, a call waits only for the next attempt to connect.
-const longestBackoffMs = 500
-const nextAttemptMs = longestBackoffMs * 1.4
+const maxBackoffMs = 500
+const nextAttemptMs = maxBackoffMs * 1.4
 
 /** A channel reconnects so fast that callers can wait for it. */
 const reconnectOptions = {
   'grpc.initial_reconnect_backoff_ms': 100,
-  'grpc.max_reconnect_backoff_ms': longestBackoffMs,
+  'grpc.max_reconnect_backoff_ms': maxBackoffMs,
 }
 
 /**

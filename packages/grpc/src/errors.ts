@@ -50,7 +50,7 @@ export function invalid(pointer: string, message: string): ServiceError {
 const detailsKey = 'grpc-status-details-bin'
 const domain = 'licensing'
 // grpc-js puts details into HTTP/2 headers; over about 50 KB the stream breaks.
-const mostErrorsSent = 100
+const maxErrorsSent = 100
 
 /** The gRPC status of an error. The server has replaced any other error by an `internal` with fixed text. */
 export function toWire(error: ServiceError): { code: number; details: string; metadata: Metadata } {
@@ -61,7 +61,7 @@ export function toWire(error: ServiceError): { code: number; details: string; me
   const info = create(ErrorInfoSchema, { reason: error.code, domain, metadata })
   const fields = create(BadRequestSchema, {
     fieldViolations: error.errors
-      .slice(0, mostErrorsSent)
+      .slice(0, maxErrorsSent)
       .map(({ pointer, message }) => ({ field: pointer, description: message })),
   })
   const details = [

@@ -65,7 +65,7 @@ const durations = new Histogram({
 })
 
 // Longest time that a call may take, in milliseconds.
-const longestCallMs = 60_000
+const maxCallMs = 60_000
 
 /**
  * Binds handlers to a service descriptor. A request with an empty account or application id violates the contract, so its
@@ -127,7 +127,7 @@ function unary(
     // `cancelled` is also emitted after the answer. An abort would then only cost time, since it creates an error.
     call.once('cancelled', () => answered || cancellation.abort())
     const deadline = call.getDeadline()
-    const latestMs = Date.now() + longestCallMs
+    const latestMs = Date.now() + maxCallMs
     const deadlineMs = Math.min(deadline instanceof Date ? deadline.getTime() : deadline, latestMs)
     const idempotencyKey = servedKey(call.metadata, call.request)
     const mayBeDone =
@@ -224,7 +224,7 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
     'grpc.max_connection_age_ms': 300_000,
-    'grpc.max_connection_age_grace_ms': longestCallMs,
+    'grpc.max_connection_age_grace_ms': maxCallMs,
     'grpc.max_receive_message_length': 16 * 1024 * 1024,
   })
   const implementations = options.services.map((service) => service(settings))

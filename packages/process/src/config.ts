@@ -40,13 +40,13 @@ export const address = z
     return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)), text }
   })
 
-/** A whole number of at least `least`. */
-export const wholeNumber = (least = 0) =>
+/** A whole number of at least `min`. */
+export const wholeNumber = (min = 0) =>
   z
     .string()
     .regex(/^[0-9]+$/, 'must be a whole number')
     .transform(Number)
-    .refine((value) => value >= least, `must be at least ${least}`)
+    .refine((value) => value >= min, `must be at least ${min}`)
 
 const peerKeys = z.string().transform((text, context) => {
   try {

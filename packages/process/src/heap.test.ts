@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
  *
  * @returns the largest old generation that was seen, in MiB
  */
-async function mostOldSpace(first: string): Promise<number> {
+async function maxOldSpace(first: string): Promise<number> {
   const script = `
     import { getHeapSpaceStatistics } from 'node:v8'
     import { keepHeapSmall } from './heap.ts'
@@ -30,6 +30,6 @@ async function mostOldSpace(first: string): Promise<number> {
 }
 
 test('V8 collects the old generation much earlier than by default', async () => {
-  const [kept, leftAlone] = await Promise.all([mostOldSpace('keepHeapSmall()'), mostOldSpace('')])
+  const [kept, leftAlone] = await Promise.all([maxOldSpace('keepHeapSmall()'), maxOldSpace('')])
   expect(kept).toBeLessThan(leftAlone / 1.5)
 })

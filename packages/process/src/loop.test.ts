@@ -67,10 +67,10 @@ test('a round may return that the next round follows at once, sooner, or never',
 test('rounds do not overlap; any number of wakes during a round cause one more round right after it', async () => {
   const ends: (() => void)[] = []
   let atWork = 0
-  let most = 0
+  let max = 0
   const loop = startLoop({
     work: async () => {
-      most = Math.max(most, (atWork += 1))
+      max = Math.max(max, (atWork += 1))
       await new Promise<void>((resolve) => ends.push(resolve))
       atWork -= 1
     },
@@ -87,7 +87,7 @@ test('rounds do not overlap; any number of wakes during a round cause one more r
   ends[1]!()
   await pass(99)
   expect(ends).toHaveLength(2)
-  expect(most).toBe(1)
+  expect(max).toBe(1)
   await loop.stop()
 })
 
@@ -108,7 +108,7 @@ test('wakeIn can make the next round earlier, but never later', async () => {
 test('after failures in a row the pauses grow up to a limit, and a wake does not shorten them', async () => {
   const { loop, rounds } = counted(
     Array.from({ length: 6 }, () => defect),
-    { retry: { firstMs: 10, longestMs: 40 } },
+    { retry: { firstMs: 10, maxMs: 40 } },
   )
   loop.start()
   const at: number[] = []
@@ -125,7 +125,7 @@ test('after failures in a row the pauses grow up to a limit, and a wake does not
 
 test('after a success the next failure has a short pause again, and the interval is the usual one', async () => {
   const { loop, rounds } = counted([defect, defect, undefined, defect], {
-    retry: { firstMs: 10, longestMs: 1_000 },
+    retry: { firstMs: 10, maxMs: 1_000 },
   })
   loop.start()
   await pass(30)

@@ -9,7 +9,7 @@ export interface LoopOptions {
   work: (signal: AbortSignal) => Promise<number | 'idle' | 'asleep' | 'done' | void>
   /**
    * Milliseconds from one round to the next, unless the round returns another time. After rounds that find nothing, the
-   * pause doubles up to `longestIdleMs`; `wake` ends that.
+   * pause doubles up to `maxIdleMs`; `wake` ends that.
    */
   everyMs: number
   /** Reports a failure. An outage is reported once. Other consecutive failures are reported at the 1st, 2nd, 4th, 8th… */
@@ -17,16 +17,16 @@ export interface LoopOptions {
   /** Whether an error means that a dependency of the work, such as the database, is unavailable. */
   isOutage: (error: unknown) => boolean
   /** Pause after a failure, doubled with each further failure. By default `everyMs`, and at most 2,000 ms. */
-  retry?: { firstMs: number; longestMs: number }
+  retry?: { firstMs: number; maxMs: number }
 }
 
-const longestRetryMs = 2_000
+const maxRetryMs = 2_000
 
 /**
  * How often a loop looks for work that no `wake` has reported, such as the work of a replica that was killed. A loop that
  * its own process wakes needs no shorter pause.
  */
-export const longestIdleMs = 10_000
+export const maxIdleMs = 10_000
 
 // Loops with long pauses run up to this much early, to run together: an idle process then wakes less often.
 const togetherMs = 2_500
@@ -43,7 +43,7 @@ const earlyMs = 25
  */
 export class Loop {
   readonly #options: LoopOptions
-  readonly #retry: { firstMs: number; longestMs: number }
+  readonly #retry: { firstMs: number; maxMs: number }
   readonly #stopped = new AbortController()
   // Rounds must not have the deadline and the request id of a request that wakes the loop.
   readonly #inOwnContext = AsyncLocalStorage.snapshot()
@@ -60,7 +60,7 @@ export class Loop {
 
   constructor(options: LoopOptions) {
     this.#options = options
-    this.#retry = options.retry ?? { firstMs: options.everyMs, longestMs: longestRetryMs }
+    this.#retry = options.retry ?? { firstMs: options.everyMs, maxMs: maxRetryMs }
   }
 
   /** Starts the first round at once. */
@@ -127,14 +127,14 @@ export class Loop {
     } catch (error) {
       this.#failures += 1
       this.#report(error)
-      const { firstMs, longestMs } = this.#retry
-      return Math.max(1, Math.min(firstMs * 2 ** (this.#failures - 1), longestMs))
+      const { firstMs, maxMs } = this.#retry
+      return Math.max(1, Math.min(firstMs * 2 ** (this.#failures - 1), maxMs))
     }
   }
 
   #idlePauseMs(): number {
     const { everyMs } = this.#options
-    return Math.min(everyMs * 2 ** Math.min(this.#idleRounds - 1, 20), Math.max(everyMs, longestIdleMs))
+    return Math.min(everyMs * 2 ** Math.min(this.#idleRounds - 1, 20), Math.max(everyMs, maxIdleMs))
   }
 
   #report(error: unknown): void {

@@ -10,20 +10,20 @@ import { quotas } from '@licensing/proto/quotas'
 export function quotaValue(sql: Sql, account: string | { column: string }, quota: Quota) {
   const accountId = typeof account === 'string' ? sql`${account}` : sql(account.column)
   return sql`coalesce(
-    (select most from account_quotas where account_id = ${accountId} and quota = ${quota}),
-    ${quotas[quota].usual}
+    (select max_value from account_quotas where account_id = ${accountId} and quota = ${quota}),
+    ${quotas[quota].defaultValue}
   )::bigint`
 }
 
 /** The quota of an account. */
 export async function findQuota(sql: Sql, accountId: string, quota: Quota): Promise<number> {
-  const [row] = await sql<{ most: bigint }[]>`select ${quotaValue(sql, accountId, quota)} as most`
-  return Number(row!.most)
+  const [row] = await sql<{ value: bigint }[]>`select ${quotaValue(sql, accountId, quota)} as value`
+  return Number(row!.value)
 }
 
 /** Changes the quota of an account. Existing resources stay, even if there are more. */
-export async function setQuota(sql: Sql, accountId: string, quota: Quota, most: number): Promise<void> {
+export async function setQuota(sql: Sql, accountId: string, quota: Quota, max: number): Promise<void> {
   await sql`
-    insert into account_quotas (account_id, quota, most) values (${accountId}, ${quota}, ${most})
-    on conflict (account_id, quota) do update set most = excluded.most`
+    insert into account_quotas (account_id, quota, max_value) values (${accountId}, ${quota}, ${max})
+    on conflict (account_id, quota) do update set max_value = excluded.max_value`
 }

@@ -9,12 +9,12 @@ import { setQuota } from './quota-queries.ts'
 /** The RPC with which an operator changes the quotas that a service checks. */
 export function quotaService(sql: Sql, served: readonly Quota[]) {
   return implement(QuotaService, {
-    setQuota: async ({ accountId, quota: name, most }) => {
+    setQuota: async ({ accountId, quota: name, max }) => {
       const quota = served.find((each) => each === name)
       if (!quota) throw invalid('/quota', `must be one of ${served.join(', ')}`)
       const { ceiling } = quotas[quota]
-      if (most < 0n || most > ceiling) throw invalid('/most', `must be a whole number from 0 to ${ceiling}`)
-      await setQuota(sql, accountId, quota, Number(most))
+      if (max < 0n || max > ceiling) throw invalid('/max', `must be a whole number from 0 to ${ceiling}`)
+      await setQuota(sql, accountId, quota, Number(max))
       return {}
     },
   })

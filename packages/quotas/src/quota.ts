@@ -17,8 +17,8 @@ export async function checkQuota(
   quota: RefusingQuota,
   count: number,
 ): Promise<void> {
-  const most = await findQuota(sql, accountId, quota)
-  if (count > most) throw quotaExceeded(quota, most)
+  const max = await findQuota(sql, accountId, quota)
+  if (count > max) throw quotaExceeded(quota, max)
 }
 
 /** The error if a quota is exceeded. */

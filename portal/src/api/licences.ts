@@ -44,7 +44,7 @@ export interface LicenceFilters {
 }
 
 /** A search returns at most this many licences, the best match first. */
-export const MOST_FOUND = 20
+export const MAX_FOUND = 20
 
 export const licenceList = (appId: string, filters: LicenceFilters = {}): PagedList<Licence> => ({
   key: ['licences', appId, filters],
@@ -73,9 +73,9 @@ export const licenceQuery = (licenceId: string) =>
 export type HistoryEntry = Schemas['LicenceHistoryEntry']
 
 /** The newest entry of the history that set the current status; null if there is none. */
-export const standingQuery = (licenceId: string) =>
+export const statusEntryQuery = (licenceId: string) =>
   queryOptions({
-    queryKey: ['standing', licenceId],
+    queryKey: ['status entry', licenceId],
     queryFn: async ({ signal }): Promise<HistoryEntry | null> => {
       const request = { path: { licence_id: licenceId }, query: { limit: 200 }, signal }
       for await (const entry of api.rows('/v1/licences/{licence_id}/history', request)) {

@@ -5,7 +5,7 @@ import { queryClient } from './query-client.ts'
 
 /** Concurrent calls of one browser. Further calls would only wait at the service. */
 const AT_ONCE = 6
-const MOST_REFUSALS_SHOWN = 5
+const MAX_REFUSALS_SHOWN = 5
 
 interface Report {
   (change: { done?: number; total?: number; failed?: number; refusals?: readonly string[] }): void
@@ -45,7 +45,7 @@ export async function reactivateAll(
       } catch (error) {
         if (!(error instanceof LicensingApiError) || error.status !== 409) throw error
         failed += 1
-        if (refusals.length < MOST_REFUSALS_SHOWN) refusals.push(error.message)
+        if (refusals.length < MAX_REFUSALS_SHOWN) refusals.push(error.message)
       }
       done += 1
       report({ done, failed, refusals: [...refusals] })

@@ -98,7 +98,7 @@ interface PairFilterProps {
   /** The parameters in the address are `name[NAME]`. */
   name: string
   list: string
-  most: number
+  max: number
 }
 
 const named = (name: string, of: string) => `${name}[${of}]`
@@ -116,7 +116,7 @@ export function pairsIn(
 }
 
 /** Names with their values, added one by one as `name=value`. */
-export function PairFilter({ label, name, list, most }: PairFilterProps) {
+export function PairFilter({ label, name, list, max }: PairFilterProps) {
   const [address, setAddress] = useAddress()
   const [typed, setTyped] = useState('')
   const [isWrong, setWrong] = useState(false)
@@ -137,7 +137,7 @@ export function PairFilter({ label, name, list, most }: PairFilterProps) {
         add()
       }}
     >
-      {pairs.length < most && (
+      {pairs.length < max && (
         <>
           <label htmlFor={id}>{label}</label>
           <input

@@ -17,7 +17,7 @@ interface ProblemProps {
 
 /** An error: its message, advice, and a button to try again. */
 export function Problem({ error, retry, shown, readAt }: ProblemProps) {
-  const { happened, remedy, requestId } = describe(error)
+  const { summary, remedy, requestId } = describe(error)
   const fields =
     error instanceof LicensingApiError ? error.errors.filter(({ pointer }) => !shown?.has(pointer)) : []
   return (
@@ -25,7 +25,7 @@ export function Problem({ error, retry, shown, readAt }: ProblemProps) {
       <div className={styles.text}>
         <p className={styles.happened}>
           {readAt !== undefined && 'This could not be read again. '}
-          {happened}
+          {summary}
         </p>
         {readAt !== undefined && (
           <p>
@@ -71,21 +71,21 @@ const remedies: Readonly<Record<string, string>> = {
   internal: 'Try again. If it happens again, report the request below to the operator.',
 }
 
-const happenings: Readonly<Record<string, string>> = {
+const errorTexts: Readonly<Record<string, string>> = {
   unreachable: 'The service cannot be reached.',
   timeout: 'The service did not answer in time.',
   unexpected_answer: 'The service sent an unexpected answer.',
 }
 
-function describe(error: unknown): { happened: string; remedy: string; requestId: string | null } {
+function describe(error: unknown): { summary: string; remedy: string; requestId: string | null } {
   if (!(error instanceof LicensingApiError)) {
-    const happened = error instanceof Error ? error.message : 'Something went wrong.'
-    return { happened: sentence(happened), remedy: '', requestId: null }
+    const summary = error instanceof Error ? error.message : 'Something went wrong.'
+    return { summary: sentence(summary), remedy: '', requestId: null }
   }
   const { code, errors, message, requestId, status } = error
   // The errors of the fields are listed below, or shown at the fields.
-  const happened = errors.length > 0 ? 'Some fields are not valid.' : (happenings[code] ?? sentence(message))
-  return { happened, remedy: remedies[code] ?? '', requestId: status >= 500 ? requestId : null }
+  const summary = errors.length > 0 ? 'Some fields are not valid.' : (errorTexts[code] ?? sentence(message))
+  return { summary, remedy: remedies[code] ?? '', requestId: status >= 500 ? requestId : null }
 }
 
 /** The part of a query that says whether its data is current. */

@@ -2,7 +2,7 @@ import { Button } from './button.tsx'
 import { Problem } from './problem.tsx'
 import styles from './progress.module.css'
 import { count } from './text.tsx'
-import { forgetWork, stopWork, type Work } from './work.ts'
+import { removeWork, stopWork, type Work } from './work.ts'
 
 interface ProgressProps {
   work: Work
@@ -34,7 +34,7 @@ export function Progress({ work, retry }: ProgressProps) {
         {(state === 'stopped' || (state === 'finished' && failed > 0)) && (
           <Button onClick={retry}>Try again</Button>
         )}
-        {state !== 'running' && <Button onClick={() => forgetWork(id)}>Close</Button>}
+        {state !== 'running' && <Button onClick={() => removeWork(id)}>Close</Button>}
       </div>
     </div>
   )

@@ -55,7 +55,7 @@ export function stopWork(id: string): void {
 }
 
 /** Removes a task that has ended from the page. */
-export function forgetWork(id: string): void {
+export function removeWork(id: string): void {
   all = new Map([...all].filter(([key]) => key !== id))
   notify()
 }

@@ -27,7 +27,7 @@ type Outcome =
   { readonly answer: unknown } | { readonly error: LicensingApiError; readonly waitMs: number | null }
 
 const FIRST_WAIT_MS = 250
-const LONGEST_WAIT_MS = 60_000
+const MAX_WAIT_MS = 60_000
 
 /**
  * Sends a request, and retries it if that is safe: always after a rate limit, and after a failure only if a repetition
@@ -77,7 +77,7 @@ async function attempt(
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       redirect: 'manual',
     })
-    return understand(response, await response.text())
+    return readAnswer(response, await response.text())
   } catch (cause) {
     if (signal?.aborted) throw cause
     const code = timeout.aborted ? 'timeout' : 'unreachable'
@@ -86,7 +86,7 @@ async function attempt(
   }
 }
 
-function understand(response: Response, text: string): Outcome {
+function readAnswer(response: Response, text: string): Outcome {
   const { status, headers } = response
   const body = parse(text)
   if (status === 204) return { answer: undefined }
@@ -96,7 +96,7 @@ function understand(response: Response, text: string): Outcome {
   const problem = isProblem ? (body as Record<string, unknown>) : { detail: `status ${status}` }
   const code = isProblem ? String(problem['code']) : 'unexpected_answer'
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  const waitMs = Number.isNaN(seconds) ? null : Math.min(seconds * 1000, LONGEST_WAIT_MS)
+  const waitMs = Number.isNaN(seconds) ? null : Math.min(seconds * 1000, MAX_WAIT_MS)
   return { error: new LicensingApiError(code, status, problem), waitMs }
 }
 

@@ -104,14 +104,14 @@ async function replace(path: string, before: string | null, after: string): Prom
 
 /** A process that has not finished a write after this time was killed: a write takes a few milliseconds. */
 const ABANDONED_AFTER_MS = 1000
-const LOOK_EVERY_MS = 5
+const POLL_MS = 5
 
 /** Waits until a successor is in place. True if that does not happen, because its process was killed. */
 async function isAbandoned(successor: string): Promise<boolean> {
   const begun = performance.now()
   const first = await inodeOf(successor)
   while (performance.now() - begun < ABANDONED_AFTER_MS) {
-    await pause(LOOK_EVERY_MS)
+    await pause(POLL_MS)
     if ((await inodeOf(successor)) !== first) return false
   }
   return first !== undefined

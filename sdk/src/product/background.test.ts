@@ -7,7 +7,7 @@ afterEach(() => vi.useRealTimers())
 describe('the timer of a client', () => {
   it('never becomes a busy loop, whatever is due', async () => {
     const work = vi.fn<() => Promise<void>>(async () => {})
-    const background = new Background(() => ({ time: 0, list: -1, token: -1, lapse: -1 }), work)
+    const background = new Background(() => ({ time: 0, list: -1, token: -1, tokenEnd: -1 }), work)
     background.schedule()
     await vi.advanceTimersByTimeAsync(10_500)
     expect(work).toHaveBeenCalledTimes(10)
@@ -15,7 +15,7 @@ describe('the timer of a client', () => {
 
   it('wakes at least once a minute, because timers are late after a computer slept', async () => {
     const work = vi.fn<() => Promise<void>>(async () => {})
-    const background = new Background(() => ({ time: 0, list: null, token: 1e9, lapse: null }), work)
+    const background = new Background(() => ({ time: 0, list: null, token: 1e9, tokenEnd: null }), work)
     background.schedule()
     await vi.advanceTimersByTimeAsync(5 * 60_000)
     expect(work).toHaveBeenCalledTimes(5)
@@ -23,7 +23,10 @@ describe('the timer of a client', () => {
 
   it('wakes when the first work is due', async () => {
     const work = vi.fn<() => Promise<void>>(async () => {})
-    const background = new Background(() => ({ time: 0, list: 30_000, token: 20_000, lapse: 40_000 }), work)
+    const background = new Background(
+      () => ({ time: 0, list: 30_000, token: 20_000, tokenEnd: 40_000 }),
+      work,
+    )
     background.schedule()
     await vi.advanceTimersByTimeAsync(19_999)
     expect(work).not.toHaveBeenCalled()
@@ -35,7 +38,7 @@ describe('the timer of a client', () => {
     const woken: number[] = []
     const list = 1234.5
     const background = new Background(
-      () => ({ time: Date.now(), list, token: null, lapse: null }),
+      () => ({ time: Date.now(), list, token: null, tokenEnd: null }),
       async () => void woken.push(Date.now()),
     )
     background.schedule()

@@ -1,34 +1,34 @@
 import type { Installation } from './installation.ts'
-import { earliest, type Pace } from './pace.ts'
+import { earliest, type Backoff } from './backoff.ts'
 
 /** Timers are late after a computer slept, so no timer is longer than a minute. */
-const LONGEST_SLEEP_MS = 60_000
+const MAX_SLEEP_MS = 60_000
 /** The shortest time between two checks. */
-const SHORTEST_SLEEP_MS = 1000
+const MIN_SLEEP_MS = 1000
 
 /** The timer of a client: runs what is due, and does not keep the process alive. */
 export class Background {
-  readonly #due: () => Duties
+  readonly #dueTimes: () => DueTimes
   readonly #work: () => Promise<void>
   #timer: ReturnType<typeof setTimeout> | undefined
   #stopped = false
 
-  constructor(due: () => Duties, work: () => Promise<void>) {
-    this.#due = due
+  constructor(due: () => DueTimes, work: () => Promise<void>) {
+    this.#dueTimes = due
     this.#work = work
   }
 
   /** Sets the timer for the next work that is due. */
   schedule(): void {
     clearTimeout(this.#timer)
-    const { list, token, lapse, time } = this.#due()
-    const next = [list, token, lapse].filter((moment) => moment !== null)
+    const { list, token, tokenEnd, time } = this.#dueTimes()
+    const next = [list, token, tokenEnd].filter((moment) => moment !== null)
     if (this.#stopped || next.length === 0) return
     // A timer with a fraction of a millisecond can end early, when nothing is due yet.
     const untilNext = Math.ceil(Math.min(...next) - time)
-    const delay = Math.min(Math.max(untilNext, SHORTEST_SLEEP_MS), LONGEST_SLEEP_MS)
-    this.#timer = setTimeout(() => void this.#wake(), delay)
-    letProcessEnd(this.#timer)
+    const delay = Math.min(Math.max(untilNext, MIN_SLEEP_MS), MAX_SLEEP_MS)
+    this.#timer = setTimeout(() => void this.#runWork(), delay)
+    unrefTimer(this.#timer)
   }
 
   stop(): void {
@@ -36,60 +36,63 @@ export class Background {
     clearTimeout(this.#timer)
   }
 
-  async #wake(): Promise<void> {
+  async #runWork(): Promise<void> {
     await this.#work()
     this.schedule()
   }
 }
 
 /** Lets the process end while a timer waits. Node and Electron need this; elsewhere a timer is only a number. */
-function letProcessEnd(timer: unknown): void {
+function unrefTimer(timer: unknown): void {
   if (typeof timer !== 'object' || timer === null || !('unref' in timer)) return
   if (typeof timer.unref === 'function') timer.unref()
 }
 
 /** When each kind of background work is due, in milliseconds of trusted time; null: not at all. */
-export interface Duties {
+export interface DueTimes {
   /** The current time. */
   readonly time: number
   readonly list: number | null
   readonly token: number | null
   /** When the token ends. The state changes then, and listeners are called. */
-  readonly lapse: number | null
+  readonly tokenEnd: number | null
 }
 
-interface Circumstances {
+interface BackgroundInput {
   readonly installation: Installation
-  readonly tokenPace: Pace
-  readonly listPace: Pace
+  readonly tokenBackoff: Backoff
+  readonly listBackoff: Backoff
   /** The product asked for a licence. */
-  readonly wanted: boolean
+  readonly isRequested: boolean
   /** A number from 0 to 1, constant for the life of a client: spreads installations that were started together. */
   readonly jitter: number
 }
 
-export function duties(circumstances: Circumstances): Duties {
-  const { installation, jitter } = circumstances
+export function dueTimes(input: BackgroundInput): DueTimes {
+  const { installation, jitter } = input
   const time = installation.time()
   const claims = installation.token?.claims
-  if (installation.revoked) return { time, list: null, token: null, lapse: null }
-  if (!claims) return { time, list: null, token: activationDue(circumstances, time), lapse: null }
+  if (installation.revoked) return { time, list: null, token: null, tokenEnd: null }
+  if (!claims) return { time, list: null, token: activationDue(input, time), tokenEnd: null }
 
   const lateness = claims.offline ? 0 : ((claims.expiresAt - claims.issuedAt) / 10) * jitter
   const isUrgent = installation.clockTurnedBack && !claims.offline
   const refresh = isUrgent ? time : claims.refreshAfter + lateness
-  const token = earliest(circumstances.tokenPace, refresh, time)
-  if (time >= claims.expiresAt) return { time, list: null, token, lapse: null }
+  const token = earliest(input.tokenBackoff, refresh, time)
+  if (time >= claims.expiresAt) return { time, list: null, token, tokenEnd: null }
 
   // Up to a tenth earlier and never later, because a revocation must be noticed within the interval.
   const interval = claims.checkIntervalMs * (1 - jitter / 10)
   const check = installation.checkedAt === null ? time : installation.checkedAt + interval
-  return { time, list: earliest(circumstances.listPace, check, time), token, lapse: claims.expiresAt }
+  return { time, list: earliest(input.listBackoff, check, time), token, tokenEnd: claims.expiresAt }
 }
 
 /** A first activation that failed is retried. If it was refused, it is retried only when the product calls again. */
-function activationDue({ installation, tokenPace, wanted }: Circumstances, time: number): number | null {
-  return wanted && installation.judgement().status === 'unlicensed' && tokenPace.failures > 0
-    ? earliest(tokenPace, time, time)
+function activationDue(
+  { installation, tokenBackoff, isRequested }: BackgroundInput,
+  time: number,
+): number | null {
+  return isRequested && installation.statusWithReason().status === 'unlicensed' && tokenBackoff.failures > 0
+    ? earliest(tokenBackoff, time, time)
     : null
 }

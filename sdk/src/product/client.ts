@@ -10,7 +10,7 @@ import {
   startTrial,
 } from './activation.ts'
 import { checkRevocations } from './check-revocations.ts'
-import { Contact } from './contact.ts'
+import { OperationContext } from './operation-context.ts'
 import { Installation } from './installation.ts'
 import { readTrust } from './root-key.ts'
 import { Session, type LicenceListener } from './session.ts'
@@ -75,7 +75,7 @@ export interface LicenceClientOptions {
  */
 export class LicenceClient {
   readonly #installation: Installation
-  readonly #contact: Contact
+  readonly #context: OperationContext
   readonly #session: Session
   /** The last call that asked for a licence: the background retries it. */
   #start = () => this.activate()
@@ -87,15 +87,20 @@ export class LicenceClient {
     const identity = { appId, fingerprint, licenceKey: options.licenceKey ?? null, trust }
     const send: typeof fetch = options.fetch ?? ((...request) => globalThis.fetch(...request))
     const newNonce = options.nonce ?? randomNonce
-    this.#installation = new Installation(identity, soundClock(options.clock ?? Date.now), newNonce)
+    this.#installation = new Installation(identity, safeClock(options.clock ?? Date.now), newNonce)
     const product = { appId, fingerprint, host, productVersion }
-    this.#contact = new Contact(this.#installation, product, connect(options.baseUrl, send), Math.random)
+    this.#context = new OperationContext(
+      this.#installation,
+      product,
+      connect(options.baseUrl, send),
+      Math.random,
+    )
     const renew = () => (this.#installation.token ? this.refresh() : this.#start())
     this.#session = new Session({
-      contact: this.#contact,
+      context: this.#context,
       store: options.store ?? memoryStore(),
       timeoutMs: options.timeoutMs ?? 5000,
-      chores: options.background === false ? null : { check: () => this.check(), renew },
+      backgroundTasks: options.background === false ? null : { check: () => this.check(), renew },
     })
   }
 
@@ -134,10 +139,10 @@ export class LicenceClient {
   activate(): Promise<LicenceState> {
     this.#start = () => this.activate()
     return this.#session.run('activate', async (signal) => {
-      this.#session.wanted = true
+      this.#session.isRequested = true
       if (this.#usable() || this.#installation.revoked) return
       const renewable = this.#installation.token && this.#installation.licenceKey === null
-      await (renewable ? refresh : activate)(this.#contact, signal)
+      await (renewable ? refresh : activate)(this.#context, signal)
     })
   }
 
@@ -155,9 +160,9 @@ export class LicenceClient {
   startTrial(planCode: string): Promise<LicenceState> {
     this.#start = () => this.startTrial(planCode)
     return this.#session.run(`startTrial ${planCode}`, async (signal) => {
-      this.#session.wanted = true
+      this.#session.isRequested = true
       if (this.#usable() || this.#installation.revoked) return
-      await startTrial(this.#contact, planCode, signal)
+      await startTrial(this.#context, planCode, signal)
     })
   }
 
@@ -169,7 +174,7 @@ export class LicenceClient {
    * @example showForCopying(licence.createOfflineRequest())
    */
   createOfflineRequest(): string {
-    const { fingerprint, host, productVersion } = this.#contact.product
+    const { fingerprint, host, productVersion } = this.#context.product
     const licenceKey = this.#installation.licenceKey
     const nonce = this.#installation.nonceForFile()
     // The file may be read after a restart, so the store must have the nonce.
@@ -192,7 +197,7 @@ export class LicenceClient {
    * const { usable, reason } = await licence.activateOffline(await readFile(path, 'utf8'))
    */
   activateOffline(file: string): Promise<LicenceState> {
-    return this.#session.run(`activateOffline ${file}`, () => activateOffline(this.#contact, file))
+    return this.#session.run(`activateOffline ${file}`, () => activateOffline(this.#context, file))
   }
 
   /**
@@ -203,7 +208,7 @@ export class LicenceClient {
    * @example const { expiresAt } = await licence.refresh()
    */
   refresh(): Promise<LicenceState> {
-    return this.#session.run('refresh', (signal) => refresh(this.#contact, signal))
+    return this.#session.run('refresh', (signal) => refresh(this.#context, signal))
   }
 
   /**
@@ -213,7 +218,7 @@ export class LicenceClient {
    * @example const { revocations } = await licence.check()
    */
   check(): Promise<LicenceState> {
-    return this.#session.run('check', (signal) => checkRevocations(this.#contact, signal))
+    return this.#session.run('check', (signal) => checkRevocations(this.#context, signal))
   }
 
   /**
@@ -261,8 +266,8 @@ export class LicenceClient {
   migrateAsync(legacyKey: string): Promise<LicenceState> {
     this.#start = () => this.migrateAsync(legacyKey)
     return this.#session.run(`migrate ${legacyKey}`, async (signal) => {
-      this.#session.wanted = true
-      await migrate(this.#contact, legacyKey, signal)
+      this.#session.isRequested = true
+      await migrate(this.#context, legacyKey, signal)
     })
   }
 
@@ -274,8 +279,8 @@ export class LicenceClient {
    */
   deactivate(): Promise<LicenceState> {
     return this.#session.run('deactivate', async (signal) => {
-      await deactivate(this.#contact, signal)
-      if (!this.#installation.token) this.#session.wanted = false
+      await deactivate(this.#context, signal)
+      if (!this.#installation.token) this.#session.isRequested = false
     })
   }
 
@@ -288,8 +293,8 @@ export class LicenceClient {
    */
   release(): Promise<LicenceState> {
     return this.#session.run('release', async (signal) => {
-      await release(this.#contact, signal)
-      if (!this.#installation.token) this.#session.wanted = false
+      await release(this.#context, signal)
+      if (!this.#installation.token) this.#session.isRequested = false
     })
   }
 
@@ -299,7 +304,7 @@ export class LicenceClient {
    * @example await licence.callHome()
    */
   callHome(): Promise<LicenceState> {
-    return this.#session.run('callHome', (signal) => callHome(this.#contact, signal))
+    return this.#session.run('callHome', (signal) => callHome(this.#context, signal))
   }
 
   /**
@@ -328,7 +333,7 @@ export class LicenceClient {
   }
 
   #usable(): boolean {
-    return grants(this.#installation.judgement().status)
+    return grants(this.#installation.statusWithReason().status)
   }
 
   #usableClaims() {
@@ -344,7 +349,7 @@ function randomNonce(): string {
 }
 
 /** A clock that throws or returns no time must not stop the product. */
-function soundClock(clock: () => number): () => number {
+function safeClock(clock: () => number): () => number {
   return () => {
     try {
       const now: unknown = clock()

@@ -1,14 +1,14 @@
-import { HeldKeys } from './held-keys.ts'
-import { HeldRevocations } from './held-revocations.ts'
+import { TrustedKeys } from './trusted-keys.ts'
+import { RevocationState } from './revocation-state.ts'
 import type { Acceptance, RevocationList } from './revocation-list.ts'
 import {
   describe,
-  judge,
+  determineStatus,
   type AbsenceReason,
   type Evidence,
   type FailureReason,
   type FileRefusal,
-  type Judgement,
+  type StatusWithReason,
   type LicenceState,
   type Problem,
   type RefusalReason,
@@ -24,7 +24,7 @@ import {
   type StoredLicence,
 } from './stored-licence.ts'
 import { parse, serialise, type StoredRecord } from './stored-record.ts'
-import { TokenReader, type HeldToken, type Unreadable } from './token-reader.ts'
+import { TokenReader, type VerifiedToken, type Unreadable } from './token-reader.ts'
 import { TrustedTime } from './trusted-time.ts'
 
 /** The data of this installation about its licence, and the changes that each answer makes to it. Does not use the network. */
@@ -34,8 +34,8 @@ export class Installation {
   readonly #time: TrustedTime
   readonly #problem = new LatestProblem()
   #loaded = false
-  #token: HeldToken | null = null
-  #revocations = new HeldRevocations()
+  #token: VerifiedToken | null = null
+  #revocations = new RevocationState()
   #refusal: RefusalReason | null = null
   #failure: FailureReason | null = null
   #absence: AbsenceReason = 'not_activated'
@@ -50,13 +50,13 @@ export class Installation {
   /** The activation that this machine has under an earlier fingerprint: freed when its place is needed. */
   former: FormerActivation | null = null
   /** The keys that verify texts of the service. */
-  readonly keys: HeldKeys
+  readonly keys: TrustedKeys
 
   constructor(identity: InstallationIdentity, now: () => number, newNonce: () => string) {
     this.#identity = identity
     this.#newNonce = newNonce
     this.#time = new TrustedTime(now)
-    this.keys = new HeldKeys(identity.trust, identity.appId)
+    this.keys = new TrustedKeys(identity.trust, identity.appId)
     this.#reader = new TokenReader(identity, this.keys)
     this.#licenceKey = identity.licenceKey
   }
@@ -69,17 +69,17 @@ export class Installation {
     return this.#legacyKey
   }
 
-  get token(): HeldToken | null {
+  get token(): VerifiedToken | null {
     return this.#token
   }
 
   /** The token that the store keeps. */
-  get #stored(): HeldToken | null {
+  get #stored(): VerifiedToken | null {
     return this.#token ?? this.former?.token ?? null
   }
 
   /** The revocation list held; null before there is one. */
-  get list(): HeldRevocations['list'] {
+  get list(): RevocationState['list'] {
     return this.#revocations.list
   }
 
@@ -98,7 +98,7 @@ export class Installation {
 
   /** The trusted time in milliseconds, after reading the local clock. */
   time(): number {
-    return this.#time.look()
+    return this.#time.read()
   }
 
   /** Whether the valid token came in a file. Only another file renews it, because tokens of the service are shorter. */
@@ -111,8 +111,8 @@ export class Installation {
     return this.#token !== null && this.time() >= this.#token.claims.refreshAfter
   }
 
-  judgement(): Judgement {
-    return judge(this.#evidence(), this.time())
+  statusWithReason(): StatusWithReason {
+    return determineStatus(this.#evidence(), this.time())
   }
 
   state(): LicenceState {
@@ -138,8 +138,8 @@ export class Installation {
     const stored = await readStoredLicence(record, this.#identity, this.#reader, this.time())
     if (!isForeign(stored)) this.#displaced = false
     if (!this.#loaded) this.#restore(record, stored)
-    else if (this.#isNewer(record, stored)) this.#follow(record, stored)
-    else this.#keep(record)
+    else if (this.#isNewer(record, stored)) this.#applyRecord(record, stored)
+    else this.#keepToken(record)
     await this.#mergeLists(record, stored)
   }
 
@@ -156,7 +156,7 @@ export class Installation {
   }
 
   /** Keeps the current token, because the record has no newer one. */
-  #keep(record: StoredRecord): void {
+  #keepToken(record: StoredRecord): void {
     this.#revision = Math.max(this.#revision, record.revision)
     if (record.token !== (this.#stored?.jws ?? null)) return
     this.#refusal ??= record.refusal
@@ -175,13 +175,13 @@ export class Installation {
   }
 
   /** Applies the changes that another process made while this one was running. */
-  #follow(record: StoredRecord, stored: StoredLicence): void {
+  #applyRecord(record: StoredRecord, stored: StoredLicence): void {
     this.#displaced = isForeign(stored)
     if (this.#displaced) this.#revision = record.revision
     // A token that cannot be verified is ignored: the current one replaces it.
     if (this.#displaced || (record.token !== null && !stored.token)) return
-    if (stored.token) this.#hold(stored.token)
-    else if (this.#token) this.deactivated()
+    if (stored.token) this.#setToken(stored.token)
+    else if (this.#token) this.recordDeactivation()
     this.#revision = Math.max(this.#revision, record.revision)
     this.#adopt(record, stored)
   }
@@ -204,19 +204,19 @@ export class Installation {
       const list = jws === null ? null : await this.#reader.readList(jws)
       if (jws === null || list === null || typeof list === 'string') continue
       this.#time.notBefore(list.issuedAt)
-      if (this.#names(list)) this.#revocations.restoreNaming(jws)
+      if (this.#names(list)) this.#revocations.restoreNamedBy(jws)
       const isOfLicence = stored.token?.claims.licenceId === this.#token.claims.licenceId
       if (jws === revocations.list && isOfLicence) this.#revocations.restoreList(list, jws, revocations)
     }
     // The time of the last check in the store may be in the future.
-    this.#revocations.timeWasSet(this.#time.seen.time)
+    this.#revocations.limitCheckedAt(this.#time.seen.time)
   }
 
   /** Returns the text that replaces `text` in the store. `merge` was called with `text` before. */
   save(text: string | null): string {
     // The store now belongs to another product or machine, which was activated later.
     if (this.#displaced && text !== null) return text
-    this.#needNonce()
+    this.#ensureNonce()
     return serialise({
       appId: this.#identity.appId,
       licenceKey: this.#licenceKey,
@@ -240,11 +240,11 @@ export class Installation {
    * older file never sets the time back.
    */
   nonceForFile(): string | null {
-    this.#needNonce()
+    this.#ensureNonce()
     return this.#nonce
   }
 
-  #needNonce(): void {
+  #ensureNonce(): void {
     if (this.#time.isAhead() && this.#hasEnded()) this.#nonce ??= this.#newNonce()
   }
 
@@ -268,7 +268,7 @@ export class Installation {
   }
 
   /** The token if it is authentic, of this application and for this machine; else the reason of the refusal. */
-  readToken(jws: string, time: number): Promise<HeldToken | Unreadable> {
+  readToken(jws: string, time: number): Promise<VerifiedToken | Unreadable> {
     return this.#reader.readToken(jws, time)
   }
 
@@ -281,7 +281,7 @@ export class Installation {
    * The token of an offline file, if a root key has signed its keys and it is for this machine; else the reason of
    * the refusal.
    */
-  readFile(text: unknown): Promise<HeldToken | FileRefusal> {
+  readFile(text: unknown): Promise<VerifiedToken | FileRefusal> {
     const timeFor = (jws: string) => this.timeFor(jws, this.#nonce)
     return this.#reader.readFile(text, timeFor, this.#token?.claims ?? null)
   }
@@ -289,14 +289,14 @@ export class Installation {
   /**
    * Accepts the token of a file. The file may be old and read before, so only the nonce lets it set the time back.
    */
-  acceptFile(token: HeldToken): void {
+  acceptFile(token: VerifiedToken): void {
     const isAnswer = this.#nonce !== null && token.claims.nonce === this.#nonce
-    this.#learnTime(token, isAnswer ? this.#time.local() : null)
+    this.#updateTime(token, isAnswer ? this.#time.local() : null)
     this.#replace(token)
   }
 
   /** A file was refused: nothing changes. */
-  refuseFile(reason: FileRefusal): void {
+  recordFileRefusal(reason: FileRefusal): void {
     if (this.#token) return
     this.#absence = reason
     this.#refusal = null
@@ -304,76 +304,76 @@ export class Installation {
   }
 
   /** Accepts a token of the service, the answer to a request with `nonce`. */
-  accept(token: HeldToken, nonce: string): void {
+  accept(token: VerifiedToken, nonce: string): void {
     // An answer to this request sets the time even if the clock is ahead, so a clock with a constant error does no
     // harm.
-    this.#learnTime(token, token.claims.nonce === nonce ? token.claims.issuedAt : null)
+    this.#updateTime(token, token.claims.nonce === nonce ? token.claims.issuedAt : null)
     this.#replace(token)
   }
 
   /** Sets the time to `now`, from a token that answers a request; null if the token may be an old one. */
-  #learnTime({ claims }: HeldToken, now: number | null): void {
+  #updateTime({ claims }: VerifiedToken, now: number | null): void {
     this.time()
     const signed = [claims.issuedAt, this.#token?.claims.issuedAt ?? 0, this.list?.issuedAt ?? 0]
     if (now === null) this.#time.notBefore(claims.issuedAt)
     else this.#time.correct(Math.max(now, ...signed))
   }
 
-  #replace(token: HeldToken): void {
-    this.#hold(token)
+  #replace(token: VerifiedToken): void {
+    this.#setToken(token)
     this.#revision++
     this.#displaced = false
     this.#nonce = null
   }
 
-  #hold(token: HeldToken): void {
-    if (token.claims.licenceId !== this.#token?.claims.licenceId) this.#revocations = new HeldRevocations()
-    this.#revocations.timeWasSet(this.#time.seen.time)
+  #setToken(token: VerifiedToken): void {
+    if (token.claims.licenceId !== this.#token?.claims.licenceId) this.#revocations = new RevocationState()
+    this.#revocations.limitCheckedAt(this.#time.seen.time)
     this.#token = token
     this.former = null
     this.#refusal = null
     this.#failure = null
-    this.#problem.forgetThoseAboutTokens()
+    this.#problem.clearTokenProblem()
   }
 
   /** Records a refusal by the service. */
-  refuse(reason: RefusalReason): void {
+  recordRefusal(reason: RefusalReason): void {
     this.#refusal = reason
     this.#failure = null
   }
 
   /** Records that the service could not be reached. */
-  fail(reason: FailureReason): void {
+  recordFailure(reason: FailureReason): void {
     this.#failure = reason
   }
 
   /** Records that there is no licence key to activate. */
-  lacksKey(): void {
+  recordMissingKey(): void {
     this.#absence = 'no_licence_key'
   }
 
   /** Records that the service freed the activation. */
-  deactivated(): void {
-    this.#drop('deactivated')
+  recordDeactivation(): void {
+    this.#removeToken('deactivated')
   }
 
   /** Records that the service ended the lease: the product may not run until it has another one. */
-  released(): void {
-    this.#drop('released')
+  recordRelease(): void {
+    this.#removeToken('released')
   }
 
-  #drop(absence: AbsenceReason): void {
+  #removeToken(absence: AbsenceReason): void {
     this.#token = null
     this.#refusal = null
     this.#failure = null
     this.#absence = absence
     this.#revision++
-    this.#revocations = new HeldRevocations()
-    this.#problem.forgetThoseAboutTokens()
+    this.#revocations = new RevocationState()
+    this.#problem.clearTokenProblem()
   }
 
   /** Records the licence key that a legacy key was exchanged for. */
-  migrated(legacyKey: string, licenceKey: string): void {
+  recordMigration(legacyKey: string, licenceKey: string): void {
     this.#legacyKey = legacyKey
     this.#licenceKey = licenceKey
     this.#refusal = null
@@ -381,14 +381,14 @@ export class Installation {
   }
 
   /** Records the licence key of a trial. */
-  startedTrial(licenceKey: string): void {
+  recordTrial(licenceKey: string): void {
     this.#licenceKey = licenceKey
   }
 
   /** Processes an authentic revocation list, the answer to a request with `since`. */
-  learn(list: RevocationList, jws: string, etag: string | null, since: number | null): Acceptance {
+  acceptList(list: RevocationList, jws: string, etag: string | null, since: number | null): Acceptance {
     const from = { jws, etag, since, time: Math.max(this.time(), list.issuedAt) }
-    const acceptance = this.#revocations.learn(list, this.#names(list), from)
+    const acceptance = this.#revocations.accept(list, this.#names(list), from)
     if (acceptance === 'accepted') this.#time.notBefore(list.issuedAt)
     return acceptance
   }
@@ -399,8 +399,8 @@ export class Installation {
   }
 
   /** Records the problem of an operation; null after a success. */
-  note(operation: Problem['operation'], problem: { code: string; detail: string } | null): void {
-    this.#problem.note(operation, problem, this.time())
+  recordProblem(operation: Problem['operation'], problem: { code: string; detail: string } | null): void {
+    this.#problem.record(operation, problem, this.time())
   }
 
   #evidence(): Evidence {

@@ -1,6 +1,6 @@
 import type { Problem } from './state.ts'
 
-const ABOUT_TOKENS: ReadonlySet<Problem['operation']> = new Set([
+const TOKEN_OPERATIONS: ReadonlySet<Problem['operation']> = new Set([
   'activate',
   'activate_offline',
   'refresh',
@@ -19,7 +19,7 @@ export class LatestProblem {
   }
 
   /** Records the problem of an operation at `time`; null if the operation succeeded. */
-  note(
+  record(
     operation: Problem['operation'],
     problem: { code: string; detail: string } | null,
     time: number,
@@ -29,7 +29,7 @@ export class LatestProblem {
   }
 
   /** Forgets problems of token requests, because a token was received or the place was freed. */
-  forgetThoseAboutTokens(): void {
-    if (this.#value && ABOUT_TOKENS.has(this.#value.operation)) this.#value = null
+  clearTokenProblem(): void {
+    if (this.#value && TOKEN_OPERATIONS.has(this.#value.operation)) this.#value = null
   }
 }

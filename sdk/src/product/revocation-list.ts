@@ -32,9 +32,9 @@ export type Acceptance = 'accepted' | 'list_expired' | 'list_outdated' | 'list_g
  * Whether an authentic list may replace the current one, which has version `held`. A licence that it names is revoked in
  * any case: a revocation is permanent, so an old list proves it as well as a new one.
  */
-export function judgeList(list: RevocationList, held: number | null, time: number): Acceptance {
+export function checkList(list: RevocationList, currentVersion: number | null, time: number): Acceptance {
   if (list.expiresAt + TOLERANCE_MS <= time) return 'list_expired'
-  if (held !== null && list.version < held) return 'list_outdated'
-  if (list.since !== null && (held === null || list.since > held)) return 'list_gap'
+  if (currentVersion !== null && list.version < currentVersion) return 'list_outdated'
+  if (list.since !== null && (currentVersion === null || list.since > currentVersion)) return 'list_gap'
   return 'accepted'
 }

@@ -3,10 +3,15 @@ import type { FailureReason } from './state.ts'
 
 /** The outcome of a call, which never throws. */
 export type Answer =
-  | { readonly kind: 'good'; readonly status: number; readonly body: unknown; readonly etag: string | null }
+  | {
+      readonly kind: 'success'
+      readonly status: number
+      readonly body: unknown
+      readonly etag: string | null
+    }
   /** The service refused the call, in its error format. */
   | {
-      readonly kind: 'no'
+      readonly kind: 'refusal'
       readonly status: number
       readonly code: string
       readonly reason: string | null
@@ -33,7 +38,7 @@ export interface Call {
 export type Ask = (call: Call, signal: AbortSignal) => Promise<Answer>
 
 /** The longest `Retry-After` that is followed, so that one absurd answer does not lock a product out. */
-const LONGEST_RETRY_AFTER_MS = 3_600_000
+const MAX_RETRY_AFTER_MS = 3_600_000
 
 /** Creates the function that makes all network calls. */
 export function connect(baseUrl: string, send: typeof fetch): Ask {
@@ -50,7 +55,7 @@ export function connect(baseUrl: string, send: typeof fetch): Ask {
         // The service never redirects. A redirect comes from the login page of a network, for example.
         const init = { method: call.method, headers, body, signal, redirect: 'manual' } as const
         const response = await send(`${base}${call.path}`, init)
-        return understand(response, await response.text())
+        return readAnswer(response, await response.text())
       }
       return await Promise.race([exchange(), rejectWhenAborted(signal)])
     } catch (error) {
@@ -61,7 +66,7 @@ export function connect(baseUrl: string, send: typeof fetch): Ask {
   }
 }
 
-function understand(response: Response, text: string): Answer {
+function readAnswer(response: Response, text: string): Answer {
   const { status } = response
   const body = parse(text)
   if (status === 429 || status >= 500) {
@@ -69,11 +74,11 @@ function understand(response: Response, text: string): Answer {
     return failure(reason, detailOf(body, status), retryAfter(response.headers))
   }
   if (status === 204 || status === 304 || (status >= 200 && status < 300 && isObject(body))) {
-    return { kind: 'good', status, body, etag: response.headers.get('etag') }
+    return { kind: 'success', status, body, etag: response.headers.get('etag') }
   }
   if (status >= 400 && isObject(body) && typeof body['code'] === 'string') {
     const reason = typeof body['reason'] === 'string' ? body['reason'] : null
-    return { kind: 'no', status, code: body['code'], reason, detail: detailOf(body, status) }
+    return { kind: 'refusal', status, code: body['code'], reason, detail: detailOf(body, status) }
   }
   return failure('unexpected_answer', detailOf(body, status))
 }
@@ -81,8 +86,8 @@ function understand(response: Response, text: string): Answer {
 /** An answer that could be read, but is not valid. */
 export function unexpected(answer: Answer): Answer & { kind: 'failure' } {
   if (answer.kind === 'failure') return answer
-  const said = answer.kind === 'no' ? `${answer.code}: ${answer.detail}` : 'an unexpected body'
-  return failure('unexpected_answer', `status ${answer.status}, ${said}`)
+  const content = answer.kind === 'refusal' ? `${answer.code}: ${answer.detail}` : 'an unexpected body'
+  return failure('unexpected_answer', `status ${answer.status}, ${content}`)
 }
 
 export function failure(reason: FailureReason, detail: string, retryAfterMs: number | null = null) {
@@ -95,7 +100,7 @@ function retryAfter(headers: Headers): number | null {
   // A date is compared with the server's `Date` if there is one: the local clock may be wrong.
   const from = Date.parse(headers.get('date') ?? '') || Date.now()
   const ms = /^\d+$/.test(wait) ? Number(wait) * 1000 : Date.parse(wait) - from
-  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), LONGEST_RETRY_AFTER_MS)
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS)
 }
 
 function parse(text: string): unknown {

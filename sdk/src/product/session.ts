@@ -1,5 +1,5 @@
-import { Background, duties, type Duties } from './background.ts'
-import type { Contact } from './contact.ts'
+import { Background, dueTimes, type DueTimes } from './background.ts'
+import type { OperationContext } from './operation-context.ts'
 import type { Installation } from './installation.ts'
 import type { LicenceState, Problem } from './state.ts'
 import type { LicenceStore } from './store.ts'
@@ -10,11 +10,11 @@ export type LicenceListener = (state: LicenceState) => void
 type Operation = (signal: AbortSignal) => Promise<void>
 
 interface SessionParts {
-  readonly contact: Contact
+  readonly context: OperationContext
   readonly store: LicenceStore
   readonly timeoutMs: number
   /** The background work; null if there is none. */
-  readonly chores: Readonly<Record<'check' | 'renew', () => Promise<unknown>>> | null
+  readonly backgroundTasks: Readonly<Record<'check' | 'renew', () => Promise<unknown>>> | null
 }
 
 /** Runs operations on an installation, one at a time, each with a timeout, and saves the result. Never rejects. */
@@ -27,36 +27,38 @@ export class Session {
   readonly #stop = new AbortController()
   readonly #jitter = Math.random()
   /** The text of the store that was last read or written; undefined before the first read. */
-  #known: string | null | undefined
+  #storeText: string | null | undefined
   #storeWorks = true
-  #tail: Promise<unknown> = Promise.resolve()
-  #announced = ''
+  #lastOperation: Promise<unknown> = Promise.resolve()
+  #notifiedState = ''
   /** Whether the product has asked for a licence. */
-  wanted = false
+  isRequested = false
 
   constructor(parts: SessionParts) {
     this.#parts = parts
-    this.installation = parts.contact.installation
+    this.installation = parts.context.installation
     this.#background =
-      parts.chores &&
+      parts.backgroundTasks &&
       new Background(
-        () => this.#due(),
-        () => this.#work(),
+        () => this.#dueTimes(),
+        () => this.#runDueTasks(),
       )
   }
 
   /** Whether an operation has run, so that the store was read. */
   get started(): boolean {
-    return this.#running.size > 0 || this.#known !== undefined
+    return this.#running.size > 0 || this.#storeText !== undefined
   }
 
   /** Runs an operation. If the same operation is waiting or running, returns its result. */
   run(name: string, operation: Operation): Promise<LicenceState> {
     const running = this.#running.get(name)
     if (running) return running
-    const outcome = this.#tail.then(() => this.#perform(operation)).finally(() => this.#running.delete(name))
+    const outcome = this.#lastOperation
+      .then(() => this.#perform(operation))
+      .finally(() => this.#running.delete(name))
     this.#running.set(name, outcome)
-    this.#tail = outcome
+    this.#lastOperation = outcome
     return outcome
   }
 
@@ -77,10 +79,10 @@ export class Session {
       if (this.#stop.signal.aborted) return this.installation.state()
       await withDeadline(this.#parts.timeoutMs, this.#stop.signal, operation)
     } catch (error) {
-      this.#note('internal', 'unexpected_error', error)
+      this.#recordProblem('internal', 'unexpected_error', error)
     }
     await this.#save()
-    this.#announce()
+    this.#notifyListeners()
     this.#background?.schedule()
     return this.installation.state()
   }
@@ -94,47 +96,47 @@ export class Session {
     let text: string | null = null
     try {
       // A `Map` returns `undefined` if it has no text.
-      text = (await within(this.#parts.timeoutMs, () => this.#parts.store.read())) ?? null
+      text = (await withTimeout(this.#parts.timeoutMs, () => this.#parts.store.read())) ?? null
     } catch (error) {
       this.#storeWorks = false
-      this.#note('store', 'store_failed', error)
+      this.#recordProblem('store', 'store_failed', error)
     }
     await this.#merge(text)
   }
 
   async #merge(text: string | null): Promise<void> {
-    if (text === this.#known) return
+    if (text === this.#storeText) return
     await this.installation.merge(text)
-    this.#known = text
+    this.#storeText = text
   }
 
   async #save(): Promise<void> {
     const { store, timeoutMs } = this.#parts
     const change = async (text: string | null) => {
       await this.#merge(text)
-      this.#known = this.installation.save(text)
-      return this.#known
+      this.#storeText = this.installation.save(text)
+      return this.#storeText
     }
     try {
-      await within(timeoutMs, () => (store.update ? store.update(change) : replace(store, change)))
+      await withTimeout(timeoutMs, () => (store.update ? store.update(change) : replace(store, change)))
       this.#storeWorks = true
-      this.installation.note('store', null)
+      this.installation.recordProblem('store', null)
     } catch (error) {
       this.#storeWorks = false
-      this.#note('store', 'store_failed', error)
+      this.#recordProblem('store', 'store_failed', error)
     }
   }
 
-  #note(operation: Problem['operation'], code: string, error: unknown): void {
+  #recordProblem(operation: Problem['operation'], code: string, error: unknown): void {
     const detail = error instanceof Error ? error.message : String(error)
-    this.installation.note(operation, { code, detail })
+    this.installation.recordProblem(operation, { code, detail })
   }
 
-  #announce(): void {
+  #notifyListeners(): void {
     const state = this.installation.state()
-    const announced = JSON.stringify({ ...state, problem: state.problem?.code })
-    if (announced === this.#announced || this.#stop.signal.aborted) return
-    this.#announced = announced
+    const notifiedState = JSON.stringify({ ...state, problem: state.problem?.code })
+    if (notifiedState === this.#notifiedState || this.#stop.signal.aborted) return
+    this.#notifiedState = notifiedState
     for (const listener of this.#listeners) {
       try {
         listener(state)
@@ -144,26 +146,26 @@ export class Session {
     }
   }
 
-  #due(): Duties {
-    const { contact } = this.#parts
-    return duties({
+  #dueTimes(): DueTimes {
+    const { context } = this.#parts
+    return dueTimes({
       installation: this.installation,
-      tokenPace: contact.pace('token'),
-      listPace: contact.pace('list'),
-      wanted: this.wanted,
+      tokenBackoff: context.backoff('token'),
+      listBackoff: context.backoff('list'),
+      isRequested: this.isRequested,
       jitter: this.#jitter,
     })
   }
 
-  async #work(): Promise<void> {
-    const { time, list, token } = this.#due()
-    if (list !== null && list <= time) await this.#parts.chores?.check()
-    if (token !== null && token <= time) await this.#parts.chores?.renew()
-    this.#announce()
+  async #runDueTasks(): Promise<void> {
+    const { time, list, token } = this.#dueTimes()
+    if (list !== null && list <= time) await this.#parts.backgroundTasks?.check()
+    if (token !== null && token <= time) await this.#parts.backgroundTasks?.renew()
+    this.#notifyListeners()
   }
 }
 
-const MOST_TRIES = 3
+const MAX_TRIES = 3
 
 /**
  * For a store without `update`: reads, changes, writes, and reads again to check. Another process can still overwrite it
@@ -171,7 +173,7 @@ const MOST_TRIES = 3
  */
 async function replace(store: LicenceStore, change: (text: string | null) => Promise<string>): Promise<void> {
   let found = await store.read()
-  for (let tries = 0; tries < MOST_TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const text = await change(found)
     await store.write(text)
     found = await store.read()
@@ -200,7 +202,7 @@ async function withDeadline<T>(
 }
 
 /** Waits for work that accepts no signal, at most `ms` milliseconds. */
-function within<T>(ms: number, work: () => T | Promise<T>): Promise<T> {
+function withTimeout<T>(ms: number, work: () => T | Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`timed out after ${ms} ms`)), ms)
     Promise.resolve()

@@ -136,13 +136,13 @@ export interface Evidence {
   readonly absence: AbsenceReason
 }
 
-export interface Judgement {
+export interface StatusWithReason {
   readonly status: LicenceClientStatus
   readonly reason: Reason | null
 }
 
 /** The table of states: the first line that applies decides. `time` is the trusted time in milliseconds. */
-export function judge(evidence: Evidence, time: number): Judgement {
+export function determineStatus(evidence: Evidence, time: number): StatusWithReason {
   const { claims, refusal, failure, absence } = evidence
   if (!evidence.loaded) return { status: 'starting', reason: null }
   if (evidence.revoked || refusal === 'revoked') return { status: 'refused', reason: 'revoked' }
@@ -166,7 +166,7 @@ export function describe(
   revocations: LicenceState['revocations'],
   problem: Problem | null,
 ): LicenceState {
-  const { status, reason } = judge(evidence, seen.time)
+  const { status, reason } = determineStatus(evidence, seen.time)
   const { claims } = evidence
   return {
     status,

@@ -1,6 +1,6 @@
 import type { AbsenceReason } from './state.ts'
 import type { StoredRecord } from './stored-record.ts'
-import type { HeldToken, TokenIdentity, TokenReader } from './token-reader.ts'
+import type { VerifiedToken, TokenIdentity, TokenReader } from './token-reader.ts'
 
 export interface InstallationIdentity extends TokenIdentity {
   /** The key that the product was given; null to use the stored one. */
@@ -9,13 +9,13 @@ export interface InstallationIdentity extends TokenIdentity {
 
 /** An activation that this machine held under another fingerprint. */
 export interface FormerActivation {
-  readonly token: HeldToken
+  readonly token: VerifiedToken
   readonly fingerprint: string
 }
 
 /** The result of reading a stored record: a token, or why there is none. */
 export interface StoredLicence {
-  readonly token: HeldToken | null
+  readonly token: VerifiedToken | null
   readonly former: FormerActivation | null
   readonly absence: AbsenceReason | null
 }
@@ -25,7 +25,7 @@ export function isForeign({ absence }: StoredLicence): boolean {
   return absence === 'licence_key_changed' || absence === 'fingerprint_changed'
 }
 
-const NOTHING: StoredLicence = { token: null, former: null, absence: null }
+const NO_LICENCE: StoredLicence = { token: null, former: null, absence: null }
 
 /** Verifies the token of a stored record at `time`, in milliseconds, and checks which installation it is for. */
 export async function readStoredLicence(
@@ -36,14 +36,14 @@ export async function readStoredLicence(
 ): Promise<StoredLicence> {
   const { licenceKey, fingerprint } = identity
   if (licenceKey !== null && record.licenceKey !== null && !sameKey(licenceKey, record.licenceKey)) {
-    return { ...NOTHING, absence: 'licence_key_changed' }
+    return { ...NO_LICENCE, absence: 'licence_key_changed' }
   }
-  if (record.token === null) return NOTHING
+  if (record.token === null) return NO_LICENCE
   const token = await reader.readStored(record, record.token, time)
-  if (typeof token === 'string') return { ...NOTHING, absence: 'store_corrupt' }
-  if (record.fingerprint === fingerprint) return { ...NOTHING, token }
+  if (typeof token === 'string') return { ...NO_LICENCE, absence: 'store_corrupt' }
+  if (record.fingerprint === fingerprint) return { ...NO_LICENCE, token }
   const former = { token, fingerprint: record.fingerprint }
-  return { ...NOTHING, former, absence: 'fingerprint_changed' }
+  return { ...NO_LICENCE, former, absence: 'fingerprint_changed' }
 }
 
 /** Keys are read without regard to case and hyphens. */

@@ -1,4 +1,4 @@
-import type { HeldKeys } from './held-keys.ts'
+import type { TrustedKeys } from './trusted-keys.ts'
 import { readRevocationList, type RevocationList } from './revocation-list.ts'
 import type { Trust } from './root-key.ts'
 import { isString } from './shape.ts'
@@ -9,7 +9,7 @@ import type { StoredRecord } from './stored-record.ts'
 import { readToken, type TokenClaims } from './token.ts'
 
 /** A token whose signature has been verified. */
-export interface HeldToken {
+export interface VerifiedToken {
   readonly jws: string
   readonly claims: TokenClaims
   /** The key set of the file that it came in; null for a token of the service. */
@@ -30,9 +30,9 @@ export interface TokenIdentity {
 /** Verifies signed texts, with trusted keys only. Times are in milliseconds since 1970 UTC. */
 export class TokenReader {
   readonly #identity: TokenIdentity
-  readonly #keys: HeldKeys
+  readonly #keys: TrustedKeys
 
-  constructor(identity: TokenIdentity, keys: HeldKeys) {
+  constructor(identity: TokenIdentity, keys: TrustedKeys) {
     this.#identity = identity
     this.#keys = keys
   }
@@ -41,7 +41,7 @@ export class TokenReader {
     jws: string,
     time: number,
     fingerprint = this.#identity.fingerprint,
-  ): Promise<HeldToken | Unreadable> {
+  ): Promise<VerifiedToken | Unreadable> {
     const token = await this.#readWith(this.#keys.set, jws, fingerprint)
     if (isString(token)) return token
     return isInTime(this.#keys.signed, token.claims, time) ? token : 'unknown_key'
@@ -52,13 +52,13 @@ export class TokenReader {
     record: Pick<StoredRecord, 'fileKeys' | 'fingerprint' | 'floating'>,
     jws: string,
     time: number,
-  ): Promise<HeldToken | Unreadable> {
+  ): Promise<VerifiedToken | Unreadable> {
     if (record.fileKeys === null) {
       const token = await this.readToken(jws, time, record.fingerprint)
       return isString(token) ? token : { ...token, floating: record.floating }
     }
     const keys = await this.#keys.readFile([record.fileKeys])
-    if (isString(keys) || this.#keys.withdrew(keyIdOf(jws), keys.issuedAt)) return 'forged'
+    if (isString(keys) || this.#keys.isWithdrawn(keyIdOf(jws), keys.issuedAt)) return 'forged'
     const token = await this.#readWith(keys, jws, record.fingerprint)
     if (isString(token)) return token
     return token.claims.offline && isInTime(keys, token.claims, time)
@@ -70,8 +70,8 @@ export class TokenReader {
   async readFile(
     text: unknown,
     timeFor: (jws: string) => number,
-    held: TokenClaims | null,
-  ): Promise<HeldToken | FileRefusal> {
+    current: TokenClaims | null,
+  ): Promise<VerifiedToken | FileRefusal> {
     const { appId, fingerprint, trust } = this.#identity
     if (trust === 'unpinned') return 'root_key_required'
     const file = readOfflineFile(text)
@@ -83,13 +83,13 @@ export class TokenReader {
     }
     const keys = await this.#keys.readFile(file.signed)
     if (isString(keys)) return keys
-    if (this.#keys.withdrew(keyIdOf(file.token), keys.issuedAt)) return 'keys_outdated'
+    if (this.#keys.isWithdrawn(keyIdOf(file.token), keys.issuedAt)) return 'keys_outdated'
     const machine = claimed?.['fingerprint']
     const token = await this.#readWith(keys, file.token, isString(machine) ? machine : fingerprint)
     if (token === 'unsupported_runtime') return token
     if (isString(token)) return 'untrusted_signature'
     const time = timeFor(file.token)
-    return this.#refusalOfFile(token.claims, keys, time, held) ?? { ...token, fileKeys: keys }
+    return this.#refusalOfFile(token.claims, keys, time, current) ?? { ...token, fileKeys: keys }
   }
 
   async readList(jws: string): Promise<RevocationList | Unreadable> {
@@ -98,7 +98,11 @@ export class TokenReader {
     return readRevocationList(verified.payload, this.#identity.appId) ?? 'forged'
   }
 
-  async #readWith(keys: KeySet | null, jws: string, fingerprint: string): Promise<HeldToken | Unreadable> {
+  async #readWith(
+    keys: KeySet | null,
+    jws: string,
+    fingerprint: string,
+  ): Promise<VerifiedToken | Unreadable> {
     const verified = await verify(jws, keys)
     if (verified.result !== 'authentic') return verified.result
     const claims = readToken(verified.payload, this.#identity.appId)
@@ -110,13 +114,14 @@ export class TokenReader {
     claims: TokenClaims,
     keys: SignedKeys,
     time: number,
-    held: TokenClaims | null,
+    current: TokenClaims | null,
   ): FileRefusal | null {
     if (!claims.offline) return 'file_malformed'
     if (claims.fingerprint !== this.#identity.fingerprint) return 'file_of_another_machine'
     if (Math.min(claims.expiresAt, keys.expiresAt) <= time) return 'file_expired'
-    const replaces = held?.offline && held.expiresAt > time && held.activationId === claims.activationId
-    return replaces && held.issuedAt > claims.issuedAt ? 'file_outdated' : null
+    const replaces =
+      current?.offline && current.expiresAt > time && current.activationId === claims.activationId
+    return replaces && current.issuedAt > claims.issuedAt ? 'file_outdated' : null
   }
 }
 

@@ -23,7 +23,7 @@ export interface TokenClaims {
   readonly nonce: string | null
 }
 
-const LONGEST_CHECK_INTERVAL_S = 86_400
+const MAX_CHECK_INTERVAL_S = 86_400
 
 /** Reads an authentic payload; null if it is not a token of this application. */
 export function readToken(payload: Readonly<Record<string, unknown>>, appId: string): TokenClaims | null {
@@ -57,7 +57,7 @@ export function readToken(payload: Readonly<Record<string, unknown>>, appId: str
     issuedAt,
     expiresAt,
     refreshAfter: offline ? expiresAt : issuedAt + (expiresAt - issuedAt) / 2,
-    checkIntervalMs: Math.min(chk, LONGEST_CHECK_INTERVAL_S) * 1000,
+    checkIntervalMs: Math.min(chk, MAX_CHECK_INTERVAL_S) * 1000,
     seats: typeof seats === 'number' ? seats : null,
     updatesUntil: isUnixTime(upd) ? upd * 1000 : null,
     entitlements,

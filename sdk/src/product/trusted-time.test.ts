@@ -1,7 +1,7 @@
 import { assert, array, integer, property } from 'fast-check'
 import { describe, it } from 'vitest'
 import {
-  begin,
+  firstObservation,
   correct,
   merge,
   notBefore,
@@ -23,7 +23,7 @@ describe('trusted time', () => {
   it('never goes back, however the local clock is turned', () => {
     assert(
       property(moment, array(moment), (start, locals) => {
-        const times = after(locals, begin(start)).map(({ time }) => time)
+        const times = after(locals, firstObservation(start)).map(({ time }) => time)
         return times.every((time, index) => index === 0 || time >= (times[index - 1] ?? 0))
       }),
     )
@@ -32,7 +32,7 @@ describe('trusted time', () => {
   it('is never behind a clock that was right when it was last set', () => {
     assert(
       property(moment, array(moment), (start, locals) =>
-        after(locals, begin(start)).every(({ time, local }) => time >= local),
+        after(locals, firstObservation(start)).every(({ time, local }) => time >= local),
       ),
     )
   })
@@ -40,7 +40,7 @@ describe('trusted time', () => {
   it('counts the time that passes between two backward steps of the clock', () => {
     assert(
       property(moment, array(integer({ min: 0, max: 1e9 })), (start, spans) => {
-        let seen = begin(start)
+        let seen = firstObservation(start)
         for (const span of spans) seen = observe(observe({ ...seen, local: start }, start), start + span)
         return seen.time === start + spans.reduce((total, span) => total + span, 0)
       }),
@@ -50,7 +50,7 @@ describe('trusted time', () => {
   it('reports a clock that was turned back, but no small correction, until a token sets the time', () => {
     assert(
       property(moment, integer({ min: 0, max: 1e9 }), (start, step) => {
-        const seen = observe(begin(start), start - step)
+        const seen = observe(firstObservation(start), start - step)
         return seen.turnedBack === step > TURNED_BACK_TOLERANCE_MS && !correct(seen, start).turnedBack
       }),
     )
@@ -60,7 +60,7 @@ describe('trusted time', () => {
     assert(
       property(moment, moment, moment, moment, count, (time, local, now, signedAt, corrections) => {
         const stored = { time, local, turnedBack: false, corrections }
-        const seen = notBefore(merge(begin(now), stored, now), signedAt)
+        const seen = notBefore(merge(firstObservation(now), stored, now), signedAt)
         return seen.time >= Math.max(time, now, signedAt)
       }),
     )

@@ -5,7 +5,7 @@ export class TrustedTime {
 
   constructor(now: () => number) {
     this.#now = now
-    this.#seen = begin(now())
+    this.#seen = firstObservation(now())
   }
 
   /** The last observation. */
@@ -14,20 +14,20 @@ export class TrustedTime {
   }
 
   /** Reads the local clock and returns the trusted time. */
-  look(): number {
+  read(): number {
     this.#seen = observe(this.#seen, this.#now())
     return this.#seen.time
   }
 
   /** Reads the local clock and returns its time. */
   local(): number {
-    this.look()
+    this.read()
     return this.#seen.local
   }
 
   /** Whether the trusted time is ahead of the local clock now. */
   isAhead(): boolean {
-    this.look()
+    this.read()
     return isAhead(this.#seen)
   }
 
@@ -70,10 +70,10 @@ export interface SeenTime {
 export const TURNED_BACK_TOLERANCE_MS = 300_000
 
 /** The end of the range of `Date`. */
-const LAST_MOMENT = 8.64e15
+const MAX_TIME_MS = 8.64e15
 
 /** The first observation of a client. */
-export function begin(local: number): SeenTime {
+export function firstObservation(local: number): SeenTime {
   return { time: local, local, turnedBack: false, corrections: 0 }
 }
 
@@ -82,7 +82,7 @@ export function observe(seen: SeenTime, local: number): SeenTime {
   const moved = local - seen.local
   return {
     ...seen,
-    time: Math.min(seen.time + Math.max(0, moved), LAST_MOMENT),
+    time: Math.min(seen.time + Math.max(0, moved), MAX_TIME_MS),
     local,
     turnedBack: seen.turnedBack || moved < -TURNED_BACK_TOLERANCE_MS,
   }
@@ -93,8 +93,8 @@ export function observe(seen: SeenTime, local: number): SeenTime {
  * set the time since: then the time that the token set. A store can be edited, so the time is set back no further
  * than to the local clock.
  */
-export function merge(held: SeenTime, stored: SeenTime, local: number): SeenTime {
-  const [mine, theirs] = [observe(held, local), observe(stored, local)]
+export function merge(current: SeenTime, stored: SeenTime, local: number): SeenTime {
+  const [mine, theirs] = [observe(current, local), observe(stored, local)]
   if (theirs.corrections < mine.corrections) return mine
   if (theirs.corrections > mine.corrections) return notBefore(theirs, Math.min(mine.time, local))
   return { ...notBefore(mine, theirs.time), turnedBack: mine.turnedBack || theirs.turnedBack }

@@ -6,14 +6,14 @@ type Licence = components['schemas']['Licence']
 export interface WebhookObjects {
   'licence.created': LicenceOnPlan
   'licence.plan_changed': LicenceOnPlan
-  'licence.suspended': LicenceStanding & { readonly reason?: NonNullable<Licence['status_reason']> }
-  'licence.reactivated': LicenceStanding
-  'licence.revoked': LicenceStanding
-  'licence.expired': LicenceStanding
-  'licence.retired': LicenceStanding
-  'licence.downgraded': LicenceStanding
-  'licence.expiring': LicenceStanding & { readonly expires_on: string }
-  'licence.entitlements_changed': LicenceStanding
+  'licence.suspended': LicenceWithStatus & { readonly reason?: NonNullable<Licence['status_reason']> }
+  'licence.reactivated': LicenceWithStatus
+  'licence.revoked': LicenceWithStatus
+  'licence.expired': LicenceWithStatus
+  'licence.retired': LicenceWithStatus
+  'licence.downgraded': LicenceWithStatus
+  'licence.expiring': LicenceWithStatus & { readonly expires_on: string }
+  'licence.entitlements_changed': LicenceWithStatus
   'licence.trial_started': LicenceOnPlan
   /** Amounts are integers in minor units of `currency` (lower-case ISO 4217). */
   'payment.succeeded': { readonly licence_id: string; readonly amount: number; readonly currency: string }
@@ -34,12 +34,12 @@ export interface WebhookObjects {
   'webhook.test': { readonly ping: true }
 }
 
-interface LicenceStanding {
+interface LicenceWithStatus {
   readonly licence_id: string
   readonly status: Licence['status']
 }
 
-interface LicenceOnPlan extends LicenceStanding {
+interface LicenceOnPlan extends LicenceWithStatus {
   readonly plan_id: string
 }
 

@@ -1,6 +1,6 @@
 import { invalid } from '@licensing/grpc/errors'
 
-const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
+const maxMinor = BigInt(Number.MAX_SAFE_INTEGER)
 const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))
 
 /**
@@ -9,7 +9,7 @@ const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code
  * @throws ServiceError `validation_failed`
  */
 export function checkMoney(amount: bigint, currency: string): void {
-  if (amount < 0n || amount > mostMinor)
+  if (amount < 0n || amount > maxMinor)
     throw invalid('/amount', 'must be a whole number of minor units, at least 0')
   if (!currencies.has(currency)) {
     throw invalid('/currency', 'must be the ISO 4217 code of a current currency, in lower case, such as eur')

@@ -43,12 +43,12 @@ export function billingService(deps: BillingDependencies) {
     getPrice: (request) => getPrice(deps, request),
     deletePrice: (request) => deletePrice(deps, request),
 
-    createCheckoutSession: repeatable(CheckoutSessionSchema, (request, begun) =>
-      createCheckoutSession(deps, request, begun),
+    createCheckoutSession: repeatable(CheckoutSessionSchema, (request, unfinishedAnswer) =>
+      createCheckoutSession(deps, request, unfinishedAnswer),
     ),
     getCheckoutSession: (request) => getCheckoutSession(deps, request),
-    replayCheckoutSession: repeatable(CheckoutSessionSchema, (request, begun) =>
-      replayCheckoutSession(deps, request, begun),
+    replayCheckoutSession: repeatable(CheckoutSessionSchema, (request, unfinishedAnswer) =>
+      replayCheckoutSession(deps, request, unfinishedAnswer),
     ),
 
     listCheckoutSessions: (request) => listCheckoutSessions(deps, request),

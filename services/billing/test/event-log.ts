@@ -44,7 +44,7 @@ export function startEventLog(services: Database[]): EventLog {
     everyMs: pollMs,
     failed: () => {},
     isOutage: () => false,
-    retry: { firstMs: pollMs, longestMs: pollMs },
+    retry: { firstMs: pollMs, maxMs: pollMs },
   })
   const raw = (accountId: string) => events.filter((event) => event.accountId === accountId)
   return {

@@ -4,7 +4,7 @@ import { oneConnection } from '@licensing/database/connect'
 import type { Nats } from '@licensing/events/connection'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
-import { createTurns } from '@licensing/grpc/turns'
+import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
 import { sendConfirmations } from './accounts/alert-email.ts'
 import type { ConfirmationSender } from './accounts/alert-email.ts'
@@ -42,7 +42,7 @@ export function startCatalog({
   const change = createChange(sql, () => relay.wake())
   const lookups = oneConnection(sql)
   const keyUse = createKeyUse(sql, log)
-  const queue = createTurns(
+  const queue = createKeyedQueue(
     'other changes are being made to this account or application: try again; nothing was changed',
   )
   const confirmations = startDatabaseLoop('confirmation mails', log, confirmationsEveryMs, (signal) =>

@@ -2,7 +2,7 @@ import type { Change } from '@licensing/changes/change'
 import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
-import type { Turns } from '@licensing/grpc/turns'
+import type { KeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { Logger } from '@licensing/process/log'
 import type { LicensingService } from '@licensing/proto/licensing'
 import type { RootKeyService } from '@licensing/proto/root-keys'
@@ -16,7 +16,7 @@ export interface CatalogDependencies {
   lookups: Database
   change: Change
   /** Runs changes of definitions and plans one at a time per application, and of applications and API keys per account. */
-  queue: Turns
+  queue: KeyedQueue
   licensing: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
   rootKeys: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
   keyUse: KeyUse

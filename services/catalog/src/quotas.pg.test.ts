@@ -80,8 +80,8 @@ const counted: Record<string, Counted> = {
   },
 }
 
-async function allow(option: string, { accountId }: Tenant, most: number): Promise<void> {
-  const args = ['set-quota', '--account', accountId, option, String(most)]
+async function allow(option: string, { accountId }: Tenant, max: number): Promise<void> {
+  const args = ['set-quota', '--account', accountId, option, String(max)]
   const outcome = await runAdmin(args, { DATABASE_URL: catalog.databaseUrl })
   expect(outcome).toMatchObject({ errors: '', code: 0 })
 }

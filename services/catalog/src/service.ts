@@ -59,8 +59,8 @@ export function catalogService(deps: CatalogDependencies) {
     listApiKeys: (request) => listApiKeys(deps, request),
     revokeApiKey: (request) => revokeApiKey(deps, request),
 
-    createEntitlementDefinition: repeatable(EntitlementDefinitionSchema, (request, begun) =>
-      createDefinition(deps, request, begun),
+    createEntitlementDefinition: repeatable(EntitlementDefinitionSchema, (request, unfinishedAnswer) =>
+      createDefinition(deps, request, unfinishedAnswer),
     ),
     getEntitlementDefinition: (request) => getDefinition(deps, request),
     listEntitlementDefinitions: (request) => listDefinitions(deps, request),
@@ -71,8 +71,12 @@ export function catalogService(deps: CatalogDependencies) {
     getPlan: (request) => getPlan(deps, request),
     listPlans: (request) => listPlans(deps, request),
     updatePlan: (request) => updatePlan(deps, request),
-    archivePlan: repeatable(ArchivePlanResponseSchema, (request, begun) => archivePlan(deps, request, begun)),
-    restorePlan: repeatable(PlanSchema, (request, begun) => restorePlan(deps, request, begun)),
+    archivePlan: repeatable(ArchivePlanResponseSchema, (request, unfinishedAnswer) =>
+      archivePlan(deps, request, unfinishedAnswer),
+    ),
+    restorePlan: repeatable(PlanSchema, (request, unfinishedAnswer) =>
+      restorePlan(deps, request, unfinishedAnswer),
+    ),
 
     getPlanCopy: (request) => getPlanCopy(deps, request),
     listPlanCopies: (request) => listPlanCopies(deps, request),

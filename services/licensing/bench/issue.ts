@@ -15,13 +15,13 @@ import { createLogger } from '@licensing/process/log'
 import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
 import { IssueLicenceRequestSchema } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
-import { licenceIssuer } from '../src/licences/issue-licence.ts'
+import { createIssueLicence } from '../src/licences/issue-licence.ts'
 import { mintLicences } from '../src/licences/issue-queries.ts'
 import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { licensingMigrations } from '../src/migrations.ts'
 import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
-import { connectPools, createListTurns } from '../src/pools.ts'
+import { connectPools, createListQueue } from '../src/pools.ts'
 
 const callers = Number(process.env['CALLERS'] ?? 64)
 const rounds = 5
@@ -33,10 +33,10 @@ await migrate(sql, licensingMigrations)
 const change = createChange(sql)
 const catalog = connectTo(CatalogService, '127.0.0.1:1')
 const snapshots = createSnapshots(sql)
-const issue = licenceIssuer({
+const issue = createIssueLicence({
   sql,
   lists,
-  listTurns: createListTurns(lists),
+  listQueue: createListQueue(lists),
   snapshots,
   catalog: catalog.calls,
   isCatalogDown: async () => true,

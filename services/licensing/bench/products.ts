@@ -1,5 +1,5 @@
 import { createChange } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 /**
  * Measures the cost of installed products, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
  * a server on which it can create a database. It prints the best of five rounds. Results on 2 busy cores:
@@ -25,11 +25,11 @@ import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { revocationLists } from '../src/revocations/get-revocations.ts'
 import { grantMessage } from '../src/activations/token.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
-import { callHomeRecorder } from '../src/call-homes/call-home.ts'
+import { createRecordCallHome } from '../src/call-homes/call-home.ts'
 import { refreshActivation } from '../src/activations/refresh-activation.ts'
 import { findActivations } from '../src/activations/activation-queries.ts'
-import { placeGiver } from '../src/activations/give-place.ts'
-import { leaseTaker } from '../src/activations/leases.ts'
+import { createGivePlace } from '../src/activations/give-place.ts'
+import { createTakeLease } from '../src/activations/leases.ts'
 import { createLookups } from '../src/activations/lookups.ts'
 import { createSigningKeys } from '../src/signing-keys/signing-keys.ts'
 import { publishedKeys } from '../src/signing-keys/signed-key-sets.ts'
@@ -51,8 +51,8 @@ const deps = {
   log: createLogger('bench', 'warn'),
   keys,
   lookups: createLookups(sql),
-  findActivation: gather((ids: string[]) => findActivations(sql, ids), {
-    mostTogether: 100,
+  findActivation: createBatcher((ids: string[]) => findActivations(sql, ids), {
+    maxBatchSize: 100,
     slots: 2,
     isTransient: () => false,
   }),
@@ -61,8 +61,8 @@ const deps = {
   encryption,
   snapshots: createSnapshots(sql),
   tokens: { issuer: 'licensing', lifeSeconds: 86_400, checkIntervalSeconds: 900 },
-  callHome: callHomeRecorder(sql, createChange(sql)),
-  takeLease: leaseTaker(createChange(sql)),
+  callHome: createRecordCallHome(sql, createChange(sql)),
+  takeLease: createTakeLease(createChange(sql)),
   replaceEndedPurchase: () => Promise.resolve(false),
   now,
 }
@@ -221,7 +221,7 @@ await latencies(installations, {
 })
 
 await setQuota(sql, accountId, 'activations', 1_000_000)
-const givePlace = placeGiver(deps)
+const givePlace = createGivePlace(deps)
 const grants = await Promise.all(
   [0, activeLeases].map(async (leases) => {
     const [licenceId] = newIds(1, 'lic')

@@ -3,7 +3,7 @@ import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { ServiceClient } from '@licensing/grpc/client'
-import type { Turns } from '@licensing/grpc/turns'
+import type { KeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
 import type { LicensingService } from '@licensing/proto/licensing'
@@ -22,7 +22,7 @@ export interface LicensingDependencies {
   /** A pool for lists: every statement is planned for its own values. */
   lists: Database
   /** By account: the lists of one account do not delay those of others. */
-  listTurns: Turns
+  listQueue: KeyedQueue
   snapshots: Snapshots
   change: Change
   catalog: ServiceClient<typeof CatalogService>

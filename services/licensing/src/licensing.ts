@@ -7,7 +7,7 @@ import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createChange } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { startPurge } from '@licensing/changes/purge'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
@@ -18,15 +18,15 @@ import { consumePlanEvents } from './plans/apply-plan-copies.ts'
 import { startCatchUp } from './plans/catch-up.ts'
 import { pushTakesMs, startAwaitedPlans } from './plans/awaited-plans.ts'
 import { createSnapshots } from './plans/snapshots.ts'
-import { callHomeRecorder } from './call-homes/call-home.ts'
+import { createRecordCallHome } from './call-homes/call-home.ts'
 import { findActivations } from './activations/activation-queries.ts'
-import { leaseTaker } from './activations/leases.ts'
+import { createTakeLease } from './activations/leases.ts'
 import { createLookups } from './activations/lookups.ts'
 import { publishedKeys } from './signing-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './signing-keys/signing-keys.ts'
 import { startUpkeep } from './sweeps/upkeep.ts'
 import { purchaseService } from './purchases/apply-purchase-effects.ts'
-import { connectForKeys, createListTurns } from './pools.ts'
+import { connectForKeys, createListQueue } from './pools.ts'
 import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
 import { startExpiringNotices } from './sweeps/send-expiring-notices.ts'
@@ -75,7 +75,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
   const deps: LicensingDependencies = {
     sql,
     lists,
-    listTurns: createListTurns(lists),
+    listQueue: createListQueue(lists),
     snapshots,
     change,
     catalog,
@@ -91,8 +91,8 @@ export function startLicensing(options: LicensingOptions): Licensing {
     sql,
     log,
     lookups: createLookups(lookupConnection),
-    findActivation: gather((ids) => findActivations(activationConnection, ids), {
-      mostTogether: 100,
+    findActivation: createBatcher((ids) => findActivations(activationConnection, ids), {
+      maxBatchSize: 100,
       isTransient: isDatabaseUnavailable,
     }),
     change,
@@ -101,8 +101,8 @@ export function startLicensing(options: LicensingOptions): Licensing {
     encryption,
     snapshots,
     tokens,
-    callHome: callHomeRecorder(sql, change),
-    takeLease: leaseTaker(change),
+    callHome: createRecordCallHome(sql, change),
+    takeLease: createTakeLease(change),
     replaceEndedPurchase: (licenceId) =>
       replaceEndedPurchases(change, [licenceId], { now: now(), busy: 'wait' }),
     now,

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { findActivations, findLicencesOfKeys } from './activations/activation-queries.ts'
 import { newLicenceKey } from './lifecycle/licence-key.ts'
 import { licensingMigrations } from './migrations.ts'
-import { connectForKeys, connectPools, createListTurns } from './pools.ts'
+import { connectForKeys, connectPools, createListQueue } from './pools.ts'
 
 test('reads of activations and licence keys are planned once, even for few rows', async () => {
   await using database = await createTestDatabase()
@@ -31,13 +31,13 @@ test('reads of activations and licence keys are planned once, even for few rows'
 test('an account whose lists take long leaves connections for the lists of others', async () => {
   await using database = await createTestDatabase()
   const { sql, lists } = connectPools({ DATABASE_URL: database.url, DATABASE_CONNECTIONS: 20 })
-  const turns = createListTurns(lists)
+  const queue = createListQueue(lists)
   const blocking = await sql.reserve()
   await blocking`select pg_advisory_lock(1)`
   const loud = Array.from({ length: 50 }, () =>
-    turns.inTurn('loud', () => lists`select pg_advisory_lock_shared(1)`.execute()),
+    queue.run('loud', () => lists`select pg_advisory_lock_shared(1)`.execute()),
   )
-  const [row] = await turns.inTurn('quiet', () => lists`select 'answered' as quiet`.execute())
+  const [row] = await queue.run('quiet', () => lists`select 'answered' as quiet`.execute())
   expect(row).toEqual({ quiet: 'answered' })
   await blocking`select pg_advisory_unlock(1)`
   await Promise.all(loud)

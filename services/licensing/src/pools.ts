@@ -1,7 +1,7 @@
 import { connect, oneConnection } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
-import { createTurns } from '@licensing/grpc/turns'
-import type { Turns } from '@licensing/grpc/turns'
+import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
+import type { KeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { LicensingConfig } from './config.ts'
 
 /** Three quarters of the database connections, and a separate pool with the rest for lists. */
@@ -41,7 +41,7 @@ export function connectForKeys(sql: Database): Database {
 }
 
 /** An account uses at most half of the pool for lists at a time. */
-export function createListTurns(lists: Database): Turns {
+export function createListQueue(lists: Database): KeyedQueue {
   const atOnce = Math.max(1, Math.floor(lists.options.max / 2))
-  return createTurns('too many lists of this account are being read: try again', atOnce)
+  return createKeyedQueue('too many lists of this account are being read: try again', atOnce)
 }

@@ -12,18 +12,18 @@ import { SecretsService } from '@licensing/proto/secrets'
 import { activateOffline } from './activations/activate-offline.ts'
 import { activate } from './activations/activate.ts'
 import { authenticate } from './activations/authenticate.ts'
-import { deactivator, freeActivation } from './activations/free-activation.ts'
-import { placeGiver } from './activations/give-place.ts'
+import { createDeactivate, freeActivation } from './activations/free-activation.ts'
+import { createGivePlace } from './activations/give-place.ts'
 import { release } from './activations/leases.ts'
 import { listActivations } from './activations/list-activations.ts'
 import { migrateLegacyKey } from './activations/migrate-legacy-key.ts'
 import { recordCallHome, refreshActivation } from './activations/refresh-activation.ts'
 import { getApplicationDays } from './application-days/application-days.ts'
 import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
-import { licenceChanger, requireVisible } from './licences/change-licence.ts'
-import { licenceReader } from './licences/get-licence.ts'
+import { createVerbHandler, requireVisible } from './licences/change-licence.ts'
+import { createGetLicence } from './licences/get-licence.ts'
 import { importLicences } from './licences/import-licences.ts'
-import { licenceIssuer } from './licences/issue-licence.ts'
+import { createIssueLicence } from './licences/issue-licence.ts'
 import { listLicenceHistory } from './licences/list-licence-history.ts'
 import { listLicences } from './licences/list-licences.ts'
 import { rotateKey } from './licences/rotate-key.ts'
@@ -38,7 +38,7 @@ import { reEncryptPrivateKeys } from './signing-keys/re-encrypt.ts'
 import { getRootKeys, retireRootKeys, rotateRootKey } from './signing-keys/root-keys.ts'
 import type { RootKeyDependencies } from './signing-keys/root-keys.ts'
 import { checkApplicationId } from './signing-keys/signing-keys.ts'
-import { trialStarter } from './trials/start-trial.ts'
+import { createStartTrial } from './trials/start-trial.ts'
 
 /** The calls of vendors, through the gateway, and of catalog. */
 export function licensingService(deps: LicensingDependencies) {
@@ -52,13 +52,13 @@ export function licensingService(deps: LicensingDependencies) {
       return change(request)
     }
   }
-  const verb = (name: LicenceVerb) => onLicence(licenceChanger(deps, name))
+  const verb = (name: LicenceVerb) => onLicence(createVerbHandler(deps, name))
   return implement(LicensingService, {
-    issueLicence: licenceIssuer(deps),
-    importLicences: repeatable(ImportLicencesResponseSchema, (request, begun) =>
-      importLicences(deps, request, begun),
+    issueLicence: createIssueLicence(deps),
+    importLicences: repeatable(ImportLicencesResponseSchema, (request, unfinishedAnswer) =>
+      importLicences(deps, request, unfinishedAnswer),
     ),
-    getLicence: licenceReader(deps),
+    getLicence: createGetLicence(deps),
     listLicences: (request) => listLicences(deps, request),
     listLicenceHistory: (request) => listLicenceHistory(deps, request),
 
@@ -90,7 +90,7 @@ export function licensingService(deps: LicensingDependencies) {
 
 /** The calls of installed products. */
 export function productService(deps: ProductDependencies) {
-  const givePlace = placeGiver(deps)
+  const givePlace = createGivePlace(deps)
   const repeatable = createRepeatable(deps)
   const lists = revocationLists(deps)
   return implement(ProductService, {
@@ -103,7 +103,7 @@ export function productService(deps: ProductDependencies) {
       await recordCallHome(deps, await authenticate(deps, request), request)
       return {}
     },
-    deactivate: deactivator(deps),
+    deactivate: createDeactivate(deps),
     release: (request) => release(deps, request),
     checkActivation: async (request) => {
       await authenticate(deps, request)
@@ -116,7 +116,7 @@ export function productService(deps: ProductDependencies) {
       return { jwksJson: JSON.stringify(await deps.publishedKeys(applicationId)) }
     },
     migrateLegacyKey: (request) => migrateLegacyKey(deps, request),
-    startTrial: trialStarter(deps),
+    startTrial: createStartTrial(deps),
   })
 }
 

@@ -11,7 +11,7 @@ import type { ProductsHarness } from './products.ts'
 
 // The number of sequences; each has about forty calls.
 const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
-const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
+const maxSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 let harness: ProductsHarness
 beforeAll(async () => {
@@ -22,16 +22,16 @@ afterAll(() => harness[Symbol.asyncDispose]())
 const places = 4
 
 /** Runs calls on a new licence. */
-async function startRun(most: number) {
+async function startRun(max: number) {
   const { products, licensing, accountId, applicationId } = harness
   const plan = await givenPlan(harness)
-  const limits = { maxConcurrent: most, leaseMinutes, maxActivations: places }
+  const limits = { maxConcurrent: max, leaseMinutes, maxActivations: places }
   const licence = await givenLicence(harness, { planId: plan.id, ...limits })
   // The latest activation and token of each machine, freed or not.
   const known = new Map<number, { activationId: string; token: string }>()
   const run = async (one: LeaseCall): Promise<unknown> => {
     if (one.call === 'wait') return passMinutes(harness, one.minutes, { licence })
-    if (one.call === 'limit') return setConcurrent(harness, licence, one.most, leaseMinutes)
+    if (one.call === 'limit') return setConcurrent(harness, licence, one.max, leaseMinutes)
     const machine = { host: 'machine.example.com', productVersion: '1' }
     const asked = { licenceKey: licence.key, fingerprint: `m-${one.machine}`, ...machine }
     if (one.call === 'activate') {
@@ -80,7 +80,7 @@ async function startRun(most: number) {
 
 test(
   'after any sequence of calls, answers, places and leases follow the written rules',
-  { timeout: (mostSeconds + 60) * 1_000 },
+  { timeout: (maxSeconds + 60) * 1_000 },
   async () => {
     const property = asyncProperty(leaseCalls, async (sequence) => {
       const run = await startRun(2)
@@ -102,7 +102,7 @@ test(
       assert(property, {
         numRuns,
         endOnFailure: !process.env['MODEL_SHRINK'],
-        interruptAfterTimeLimit: mostSeconds * 1_000,
+        interruptAfterTimeLimit: maxSeconds * 1_000,
       }),
     ).resolves.toBeUndefined()
   },

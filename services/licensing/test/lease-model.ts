@@ -15,7 +15,7 @@ export const leaseCalls = array(
       weight: 2,
       arbitrary: record({ call: constant('wait' as const), minutes: constantFrom(6, 11, 1_500) }),
     },
-    record({ call: constant('limit' as const), most: option(constantFrom(1, 2, 4), { freq: 6 }) }),
+    record({ call: constant('limit' as const), max: option(constantFrom(1, 2, 4), { freq: 6 }) }),
   ),
   { minLength: 20, maxLength: 60 },
 )
@@ -41,11 +41,11 @@ export class LeaseModel {
   #now = 0
   #calls = 0
   #replaced = 0
-  #most: number | null
+  #max: number | null
   readonly #places: number
 
-  constructor(most: number, places: number) {
-    this.#most = most
+  constructor(max: number, places: number) {
+    this.#max = max
     this.#places = places
   }
 
@@ -70,7 +70,7 @@ export class LeaseModel {
         this.#now += call.minutes
         return 'ok'
       case 'limit':
-        return this.#limit(call.most)
+        return this.#limit(call.max)
       case 'activate':
         return this.#activate(call.machine, call.replaces, leaseMinutes, 0)
       case 'activate offline':
@@ -80,9 +80,9 @@ export class LeaseModel {
     }
   }
 
-  #limit(most: number | null): Answer {
-    this.#most = most
-    if (most === null) for (const each of this.installations) Object.assign(each, neverLeased)
+  #limit(max: number | null): Answer {
+    this.#max = max
+    if (max === null) for (const each of this.installations) Object.assign(each, neverLeased)
     return 'ok'
   }
 
@@ -90,7 +90,7 @@ export class LeaseModel {
     let own = this.#of(machine)
     const lacks = () => ({
       place: own === undefined && this.installations.length >= this.#places,
-      lease: this.#most !== null && !(own && this.#holds(own)) && this.inUse >= this.#most,
+      lease: this.#max !== null && !(own && this.#holds(own)) && this.inUse >= this.#max,
     })
     const { place, lease } = lacks()
     if (place || lease) {
@@ -110,7 +110,7 @@ export class LeaseModel {
       this.installations.push(own)
     }
     own.calledAt = this.#calls
-    if (this.#most === null) return 'ok'
+    if (this.#max === null) return 'ok'
     const running = this.#holds(own) && offlineUntil > 0 ? own.leaseEndsAt! : 0
     own.offlineUntil = Math.max(own.offlineUntil, offlineUntil)
     own.leaseEndsAt = Math.max(this.#now + minutes, own.offlineUntil, running)
@@ -129,8 +129,8 @@ export class LeaseModel {
       return 'ok'
     }
     own.calledAt = this.#calls
-    if (call === 'call home' || this.#most === null) return 'ok'
-    if (!this.#holds(own) && this.inUse >= this.#most) return 'limit_reached'
+    if (call === 'call home' || this.#max === null) return 'ok'
+    if (!this.#holds(own) && this.inUse >= this.#max) return 'limit_reached'
     own.leaseEndsAt = Math.max(this.#now + leaseMinutes, own.offlineUntil)
     return 'ok'
   }
@@ -140,7 +140,7 @@ export class LeaseModel {
   }
 
   #holds({ leaseEndsAt }: Installation): boolean {
-    return this.#most !== null && leaseEndsAt !== undefined && leaseEndsAt > this.#now
+    return this.#max !== null && leaseEndsAt !== undefined && leaseEndsAt > this.#now
   }
 }
 

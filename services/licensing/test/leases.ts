@@ -6,11 +6,11 @@ import { verbOn } from './makers.ts'
 export async function setConcurrent(
   { sql }: Pick<Harness, 'sql'>,
   licence: { id: string },
-  most: number | null,
+  max: number | null,
   leaseMinutes = 15,
 ): Promise<void> {
   await sql`
-    update licences set max_concurrent = ${most}, lease_minutes = ${most === null ? null : leaseMinutes}
+    update licences set max_concurrent = ${max}, lease_minutes = ${max === null ? null : leaseMinutes}
     where id = ${licence.id}`
 }
 
@@ -44,7 +44,7 @@ export async function leasesInUse(harness: Harness, licence: { id: string }): Pr
 
 /** Checks the rules for leases in the migration: the numbers, and that each lease that has not ended is counted. */
 export async function expectLeasesConsistent({ sql }: Pick<Harness, 'sql'>): Promise<void> {
-  const astray = await sql`
+  const wrong = await sql`
     select coalesce(f.licence_id, l.licence_id) as licence_id, f.activations, f.leases, l.counted, l.uncounted_running, l.orphans
     from floating_licences f full join (
       select licence_id, count(*) filter (where counted)::int as counted,
@@ -54,7 +54,7 @@ export async function expectLeasesConsistent({ sql }: Pick<Harness, 'sql'>): Pro
     ) l on l.licence_id = f.licence_id
     where f.leases is distinct from coalesce(l.counted, 0) or l.uncounted_running > 0 or l.orphans > 0
       or f.activations <> (select count(*) from activations a where a.licence_id = f.licence_id)`
-  expect(astray).toEqual([])
+  expect(wrong).toEqual([])
   const unlisted = await sql`
     select l.id from licences l full join floating_licences f on f.licence_id = l.id
     where (l.max_concurrent is not null) <> (f.licence_id is not null)`

@@ -15,7 +15,7 @@ import {
   history,
   refusal,
   restore,
-  statusesAstray,
+  findWrongStatuses,
   verbOn,
 } from './makers.ts'
 import type { Happening } from './purchases.ts'
@@ -136,7 +136,7 @@ for (const { cause, position, plan } of everyCase) {
     const after = await observe(given)
     expect(after).toEqual({ ...before, ...changesOf(result, position, cause, given, before) })
     expect(await activeOn(harness, given.plan)).toBe(await countedOn(harness, given.plan))
-    expect(await statusesAstray(harness)).toEqual([])
+    expect(await findWrongStatuses(harness)).toEqual([])
   })
 }
 

@@ -194,7 +194,7 @@ export async function countedOn(harness: Harness, plan: { id: string }): Promise
 }
 
 /** Licences whose row in `licence_statuses` is missing or different, and rows without a licence. */
-export async function statusesAstray({ sql }: Pick<Harness, 'sql'>): Promise<string[]> {
+export async function findWrongStatuses({ sql }: Pick<Harness, 'sql'>): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select coalesce(l.id, s.licence_id) as id
     from licences l full join licence_statuses s on s.licence_id = l.id
@@ -204,7 +204,7 @@ export async function statusesAstray({ sql }: Pick<Harness, 'sql'>): Promise<str
 }
 
 /** Snapshots that are missing although a licence or a purchase refers to them, and snapshots without a reference. */
-export async function snapshotsAstray({ sql }: Pick<Harness, 'sql'>) {
+export async function findWrongSnapshots({ sql }: Pick<Harness, 'sql'>) {
   const rows = await sql<{ id: string; missing: boolean }[]>`
     with used as (
       select snapshot_id as id from licences

@@ -13,8 +13,8 @@ import {
   givenPlan,
   issue,
   restore,
-  snapshotsAstray,
-  statusesAstray,
+  findWrongSnapshots,
+  findWrongStatuses,
   verbOn,
 } from './makers.ts'
 import type { SentEvent } from './makers.ts'
@@ -187,8 +187,8 @@ export async function startRun(harness: Harness) {
         expect(Number(await activeOn(within, one))).toBe(model.activeOn(one.id))
         expect(Number(await countedOn(within, one))).toBe(model.activeOn(one.id))
       }
-      expect(await statusesAstray(within)).toEqual([])
-      expect(await snapshotsAstray(within)).toEqual({ missing: [], unused: [] })
+      expect(await findWrongStatuses(within)).toEqual([])
+      expect(await findWrongSnapshots(within)).toEqual({ missing: [], unused: [] })
       // Licences that are still due must not affect the next run.
       await sweepExpiries(within.deps)
     },

@@ -9,7 +9,7 @@ import { startRun } from './model-run.ts'
 // The number of sequences; each has about fifty calls.
 const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
 // A busy machine runs fewer sequences. With MODEL_SHRINK it searches for the shortest failing sequence.
-const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
+const maxSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 let harness: Harness
 beforeAll(async () => {
@@ -19,7 +19,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 test(
   'after any sequence of calls, answers, states, counts and events follow the written rules',
-  { timeout: (mostSeconds + 60) * 1_000 },
+  { timeout: (maxSeconds + 60) * 1_000 },
   async () => {
     const property = asyncProperty(calls, async (sequence) => {
       const run = await startRun(harness)
@@ -30,7 +30,7 @@ test(
       assert(property, {
         numRuns,
         endOnFailure: !process.env['MODEL_SHRINK'],
-        interruptAfterTimeLimit: mostSeconds * 1_000,
+        interruptAfterTimeLimit: maxSeconds * 1_000,
       }),
     ).resolves.toBeUndefined()
   },

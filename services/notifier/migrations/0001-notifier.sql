@@ -114,19 +114,19 @@ alter table deliveries add primary key (application_id, id);
 
 -- The endpoints that have waiting deliveries, and the earliest time at which one may be due. Due deliveries are found
 -- endpoint by endpoint, so that a million due deliveries of one endpoint do not slow the others down. A statement that
--- makes a delivery wait lowers look_at afterwards, in the same transaction. A process that claims deliveries locks this
--- row first, and then sets look_at to the due_at of the first delivery that is left.
+-- makes a delivery wait lowers next_due_at afterwards, in the same transaction. A process that claims deliveries locks this
+-- row first, and then sets next_due_at to the due_at of the first delivery that is left.
 create table waiting_endpoints (
   endpoint_id text collate "C" primary key,
   account_id text collate "C" not null,
-  look_at timestamptz not null
+  next_due_at timestamptz not null
 ) with (
   fillfactor = 50,
   -- The table is small and changes all the time.
   autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 2000
 );
-create index waiting_endpoints_due on waiting_endpoints (look_at);
+create index waiting_endpoints_due on waiting_endpoints (next_due_at);
 
 create table attempts (
   delivery_id text collate "C" not null,

@@ -1,7 +1,7 @@
 import type { Change } from '@licensing/changes/change'
 import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database } from '@licensing/database/connect'
-import type { Turns } from '@licensing/grpc/turns'
+import type { KeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { Logger } from '@licensing/process/log'
 import type { SendMail } from './alerts/mailer.ts'
 import type { Clock } from './clock.ts'
@@ -18,7 +18,7 @@ export interface NotifierDependencies {
   keys: EncryptionKeys
   dispatcher: Dispatcher
   /** Only one registration of an endpoint at a time runs for each application. */
-  registrations: Turns
+  registrations: KeyedQueue
   /** Why a URL cannot be registered, as a text for the vendor; null if it can. */
   urlProblem: (url: string) => Promise<string | null>
   /** Undefined if no mail server is configured. */

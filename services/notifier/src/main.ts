@@ -14,7 +14,7 @@ import { createMailer } from './alerts/mailer.ts'
 import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
 import { attemptSettings, sessionSettings } from './database-settings.ts'
-import { mostBatches } from './dispatch/attempt-writer.ts'
+import { maxBatches } from './dispatch/attempt-writer.ts'
 import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
 import { keepPartitions } from './maintenance/maintenance.ts'
@@ -23,7 +23,7 @@ export const program = defineProgram(
   'notifier',
   (env) => readConfig(notifierConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
-    const forResults = Math.min(mostBatches, Math.floor(config.DATABASE_CONNECTIONS / 2))
+    const forResults = Math.min(maxBatches, Math.floor(config.DATABASE_CONNECTIONS / 2))
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
       max: config.DATABASE_CONNECTIONS - forResults,

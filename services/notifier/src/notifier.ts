@@ -6,7 +6,7 @@ import { startConsumer } from '@licensing/events/consumer'
 import type { Consumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
-import { createTurns } from '@licensing/grpc/turns'
+import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
 import { Loop } from '@licensing/process/loop'
 import { quotaService } from '@licensing/quotas/quota-service'
@@ -16,7 +16,7 @@ import { createBackoff } from './deliveries/backoff.ts'
 import type { NotifierDependencies } from './dependencies.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { watchEndpointChanges } from './dispatch/endpoint-changes.ts'
-import { consumeEvents, findKnownEvents, shareEvents } from './events/consume-events.ts'
+import { consumeEvents, findKnownEvents, deferExcessEvents } from './events/consume-events.ts'
 import { startRecordingDeferred } from './events/record-deferred-events.ts'
 import type { Networks } from './http-client/address.ts'
 import { createAddressRefusal } from './http-client/address.ts'
@@ -30,7 +30,7 @@ import { notifierService } from './service.ts'
 import { startMaintenance } from './maintenance/maintenance.ts'
 
 const alertsEveryMs = 5_000
-const othersAreRecentMs = 1_000
+const otherEventsRecentMs = 1_000
 
 export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log' | 'clock' | 'keys'> {
   /** A second pool, with `attemptSettings`. */
@@ -84,11 +84,13 @@ export function startNotifier(options: NotifierOptions): Notifier {
     backoff: createBackoff(options.backoffSeconds),
     alertQueued,
     attemptsRecorded: () => maintenance.attemptsRecorded(),
-    announce: (endpointIds) => endpointChanges.announce(endpointIds),
+    notifyReplicas: (endpointIds) => endpointChanges.notifyReplicas(endpointIds),
   })
   const refused = (host: string, reason: string) => log.info({ host, reason }, 'a webhook URL was refused')
   const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal, refused })
-  const registrations = createTurns('other endpoints are being registered for this application: try again')
+  const registrations = createKeyedQueue(
+    'other endpoints are being registered for this application: try again',
+  )
   const { sendMail, publicUrl } = options
   const change = createChange(sql)
   const deps = { sql, change, log, clock, keys, dispatcher, urlProblem, registrations, sendMail, publicUrl }
@@ -105,18 +107,18 @@ export function startNotifier(options: NotifierOptions): Notifier {
     return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
   }
   const consumers: Consumer[] = []
-  let othersAt = -Infinity
+  let otherEventsAt = -Infinity
   const deferred = startRecordingDeferred({
     sql,
     consume,
     isTransient,
     isBehind: () => consumers.some((consumer) => consumer.isBehind()),
-    isBesideOthers: () => performance.now() - othersAt < othersAreRecentMs,
+    hasOtherEvents: () => performance.now() - otherEventsAt < otherEventsRecentMs,
     log,
   })
-  const handle = shareEvents(consume, {
+  const handle = deferExcessEvents(consume, {
     deferred: () => deferred.wake(),
-    others: () => (othersAt = performance.now()),
+    others: () => (otherEventsAt = performance.now()),
   })
   for (const source of ['licensing', 'billing'] as const) {
     const consumer = {

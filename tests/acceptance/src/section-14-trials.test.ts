@@ -159,8 +159,8 @@ test('the number of new trials of an application per day is limited', async () =
   const { stack } = market
   const other = await givenStudio(market)
   const tried = await other.plan({ trial_days: 14 })
-  const set = (most: string) =>
-    runAdmin(stack, 'set-quota', '--account', stack.accountId, '--trials-per-day', most)
+  const set = (max: string) =>
+    runAdmin(stack, 'set-quota', '--account', stack.accountId, '--trials-per-day', max)
   const made = await set('2')
   expect(made.code, made.stderr).toBe(0)
   try {

@@ -7,9 +7,9 @@ if (!(share > 0 && share <= 1)) {
 /** The size of this run, as a part of the full size. Below 1 the figures mean nothing. */
 export const benchScale = share
 
-/** A size at the scale of this run, at least `least`. */
-export function scaled(full: number, least = 1): number {
-  return Math.max(least, Math.round(full * share))
+/** A size at the scale of this run, at least `min`. */
+export function scaled(full: number, min = 1): number {
+  return Math.max(min, Math.round(full * share))
 }
 
 /** The duration of a measurement in seconds. A small run measures for a shorter time. */

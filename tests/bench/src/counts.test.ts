@@ -20,7 +20,7 @@ interface Count {
 }
 
 /** The limits. If a change needs less, lower the number here. */
-const most: Record<string, Count> = {
+const max: Record<string, Count> = {
   issue: { rpcs: 1, statements: 1, roundTrips: 1 },
   suspend: { rpcs: 1, statements: 10, roundTrips: 3 },
   refresh: { rpcs: 1, statements: 2, roundTrips: 2 },
@@ -30,7 +30,7 @@ const most: Record<string, Count> = {
 }
 
 /** Rows that are written for one event with one endpoint. */
-const mostRows = { licensing: 8, notifier: 11 }
+const maxRows = { licensing: 8, notifier: 11 }
 
 // The requests run one after the other, because concurrent requests share statements. Background work adds less than one
 // statement per request.
@@ -63,7 +63,7 @@ test('a request takes no more RPCs, statements and round trips than listed', asy
       roundTrips: perRequest('roundTrips'),
     }
   }
-  expect(counted).toEqual(most)
+  expect(counted).toEqual(max)
 })
 
 test('an event with one delivery writes no more rows than listed', async () => {
@@ -84,7 +84,7 @@ test('an event with one delivery writes no more rows than listed', async () => {
   let before = await rowsWritten(stack)
   // On a busy machine a delivery may wait for its turn, which writes more rows, so the round with the fewest rows counts.
   const fewest = { licensing: Number.POSITIVE_INFINITY, notifier: Number.POSITIVE_INFINITY }
-  const isMore = (service: Writer) => fewest[service] > mostRows[service]
+  const isMore = (service: Writer) => fewest[service] > maxRows[service]
   for (let round = 1; round <= rounds && (isMore('licensing') || isMore('notifier')); round += 1) {
     await suspend(round * events)
     const after = await rowsWritten(stack)
@@ -94,8 +94,8 @@ test('an event with one delivery writes no more rows than listed', async () => {
     }
     before = after
   }
-  expect(fewest.licensing).toBeLessThanOrEqual(mostRows.licensing)
-  expect(fewest.notifier).toBeLessThanOrEqual(mostRows.notifier)
+  expect(fewest.licensing).toBeLessThanOrEqual(maxRows.licensing)
+  expect(fewest.notifier).toBeLessThanOrEqual(maxRows.notifier)
 })
 
 const rounds = 3
@@ -103,7 +103,7 @@ const rounds = 3
 // Enough events that the rows written at start and stop are less than one row per event.
 const events = 100
 
-type Writer = keyof typeof mostRows
+type Writer = keyof typeof maxRows
 
 // Tables in which rows are updated regularly, regardless of the number of events.
 const leaseTables = ['consumer_positions']

@@ -3,7 +3,7 @@ import { under } from './report.ts'
 import type { Figure } from './report.ts'
 import { residentMiB } from './setting.ts'
 
-const mostMiB = 250
+const maxMiB = 250
 
 /** Reads the resident memory of every process of a stack each second, and keeps the peaks. */
 export function watchMemory(stack: Stack): { figures: () => Figure[] } & Disposable {
@@ -16,7 +16,7 @@ export function watchMemory(stack: Stack): { figures: () => Figure[] } & Disposa
   // If a process is just restarting, the next interval reads it.
   const timer = setInterval(() => void look().catch(() => undefined), 1_000)
   return {
-    figures: () => [...peaks].map(([name, size]) => under(`resident memory, ${name}`, size, 'MiB', mostMiB)),
+    figures: () => [...peaks].map(([name, size]) => under(`resident memory, ${name}`, size, 'MiB', maxMiB)),
     [Symbol.dispose]: () => clearInterval(timer),
   }
 }

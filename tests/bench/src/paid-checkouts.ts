@@ -11,7 +11,7 @@ export interface ProcessorEvent {
 const connectedAccount = 'acct_1BenchVendor00001'
 const workers = 8
 // The simulator keeps the latest 10,000 events, and a sale has four.
-const mostAtOnce = 2_000
+const maxAtOnce = 2_000
 
 interface Sold {
   session: string
@@ -23,8 +23,8 @@ export async function givenPaidCheckouts(stack: Stack, count: number): Promise<P
   await givenConnected(stack)
   const planId = await givenPricedPlan(stack, 'pro', 'payment')
   const events: ProcessorEvent[] = []
-  for (let sold = 0; sold < count; sold += mostAtOnce) {
-    await inTurns(Math.min(mostAtOnce, count - sold), (n) => sell(stack, planId, `customer-${sold + n}`))
+  for (let sold = 0; sold < count; sold += maxAtOnce) {
+    await inTurns(Math.min(maxAtOnce, count - sold), (n) => sell(stack, planId, `customer-${sold + n}`))
     events.push(...(await eventsHeldBack(stack, events)))
   }
   return events

@@ -14,7 +14,7 @@ import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from '
 
 const atOnce = 32
 const seconds = scaledSeconds(6)
-const mostTimesMedian = 4
+const maxTimesMedian = 4
 
 /** p99 compared with p50 of the most frequent calls at half of their highest rate, and the pauses of garbage collection. */
 export async function tails(): Promise<Section> {
@@ -39,14 +39,14 @@ export async function tails(): Promise<Section> {
     const closed = { connections: atOnce, seconds: seconds / 2 }
     // The first run only warms up the services.
     await load(stack.gatewayUrl, status, counted, closed)
-    const { perSecond: most } = await load(stack.gatewayUrl, status, counted, closed)
+    const { perSecond: max } = await load(stack.gatewayUrl, status, counted, closed)
     const beganMs = machineMs()
-    const answers = await answersAtPace(stack, [status, counted], most / 2)
+    const answers = await answersAtPace(stack, [status, counted], max / 2)
     const pauses = (await readPauses()).filter(({ startMs }) => startMs >= beganMs)
     const times = answers.map(({ ms }) => ms)
     const p50: Figure = { name: `${name} p50`, value: quantile(times, 0.5), unit: 'ms' }
-    figures.push(p50, atMost(`${name} p99`, quantile(times, 0.99), 'ms', p50, mostTimesMedian))
-    notes.push(`${name}, ${Math.round(most / 2)} a second: ${shareOfPauses(answers, p50.value, pauses)}`)
+    figures.push(p50, atMost(`${name} p99`, quantile(times, 0.99), 'ms', p50, maxTimesMedian))
+    notes.push(`${name}, ${Math.round(max / 2)} a second: ${shareOfPauses(answers, p50.value, pauses)}`)
   }
   return { title: 'Tails at half of the highest rate', figures, notes }
 }
@@ -93,7 +93,7 @@ async function watchCollections(stack: Stack, folder: string): Promise<() => Pro
 
 /** How many of the slow answers overlap with a pause, and the pauses by service and kind. */
 function shareOfPauses(answers: Answered[], p50Ms: number, pauses: Pause[]): string {
-  const slow = answers.filter(({ ms }) => ms > mostTimesMedian * p50Ms)
+  const slow = answers.filter(({ ms }) => ms > maxTimesMedian * p50Ms)
   // A pause that is shorter than the median does not make an answer slow.
   const long = pauses.filter(({ ms }) => ms >= p50Ms)
   const met = slow.filter((answer) => long.some((pause) => overlaps(answer, pause)))
@@ -104,7 +104,7 @@ function shareOfPauses(answers: Answered[], p50Ms: number, pauses: Pause[]): str
   })
   const share = ((slow.length / answers.length) * 100).toFixed(1)
   return (
-    `${share} % took more than ${mostTimesMedian} × p50, ${met.length} of these ${slow.length} beside a pause of p50 or ` +
+    `${share} % took more than ${maxTimesMedian} × p50, ${met.length} of these ${slow.length} beside a pause of p50 or ` +
     `longer; pauses: ${kinds.join(', ') || 'none'}`
   )
 }

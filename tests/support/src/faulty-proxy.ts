@@ -52,7 +52,7 @@ interface Connection {
   bytesLeft: number
 }
 
-const mostWaiting = 1024 * 1024
+const maxWaiting = 1024 * 1024
 
 /**
  * Starts a proxy on 127.0.0.1 in front of a server.
@@ -102,7 +102,7 @@ export async function startFaultyProxy(target: string, port = 0): Promise<Faulty
       pipe.to.write(next!.bytes)
     }
     if (pipe.ended) pipe.to.end()
-    else if (pipe.from.isPaused() && pipe.to.writableLength < mostWaiting) pipe.from.resume()
+    else if (pipe.from.isPaused() && pipe.to.writableLength < maxWaiting) pipe.from.resume()
   }
 
   const read = (connection: Connection, pipe: Pipe) => {
@@ -116,7 +116,7 @@ export async function startFaultyProxy(target: string, port = 0): Promise<Faulty
       pipe.waiting.push({ bytes, due: performance.now() + delayMs })
       forward(connection, pipe)
       const waiting = pipe.waiting.reduce((sum, { bytes: { length } }) => sum + length, 0)
-      if (waiting + pipe.to.writableLength >= mostWaiting) pipe.from.pause()
+      if (waiting + pipe.to.writableLength >= maxWaiting) pipe.from.pause()
     })
     pipe.to.on('drain', () => forward(connection, pipe))
     pipe.from.on('end', () => {

@@ -26,7 +26,7 @@ export interface NatsNode {
 }
 
 const formingMs = 45_000
-const mostTries = 4
+const maxTries = 4
 
 /**
  * Starts a cluster for a test file and returns when its servers are connected. Undefined if this machine can run nats-server
@@ -42,7 +42,7 @@ export async function startNatsCluster(
       return await formCluster(program.path, options.proxied ?? false)
     } catch (error) {
       // Another process has taken a port meanwhile.
-      if (tries === mostTries) throw error
+      if (tries === maxTries) throw error
     }
   }
 }

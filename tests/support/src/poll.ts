@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 // The pauses grow, because an attempt that calls a stack takes some milliseconds of CPU time in several processes.
 const firstPauseMs = 25
-const longestPauseMs = 150
+const maxPauseMs = 150
 
 /**
  * Calls `attempt` until it neither throws nor returns false, and returns its result. The last attempt begins after the
@@ -33,7 +33,7 @@ export async function eventually<Result>(
     }
     if (isLast) throw timedOut(failure, timeoutMs)
     await sleep(pauseMs)
-    if (intervalMs === undefined) pauseMs = Math.min(longestPauseMs, pauseMs * 1.25)
+    if (intervalMs === undefined) pauseMs = Math.min(maxPauseMs, pauseMs * 1.25)
   }
 }
 

@@ -85,8 +85,19 @@ test('if the user lacks rights, the error names the required rights', async () =
   )
 })
 
-test('if the server does not answer, the error names the server', async () => {
+test('if the server cannot be reached, the error says so and names the server', async () => {
   const serverUrl = `postgres://nobody:secret@127.0.0.1:${await freePort()}/postgres`
   const plan = { serverUrl, suffix: 'none', passwords: givenPasswords() }
-  await expect(ensureDatabases(plan)).rejects.toThrow(/of DATABASE_URL at 127.0.0.1:\d+ rejected the login/)
+  await expect(ensureDatabases(plan)).rejects.toThrow(
+    /of DATABASE_URL at 127.0.0.1:\d+ cannot be reached: .*ECONNREFUSED/,
+  )
+})
+
+test('if the password is wrong, the error says that the login was rejected and names the user', async () => {
+  const url = new URL(await givenUser('createdb createrole'))
+  url.password = 'wrong'
+  const plan = { serverUrl: url.href, suffix: 'none', passwords: givenPasswords() }
+  await expect(ensureDatabases(plan)).rejects.toThrow(
+    new RegExp(`of DATABASE_URL at 127.0.0.1:\\d+ rejected the login of ${url.username}: password`),
+  )
 })

@@ -1,7 +1,7 @@
 import postgres from 'postgres'
 import { DATABASE_SERVICES, type DatabaseService } from './services.ts'
 
-/** The server does not answer or the user lacks rights. The message says what to do. */
+/** The server cannot be reached, rejects the login, or the user lacks rights. The message says which. */
 export class DatabaseSetupError extends Error {
   override name = 'DatabaseSetupError'
 }
@@ -18,7 +18,7 @@ interface DatabasePlan {
  * Creates a database for each service if it is missing. Its owner is a role that can connect to no other database.
  *
  * @returns each service's DATABASE_URL
- * @throws DatabaseSetupError when the server does not answer or the user lacks the rights
+ * @throws DatabaseSetupError when the server cannot be reached, rejects the login, or the user lacks the rights
  */
 export async function ensureDatabases(plan: DatabasePlan): Promise<Record<DatabaseService, string>> {
   const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined, connect_timeout: 60 })
@@ -78,13 +78,15 @@ function explained(error: unknown, serverUrl: string): unknown {
       { cause: error },
     )
   }
-  if (/^(ECONN|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT|28)/.test(code)) {
-    return new DatabaseSetupError(
-      `the PostgreSQL of DATABASE_URL at ${host} rejected the login: ${message}`,
-      {
-        cause: error,
-      },
-    )
+  const postgresServer = `the PostgreSQL of DATABASE_URL at ${host}`
+  if (/^(ECONN|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT)/.test(code)) {
+    return new DatabaseSetupError(`${postgresServer} cannot be reached: ${message}`, { cause: error })
+  }
+  // Class 28 of the SQLSTATE codes: invalid authorization.
+  if (code.startsWith('28')) {
+    return new DatabaseSetupError(`${postgresServer} rejected the login of ${username}: ${message}`, {
+      cause: error,
+    })
   }
   return error
 }

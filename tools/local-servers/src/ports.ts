@@ -9,7 +9,7 @@ const [FIRST_PORT, LAST_PORT] = [15_000, 32_000]
 
 // Ports are reserved by binding the UDP socket of the same number: every process that looks for a port tries to bind that
 // first. A process holds at most this many.
-const MOST_RESERVED = 500
+const MAX_RESERVED = 500
 const reserved: Socket[] = []
 
 /**
@@ -27,7 +27,7 @@ export async function freePort([first, end]: [number, number] = [FIRST_PORT, LAS
     if (reservation === undefined) continue
     if (await isPortFree(port)) {
       reserved.push(reservation)
-      if (reserved.length > MOST_RESERVED) reserved.shift()?.close()
+      if (reserved.length > MAX_RESERVED) reserved.shift()?.close()
       return port
     }
     reservation.close()

@@ -3,7 +3,7 @@ export interface Random {
   /** 0 to 1, 1 excluded. */
   next(): number
   /** A whole number, both included. */
-  between(least: number, most: number): number
+  between(min: number, max: number): number
   pick<Item>(items: readonly Item[]): Item
   /** True with this probability, from 0 to 1. */
   chance(probability: number): boolean
@@ -22,7 +22,7 @@ export function randomOf(seed: number): Random {
   }
   return {
     next,
-    between: (least, most) => least + Math.floor(next() * (most - least + 1)),
+    between: (min, max) => min + Math.floor(next() * (max - min + 1)),
     pick: (items) => items[Math.floor(next() * items.length)]!,
     chance: (probability) => next() < probability,
     weighted: (weights) => {

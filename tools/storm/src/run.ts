@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { runStorm, type StormResult } from './storm.ts'
 
-const mostShown = 60
+const maxShown = 60
 
 // `npm run storm [-- --seed 7 --faults 200 --seeds 10]`: a storm for each seed, one after the other. Exits 1 if
 // one leaves a violation.
@@ -46,8 +46,8 @@ function summary(
       `${violations.length} violations`,
   ]
   if (violations.length === 0) return lines.join('\n')
-  lines.push(...violations.slice(0, mostShown).map(({ rule, detail }) => `  violated: ${rule}: ${detail}`))
-  if (violations.length > mostShown) lines.push(`  and ${violations.length - mostShown} more`)
+  lines.push(...violations.slice(0, maxShown).map(({ rule, detail }) => `  violated: ${rule}: ${detail}`))
+  if (violations.length > maxShown) lines.push(`  and ${violations.length - maxShown} more`)
   const happened = faults.map(
     ({ number, kind, target, startedMs, endedMs, problem }) =>
       `  ${number}. ${kind}, ${target}, ${startedMs} to ${endedMs} ms${problem ? ` (${problem})` : ''}`,

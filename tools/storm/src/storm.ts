@@ -7,8 +7,8 @@ import { check, type Violation } from './check/check.ts'
 import { collect } from './collect/collect.ts'
 import { dump, openDatabases } from './collect/databases.ts'
 import { unsettled } from './collect/settled.ts'
-import type { Moods } from './faults/inflict.ts'
-import { runFaults, supervise, whenReady, type Happened } from './faults/run-faults.ts'
+import type { ReceiverAnswers } from './faults/inflict.ts'
+import { runFaults, supervise, whenReady, type RunFault } from './faults/run-faults.ts'
 import { scheduleOf } from './faults/schedule.ts'
 import { startCaller } from './load/caller.ts'
 import { openShop } from './load/open-shop.ts'
@@ -26,7 +26,7 @@ interface StormOptions {
 export interface StormResult {
   violations: Violation[]
   outcome: Outcome
-  faults: Happened[]
+  faults: RunFault[]
   /** The folder with the logs, the outcome and all tables. It is removed if there was no violation. */
   folder: string
 }
@@ -47,17 +47,21 @@ export async function runStorm({
   const startMs = performance.now() - beganMs
   await using databases = openDatabases(stack)
   report(`the stack is up; logs in ${folder}`)
-  const moods: Moods = new Map()
-  const accepted = answerByMood(stack, moods)
+  const receiverAnswers: ReceiverAnswers = new Map()
+  const accepted = answerRequests(stack, receiverAnswers)
   const world = await openWorld(stack)
   const load = startLoad(world, seed)
   const supervisor = supervise(stack)
   const schedule = scheduleOf(seed, count)
   const startedAt = Date.now()
-  const faults = await runFaults(stack, schedule, moods, ({ number, kind, target, startedMs, forMs }) =>
-    report(
-      `${seconds(startedMs)} s fault ${number} of ${count}: ${kind}, ${target}, for ${seconds(forMs)} s`,
-    ),
+  const faults = await runFaults(
+    stack,
+    schedule,
+    receiverAnswers,
+    ({ number, kind, target, startedMs, forMs }) =>
+      report(
+        `${seconds(startedMs)} s fault ${number} of ${count}: ${kind}, ${target}, for ${seconds(forMs)} s`,
+      ),
   )
   report(`${seconds(Date.now() - startedAt)} s healed`)
   const ready = await whenReady(stack)
@@ -103,12 +107,12 @@ async function openWorld(stack: StormStack): Promise<World> {
 }
 
 /** @returns the indices of the requests that were answered with 2xx */
-function answerByMood({ receiver }: StormStack, moods: Moods): Set<number> {
+function answerRequests({ receiver }: StormStack, receiverAnswers: ReceiverAnswers): Set<number> {
   const accepted = new Set<number>()
   receiver.answerWith(({ path }, index) => {
     const name = path.split('/')[1] ?? ''
     if (name === 'dead') return 'reset'
-    const answer = moods.get(name)?.() ?? {}
+    const answer = receiverAnswers.get(name)?.() ?? {}
     if (typeof answer === 'object' && 'status' in answer && answer.status !== 200) return answer
     if (answer !== 'reset' && answer !== 'hang') accepted.add(index)
     return answer

@@ -9,14 +9,14 @@ const firstEnd = Date.UTC(2027, 1, 1) / 1000
 const half = (started + firstEnd) / 2
 
 let world: World
-let cheap: string
-let dear: string
+let low: string
+let high: string
 let yearly: string
 beforeAll(async () => {
   world = await startWorld()
   await world.simulator.control('clock', { now: started })
-  cheap = await givenPrice(world.simulator, { amount: 1000, recurring: 'month' })
-  dear = await givenPrice(world.simulator, { amount: 3000, recurring: 'month' })
+  low = await givenPrice(world.simulator, { amount: 1000, recurring: 'month' })
+  high = await givenPrice(world.simulator, { amount: 3000, recurring: 'month' })
   yearly = await givenPrice(world.simulator, { amount: 20_000, recurring: 'year' })
 })
 afterAll(() => world[Symbol.asyncDispose]())
@@ -36,10 +36,10 @@ const prices = (invoice: Stripe.Invoice | undefined) =>
 
 test('an upgrade is invoiced at once: the rest of the period is credited at the old price and charged at the new', async () => {
   const { subscription, session } = await givenSubscription(world, {
-    price: cheap,
+    price: low,
     subscription_data: { application_fee_percent: 5, metadata: { sid: 'chk_up' } },
   })
-  await change(subscription, dear)
+  await change(subscription, high)
   const [invoice, first] = await invoicesOf(subscription)
   expect(invoice).toMatchObject({
     billing_reason: 'subscription_update',
@@ -49,8 +49,8 @@ test('an upgrade is invoiced at once: the rest of the period is credited at the 
     parent: { subscription_details: { subscription, metadata: { sid: 'chk_up' } } },
   })
   expect(prices(invoice)).toEqual([
-    { amount: -500, price: cheap, proration: true },
-    { amount: 1500, price: dear, proration: true },
+    { amount: -500, price: low, proration: true },
+    { amount: 1500, price: high, proration: true },
   ])
   expect(invoice?.lines.data.map(({ period }) => period)).toEqual([
     { start: half, end: firstEnd },
@@ -64,15 +64,15 @@ test('an upgrade is invoiced at once: the rest of the period is credited at the 
 })
 
 test('the event has the previous values, and the subscription renews at the new price on the old day', async () => {
-  const { subscription } = await givenSubscription(world, { price: cheap })
-  await change(subscription, dear)
+  const { subscription } = await givenSubscription(world, { price: low })
+  await change(subscription, high)
   await world.simulator.settled()
   const event = eventsOf(world.receiver, 'customer.subscription.updated').find(
     ({ data }) => Object(data.object).id === subscription,
   )
   expect(event?.data).toMatchObject({
-    object: { items: { data: [{ price: { id: dear }, plan: { id: dear } }] } },
-    previous_attributes: { items: { data: [{ price: { id: cheap } }] } },
+    object: { items: { data: [{ price: { id: high }, plan: { id: high } }] } },
+    previous_attributes: { items: { data: [{ price: { id: low } }] } },
   })
   await world.simulator.control('renew', { subscription })
   const [renewal] = await invoicesOf(subscription)
@@ -81,12 +81,12 @@ test('the event has the previous values, and the subscription renews at the new 
     billing_reason: 'subscription_cycle',
     amount_paid: 3000,
   })
-  expect(prices(renewal)).toEqual([{ amount: 3000, price: dear, proration: false }])
+  expect(prices(renewal)).toEqual([{ amount: 3000, price: high, proration: false }])
 })
 
 test('a downgrade costs nothing, and the next invoices use its credit', async () => {
-  const { subscription } = await givenSubscription(world, { price: dear })
-  await change(subscription, cheap)
+  const { subscription } = await givenSubscription(world, { price: high })
+  await change(subscription, low)
   const [down] = await invoicesOf(subscription)
   expect(down).toMatchObject({
     billing_reason: 'subscription_update',
@@ -105,36 +105,36 @@ test('a downgrade costs nothing, and the next invoices use its credit', async ()
 })
 
 test('with create_prorations the next invoice has lines of both prices', async () => {
-  const { subscription } = await givenSubscription(world, { price: cheap })
-  await change(subscription, dear, { proration: 'create_prorations' })
+  const { subscription } = await givenSubscription(world, { price: low })
+  await change(subscription, high, { proration: 'create_prorations' })
   expect(await invoicesOf(subscription)).toHaveLength(1)
   await world.simulator.control('renew', { subscription })
   const [renewal] = await invoicesOf(subscription)
   expect(renewal).toMatchObject({ billing_reason: 'subscription_cycle', amount_paid: 4000 })
   expect(prices(renewal)).toEqual([
-    { amount: -500, price: cheap, proration: true },
-    { amount: 1500, price: dear, proration: true },
-    { amount: 3000, price: dear, proration: false },
+    { amount: -500, price: low, proration: true },
+    { amount: 1500, price: high, proration: true },
+    { amount: 3000, price: high, proration: false },
   ])
   expect(renewal?.lines.data.every((line) => line.invoice === renewal.id)).toBe(true)
 })
 
 test('without prorations nothing is invoiced before the renewal', async () => {
-  const { subscription } = await givenSubscription(world, { price: cheap })
-  await change(subscription, dear, { proration: 'none' })
+  const { subscription } = await givenSubscription(world, { price: low })
+  await change(subscription, high, { proration: 'none' })
   expect(await invoicesOf(subscription)).toHaveLength(1)
   await world.simulator.control('renew', { subscription })
   expect(prices((await invoicesOf(subscription))[0])).toEqual([
-    { amount: 3000, price: dear, proration: false },
+    { amount: 3000, price: high, proration: false },
   ])
 })
 
 test('another interval begins a new period at once', async () => {
-  const { subscription } = await givenSubscription(world, { price: cheap })
+  const { subscription } = await givenSubscription(world, { price: low })
   await change(subscription, yearly)
   const [invoice] = await invoicesOf(subscription)
   expect(prices(invoice)).toEqual([
-    { amount: -500, price: cheap, proration: true },
+    { amount: -500, price: low, proration: true },
     { amount: 20_000, price: yearly, proration: false },
   ])
   const found = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
@@ -146,8 +146,8 @@ test('another interval begins a new period at once', async () => {
 })
 
 test('the charge of a proration can be refunded', async () => {
-  const { subscription } = await givenSubscription(world, { price: cheap })
-  await change(subscription, dear)
+  const { subscription } = await givenSubscription(world, { price: low })
+  await change(subscription, high)
   const [invoice] = await invoicesOf(subscription)
   const [charge] = (await world.stripe.charges.list({ customer: idOf(invoice?.customer) }, asVendor)).data
   const refund = await world.simulator.control('refund', { charge: charge?.id })
@@ -155,9 +155,9 @@ test('the charge of a proration can be refunded', async () => {
 })
 
 test('if the card declines an upgrade, its invoice stays open and the subscription is past due', async () => {
-  const { subscription } = await givenSubscription(world, { price: cheap })
+  const { subscription } = await givenSubscription(world, { price: low })
   await world.simulator.control('card', { subscription, declines: true })
-  await change(subscription, dear)
+  await change(subscription, high)
   expect((await invoicesOf(subscription))[0]).toMatchObject({
     billing_reason: 'subscription_update',
     status: 'open',
@@ -168,7 +168,7 @@ test('if the card declines an upgrade, its invoice stays open and the subscripti
 })
 
 test('a price in another currency, and a price that is not recurring, are refused', async () => {
-  const { subscription } = await givenSubscription(world, { price: cheap })
+  const { subscription } = await givenSubscription(world, { price: low })
   for (const price of [
     await givenPrice(world.simulator, { amount: 900, currency: 'eur', recurring: 'month' }),
     await givenPrice(world.simulator, { amount: 900 }),

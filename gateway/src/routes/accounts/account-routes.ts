@@ -13,8 +13,8 @@ const tag = 'Account'
 const email = z
   .email({ pattern: z.regexes.html5Email, error: 'must be an e-mail address' })
   .refine(
-    (address) => characters(address) <= textLimits.emailAddress.most,
-    `must have at most ${textLimits.emailAddress.most} characters`,
+    (address) => characters(address) <= textLimits.emailAddress.max,
+    `must have at most ${textLimits.emailAddress.max} characters`,
   )
   .meta(lengths(textLimits.emailAddress))
 

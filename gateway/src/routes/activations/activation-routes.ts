@@ -73,14 +73,14 @@ const callHomeBody = z.strictObject({ product_version: productVersion, host })
 
 const refreshBody = callHomeBody.extend({ nonce })
 
-const mostDays = 366
+const maxDays = 366
 
 const offlineActivationBody = z.strictObject({
   ...licensedInstallationFields,
   days: z
     .int()
     .min(1, 'must be at least 1')
-    .max(mostDays, `must be at most ${mostDays}`)
+    .max(maxDays, `must be at most ${maxDays}`)
     .describe('Validity of the file in days. It ends at `expires_on` of the licence if that is earlier.'),
 })
 
@@ -135,7 +135,7 @@ export const activationRoutes: Route[] = [
     body: refreshBody,
     answer: grantSchema,
     errors: ['licence_refused', 'limit_reached'],
-    exists: checkActivation,
+    lookUp: checkActivation,
     handle: async (call) => ({
       body: grantJson(
         await call.services.products.refreshActivation({ ...callHome(call), nonce: call.body.nonce }),
@@ -151,7 +151,7 @@ export const activationRoutes: Route[] = [
     description: 'Answered with 204 for every status of the licence.',
     audience: 'activation',
     body: callHomeBody,
-    exists: checkActivation,
+    lookUp: checkActivation,
     handle: async (call) => {
       await call.services.products.recordCallHome(callHome(call))
       return {}
@@ -166,7 +166,7 @@ export const activationRoutes: Route[] = [
     description:
       'Call it when the product of a floating licence ends: another installation can use the lease at once, and the activation stays. Authenticate with a token of the activation; it can be expired. Answered with 204 also if it holds no lease.',
     audience: 'activation',
-    exists: checkActivation,
+    lookUp: checkActivation,
     handle: async ({ services, params, token }) => {
       await services.products.release({ activationId: params.activation_id, token })
       return {}
@@ -181,7 +181,7 @@ export const activationRoutes: Route[] = [
     description:
       'Call it when the product is uninstalled or moved to another machine. The token can no longer be refreshed. The first ten calls for a licence on a UTC day free their place at once; the place of each further one counts against `max_activations` until its last token ends.',
     audience: 'activation',
-    exists: checkActivation,
+    lookUp: checkActivation,
     handle: async ({ services, params, token }) => {
       await services.products.deactivate({ activationId: params.activation_id, token })
       return {}

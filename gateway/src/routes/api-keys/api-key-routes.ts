@@ -128,7 +128,7 @@ export const apiKeyRoutes: Route[] = [
     description: 'The key is refused within 2 seconds and stays listed. Revoking again changes nothing.',
     scopes: ['admin'],
     accountWide: true,
-    exists: ({ services, accountId, params }) =>
+    lookUp: ({ services, accountId, params }) =>
       services.catalog.getApiKey({ accountId, keyId: params.key_id }),
     handle: async ({ services, accountId, params }) => {
       await services.catalog.revokeApiKey({ accountId, keyId: params.key_id })

@@ -37,7 +37,7 @@ export const appSchema = z
 const name = text(textLimits.name).meta({ examples: ['Acme Studio'] })
 const createAppBody = z.strictObject({ name })
 
-const mostNoticeDays = 90
+const maxNoticeDays = 90
 
 const updateAppBody = z.strictObject({
   name: optional(name),
@@ -45,7 +45,7 @@ const updateAppBody = z.strictObject({
     z
       .int('must be a whole number')
       .min(0, 'must not be negative')
-      .max(mostNoticeDays, `must be at most ${mostNoticeDays}`),
+      .max(maxNoticeDays, `must be at most ${maxNoticeDays}`),
   ).describe('`licence.expiring` is sent when a licence has fewer days left. 0: never.'),
 })
 

@@ -25,12 +25,12 @@ interface SessionCall {
   params: { readonly app_id: string; readonly session_id: string }
 }
 
-function ofSession(call: SessionCall) {
+function sessionScope(call: SessionCall) {
   return { ...within(call), sessionId: call.params.session_id }
 }
 
 function findSession(call: SessionCall) {
-  return call.services.billing.getCheckoutSession(ofSession(call))
+  return call.services.billing.getCheckoutSession(sessionScope(call))
 }
 
 const checkoutSessionSchema = z
@@ -132,9 +132,9 @@ export const checkoutSessionRoutes: Route[] = [
     scopes: ['issue'],
     answer: checkoutSessionSchema,
     errors: ['conflict', 'plan_archived'],
-    exists: findSession,
+    lookUp: findSession,
     handle: async (call) => {
-      const session = await call.services.billing.replayCheckoutSession(ofSession(call), {
+      const session = await call.services.billing.replayCheckoutSession(sessionScope(call), {
         timeoutMs: processorMs,
       })
       return { body: checkoutSessionJson(session) }

@@ -41,7 +41,7 @@ const keyPattern = /^[a-z][a-z0-9_]*$/
 
 /** Whether text has the form of an entitlement's key. */
 export function isEntitlementKey(key: string): boolean {
-  return keyPattern.test(key) && key.length <= textLimits.entitlementKey.most
+  return keyPattern.test(key) && key.length <= textLimits.entitlementKey.max
 }
 
 const createEntitlementDefBody = z
@@ -129,10 +129,10 @@ export const entitlementDefRoutes: Route[] = [
     scopes: ['admin'],
     body: updateEntitlementDefBody,
     answer: entitlementDefSchema,
-    exists: findEntitlementDef,
+    lookUp: findEntitlementDef,
     handle: async (call) => {
       const definition = await call.services.catalog.updateEntitlementDefinition({
-        ...ofEntitlementDef(call),
+        ...entitlementDefScope(call),
         displayName: call.body.display_name,
         default: call.body.default,
       })
@@ -147,9 +147,9 @@ export const entitlementDefRoutes: Route[] = [
     summary: 'Delete an entitlement definition and all plan values for it',
     description: 'Existing licences keep their snapshot.',
     scopes: ['admin'],
-    exists: findEntitlementDef,
+    lookUp: findEntitlementDef,
     handle: async (call) => {
-      await call.services.catalog.deleteEntitlementDefinition(ofEntitlementDef(call))
+      await call.services.catalog.deleteEntitlementDefinition(entitlementDefScope(call))
       return {}
     },
   }),
@@ -172,10 +172,10 @@ interface EntitlementDefCall {
 }
 
 /** The account, application and definition that a call is about. */
-function ofEntitlementDef(call: EntitlementDefCall) {
+function entitlementDefScope(call: EntitlementDefCall) {
   return { ...within(call), entitlementDefId: call.params.ent_id }
 }
 
 function findEntitlementDef(call: EntitlementDefCall) {
-  return call.services.catalog.getEntitlementDefinition(ofEntitlementDef(call))
+  return call.services.catalog.getEntitlementDefinition(entitlementDefScope(call))
 }

@@ -14,10 +14,10 @@ import { idCursor, limit } from '../../fields/page.ts'
 import { parseTimestamp, timestamp, toProto } from '../../fields/time.ts'
 import { licenceStatus } from './licence-json.ts'
 
-const mostDomains = 100
-const mostItems = 500
+const maxDomains = 100
+const maxItems = 500
 // A week.
-const mostLeaseMinutes = 10_080
+const maxLeaseMinutes = 10_080
 
 export const externalRef = text(textLimits.reference)
   .meta({ examples: ['customer-4711'] })
@@ -28,7 +28,7 @@ const restrictions = z
     domains: optional(
       z
         .array(domain)
-        .max(mostDomains, `must have at most ${mostDomains} entries`)
+        .max(maxDomains, `must have at most ${maxDomains} entries`)
         .transform((domains) => [...new Set(domains)]),
     ).describe(
       'Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`.',
@@ -36,7 +36,7 @@ const restrictions = z
     max_activations: optional(count),
     max_seats: optional(count),
     max_concurrent: optional(count),
-    lease_minutes: optional(count.max(mostLeaseMinutes, `must be at most ${mostLeaseMinutes}`)),
+    lease_minutes: optional(count.max(maxLeaseMinutes, `must be at most ${maxLeaseMinutes}`)),
   })
   .superRefine(({ max_concurrent: maxConcurrent, lease_minutes: leaseMinutes }, context) => {
     if (leaseMinutes === undefined || maxConcurrent !== undefined) return
@@ -94,7 +94,7 @@ export const importLicencesBody = z.strictObject({
       }),
     )
     .min(1, 'must have at least one item')
-    .max(mostItems, `must have at most ${mostItems} items`)
+    .max(maxItems, `must have at most ${maxItems} items`)
     .describe('An invalid item fails, the others are imported.'),
   dry_run: optional(z.boolean()).describe('true: returns the result without importing anything.'),
 })

@@ -17,7 +17,7 @@ import { updateLicenceBody } from './licence-inputs.ts'
 import { licenceJson, licenceSchema } from './licence-json.ts'
 
 const tag = 'Licences'
-const one = '/v1/licences/{licence_id}'
+const licencePath = '/v1/licences/{licence_id}'
 
 export interface LicenceCall {
   services: Services
@@ -26,19 +26,19 @@ export interface LicenceCall {
   params: { readonly licence_id: string }
 }
 
-export function ofLicence({ accountId, onlyApplicationId, params }: LicenceCall) {
+export function licenceScope({ accountId, onlyApplicationId, params }: LicenceCall) {
   return { accountId, onlyApplicationId, licenceId: params.licence_id }
 }
 
 export function findLicence(call: LicenceCall) {
-  return call.services.licensing.getLicence(ofLicence(call))
+  return call.services.licensing.getLicence(licenceScope(call))
 }
 
 async function findActivation(call: LicenceCall & { params: { readonly activation_id: string } }) {
   const { activation_id: id } = call.params
   // Pages have the newest activation first. `~` sorts after every character of an id, so the first activation before
   // `<id>~` is this one, if it exists.
-  const upToIt = { ...ofLicence(call), limit: 1, beforeId: `${id}~` }
+  const upToIt = { ...licenceScope(call), limit: 1, beforeId: `${id}~` }
   const { activations } = await call.services.licensing.listActivations(upToIt)
   if (activations[0]?.id === id) return activations[0]
   throw new ServiceError('not_found', `licence ${call.params.licence_id} has no activation ${id}`)
@@ -60,9 +60,9 @@ function verbRoute(
     scopes: ['revoke'],
     answer: licenceSchema,
     errors: ['conflict', ...errors],
-    exists: findLicence,
+    lookUp: findLicence,
     handle: async (call) => {
-      const request = { ...ofLicence(call), actor: call.keyId }
+      const request = { ...licenceScope(call), actor: call.keyId }
       return { body: licenceJson(await call.services.licensing[`${verb}Licence`](request)) }
     },
   })
@@ -71,7 +71,7 @@ function verbRoute(
 export const oneLicenceRoutes: Route[] = [
   vendorRoute({
     method: 'GET',
-    path: one,
+    path: licencePath,
     operationId: 'getLicence',
     tag,
     summary: 'Get a licence with its entitlements, activations and recent call-homes',
@@ -81,7 +81,7 @@ export const oneLicenceRoutes: Route[] = [
   }),
   vendorRoute({
     method: 'PATCH',
-    path: one,
+    path: licencePath,
     operationId: 'updateLicence',
     tag,
     summary: 'Update a licence',
@@ -91,12 +91,12 @@ export const oneLicenceRoutes: Route[] = [
     body: updateLicenceBody,
     answer: licenceSchema,
     errors: ['conflict', 'plan_archived'],
-    exists: findLicence,
+    lookUp: findLicence,
     handle: async (call) => {
       const { external_ref: externalRef, restrictions, metadata } = call.body
       const { expires_on: expiresOn, updates_until: updatesUntil } = call.body
       const licence = await call.services.licensing.updateLicence({
-        ...ofLicence(call),
+        ...licenceScope(call),
         actor: call.keyId,
         externalRef,
         restrictions,
@@ -111,17 +111,17 @@ export const oneLicenceRoutes: Route[] = [
   }),
   vendorRoute({
     method: 'GET',
-    path: `${one}/history`,
+    path: `${licencePath}/history`,
     operationId: 'listLicenceHistory',
     tag,
     summary: 'List the history of a licence, newest first',
     scopes: ['read'],
     query: z.strictObject({ limit, cursor: positionCursor }),
     answer: pageOf(historyEntrySchema),
-    exists: findLicence,
+    lookUp: findLicence,
     handle: async (call) => {
       const { entries, hasMore } = await call.services.licensing.listLicenceHistory({
-        ...ofLicence(call),
+        ...licenceScope(call),
         limit: call.query.limit,
         beforePosition: call.query.cursor,
       })
@@ -132,17 +132,17 @@ export const oneLicenceRoutes: Route[] = [
   }),
   vendorRoute({
     method: 'GET',
-    path: `${one}/activations`,
+    path: `${licencePath}/activations`,
     operationId: 'listActivations',
     tag,
     summary: 'List the activations of a licence, newest first',
     scopes: ['read'],
     query: z.strictObject({ limit, cursor: idCursor('act') }),
     answer: pageOf(vendorActivationSchema),
-    exists: findLicence,
+    lookUp: findLicence,
     handle: async (call) => {
       const { activations, hasMore } = await call.services.licensing.listActivations({
-        ...ofLicence(call),
+        ...licenceScope(call),
         limit: call.query.limit,
         beforeId: call.query.cursor,
       })
@@ -151,17 +151,17 @@ export const oneLicenceRoutes: Route[] = [
   }),
   vendorRoute({
     method: 'DELETE',
-    path: `${one}/activations/{activation_id}`,
+    path: `${licencePath}/activations/{activation_id}`,
     operationId: 'freeActivation',
     tag,
     summary: 'Free an activation',
     description:
       'For a lost machine: needs no token of the installation. The next refresh of the installation is answered with 404.',
     scopes: ['revoke'],
-    exists: findActivation,
+    lookUp: findActivation,
     handle: async (call) => {
       await call.services.licensing.freeActivation({
-        ...ofLicence(call),
+        ...licenceScope(call),
         activationId: call.params.activation_id,
         actor: call.keyId,
       })
@@ -170,7 +170,7 @@ export const oneLicenceRoutes: Route[] = [
   }),
   vendorRoute({
     method: 'POST',
-    path: `${one}/rotate-key`,
+    path: `${licencePath}/rotate-key`,
     operationId: 'rotateLicenceKey',
     tag,
     summary: 'Give a licence a new key',
@@ -179,10 +179,10 @@ export const oneLicenceRoutes: Route[] = [
     scopes: ['issue'],
     answer: licenceSchema,
     errors: ['conflict'],
-    exists: findLicence,
+    lookUp: findLicence,
     handle: async (call) => ({
       body: licenceJson(
-        await call.services.licensing.rotateLicenceKey({ ...ofLicence(call), actor: call.keyId }),
+        await call.services.licensing.rotateLicenceKey({ ...licenceScope(call), actor: call.keyId }),
       ),
     }),
   }),

@@ -5,7 +5,7 @@ import { isEntitlementKey } from '../entitlement-defs/entitlement-def-routes.ts'
 import { overrideJson, overrideSchema } from './licence-detail-json.ts'
 import { setOverrideBody } from './licence-inputs.ts'
 import { licenceJson, licenceSchema } from './licence-json.ts'
-import { findLicence, ofLicence } from './one-licence-routes.ts'
+import { findLicence, licenceScope } from './one-licence-routes.ts'
 import type { LicenceCall } from './one-licence-routes.ts'
 
 const tag = 'Licences'
@@ -14,24 +14,24 @@ const one = '/v1/licences/{licence_id}/overrides/{key}'
 type OverrideCall = LicenceCall & { params: { readonly key: string } }
 
 /** @throws ServiceError `not_found` if the text does not have the form of an entitlement's key */
-function ofOverride(call: OverrideCall) {
+function overrideScope(call: OverrideCall) {
   const { licence_id: licenceId, key } = call.params
   if (!isEntitlementKey(key)) {
     throw new ServiceError('not_found', `licence ${licenceId} has no entitlement of this key`)
   }
-  return { ...ofLicence(call), key }
+  return { ...licenceScope(call), key }
 }
 
 /** An override can have any key of the snapshot, and any key that only the plan has, which is in `planDrift`. */
 async function findEntitlement(call: OverrideCall) {
-  const { key, licenceId } = ofOverride(call)
+  const { key, licenceId } = overrideScope(call)
   const { entitlements, planDrift } = await findLicence(call)
   if ([...entitlements, ...planDrift].some((known) => known.key === key)) return
   throw new ServiceError('not_found', `licence ${licenceId} has no entitlement ${key}`)
 }
 
 async function findOverride(call: OverrideCall) {
-  const { key, licenceId } = ofOverride(call)
+  const { key, licenceId } = overrideScope(call)
   const { overrides } = await findLicence(call)
   if (overrides.some((override) => override.key === key)) return
   throw new ServiceError('not_found', `licence ${licenceId} has no override of ${key}`)
@@ -50,10 +50,10 @@ export const overrideRoutes: Route[] = [
     body: setOverrideBody,
     answer: overrideSchema,
     errors: ['conflict', 'quota_exceeded'],
-    exists: findEntitlement,
+    lookUp: findEntitlement,
     handle: async (call) => {
       const { value, ends_on: endsOn, note } = call.body
-      const request = { ...ofOverride(call), actor: call.keyId, value, endsOn, note }
+      const request = { ...overrideScope(call), actor: call.keyId, value, endsOn, note }
       return { body: overrideJson(await call.services.licensing.setOverride(request)) }
     },
   }),
@@ -66,9 +66,9 @@ export const overrideRoutes: Route[] = [
     description: 'The value of the snapshot counts again.',
     scopes: ['issue'],
     errors: ['conflict'],
-    exists: findOverride,
+    lookUp: findOverride,
     handle: async (call) => {
-      await call.services.licensing.deleteOverride({ ...ofOverride(call), actor: call.keyId })
+      await call.services.licensing.deleteOverride({ ...overrideScope(call), actor: call.keyId })
       return {}
     },
   }),
@@ -82,10 +82,10 @@ export const overrideRoutes: Route[] = [
     scopes: ['issue'],
     answer: licenceSchema,
     errors: ['conflict'],
-    exists: findLicence,
+    lookUp: findLicence,
     handle: async (call) => ({
       body: licenceJson(
-        await call.services.licensing.takePlanValues({ ...ofLicence(call), actor: call.keyId }),
+        await call.services.licensing.takePlanValues({ ...licenceScope(call), actor: call.keyId }),
       ),
     }),
   }),

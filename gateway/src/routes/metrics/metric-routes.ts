@@ -7,7 +7,7 @@ import type { MetricName } from './read-metrics.ts'
 
 const metrics = Object.keys(metricValues) as [MetricName, ...MetricName[]]
 const steps = ['day', 'hour'] as const
-const mostDays = { day: 366, hour: 7 }
+const maxDays = { day: 366, hour: 7 }
 
 const query = z
   .strictObject({
@@ -22,7 +22,7 @@ const query = z
     const refuse = (field: string, message: string) =>
       context.addIssue({ code: 'custom', path: [field], message })
     if (to < from) refuse('to', 'must not be before from')
-    if (to - from >= mostDays[step] * dayMs) refuse('to', `must be at most ${mostDays[step]} days with from`)
+    if (to - from >= maxDays[step] * dayMs) refuse('to', `must be at most ${maxDays[step]} days with from`)
     if (step === 'hour' && metric !== 'deliveries') refuse('step', 'must be day for this metric')
   })
 

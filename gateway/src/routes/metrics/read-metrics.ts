@@ -48,11 +48,11 @@ const noDay: Omit<ApplicationDay, '$typeName' | 'day'> = {
 
 const licences: Read<'licences'> = async ({ licensing }, span) => {
   const answer = await licensing.getApplicationDays(days(span))
-  const happened = new Map(answer.days.map((day) => [dayStart(day), day]))
+  const daysByStart = new Map(answer.days.map((day) => [dayStart(day), day]))
   let active = answer.activeBefore
   return new Map(
     starts(span).map((at) => {
-      const day = happened.get(at) ?? noDay
+      const day = daysByStart.get(at) ?? noDay
       active += day.activeChange
       const values = {
         issued: Number(day.issued),

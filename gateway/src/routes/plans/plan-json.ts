@@ -60,8 +60,8 @@ const overrides = z
   })
   .meta({ examples: [[{ key: 'export_pdf', value: 'true' }]] })
 
-const mostTrialDays = 366
-const trialDays = count.max(mostTrialDays, `must be at most ${mostTrialDays}`)
+const maxTrialDays = 366
+const trialDays = count.max(maxTrialDays, `must be at most ${maxTrialDays}`)
 
 export const createPlanBody = z.strictObject({
   name,
@@ -113,10 +113,10 @@ interface PlanCall {
 }
 
 /** The account, application and plan that a call is about. */
-export function ofPlan(call: PlanCall) {
+export function planScope(call: PlanCall) {
   return { ...within(call), planId: call.params.plan_id }
 }
 
 export function findPlan(call: PlanCall) {
-  return call.services.catalog.getPlan(ofPlan(call))
+  return call.services.catalog.getPlan(planScope(call))
 }

@@ -4,7 +4,7 @@ import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import {
   findPlan,
-  ofPlan,
+  planScope,
   archivedPlanJson,
   archivedPlanSchema,
   createPlanBody,
@@ -88,11 +88,11 @@ export const planRoutes: Route[] = [
     body: updatePlanBody,
     answer: planSchema,
     errors: ['already_exists'],
-    exists: findPlan,
+    lookUp: findPlan,
     handle: async (call) => {
       const { name, code, entitlements, metadata, trial_days: trialDays } = call.body
       const plan = await call.services.catalog.updatePlan({
-        ...ofPlan(call),
+        ...planScope(call),
         name,
         code,
         entitlements: entitlements && { overrides: entitlements },
@@ -112,9 +112,9 @@ export const planRoutes: Route[] = [
     scopes: ['admin'],
     answer: archivedPlanSchema,
     errors: ['conflict'],
-    exists: findPlan,
+    lookUp: findPlan,
     handle: async (call) => {
-      const request = { ...ofPlan(call), actor: call.keyId }
+      const request = { ...planScope(call), actor: call.keyId }
       return {
         body: archivedPlanJson(await call.services.catalog.archivePlan(request, { timeoutMs: archiveMs })),
       }
@@ -130,7 +130,7 @@ export const planRoutes: Route[] = [
     scopes: ['admin'],
     answer: planSchema,
     errors: ['conflict'],
-    exists: findPlan,
-    handle: async (call) => ({ body: planJson(await call.services.catalog.restorePlan(ofPlan(call))) }),
+    lookUp: findPlan,
+    handle: async (call) => ({ body: planJson(await call.services.catalog.restorePlan(planScope(call))) }),
   }),
 ]

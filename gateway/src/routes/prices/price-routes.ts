@@ -4,7 +4,7 @@ import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { findPlan, ofPlan } from '../plans/plan-json.ts'
+import { findPlan, planScope } from '../plans/plan-json.ts'
 import { id } from '../../fields/id.ts'
 import { count, currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
 import { optional, text } from '../../fields/text.ts'
@@ -26,8 +26,8 @@ export const priceSchema = z
   })
   .meta({ id: 'Price' })
 
-const mostMonths = 1_200
-const mostUpdatesMonths = 120
+const maxMonths = 1_200
+const maxUpdatesMonths = 120
 
 const setPriceBody = z.strictObject({
   price_id: text(textLimits.reference)
@@ -36,10 +36,10 @@ const setPriceBody = z.strictObject({
   amount: minorUnits,
   currency,
   mode,
-  period_months: optional(count.max(mostMonths, `must be at most ${mostMonths}`)).describe(
+  period_months: optional(count.max(maxMonths, `must be at most ${maxMonths}`)).describe(
     'Duration of a licence that is paid once. Default: it never expires.',
   ),
-  updates_months: optional(count.max(mostUpdatesMonths, `must be at most ${mostUpdatesMonths}`)).describe(
+  updates_months: optional(count.max(maxUpdatesMonths, `must be at most ${maxUpdatesMonths}`)).describe(
     'How many months of updates a payment includes: it moves `updates_until` of the licence. Default: a payment does not change it, and a new licence has no limit.',
   ),
 })
@@ -57,7 +57,7 @@ export const priceRoutes: Route[] = [
     body: setPriceBody,
     answer: priceSchema,
     errors: ['already_exists'],
-    exists: findPlan,
+    lookUp: findPlan,
     handle: async (call) => {
       const { price_id: priceId, amount, currency, mode } = call.body
       const { period_months: periodMonths, updates_months: updatesMonths } = call.body
@@ -74,7 +74,7 @@ export const priceRoutes: Route[] = [
     summary: 'Get the price of a plan',
     scopes: ['admin'],
     answer: priceSchema,
-    handle: async (call) => ({ body: priceJson(await call.services.billing.getPrice(ofPlan(call))) }),
+    handle: async (call) => ({ body: priceJson(await call.services.billing.getPrice(planScope(call))) }),
   }),
   vendorRoute({
     method: 'DELETE',
@@ -84,9 +84,9 @@ export const priceRoutes: Route[] = [
     summary: 'Delete the price of a plan',
     description: 'The plan can no longer be sold. Existing licences are not affected.',
     scopes: ['admin'],
-    exists: findPlan,
+    lookUp: findPlan,
     handle: async (call) => {
-      await call.services.billing.deletePrice(ofPlan(call))
+      await call.services.billing.deletePrice(planScope(call))
       return {}
     },
   }),

@@ -49,11 +49,11 @@ const jwksSchema = z
   .meta({ id: 'JsonWebKeySet' })
 
 // A part has a quarter of a megabyte. Each answer holds the part that is being sent and the next: about 30 MB in total.
-const mostAtOnce = 32
-const mostOfApplication = 16
-const mostOfCaller = 4
+const maxAtOnce = 32
+const maxPerApplication = 16
+const maxPerCaller = 4
 // If a caller does not read a part in this time, its answer is aborted, so that another one can be sent.
-const longestPartMs = 30_000
+const maxPartMs = 30_000
 
 const sending: Receiver[] = []
 
@@ -131,15 +131,15 @@ function sendInParts(
 ): Readable {
   const { caller, applicationId } = receiver
   if (
-    sending.length >= mostAtOnce ||
-    sending.filter((other) => other.applicationId === applicationId).length >= mostOfApplication ||
-    sending.filter((other) => other.caller === caller).length >= mostOfCaller
+    sending.length >= maxAtOnce ||
+    sending.filter((other) => other.applicationId === applicationId).length >= maxPerApplication ||
+    sending.filter((other) => other.caller === caller).length >= maxPerCaller
   ) {
     throw new ServiceError('unavailable', 'too many long revocation lists are being sent: try again')
   }
   sending.push(receiver)
   const stream = Readable.from(inParts(first, parts, part, () => idle.refresh()))
-  const idle = setTimeout(() => stream.destroy(new Error('the caller reads too slowly')), longestPartMs)
+  const idle = setTimeout(() => stream.destroy(new Error('the caller reads too slowly')), maxPartMs)
   stream.once('close', () => {
     clearTimeout(idle)
     sending.splice(sending.indexOf(receiver), 1)

@@ -15,7 +15,7 @@ const all = '/v1/apps/{app_id}/webhook-deliveries'
 const one = '/v1/apps/{app_id}/webhook-deliveries/{delivery_id}'
 
 // The largest number of an attempt in the RPC's int32.
-const mostAttempts = 2 ** 31 - 1
+const maxAttempts = 2 ** 31 - 1
 
 interface DeliveryCall {
   services: Services
@@ -23,12 +23,12 @@ interface DeliveryCall {
   params: { readonly app_id: string; readonly delivery_id: string }
 }
 
-function ofDelivery(call: DeliveryCall) {
+function deliveryScope(call: DeliveryCall) {
   return { ...within(call), deliveryId: call.params.delivery_id }
 }
 
 function findDelivery(call: DeliveryCall) {
-  return call.services.notifier.getDelivery(ofDelivery(call))
+  return call.services.notifier.getDelivery(deliveryScope(call))
 }
 
 /** Whether rows with this id can exist. Without an id all rows match. */
@@ -133,13 +133,13 @@ export const webhookDeliveryRoutes: Route[] = [
     scopes: ['admin', 'read'],
     query: z.strictObject({ limit, cursor: positionCursor }),
     answer: pageOf(attemptSchema),
-    exists: findDelivery,
+    lookUp: findDelivery,
     handle: async (call) => {
       const { attempts, hasMore } = await call.services.notifier.listAttempts({
-        ...ofDelivery(call),
+        ...deliveryScope(call),
         limit: call.query.limit,
         // A larger cursor selects the same page as the largest number.
-        beforeAttempt: Math.min(Number(call.query.cursor), mostAttempts),
+        beforeAttempt: Math.min(Number(call.query.cursor), maxAttempts),
       })
       return { body: page(attempts.map(attemptJson), hasMore, ({ attempt }) => String(attempt)) }
     },
@@ -158,9 +158,9 @@ export const webhookDeliveryRoutes: Route[] = [
     status: 202,
     answer: z.strictObject({ id: id('dlv') }),
     errors: ['conflict', 'payload_expired'],
-    exists: findDelivery,
+    lookUp: findDelivery,
     handle: async (call) => {
-      const request = { ...ofDelivery(call), endpointId: call.body.endpoint_id }
+      const request = { ...deliveryScope(call), endpointId: call.body.endpoint_id }
       const { id } = await call.services.notifier.replayDelivery(request)
       return { body: { id } }
     },

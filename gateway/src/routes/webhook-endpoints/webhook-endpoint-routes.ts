@@ -29,12 +29,12 @@ interface EndpointCall {
   params: { readonly app_id: string; readonly endpoint_id: string }
 }
 
-function ofEndpoint(call: EndpointCall) {
+function endpointScope(call: EndpointCall) {
   return { ...within(call), endpointId: call.params.endpoint_id }
 }
 
 function findEndpoint(call: EndpointCall) {
-  return call.services.notifier.getEndpoint(ofEndpoint(call))
+  return call.services.notifier.getEndpoint(endpointScope(call))
 }
 
 export const webhookEndpointRoutes: Route[] = [
@@ -93,9 +93,9 @@ export const webhookEndpointRoutes: Route[] = [
     description: 'The endpoint stays listed as disabled. Its pending deliveries are marked as failed.',
     scopes: ['admin'],
     errors: ['conflict'],
-    exists: findEndpoint,
+    lookUp: findEndpoint,
     handle: async (call) => {
-      await call.services.notifier.deleteEndpoint(ofEndpoint(call))
+      await call.services.notifier.deleteEndpoint(endpointScope(call))
       return {}
     },
   }),
@@ -109,9 +109,9 @@ export const webhookEndpointRoutes: Route[] = [
     scopes: ['admin'],
     answer: rotatedSecretSchema,
     errors: ['conflict'],
-    exists: findEndpoint,
+    lookUp: findEndpoint,
     handle: async (call) => {
-      const { id, secret } = await call.services.notifier.rotateSecret(ofEndpoint(call))
+      const { id, secret } = await call.services.notifier.rotateSecret(endpointScope(call))
       return { body: { id, secret: secret || null } }
     },
   }),
@@ -126,9 +126,9 @@ export const webhookEndpointRoutes: Route[] = [
     status: 202,
     answer: z.strictObject({ event_id: id('evt') }),
     errors: ['conflict'],
-    exists: findEndpoint,
+    lookUp: findEndpoint,
     handle: async (call) => {
-      const { eventId } = await call.services.notifier.sendTestEvent(ofEndpoint(call))
+      const { eventId } = await call.services.notifier.sendTestEvent(endpointScope(call))
       return { body: { event_id: eventId } }
     },
   }),
@@ -145,10 +145,10 @@ export const webhookEndpointRoutes: Route[] = [
     status: 202,
     answer: z.strictObject({ deliveries: z.int().describe('Number of deliveries created.') }),
     errors: ['conflict'],
-    exists: findEndpoint,
+    lookUp: findEndpoint,
     handle: async (call) => {
       const { since, until, types } = call.body
-      const request = { ...ofEndpoint(call), since, until, types }
+      const request = { ...endpointScope(call), since, until, types }
       const { deliveries } = await call.services.notifier.recoverEndpoint(request, { timeoutMs: recoverMs })
       return { body: { deliveries: Number(deliveries) } }
     },

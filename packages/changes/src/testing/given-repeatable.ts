@@ -32,7 +32,7 @@ interface Steps {
 
 const answerOf = ({ answerLength = 0 }: Steps) => ({
   schema: CreateApiKeyResponseSchema,
-  of: (row: { id: number }) => ({
+  toMessage: (row: { id: number }) => ({
     apiKey: { id: String(row.id), name: 'n'.repeat(answerLength) },
     key: 'a secret',
   }),
@@ -69,7 +69,7 @@ export async function givenRepeatable({ replicas = 1, connections = 10 } = {}) {
 function handlerOf(pool: Database, steps: Steps) {
   const change = createChange(pool)
   const repeatable = createRepeatable({ sql: pool, log: createLogger('test', 'silent') })
-  return repeatable(CreateApiKeyResponseSchema, async (_request: object, begun) => {
+  return repeatable(CreateApiKeyResponseSchema, async (_request: object, unfinishedAnswer) => {
     const isUnfinished = steps.after !== undefined
     const answer = { ...answerOf(steps), isUnfinished }
     const insert = async (tx: Transaction) => {
@@ -77,7 +77,7 @@ function handlerOf(pool: Database, steps: Steps) {
       await steps.during(tx)
       return row!
     }
-    const made = begun ?? answer.of(await change(insert, { answer }))
+    const made = unfinishedAnswer ?? answer.toMessage(await change(insert, { answer }))
     await steps.after?.()
     return made
   })

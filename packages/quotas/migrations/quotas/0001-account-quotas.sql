@@ -4,6 +4,6 @@ create table account_quotas (
   account_id text collate "C" not null,
   -- A member of the closed set `quota`. Each service has the rows of the quotas that it checks.
   quota text collate "C" not null,
-  most bigint not null check (most >= 0),
+  max_value bigint not null check (max_value >= 0),
   primary key (account_id, quota)
 );

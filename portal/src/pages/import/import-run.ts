@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 import { importFile, type ImportResult } from '../../api/import-licences.ts'
-import { forgetWork, startWork } from '../../parts/work.ts'
+import { removeWork, startWork } from '../../parts/work.ts'
 
 /** The chosen file of an application, and the result of its import. It is kept while the user is on other pages. */
 export interface ImportRun {
@@ -21,7 +21,7 @@ export function useImportRun(appId: string): ImportRun | undefined {
 export const importWorkId = (appId: string) => `import ${appId}`
 
 export function chooseFile(appId: string, file: File): void {
-  forgetWork(importWorkId(appId))
+  removeWork(importWorkId(appId))
   put(appId, { file, began: null, isChecked: false, result: null })
 }
 

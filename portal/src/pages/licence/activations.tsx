@@ -12,7 +12,7 @@ type Activation = LicenceDetail['activations'][number]
 export function Activations({ licence }: { licence: LicenceDetail }) {
   const { can } = useSession()
   const page = usePages('activations', activationList(licence.id))
-  const most = licence.restrictions?.max_activations
+  const max = licence.restrictions?.max_activations
   const used = count(licence.activations_total)
   const places = licence.restrictions?.max_concurrent
   return (
@@ -25,7 +25,7 @@ export function Activations({ licence }: { licence: LicenceDetail }) {
               {count(licence.leases_in_use)} of {count(places)} places in use
             </strong>
           )}
-          <None>{most === undefined ? `${used} in use` : `${used} of ${count(most)} in use`}</None>
+          <None>{max === undefined ? `${used} in use` : `${used} of ${count(max)} in use`}</None>
         </>
       }
     >

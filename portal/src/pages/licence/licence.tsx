@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import { licenceQuery, standingQuery, updateLicence, type LicenceDetail } from '../../api/licences.ts'
+import { licenceQuery, statusEntryQuery, updateLicence, type LicenceDetail } from '../../api/licences.ts'
 import { useSession } from '../../api/session.ts'
 import { useKeyNames } from '../../api/settings.ts'
 import { useAddress } from '../../parts/address.ts'
@@ -17,14 +17,14 @@ import { History } from './history.tsx'
 import { LicenceActions } from './licence-actions.tsx'
 import styles from './licence.module.css'
 import { Deliveries, Payments } from './payments.tsx'
-import { standingOf } from './standing.ts'
+import { statusText } from './status-text.ts'
 import { Summary } from './summary.tsx'
 
 export function Route() {
   const { licenceId = '' } = useParams({ strict: false })
   const { can } = useSession()
   const licence = useQuery({ ...licenceQuery(licenceId), enabled: can('read') })
-  const standing = useQuery({ ...standingQuery(licenceId), enabled: can('read') })
+  const statusEntry = useQuery({ ...statusEntryQuery(licenceId), enabled: can('read') })
   const { data, error } = licence
   useItsApplication(data)
   return (
@@ -33,8 +33,8 @@ export function Route() {
       needs={['read']}
       aside={data && <LicenceActions licence={data} />}
     >
-      <ReadProblem of={[licence, standing]} />
-      {data && <Standing licence={data} entry={standing.data} isKnown={!standing.isPending} />}
+      <ReadProblem of={[licence, statusEntry]} />
+      {data && <StatusText licence={data} entry={statusEntry.data} isKnown={!statusEntry.isPending} />}
       {data && <Licence licence={data} />}
       {!data && !error && <p role="status">Loading…</p>}
     </Page>
@@ -60,19 +60,19 @@ function Licence({ licence }: { licence: LicenceDetail }) {
   )
 }
 
-interface StandingProps {
+interface StatusTextProps {
   licence: LicenceDetail
-  entry: Parameters<typeof standingOf>[0]['entry'] | undefined
+  entry: Parameters<typeof statusText>[0]['entry'] | undefined
   isKnown: boolean
 }
 
 /** The state of the licence in a sentence that support staff can read out. */
-function Standing({ licence, entry = null, isKnown }: StandingProps) {
+function StatusText({ licence, entry = null, isKnown }: StatusTextProps) {
   const nameOf = useKeyNames()
   return (
-    <p className={`${styles.standing} ${styles[licence.status]}`}>
+    <p className={`${styles.statusText} ${styles[licence.status]}`}>
       {isKnown ? (
-        standingOf({ licence, entry, who: entry ? nameOfActor(entry.actor, nameOf) : '' })
+        statusText({ licence, entry, who: entry ? nameOfActor(entry.actor, nameOf) : '' })
       ) : (
         <Waiting length="long" />
       )}

@@ -15,7 +15,7 @@ export function Summary({ licence }: { licence: LicenceDetail }) {
   const { data: plans } = useQuery(plansQuery(licence.application_id))
   const plan = plans?.find(({ id }) => id === planId)
   const canEdit = useCanEdit(licence)
-  const limit = (most: number | undefined) => (most === undefined ? <None>any number</None> : count(most))
+  const limit = (max: number | undefined) => (max === undefined ? <None>any number</None> : count(max))
   return (
     <>
       <div className={styles.key}>

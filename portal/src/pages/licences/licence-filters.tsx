@@ -4,7 +4,7 @@ import type { Plan } from '../../api/plans.ts'
 import { useAddress, type Address } from '../../parts/address.ts'
 import { Filter, PairFilter, pairsIn } from '../../parts/filters.tsx'
 
-const MOST_PAIRS = 3
+const MAX_PAIRS = 3
 const list = 'page'
 
 export function LicenceFilterFields({ plans }: { plans: readonly Plan[] }) {
@@ -31,7 +31,7 @@ export function LicenceFilterFields({ plans }: { plans: readonly Plan[] }) {
           ['false', 'no trials'],
         ]}
       />
-      <PairFilter label="Metadata" name="metadata" list={list} most={MOST_PAIRS} />
+      <PairFilter label="Metadata" name="metadata" list={list} max={MAX_PAIRS} />
     </>
   )
 }
@@ -47,7 +47,7 @@ export function useLicenceFilters(): { filters: LicenceFilters; isFiltered: bool
 }
 
 function filtersIn(address: Address): LicenceFilters {
-  const pairs = pairsIn(address, 'metadata').slice(0, MOST_PAIRS)
+  const pairs = pairsIn(address, 'metadata').slice(0, MAX_PAIRS)
   const { status, plan, trial } = address
   return {
     status: oneOf(licenceStatuses, status),

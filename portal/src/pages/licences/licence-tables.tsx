@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { Link } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
-import { licenceList, MOST_FOUND, searchQuery } from '../../api/licences.ts'
+import { licenceList, MAX_FOUND, searchQuery } from '../../api/licences.ts'
 import type { Licence } from '../../api/licences.ts'
 import { useAddress } from '../../parts/address.ts'
 import { usePages } from '../../parts/pages.ts'
@@ -54,7 +54,7 @@ export function FoundLicences({ planName, searched: { text, hide } }: FoundProps
   useEffect(() => {
     if (isKey && q) hide()
   })
-  const isCutOff = isLongEnough && data?.data.length === MOST_FOUND
+  const isCutOff = isLongEnough && data?.data.length === MAX_FOUND
   const rows = data?.data
     .filter(({ licence }) => matches(licence, filters))
     .map(({ matched, licence }) => ({ ...licence, matched }))
@@ -68,8 +68,8 @@ export function FoundLicences({ planName, searched: { text, hide } }: FoundProps
       </p>
       {isCutOff && (
         <p className={styles.cutOff}>
-          These are only the first {MOST_FOUND} that were found, the best first
-          {rows && rows.length < MOST_FOUND && ', of which the filters leave out some'}. Enter more of the
+          These are only the first {MAX_FOUND} that were found, the best first
+          {rows && rows.length < MAX_FOUND && ', of which the filters leave out some'}. Enter more of the
           text, or clear the search and use the filters, which go through all licences.
         </p>
       )}

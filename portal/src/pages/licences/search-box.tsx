@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'react'
 import { useAddress } from '../../parts/address.ts'
 import styles from './licences.module.css'
 
-const RESTS_MS = 250
+const DEBOUNCE_MS = 250
 
 /** Whether the text is a licence key or a long beginning of a key. Keys are secret, so they are kept out of the address. */
 export function looksLikeLicenceKey(text: string): boolean {
@@ -22,15 +22,15 @@ export interface Searched {
 export function useSearchedText(): Searched {
   const [{ q = '' }, setAddress] = useAddress()
   const [secret, setSecret] = useState('')
-  const hold = (text: string) => {
+  const searchSecret = (text: string) => {
     setSecret(text)
     if (q !== '') setAddress({ q: undefined }, { replace: true })
   }
   return {
     text: secret === '' ? q : secret,
-    hide: () => hold(q),
+    hide: () => searchSecret(q),
     search: (text) => {
-      if (looksLikeLicenceKey(text)) return hold(text)
+      if (looksLikeLicenceKey(text)) return searchSecret(text)
       setSecret('')
       // Typed letters replace the entry of the browser's history instead of adding entries.
       if (text !== q) setAddress({ q: text, page: undefined }, { replace: q !== '' && text !== '' })
@@ -71,7 +71,7 @@ export function SearchBox({ searched: { text, search } }: { searched: Searched }
         onChange={({ target: { value } }) => {
           setTyped(value)
           clearTimeout(timer.current)
-          timer.current = setTimeout(() => send(value), value === '' ? 0 : RESTS_MS)
+          timer.current = setTimeout(() => send(value), value === '' ? 0 : DEBOUNCE_MS)
         }}
       />
     </form>

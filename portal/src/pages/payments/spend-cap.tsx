@@ -34,9 +34,9 @@ export function SpendCapSection() {
 }
 
 function Spent({ cap }: { cap: SpendCap }) {
-  const { cap_minor: most, spent_minor: spent, currency, period, paused, reached_at: reachedAt } = cap
+  const { cap_minor: limit, spent_minor: spent, currency, period, paused, reached_at: reachedAt } = cap
   const write = (minor: number) => (currency === null ? '0' : money(minor, currency))
-  const text = most === null ? `${write(spent)} of fees, no cap` : `${write(spent)} of ${write(most)}`
+  const text = limit === null ? `${write(spent)} of fees, no cap` : `${write(spent)} of ${write(limit)}`
   return (
     <Box>
       <div className={styles.figures}>
@@ -45,8 +45,8 @@ function Spent({ cap }: { cap: SpendCap }) {
       </div>
       <Meter
         name="Spend cap"
-        value={most === 0 ? 1 : spent}
-        most={most === 0 ? 1 : (most ?? 0)}
+        value={limit === 0 ? 1 : spent}
+        limit={limit === 0 ? 1 : (limit ?? 0)}
         text={text}
       />
       <p className={styles.note}>
@@ -128,14 +128,14 @@ interface MeterProps {
   name: string
   value: number
   /** The limit; zero if there is none. */
-  most: number
+  limit: number
   /** Value and limit in words. */
   text: string
 }
 
 /** Shows how much of a limit is used. From 90 % on it has the warning colour. */
-function Meter({ name, value, most, text }: MeterProps) {
-  const max = Math.max(most, 1)
+function Meter({ name, value, limit, text }: MeterProps) {
+  const max = Math.max(limit, 1)
   return (
     <meter
       className={styles.meter}
@@ -143,7 +143,7 @@ function Meter({ name, value, most, text }: MeterProps) {
       aria-valuetext={text}
       min={0}
       max={max}
-      value={most === 0 ? 0 : Math.max(0, Math.min(value, max))}
+      value={limit === 0 ? 0 : Math.max(0, Math.min(value, max))}
       high={max * 0.9}
       low={max * 0.9}
       optimum={0}

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file quotas/v1/quotas.proto.
  */
 export const file_quotas_v1_quotas: GenFile = /*@__PURE__*/
-  fileDesc("ChZxdW90YXMvdjEvcXVvdGFzLnByb3RvEglxdW90YXMudjEiQgoPU2V0UXVvdGFSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDQoFcXVvdGEYAiABKAkSDAoEbW9zdBgDIAEoAyISChBTZXRRdW90YVJlc3BvbnNlMlgKDFF1b3RhU2VydmljZRJICghTZXRRdW90YRIaLnF1b3Rhcy52MS5TZXRRdW90YVJlcXVlc3QaGy5xdW90YXMudjEuU2V0UXVvdGFSZXNwb25zZSIDkAICYgZwcm90bzM");
+  fileDesc("ChZxdW90YXMvdjEvcXVvdGFzLnByb3RvEglxdW90YXMudjEiQQoPU2V0UXVvdGFSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDQoFcXVvdGEYAiABKAkSCwoDbWF4GAMgASgDIhIKEFNldFF1b3RhUmVzcG9uc2UyWAoMUXVvdGFTZXJ2aWNlEkgKCFNldFF1b3RhEhoucXVvdGFzLnYxLlNldFF1b3RhUmVxdWVzdBobLnF1b3Rhcy52MS5TZXRRdW90YVJlc3BvbnNlIgOQAgJiBnByb3RvMw");
 
 /**
  * @generated from message quotas.v1.SetQuotaRequest
@@ -29,9 +29,9 @@ export type SetQuotaRequest = Message<"quotas.v1.SetQuotaRequest"> & {
   quota: string;
 
   /**
-   * @generated from field: int64 most = 3;
+   * @generated from field: int64 max = 3;
    */
-  most: bigint;
+  max: bigint;
 };
 
 /**

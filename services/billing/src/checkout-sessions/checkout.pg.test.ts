@@ -85,9 +85,9 @@ describe('a checkout that is paid', () => {
 
   test.each([200, 255])(
     'provisions for a reference of %d characters outside the basic plane',
-    async (most) => {
+    async (max) => {
       const vendor = await harness.givenVendor()
-      const externalRef = '😀'.repeat(most)
+      const externalRef = '😀'.repeat(max)
       const { licenceId } = await givenSold(harness, vendor, { externalRef })
       expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ externalRef, status: 'active' })
     },

@@ -2,7 +2,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import { forget } from '@licensing/changes/repeatable'
+import { deleteUnfinishedRecord } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
@@ -23,9 +23,13 @@ import { sessionMessage } from './sessions.ts'
  * The session is committed before the processor is called, so that events about it find it. Its id is the idempotency
  * key of that call.
  */
-export const createCheckoutSession: Handler<'createCheckoutSession'> = async (deps, request, begun) => {
+export const createCheckoutSession: Handler<'createCheckoutSession'> = async (
+  deps,
+  request,
+  unfinishedAnswer,
+) => {
   const { sql, processor } = deps
-  const saved = begun && (await findSession(sql, { ...request, sessionId: begun.id }))
+  const saved = unfinishedAnswer && (await findSession(sql, { ...request, sessionId: unfinishedAnswer.id }))
   if (saved && saved.checkout_ref !== null) return sessionMessage(saved)
   const session = saved?.status === 'open' ? saved : await saveSession(deps, request)
   const terms = { bps: session.fee_bps, fixedMinor: session.fee_fixed_minor }
@@ -57,7 +61,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (de
     return sessionMessage(row)
   } catch (error) {
     await cancelUnopened(sql, session.id)
-    await forget(sql)
+    await deleteUnfinishedRecord(sql)
     throw error
   }
 }
@@ -65,7 +69,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (de
 // The recorded answer is unfinished until the processor has returned the URL.
 const answer = {
   schema: CheckoutSessionSchema,
-  of: ({ id }: NewSession) => ({ id }),
+  toMessage: ({ id }: NewSession) => ({ id }),
   isUnfinished: true,
 }
 

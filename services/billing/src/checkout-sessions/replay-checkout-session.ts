@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
-import { forget } from '@licensing/changes/repeatable'
+import { deleteUnfinishedRecord } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { Handler } from '../dependencies.ts'
 import { replay } from '../purchases/send/send-effects.ts'
@@ -13,22 +13,26 @@ import { sessionMessage, sessionNotFound } from './sessions.ts'
  * Provisions a paid session after the vendor removed the cause of its failure. If it fails again, only the caller gets the
  * error: no event reports it.
  */
-export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (deps, request, begun) => {
+export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (
+  deps,
+  request,
+  unfinishedAnswer,
+) => {
   const found = await findSession(deps.sql, request)
   if (!found) throw sessionNotFound(request.sessionId)
   // An earlier call with the same idempotency key has provisioned it.
-  if (begun && found.status === 'provisioned') return sessionMessage(found)
+  if (unfinishedAnswer && found.status === 'provisioned') return sessionMessage(found)
   const nothing = nothingToReplay(found, await isRefundedInFull(deps.sql, found.id))
   if (nothing !== undefined) throw refusal(found, nothing)
-  const answer = { schema: CheckoutSessionSchema, of: () => sessionMessage(found), isUnfinished: true }
+  const answer = { schema: CheckoutSessionSchema, toMessage: () => sessionMessage(found), isUnfinished: true }
   await deps.change(async () => {}, { answer })
   try {
     if (!(await replay(deps, found.id))) {
       const why = 'it is being provisioned at the moment: ask for it again'
-      throw begun ? new ServiceError('unavailable', why) : refusal(found, why)
+      throw unfinishedAnswer ? new ServiceError('unavailable', why) : refusal(found, why)
     }
   } catch (error) {
-    await forget(deps.sql)
+    await deleteUnfinishedRecord(deps.sql)
     throw refused(error)
   }
   return sessionMessage((await findSession(deps.sql, request))!)

@@ -6,7 +6,7 @@ export interface NewAuthorization {
 }
 
 // The most open authorizations of an account. A further authorization ends the earliest one.
-const mostOpen = 20
+const maxOpen = 20
 
 /** A state is valid for 15 minutes, and then the confirmation of its consent for another 15. */
 export async function insertAuthorization(
@@ -16,7 +16,7 @@ export async function insertAuthorization(
   await sql`
     delete from processor_authorizations where expires_at < now() or state_hash in (
       select state_hash from processor_authorizations where account_id = ${accountId}
-      order by expires_at desc offset ${mostOpen - 1}
+      order by expires_at desc offset ${maxOpen - 1}
     )`
   await sql`
     insert into processor_authorizations (state_hash, account_id, expires_at)

@@ -14,7 +14,7 @@ import {
 } from './authorization-queries.ts'
 import { checkProcessor, connectMerchant } from './connect-account.ts'
 
-const answer = { schema: ProcessorAuthorizationSchema, of: (url: string) => ({ url }) }
+const answer = { schema: ProcessorAuthorizationSchema, toMessage: (url: string) => ({ url }) }
 
 /** Returns the address of the processor's consent page, on which a vendor proves that it owns an account. */
 export const beginAuthorization: Handler<'beginProcessorAuthorization'> = async (
@@ -28,7 +28,7 @@ export const beginAuthorization: Handler<'beginProcessorAuthorization'> = async 
     await insertAuthorization(tx, { stateHash: hashOf(state), accountId })
     return url
   }
-  return answer.of(await change(insert, { answer }))
+  return answer.toMessage(await change(insert, { answer }))
 }
 
 /**

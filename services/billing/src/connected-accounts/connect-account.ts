@@ -10,7 +10,7 @@ import { insertReconciliation } from '../inbox/reconciliation-queries.ts'
 import type { PaymentProcessor } from '../processor/processor.ts'
 import {
   hasProven,
-  forgetUnused,
+  deleteUnused,
   holderConstraint,
   lockConnections,
   makeCurrent,
@@ -75,7 +75,7 @@ function notProven(connectedAccount: string): ServiceError {
 
 // The most connections that an account may make in ten minutes without a sale through them. Each costs a comparison with the
 // processor's events.
-const mostUnused = 20
+const maxUnused = 20
 
 /**
  * Makes a merchant the current one of an account. A constraint decides which of two vendors gets it.
@@ -93,7 +93,7 @@ export async function connectMerchant(
       await first(tx)
       await insertReconciliation(tx, merchant)
       const row = await makeCurrent(tx, accountId, merchant)
-      if ((await forgetUnused(tx, accountId)) > mostUnused) {
+      if ((await deleteUnused(tx, accountId)) > maxUnused) {
         throw new ServiceError(
           'rate_limited',
           'too many accounts were connected one after the other: try again in ten minutes',
@@ -102,12 +102,12 @@ export async function connectMerchant(
       return row
     })
   } catch (error) {
-    if (brokenConstraint(error) === holderConstraint) throw heldByAnother(merchant)
+    if (brokenConstraint(error) === holderConstraint) throw connectedToAnother(merchant)
     throw error
   }
 }
 
-function heldByAnother(merchant: string): ServiceError {
+function connectedToAnother(merchant: string): ServiceError {
   const connectedAccount = merchant.slice(merchant.indexOf(':') + 1)
   return new ServiceError(
     'already_exists',

@@ -66,7 +66,7 @@ export async function makeCurrent(
  *
  * @returns how many such connections are left
  */
-export async function forgetUnused(tx: Transaction, accountId: string): Promise<number> {
+export async function deleteUnused(tx: Transaction, accountId: string): Promise<number> {
   const unused = tx`
     account_id = ${accountId} and not current and not exists (
       select 1 from checkout_sessions s

@@ -61,8 +61,8 @@ export interface FeeChange {
 export function feeChanges(refunds: CountedRefund[], total: number, chargedAt: number): FeeChange[] {
   const changes: FeeChange[] = []
   let credited = false
-  for (const { refund, by, at, refunded } of stepsOf(refunds, total)) {
-    if (!credited && by === 1 && refunded >= total && refund.createdAt - chargedAt <= creditWindowMs) {
+  for (const { refund, direction, at, refunded } of stepsOf(refunds, total)) {
+    if (!credited && direction === 1 && refunded >= total && refund.createdAt - chargedAt <= creditWindowMs) {
       credited = true
       changes.push({ kind: 'credit', cause: refund.ref, at: refund.createdAt })
     } else if (credited && refunded < total) {
@@ -75,7 +75,7 @@ export function feeChanges(refunds: CountedRefund[], total: number, chargedAt: n
 
 type Key = Pick<FeeChange, 'kind' | 'cause'>
 
-const sameAs = (one: Key) => (other: Key) => one.kind === other.kind && one.cause === other.cause
+const isSame = (one: Key) => (other: Key) => one.kind === other.kind && one.cause === other.cause
 
 /**
  * The entries to post so that the ledger has the wanted changes. An entry that was posted for another cause, because the
@@ -83,21 +83,21 @@ const sameAs = (one: Key) => (other: Key) => one.kind === other.kind && one.caus
  * credit for a fee that was refunded at the processor is never reversed, because the processor cannot take it back.
  */
 export function missingChanges(wanted: FeeChange[], posted: readonly Key[], now: number): FeeChange[] {
-  const missing = wanted.filter((change) => !posted.some(sameAs(change)))
-  const others = posted.filter((change) => !wanted.some(sameAs(change)))
+  const missing = wanted.filter((change) => !posted.some(isSame(change)))
+  const others = posted.filter((change) => !wanted.some(isSame(change)))
   let refundedCredits = 0
   for (const other of others) {
     const at = missing.findLastIndex((change) => change.kind === other.kind)
     if (at >= 0) missing.splice(at, 1)
     else if (isFeeRefundCause(other.cause)) refundedCredits += 1
   }
-  const difference = net([...posted, ...missing]) - net(wanted) - refundedCredits
+  const difference = countCredits([...posted, ...missing]) - countCredits(wanted) - refundedCredits
   const last = others.at(-1)?.cause ?? ''
   if (difference > 0) missing.push({ kind: 'reversal', cause: `${last}:taken back`, at: now })
   if (difference < 0) missing.push({ kind: 'credit', cause: `${last}:given again`, at: now })
   return missing
 }
 
-function net(changes: readonly Key[]): number {
+function countCredits(changes: readonly Key[]): number {
   return changes.reduce((sum, { kind }) => sum + (kind === 'credit' ? 1 : -1), 0)
 }

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import { newId } from '@licensing/database/ids'
 import type { Loop } from '@licensing/process/loop'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -102,6 +102,6 @@ async function recordRefunded(deps: BillingDependencies, refund: DueFeeRefund, a
     const { balance_minor: _, ...owner } = charge
     const credit = { kind: 'credit' as const, cause: feeRefundCause(entry), amount_minor: -amount }
     await postEntries(tx, [{ id: newId('fee'), payment_id: paymentId, ...owner, ...credit, occurred_at: at }])
-  }, waitingForLocks)
+  }, longLockTimeout)
   deps.log.warn({ fee: entry }, 'fee refunded though its credit was reversed: credited again')
 }

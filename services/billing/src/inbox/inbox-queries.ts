@@ -89,11 +89,11 @@ export interface UnhandledEvent {
 }
 
 /** Events that are parked or have failed. */
-export async function listUnhandledEvents(sql: Sql, most: number): Promise<UnhandledEvent[]> {
+export async function listUnhandledEvents(sql: Sql, limit: number): Promise<UnhandledEvent[]> {
   return sql<UnhandledEvent[]>`
     select event_id, merchant, type, received_at, attempts, parked, last_error from processor_events
     where handled_at is null and (parked or attempts > 0)
-    order by position limit ${most}`
+    order by position limit ${limit}`
 }
 
 /** @returns false if there is no such event, or if it was handled */
@@ -114,11 +114,11 @@ export async function discardEvent(sql: Sql, eventId: string): Promise<boolean> 
 }
 
 /** @returns how many events it deleted */
-export async function purgeHandledEvents(sql: Sql, keptMs: number, most: number): Promise<number> {
+export async function purgeHandledEvents(sql: Sql, keptMs: number, limit: number): Promise<number> {
   const purged = await sql`
     delete from processor_events where position in (
       select position from processor_events
-      where handled_at < clock_timestamp() - ${keptMs}::float8 * interval '1 millisecond' limit ${most}
+      where handled_at < clock_timestamp() - ${keptMs}::float8 * interval '1 millisecond' limit ${limit}
     )`
   return purged.count
 }

@@ -1,5 +1,5 @@
-import { waitingForLocks } from '@licensing/changes/change'
-import { longestIdleMs } from '@licensing/process/loop'
+import { longLockTimeout } from '@licensing/changes/change'
+import { maxIdleMs } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { alertOnce } from '../alerts/alert-vendor.ts'
 import { closeAlerts } from '../alerts/open-alert-queries.ts'
@@ -20,21 +20,16 @@ const kind = 'processor_events_missed'
  * adds events that were sent while the service was unavailable or were lost in transit.
  */
 export function startReconciliation(deps: BillingDependencies, intervalMs: number): Loop {
-  return startDatabaseLoop(
-    'reconciliation',
-    deps.log,
-    Math.min(intervalMs, longestIdleMs),
-    async (signal) => {
-      for (;;) {
-        const due = await claimMerchant(deps.sql, intervalMs)
-        if (!due || signal.aborted) return
-        if (!due.wanted) continue
-        await reconcile(deps, due).catch((error: unknown) =>
-          deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared: trying again later'),
-        )
-      }
-    },
-  )
+  return startDatabaseLoop('reconciliation', deps.log, Math.min(intervalMs, maxIdleMs), async (signal) => {
+    for (;;) {
+      const due = await claimMerchant(deps.sql, intervalMs)
+      if (!due || signal.aborted) return
+      if (!due.wanted) continue
+      await reconcile(deps, due).catch((error: unknown) =>
+        deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared: trying again later'),
+      )
+    }
+  })
 }
 
 /**
@@ -52,7 +47,7 @@ export async function reconcile(
   const since = new Date(from.getTime() - timing.listedLate)
   for (let isAll = false; !isAll;) {
     const missed = await readMissed(deps, merchant, since)
-    await change((tx) => insertEvents(tx, missed.events), waitingForLocks)
+    await change((tx) => insertEvents(tx, missed.events), longLockTimeout)
     if (missed.events.length > 0) {
       log.info({ merchant, missed: missed.events.length }, 'read events that had not arrived')
       wake('record')
@@ -74,7 +69,7 @@ async function alertGap({ change }: BillingDependencies, merchant: string, from:
 }
 
 // About 50 MB.
-const mostTogether = 10_000
+const maxBatchSize = 10_000
 // The newest 300 events.
 const newestPages = 3
 
@@ -92,8 +87,8 @@ export async function readMissed(
   let isAll = true
   for await (const page of deps.processor.listEvents(merchant, since)) {
     missed.push(...(await missedOf(deps, page)))
-    if (missed.length <= mostTogether) continue
-    missed = missed.slice(-mostTogether)
+    if (missed.length <= maxBatchSize) continue
+    missed = missed.slice(-maxBatchSize)
     isAll = false
   }
   return { events: oldestFirst(deps, merchant, missed), isAll }

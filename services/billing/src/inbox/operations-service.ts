@@ -5,13 +5,13 @@ import { BillingOperationsService } from '@licensing/proto/billing-operations'
 import type { BillingDependencies } from '../dependencies.ts'
 import { discardEvent, listUnhandledEvents, retryEvent } from './inbox-queries.ts'
 
-const mostListed = 1_000
+const maxListed = 1_000
 
 /** The commands of operators for events and the webhook endpoint. */
 export function billingOperationsService({ sql, processor, wake }: BillingDependencies) {
   return implement(BillingOperationsService, {
     async listProcessorEvents() {
-      const rows = await listUnhandledEvents(sql, mostListed)
+      const rows = await listUnhandledEvents(sql, maxListed)
       return {
         events: rows.map((row) => ({
           eventId: row.event_id,

@@ -36,12 +36,12 @@ export async function listPaymentDays(
  *
  * @returns how many changes were added
  */
-export async function addUpChanges(sql: Sql, most: number): Promise<number> {
+export async function addUpChanges(sql: Sql, limit: number): Promise<number> {
   const [row] = await sql<{ changes: number }[]>`
     with turn as materialized (select pg_try_advisory_xact_lock(${locks.paymentDays}) as mine),
     gone as (
       delete from payment_day_changes
-      where ctid = any(array(select c.ctid from payment_day_changes c, turn where turn.mine limit ${most}))
+      where ctid = any(array(select c.ctid from payment_day_changes c, turn where turn.mine limit ${limit}))
       returning application_id, account_id, day, currency, count, gross_minor, refunded_minor, fee_minor
     ),
     added as (

@@ -91,13 +91,13 @@ test('while two replicas add up, each payment is seen once by every reader', asy
     while (!done.signal.aborted) await addUpChanges(sql, 2)
   })
   const watch = (async () => {
-    let most = 0n
+    let max = 0n
     while (!done.signal.aborted) {
       const before = inserted
       const [row] = await listPaymentDays(sql, { ...app, ...year })
       const count = row?.count ?? 0n
-      expect(count).toBeGreaterThanOrEqual(before > most ? before : most)
-      most = count
+      expect(count).toBeGreaterThanOrEqual(before > max ? before : max)
+      max = count
     }
   })()
   for (let count = 0; count < 100; count += 1) {

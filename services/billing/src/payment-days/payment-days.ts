@@ -29,13 +29,13 @@ function checkDay(pointer: string, day: string): void {
 const everyMs = 2_000
 // Readers also count the changes that are not added up yet, so the pause does not change results.
 const idleMs = 60_000
-const mostAtOnce = 20_000
+const maxAtOnce = 20_000
 
 /** Moves noted changes into their days, so that readers have few rows to add up. */
 export function startAddingUp({ sql, log }: Pick<BillingDependencies, 'sql' | 'log'>): Loop {
   const addUp = async () => {
-    const added = await addUpChanges(sql, mostAtOnce)
-    return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
+    const added = await addUpChanges(sql, maxAtOnce)
+    return added === maxAtOnce ? 0 : added === 0 ? idleMs : everyMs
   }
   return startDatabaseLoop('adding up days of payments', log, everyMs, addUp)
 }

@@ -30,11 +30,11 @@ function paymentMessage(row: PaymentRow): MessageInitShape<typeof PaymentSchema>
   }
 }
 
-const mostFound = 20
+const maxFound = 20
 
 /** Finds licences by references that only billing knows. */
 export const findLicencesOfSale: Handler<'findLicencesOfSale'> = async ({ sql }, request) => {
   if (!isStorable(request.query)) return { licences: [] }
-  const found = await findLicencesOf(sql, request, mostFound)
+  const found = await findLicencesOf(sql, request, maxFound)
   return { licences: found.map(({ licence_id: licenceId, matched }) => ({ licenceId, matched })) }
 }

@@ -44,7 +44,7 @@ export const deletePrice: Handler<'deletePrice'> = async ({ sql }, request) => {
   return {}
 }
 
-const mostUpdatesMonths = 120
+const maxUpdatesMonths = 120
 
 export function toPriceRow(price: Price): PriceRow {
   checkMoney(price.amount, price.currency)
@@ -56,8 +56,8 @@ export function toPriceRow(price: Price): PriceRow {
   if (price.periodMonths !== undefined && price.periodMonths < 1) {
     throw invalid('/period_months', 'must be at least 1')
   }
-  if (updatesMonths !== undefined && (updatesMonths < 1 || updatesMonths > mostUpdatesMonths)) {
-    throw invalid('/updates_months', `must be a whole number from 1 to ${mostUpdatesMonths}`)
+  if (updatesMonths !== undefined && (updatesMonths < 1 || updatesMonths > maxUpdatesMonths)) {
+    throw invalid('/updates_months', `must be a whole number from 1 to ${maxUpdatesMonths}`)
   }
   return {
     plan_id: price.planId,

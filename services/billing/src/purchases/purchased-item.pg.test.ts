@@ -54,7 +54,7 @@ describe('a renewal', () => {
     }
     await harness.simulator.control('faults', fault)
     await act('renew', customer)
-    // After `mostUnanswered` attempts, billing decides other questions without an answer.
+    // After `maxUnanswered` attempts, billing decides other questions without an answer.
     await eventually(async () => {
       const [question] = await harness.sql<{ attempts: number }[]>`
         select attempts from processor_questions where account_id = ${vendor.accountId} and kind = 'invoice'`

@@ -96,10 +96,10 @@ export async function listOwners(
   sql: Sql,
   queue: AnyQueue,
   after: string,
-  most: number,
+  limit: number,
   options: OwnerOptions = {},
 ): Promise<string[]> {
-  const rows = await owners(sql, queue, after, most, options)
+  const rows = await owners(sql, queue, after, limit, options)
   return rows.map((row) => row.owner)
 }
 
@@ -112,7 +112,7 @@ function owners(
   sql: Sql,
   { table, owner, dueAt, isWaiting }: AnyQueue,
   after: string,
-  most: number,
+  limit: number,
   { without = [], withinMs = 0 }: OwnerOptions,
 ): Statement<{ owner: string }> {
   const next = (before: Statement) => sql`(
@@ -131,7 +131,7 @@ function owners(
       union all
       select ${next(sql`w.owner`)} from waiting w where w.owner is not null
     )
-    select owner from waiting w where owner <> all(${without}) and ${isListed} limit ${most}`
+    select owner from waiting w where owner <> all(${without}) and ${isListed} limit ${limit}`
 }
 
 /** Which of these stages have a row that is due, or will be within `withinMs`. */

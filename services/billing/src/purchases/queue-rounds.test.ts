@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { Shares } from './queue-rounds.ts'
 
-const listed = (all: string[]) => (after: string, most: number) =>
-  Promise.resolve(all.filter((owner) => owner > after).slice(0, most))
+const listed = (all: string[]) => (after: string, max: number) =>
+  Promise.resolve(all.filter((owner) => owner > after).slice(0, max))
 
 test('each owner gets a share, and the next round starts after the last owner of this one', async () => {
   const share = new Shares(10, 2)

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -11,28 +11,28 @@ import type { Queue } from './queue-queries.ts'
  */
 export class Shares {
   readonly #perRound: number
-  readonly #mostOwners: number
+  readonly #maxOwners: number
   #after = ''
 
-  constructor(perRound: number, mostOwners: number) {
+  constructor(perRound: number, maxOwners: number) {
     this.#perRound = perRound
-    this.#mostOwners = mostOwners
+    this.#maxOwners = maxOwners
   }
 
   /**
-   * @param list lists at most `most` owners of waiting rows by name, from the first after `after`
-   * @param mostNow a lower limit of owners for this round
+   * @param list lists at most `limit` owners of waiting rows by name, from the first after `after`
+   * @param maxOwners a lower limit of owners for this round
    */
   async next(
-    list: (after: string, most: number) => Promise<string[]>,
-    mostNow = this.#mostOwners,
+    list: (after: string, limit: number) => Promise<string[]>,
+    maxOwners = this.#maxOwners,
   ): Promise<{ owners: string[]; each: number }> {
-    const most = Math.min(mostNow, this.#mostOwners)
-    const later = await list(this.#after, most)
-    const left = most - later.length
+    const limit = Math.min(maxOwners, this.#maxOwners)
+    const later = await list(this.#after, limit)
+    const left = limit - later.length
     const first = left > 0 && this.#after !== '' ? await list('', left) : []
     const owners = [...new Set([...later, ...first])]
-    this.#after = owners.length < most ? '' : owners.at(-1)!
+    this.#after = owners.length < limit ? '' : owners.at(-1)!
     return { owners, each: Math.ceil(this.#perRound / Math.max(1, owners.length)) }
   }
 }
@@ -44,7 +44,7 @@ export class Shares {
  * @param failed called for a row that fails alone; it makes the row due later
  * @returns a round, which returns how many rows it took
  */
-export function batchRounds<Row extends object>(
+export function createBatchRound<Row extends object>(
   { sql, change, log }: BillingDependencies,
   queue: Queue<Row>,
   perRound: number,
@@ -53,18 +53,19 @@ export function batchRounds<Row extends object>(
 ): () => Promise<number> {
   const shares = new Shares(perRound, 100)
   return async () => {
-    const { owners, each } = await shares.next((after, most) => listOwners(sql, queue, after, most))
+    const { owners, each } = await shares.next((after, limit) => listOwners(sql, queue, after, limit))
     if (owners.length === 0) return 0
-    return take(owners, each, async (rows, error) => {
+    return processBatch(owners, each, async (rows, error) => {
       log.warn(
         { err: error, of: queue.table, rows: rows.length },
         'batch failed: its rows are processed one by one',
       )
-      for (const row of rows) await take([String(row[queue.owner])], 1, ([row], error) => failed(row!, error))
+      for (const row of rows)
+        await processBatch([String(row[queue.owner])], 1, ([row], error) => failed(row!, error))
     })
   }
 
-  async function take(
+  async function processBatch(
     owners: string[],
     each: number,
     failed: (rows: Row[], error: unknown) => Promise<void>,
@@ -74,7 +75,7 @@ export function batchRounds<Row extends object>(
       await change(async (tx) => {
         rows = await lockDue(tx, queue, owners, each)
         if (rows.length > 0) await work(tx, rows)
-      }, waitingForLocks)
+      }, longLockTimeout)
     } catch (error) {
       if (isDatabaseUnavailable(error) || rows.length === 0) throw error
       await failed(rows, error)

@@ -1,4 +1,4 @@
-import { longestIdleMs } from '@licensing/process/loop'
+import { maxIdleMs } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { measureWhenScraped } from '@licensing/process/measures'
 import { Gauge } from 'prom-client'
@@ -8,12 +8,12 @@ import { reachZeroCaps } from '../fees/spend-cap.ts'
 import { purgeHandledEvents, unparkEvents } from '../inbox/inbox-queries.ts'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { ProcessorAsker } from './ask/ask-processor.ts'
-import { decideRounds } from './decide/decide-purchases.ts'
+import { createDecideRound } from './decide/decide-purchases.ts'
 import { countBacklog, listBusy } from './queue-queries.ts'
 import type { Backlog } from './queue-queries.ts'
 import { purgeUnlinkedFacts } from './record/fact-queries.ts'
-import { recordRounds } from './record/record-events.ts'
-import { sendRounds } from './send/send-effects.ts'
+import { createRecordRound } from './record/record-events.ts'
+import { createSendRound } from './send/send-effects.ts'
 import { timing } from './timing.ts'
 
 export interface Stages {
@@ -30,9 +30,9 @@ export function startStages(deps: BillingDependencies): Stages {
   }
   const start = (stage: Stage, round: () => Promise<number>, next: Stage[], name: string = stage) => {
     const work = async () => {
-      const taken = await round()
-      if (taken === 0) {
-        const busy = await listBusy(deps.sql, [stage], longestIdleMs)
+      const count = await round()
+      if (count === 0) {
+        const busy = await listBusy(deps.sql, [stage], maxIdleMs)
         return busy.length > 0 ? timing.poll : 'asleep'
       }
       for (const each of next) wake(each)
@@ -43,10 +43,10 @@ export function startStages(deps: BillingDependencies): Stages {
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
   // There are two loops, so that the results of one batch are recorded while licensing works on the other.
-  for (const one of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${one}`)
-  start('decide', decideRounds(deps), ['send', 'ask'])
-  start('record', recordRounds(deps), ['decide'])
-  const others = [startWatching(deps, wake), startUpkeep(deps)]
+  for (const ordinal of ['first', 'second']) start('send', createSendRound(deps), [], `send, the ${ordinal}`)
+  start('decide', createDecideRound(deps), ['send', 'ask'])
+  start('record', createRecordRound(deps), ['decide'])
+  const others = [startQueueWatch(deps, wake), startUpkeep(deps)]
   const endMeasuring = measureBacklog(deps)
   return {
     wake,
@@ -59,9 +59,9 @@ export function startStages(deps: BillingDependencies): Stages {
 }
 
 /** Wakes the stages for rows of other replicas, and for rows that become due before it looks again. */
-function startWatching({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
-  return startDatabaseLoop('queues', log, longestIdleMs, async () => {
-    for (const stage of await listBusy(sql, ['record', 'decide', 'ask', 'send'], longestIdleMs)) wake(stage)
+function startQueueWatch({ sql, log }: BillingDependencies, wake: (stage: Stage) => void): Loop {
+  return startDatabaseLoop('queues', log, maxIdleMs, async () => {
+    for (const stage of await listBusy(sql, ['record', 'decide', 'ask', 'send'], maxIdleMs)) wake(stage)
   })
 }
 
@@ -92,7 +92,7 @@ const gauges: Record<keyof Backlog, Gauge> = {
     'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
   ),
   due: gauge('purchases_due', 'Purchases that need a decision, now or later'),
-  effects: gauge('purchases_carrying', 'Purchases with effects that have not been sent to licensing yet'),
+  effects: gauge('purchases_unsent', 'Purchases with effects that have not been sent to licensing yet'),
   questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
 }
 

@@ -41,13 +41,13 @@ export const timing = {
 } as const
 
 /** How often a question may remain without an answer before billing decides without it as far as possible. */
-export const mostUnanswered = 3
+export const maxUnanswered = 3
 
 /**
  * How often a revocation is postponed, with the pauses of `retryEffect`, while an event or a purchase that may prevent it is
  * waiting: about five minutes. Time in which billing does not run does not count.
  */
-export const mostPostponements = 60
+export const maxPostponements = 60
 
 export type Pauses = { first: number; longest: number }
 

@@ -34,9 +34,9 @@ export function decideRefunds(subject: Subject, charged: ChargedPayment): Paymen
   const rows = allRows.filter((row) => row.payment_id === paymentId)
   const reported = paymentRef === null ? [] : mergeRefunds(facts, paymentRef)
   const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
-  const { isComplete, found, unanswered } = compareWithRecords(subject, charged, reported, disputes)
+  const { isComplete, found, unanswered } = askForRecords(subject, charged, reported, disputes)
   const { known, waits } = charge
-    ? withInferred(subject, charge, reported, rows, { found, unanswered })
+    ? addInferred(subject, charge, reportedAndInferred(reported, rows), { found, unanswered })
     : { known: reported, waits: false }
   const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
@@ -76,7 +76,7 @@ export function refundEffect(id: string): string {
 interface Answer {
   /** Whether the processor returned its records of the charge. */
   found: boolean
-  /** Whether the processor was asked `mostUnanswered` times and did not answer. */
+  /** Whether the processor was asked `maxUnanswered` times and did not answer. */
   unanswered: boolean
 }
 
@@ -85,7 +85,7 @@ interface Answer {
  * events that have not arrived yet, so that effects are sent in the order in which they happened. The records have no
  * history: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
  */
-function compareWithRecords(
+function askForRecords(
   subject: Subject,
   { charge, payment }: ChargedPayment,
   refunds: MergedRefund[],
@@ -96,8 +96,8 @@ function compareWithRecords(
   const missing = refunded > sumOf(refunds)
   if (all.length === 0 && !missing) return { isComplete: true, found: false, unanswered: false }
   const chargeRef = charge?.chargeRef ?? payment.charge_ref
-  const news = all.map((each) => `${each.ref}:${each.status}`).sort()
-  const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
+  const statuses = all.map((each) => `${each.ref}:${each.status}`).sort()
+  const known = `${chargeRef}:${refunded}:${statuses.join()}`.slice(0, 2_000)
   const { waiting, found } = chargeRef
     ? ask(subject, 'records', known, -Infinity)
     : { waiting: false, found: false }
@@ -114,58 +114,65 @@ function isInferred({ ref }: { ref: string }): boolean {
 }
 
 /**
- * Infers refunds from a charge's totals, for processors that report refunds only by the charge. A refund that is reported
- * later and is part of an inferred one does not count.
- *
- * @returns `waits`: a total includes a refund that may be earlier than the known ones and may still be reported, so no
- *   refund has an effect yet
+ * The reported refunds, and the refunds that were inferred before. A reported refund without a row that is part of an
+ * inferred one does not count.
  */
-function withInferred(
-  subject: Subject,
-  charge: Charge,
-  reported: MergedRefund[],
-  rows: RefundRow[],
-  { found, unanswered }: Answer,
-): { known: MergedRefund[]; waits: boolean } {
-  const { currency } = charge
-  const own = rowsOf(reported, rows)
-  const taken = new Set(own.values())
-  const inferredRows = rows.filter((row) => isInferred(row) && !taken.has(row))
-  // The amount of inferred refunds that reported refunds without a row can be part of.
-  let coveredLeft = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
-  const isCovered = ({ ref, amount }: MergedRefund) => {
-    if (own.has(ref) || amount > coveredLeft) return false
-    coveredLeft -= amount
+function reportedAndInferred(reported: MergedRefund[], rows: RefundRow[]): MergedRefund[] {
+  const reportedRows = rowsOf(reported, rows)
+  const usedRows = new Set(reportedRows.values())
+  const inferredRows = rows.filter((row) => isInferred(row) && !usedRows.has(row))
+  let inferredAmount = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
+  const isPartOfInferred = ({ ref, amount }: MergedRefund) => {
+    if (reportedRows.has(ref) || amount > inferredAmount) return false
+    inferredAmount -= amount
     return true
   }
-  const known = [
-    ...reported.filter((refund) => !isCovered(refund)),
+  return [
+    ...reported.filter((refund) => !isPartOfInferred(refund)),
     ...inferredRows.map((row) =>
       inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime()),
     ),
   ]
+}
+
+/**
+ * Adds the refunds that a charge's totals include and that are not known, for processors that report refunds only by the
+ * charge.
+ *
+ * @returns `waits`: a total includes a refund that may be earlier than the known ones and may still be reported, so no
+ *   refund has an effect yet
+ */
+function addInferred(
+  subject: Subject,
+  charge: Charge,
+  known: MergedRefund[],
+  { found, unanswered }: Answer,
+): { known: MergedRefund[]; waits: boolean } {
   const charged = ofKind(subject.history.facts, 'charge')
   const refunded = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
   const totals = sortedBy(refunded, 'refunded', 'reportedAt')
-  const missingUntil = (at: number, total: number) =>
-    total - sumOf(known.filter((refund) => refund.createdAt <= at))
+  const missingAt = (at: number, total: number, refunds: MergedRefund[]) =>
+    total - sumOf(refunds.filter((refund) => refund.createdAt <= at))
   const missing = charge.refunded - sumOf(known)
   // A refund was created after a total that was reported without it.
-  const isGap = totals.some((fact) => missingUntil(fact.reportedAt, fact.refunded) > 0)
+  const isGap = totals.some((fact) => missingAt(fact.reportedAt, fact.refunded, known) > 0)
   if (missing <= 0 && !isGap) return { known, waits: false }
+
   const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
   const othersHaveArrived = hasPassed(subject, lastRecorded + timing.othersArrive)
   if (missing <= 0) return { known, waits: !othersHaveArrived }
   const isDue = unanswered ? othersHaveArrived : hasPassed(subject, lastRecorded + timing.missingRefund)
   if (!isDue) return { known, waits: !(found && othersHaveArrived) }
-  let left = missing
+
+  const all = [...known]
+  let remaining = missing
   for (const { refunded: total, reportedAt } of totals) {
-    const amount = Math.min(left, missingUntil(reportedAt, total))
+    const amount = Math.min(remaining, missingAt(reportedAt, total, all))
     if (amount <= 0) continue
-    left -= amount
-    known.push(inferred(`${charge.chargeRef}:${total}`, amount, currency, reportedAt))
+    remaining -= amount
+    all.push(inferred(`${charge.chargeRef}:${total}`, amount, charge.currency, reportedAt))
   }
-  return { known, waits: false }
+  return { known: all, waits: false }
 }
 
 function inferred(ref: string, amount: number, currency: string, at: number): MergedRefund {
@@ -194,12 +201,14 @@ function rowsOf(refunds: MergedRefund[], rows: RefundRow[]): Map<string, RefundR
     const row = listed.get(ref)
     if (row) found.set(ref, row)
   }
-  const taken = new Set(found.values())
+  const usedRows = new Set(found.values())
   for (const { ref, amount } of refunds.filter((refund) => !isInferred(refund) && !found.has(refund.ref))) {
-    const twin = rows.find((row) => isInferred(row) && !taken.has(row) && row.amount === BigInt(amount))
-    if (!twin) continue
-    found.set(ref, twin)
-    taken.add(twin)
+    const inferredRow = rows.find(
+      (row) => isInferred(row) && !usedRows.has(row) && row.amount === BigInt(amount),
+    )
+    if (!inferredRow) continue
+    found.set(ref, inferredRow)
+    usedRows.add(inferredRow)
   }
   return found
 }
@@ -217,7 +226,7 @@ function listRefund(
   if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
   const occurred_at = new Date(refund.createdAt)
   const lane = refunded.lanes.get(refund.id)?.lane ?? laneOfUncounted(refunded, refund)
-  list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
+  saveRow(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
 }
 
 /** @returns the row's id if the dispute is a chargeback */
@@ -231,28 +240,28 @@ function listChargeback(
   const row = rows.find((each) => each.ref === dispute.ref)
   const id = row?.id ?? newId('rfd')
   const occurred_at = new Date(dispute.openedAt)
-  list(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
+  saveRow(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
   return id
 }
 
 /** Writes the row if it changed. Its lane does not change after its effect was decided. */
-function list(
+function saveRow(
   subject: Subject,
   payment: PaymentRow,
   { ref, amount, currency, status }: MergedRefund | MergedDispute,
   row: RefundRow | undefined,
-  now: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
+  fields: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
 ): void {
   const next: RefundRow = {
-    ...now,
+    ...fields,
     payment_id: payment.id,
     ref,
     amount: BigInt(amount),
     currency,
     status,
-    lane: row && isDecided(subject, row) ? row.lane : now.lane,
+    lane: row && isDecided(subject, row) ? row.lane : fields.lane,
     processed: row?.processed ?? false,
-    alerted: now.alerted || (row?.alerted ?? false),
+    alerted: fields.alerted || (row?.alerted ?? false),
   }
   if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) subject.decision.refunds.push(next)
 }

@@ -15,7 +15,7 @@ import {
   refund,
   start,
 } from '../../test/histories.ts'
-import { mostUnanswered, timing } from '../purchases/timing.ts'
+import { maxUnanswered, timing } from '../purchases/timing.ts'
 
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 // Within this time all known facts take effect.
@@ -77,7 +77,7 @@ function goThrough(steps: Step[], decided: number, story: Story, isSent: boolean
   const answer = () => {
     const isRead = story.records === 'read'
     history.questions = history.questions.map((question) =>
-      isRead ? { ...question, found: true } : { ...question, attempts: mostUnanswered },
+      isRead ? { ...question, found: true } : { ...question, attempts: maxUnanswered },
     )
     if (!isRead) return
     const [charge, small, large, , all] = records
@@ -167,7 +167,7 @@ function arrive(facts: Fact[]): History {
   const decideAt = (clock: number) => {
     history.questions = history.questions.map((question) => ({
       ...question,
-      attempts: clock >= begin + facts.length * 1_000 + answered ? mostUnanswered : question.attempts,
+      attempts: clock >= begin + facts.length * 1_000 + answered ? maxUnanswered : question.attempts,
     }))
     const decision = decide(history, new Date(clock), rules)
     const asked = decision.questions.map(({ kind, ref }) => ({ kind, ref, attempts: 0, found: null }))

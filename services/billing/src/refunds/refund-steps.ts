@@ -7,7 +7,7 @@ export type CountedRefund = MergedRefund & { id: string; succeededAt: number }
 interface Step {
   refund: CountedRefund
   /** 1: it succeeded; -1: it failed after that. */
-  by: 1 | -1
+  direction: 1 | -1
   at: number
   /** The total that the customer has got back after this step. */
   refunded: number
@@ -18,32 +18,32 @@ interface Step {
  * second, they are ordered so that never more is refunded than was charged: a failure comes before a success that needs it.
  */
 export function stepsOf(refunds: CountedRefund[], total: number): Step[] {
-  const left: Omit<Step, 'refunded'>[] = refunds
+  const remaining: Omit<Step, 'refunded'>[] = refunds
     .flatMap((refund) => {
       const { succeededAt: succeeded } = refund
-      const success = { refund, by: 1 as const, at: succeeded }
+      const success = { refund, direction: 1 as const, at: succeeded }
       if (refund.status !== 'failed') return [success]
       const failedAt = Math.max(succeeded, refund.failedAt ?? succeeded)
-      return [success, { refund, by: -1 as const, at: failedAt }]
+      return [success, { refund, direction: -1 as const, at: failedAt }]
     })
     .sort(
       (a, b) =>
         a.at - b.at ||
         Number(a.refund.status !== 'failed') - Number(b.refund.status !== 'failed') ||
-        b.by - a.by ||
+        b.direction - a.direction ||
         (a.refund.ref < b.refund.ref ? -1 : 1),
     )
   const steps: Step[] = []
   let refunded = 0
-  while (left.length > 0) {
-    const tied = left.filter((step) => step.at === left[0]!.at)
+  while (remaining.length > 0) {
+    const sameTime = remaining.filter((step) => step.at === remaining[0]!.at)
     const succeeded = (refund: CountedRefund) => steps.some((step) => step.refund === refund)
     const next =
-      tied.find((step) => step.by === 1 && refunded + step.refund.amount <= total) ??
-      tied.find((step) => step.by === -1 && succeeded(step.refund)) ??
-      tied[0]!
-    left.splice(left.indexOf(next), 1)
-    refunded += next.by * next.refund.amount
+      sameTime.find((step) => step.direction === 1 && refunded + step.refund.amount <= total) ??
+      sameTime.find((step) => step.direction === -1 && succeeded(step.refund)) ??
+      sameTime[0]!
+    remaining.splice(remaining.indexOf(next), 1)
+    refunded += next.direction * next.refund.amount
     steps.push({ ...next, refunded })
   }
   return steps
@@ -70,14 +70,14 @@ export function lanesOf(
 ): Map<string, TimedLane> {
   const lanes = new Map<string, TimedLane>()
   const open: CountedRefund[] = []
-  for (const { refund, by, at, refunded } of stepsOf(refunds, total)) {
-    if (by === -1) continue
+  for (const { refund, direction, at, refunded } of stepsOf(refunds, total)) {
+    if (direction === -1) continue
     const lane = refunded >= total ? 'full_refund' : 'partial_refund'
-    const before = decided.get(refund.id)
-    lanes.set(refund.id, { lane: before ?? lane, at })
+    const decidedLane = decided.get(refund.id)
+    lanes.set(refund.id, { lane: decidedLane ?? lane, at })
     if (lane === 'partial_refund') {
-      if (before === undefined) open.push(refund)
-    } else if (before === 'partial_refund') {
+      if (decidedLane === undefined) open.push(refund)
+    } else if (decidedLane === 'partial_refund') {
       const other = open.pop()
       if (other) lanes.set(other.id, { lane, at })
     }

@@ -13,12 +13,12 @@ import type { NewPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
 import { insertSalePurchase } from '../purchases/send/effect-queries.ts'
-import { isPassing, provisionAgain, provisionNow, replay } from '../purchases/send/send-effects.ts'
+import { isTransient, provisionAgain, provisionNow, replay } from '../purchases/send/send-effects.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
 
 /** How far in the future a sale's time may be: clocks differ, and shops get time zones wrong. */
-const mostAheadMs = 24 * 60 * 60 * 1000
+const maxAheadMs = 24 * 60 * 60 * 1000
 
 /**
  * A sale made in another shop. It is recorded together with its effect, then provisioned at once. If licensing's answer is
@@ -31,7 +31,7 @@ export const recordSaleEvent: Handler<'recordSaleEvent'> = async (deps, request)
   // The answer is recorded separately, because a repetition finds the same sale. A sale without a licence is tried again.
   if (recorded.sale.status === 'provisioned') {
     await deps.change(async () => {}, {
-      answer: { schema: RecordSaleEventResponseSchema, of: () => response },
+      answer: { schema: RecordSaleEventResponseSchema, toMessage: () => response },
     })
   }
   return response
@@ -83,7 +83,7 @@ async function again(
 
 /** A refusal is answered as the sale's status. After a failure that may pass, the caller has to send the sale again. */
 function unlessRefused(error: unknown): void {
-  if (error instanceof ServiceError && !isPassing(error.code)) return
+  if (error instanceof ServiceError && !isTransient(error.code)) return
   throw error
 }
 
@@ -93,7 +93,7 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
   checkMoney(request.amount, request.currency)
   const metadata = checkMetadata(request.metadata)
   const occurredAt = timestampDate(request.occurredAt)
-  if (occurredAt.getTime() > Date.now() + mostAheadMs) {
+  if (occurredAt.getTime() > Date.now() + maxAheadMs) {
     throw invalid('/occurred_at', 'must not be more than 24 hours in the future')
   }
   const { planId, price } = await soldPlan(deps, request)

@@ -23,7 +23,7 @@ export type ConfirmationSender = Pick<ServiceClient<typeof NotifierService>, 'se
 // The notifier answers after the mail server did. The lease is longer, so that no other replica sends the same mail.
 const sendingTimeoutMs = 240_000
 const leaseSeconds = 300
-const longestPauseSeconds = 600
+const maxPauseSeconds = 600
 
 /** Asks the notifier to send each confirmation mail that is due. */
 export async function sendConfirmations(
@@ -45,7 +45,7 @@ export async function sendConfirmations(
       else await recordConfirmationMailed(sql, tokenHash)
     } catch (error) {
       log.warn({ err: error, account_id: accountId, tries }, 'confirmation mail not sent')
-      await postponeConfirmation(sql, tokenHash, Math.min(2 ** tries, longestPauseSeconds))
+      await postponeConfirmation(sql, tokenHash, Math.min(2 ** tries, maxPauseSeconds))
     }
   }
 }

@@ -17,7 +17,7 @@ const linkLifeDays = 7
 // Setting the same address again sends another mail only after this time.
 const resendAfterMinutes = 10
 // The pauses between tries double up to ten minutes: about four hours in total.
-const mostTries = 30
+const maxTries = 30
 
 /** Requests a mail with a link. The link of another address becomes invalid. */
 export async function requestConfirmation(
@@ -73,7 +73,7 @@ export async function recordConfirmationMailed(sql: Sql, tokenHash: Uint8Array):
 export async function postponeConfirmation(sql: Sql, tokenHash: Uint8Array, seconds: number): Promise<void> {
   await sql`
     update alert_email_confirmations
-    set due_at = case when tries < ${mostTries}
+    set due_at = case when tries < ${maxTries}
       then clock_timestamp() + ${seconds}::int * interval '1 second' end
     where token_hash = ${tokenHash}`
 }

@@ -57,11 +57,11 @@ export class UsageError extends Error {}
 /** The command cannot be carried out: reported without a stack, with exit code 1. */
 export class Refusal extends Error {}
 
-/** Reads a whole number from 0 to `most`. */
-export function wholeNumberOf(option: string, text: string, most: number): number {
+/** Reads a whole number from 0 to `max`. */
+export function wholeNumberOf(option: string, text: string, max: number): number {
   const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN
-  if (!Number.isSafeInteger(value) || value > most) {
-    throw new UsageError(`--${option} must be a whole number from 0 to ${most}, not ${text}`)
+  if (!Number.isSafeInteger(value) || value > max) {
+    throw new UsageError(`--${option} must be a whole number from 0 to ${max}, not ${text}`)
   }
   return value
 }

@@ -41,20 +41,20 @@ export const setQuota: Command = {
       const text = given[optionOf(quota)]
       return text === undefined
         ? []
-        : [{ quota, most: wholeNumberOf(optionOf(quota), text, quotas[quota].ceiling) }]
+        : [{ quota, max: wholeNumberOf(optionOf(quota), text, quotas[quota].ceiling) }]
     })
     if (wanted.length === 0) throw new UsageError(`give at least one of --${options.join(', --')}`)
     const accountId = given.account!
     if (!(await findAccount(sql, accountId))) throw new Refusal(`there is no account ${accountId}`)
     // All addresses are checked first: if one is missing, nothing is changed.
-    const changes = wanted.flatMap(({ quota, most }) =>
-      owners[quota].map((owner) => changeOf(sql, quotasOf, owner, { accountId, quota, most })),
+    const changes = wanted.flatMap(({ quota, max }) =>
+      owners[quota].map((owner) => changeOf(sql, quotasOf, owner, { accountId, quota, max })),
     )
     for (const change of changes) await change()
     return [
       JSON.stringify({
         account_id: accountId,
-        ...Object.fromEntries(wanted.map(({ quota, most }) => [quota, most])),
+        ...Object.fromEntries(wanted.map(({ quota, max }) => [quota, max])),
       }),
     ]
   },
@@ -67,9 +67,9 @@ function changeOf(
   sql: Sql,
   quotasOf: QuotasOf,
   owner: Owner,
-  { accountId, quota, most }: { accountId: string; quota: Quota; most: number },
+  { accountId, quota, max }: { accountId: string; quota: Quota; max: number },
 ): () => Promise<unknown> {
-  if (owner === 'catalog') return () => saveQuota(sql, accountId, quota, most)
+  if (owner === 'catalog') return () => saveQuota(sql, accountId, quota, max)
   const calls = quotasOf(owner)
-  return () => calls.setQuota({ accountId, quota, most: BigInt(most) })
+  return () => calls.setQuota({ accountId, quota, max: BigInt(max) })
 }

@@ -34,11 +34,11 @@ export const authenticateKey: Handler<'authenticateKey'> = async ({ sql, keyUse 
   return toPrincipal(row)
 }
 
-const mostTogether = 1_000
+const maxBatchSize = 1_000
 
 /** Looks up keys that a gateway does not know yet. Most are invalid, so all share one statement on a separate connection. */
 export const authenticateKeys: Handler<'authenticateKeys'> = async ({ lookups, keyUse }, { keyHashes }) => {
-  if (keyHashes.length > mostTogether) throw invalid('/key_hashes', `must be at most ${mostTogether}`)
+  if (keyHashes.length > maxBatchSize) throw invalid('/key_hashes', `must be at most ${maxBatchSize}`)
   const asked = keyHashes.map((keyHash) => Buffer.from(keyHash).toString('hex'))
   const rows = await findKeysByHash(lookups, asked)
   const known = new Map(rows.map((row) => [row.key_hash.toString('hex'), row]))
@@ -53,8 +53,8 @@ export const authenticateKeys: Handler<'authenticateKeys'> = async ({ lookups, k
 }
 
 export const createApiKey: Handler<'createApiKey'> = async ({ change, queue }, request) => {
-  const answer = { schema: CreateApiKeyResponseSchema, of: toResponse }
-  const generated = await queue.inTurn(request.accountId, () =>
+  const answer = { schema: CreateApiKeyResponseSchema, toMessage: toResponse }
+  const generated = await queue.run(request.accountId, () =>
     change((tx) => generateKey(tx, request), { answer }),
   )
   return toResponse(generated)

@@ -35,19 +35,19 @@ export const createApplication: Handler<'createApplication'> = async (
   violations.checkName('/name', name)
   violations.throwIfAny()
   const id = newId('app')
-  const most = await findQuota(sql, accountId, 'applications')
-  const isFull = (await countApplications(sql, accountId)) >= most
+  const max = await findQuota(sql, accountId, 'applications')
+  const isFull = (await countApplications(sql, accountId)) >= max
   const rootKey = isFull ? undefined : (await rootKeys.getRootKeys({ applicationIds: [id] })).rootKeys[0]
   const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
-    if (isFull) throw quotaExceeded('applications', most)
+    if (isFull) throw quotaExceeded('applications', max)
     const inserted = await insertApplication(tx, { id, accountId, name })
     await checkQuota(tx, accountId, 'applications', await countApplications(tx, accountId))
     return inserted
   }
-  const answer = { schema: ApplicationSchema, of: toAnswer }
-  return toAnswer(await queue.inTurn(accountId, () => change(insert, { answer })))
+  const answer = { schema: ApplicationSchema, toMessage: toAnswer }
+  return toAnswer(await queue.run(accountId, () => change(insert, { answer })))
 }
 
 export const getApplication: Handler<'getApplication'> = async ({ sql }, { accountId, applicationId }) => {
@@ -69,7 +69,7 @@ export const listApplications: Handler<'listApplications'> = async ({ sql }, req
   return { applications: page.map(toApplication), hasMore }
 }
 
-const mostNoticeDays = 90
+const maxNoticeDays = 90
 
 /** Changes an application's own fields. The notice is part of the copies of its plans, which licensing has. */
 export const updateApplication: Handler<'updateApplication'> = async (deps, request) => {
@@ -78,11 +78,8 @@ export const updateApplication: Handler<'updateApplication'> = async (deps, requ
   const row = await changeApplication(deps, request, async (tx, before) => {
     const violations = new Violations()
     if (name !== undefined) violations.checkName('/name', name)
-    if (
-      expiringNoticeDays !== undefined &&
-      !(expiringNoticeDays >= 0 && expiringNoticeDays <= mostNoticeDays)
-    )
-      violations.add('/expiring_notice_days', `must be a whole number from 0 to ${mostNoticeDays}`)
+    if (expiringNoticeDays !== undefined && !(expiringNoticeDays >= 0 && expiringNoticeDays <= maxNoticeDays))
+      violations.add('/expiring_notice_days', `must be a whole number from 0 to ${maxNoticeDays}`)
     violations.throwIfAny()
     const updated = await updateApplicationRow(tx, applicationId, { name, expiringNoticeDays })
     if (updated.expiring_notice_days !== before.expiring_notice_days) await raiseAllVersions(tx, request)
@@ -106,7 +103,7 @@ export function changeApplication<T, O extends DescMessage>(
   work: (tx: Transaction, application: ApplicationRow) => Promise<T>,
   options?: ChangeOptions<O, T>,
 ): Promise<T> {
-  return deps.queue.inTurn(applicationId, () =>
+  return deps.queue.run(applicationId, () =>
     deps.change(async (tx) => work(tx, await lockApplication(tx, accountId, applicationId)), options),
   )
 }

@@ -27,11 +27,15 @@ import { checkApplicationId, requireApplication } from '../applications/applicat
 
 // The answer is unfinished until licensing has every plan with the definition, so that licences issued after the
 // answer have it.
-const answer = { schema: EntitlementDefinitionSchema, of: toDefinition, isUnfinished: true }
+const answer = { schema: EntitlementDefinitionSchema, toMessage: toDefinition, isUnfinished: true }
 
-/** @param begun the recorded answer, if an earlier call with the same idempotency key saved the definition */
-export const createDefinition: Handler<'createEntitlementDefinition'> = async (deps, request, begun) => {
-  const definition = begun ?? toDefinition(await save(deps, request))
+/** @param unfinishedAnswer the recorded answer, if an earlier call with the same idempotency key saved the definition */
+export const createDefinition: Handler<'createEntitlementDefinition'> = async (
+  deps,
+  request,
+  unfinishedAnswer,
+) => {
+  const definition = unfinishedAnswer ?? toDefinition(await save(deps, request))
   await syncAllPlans(deps, request.applicationId)
   return definition
 }

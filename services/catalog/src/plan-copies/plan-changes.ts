@@ -12,7 +12,7 @@ const syncTimeoutMs = 5_000
 // A copy has up to 2,000 entitlements: this bounds what is in memory at once.
 const copiesAtOnce = 50
 // The most versions in one event. A version takes about 50 bytes.
-const mostVersions = 5_000
+const maxVersions = 5_000
 
 /** The application whose plans have changed. */
 interface ChangedApplication {
@@ -76,8 +76,8 @@ export async function appendPlanChanges(
   { accountId, applicationId }: ChangedApplication,
   versions: { planId: string; version: bigint }[],
 ): Promise<void> {
-  for (let from = 0; from < versions.length; from += mostVersions) {
-    const changed = versions.slice(from, from + mostVersions)
+  for (let from = 0; from < versions.length; from += maxVersions) {
+    const changed = versions.slice(from, from + maxVersions)
     await append(tx, {
       accountId,
       applicationId,

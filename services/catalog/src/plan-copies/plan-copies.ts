@@ -14,11 +14,11 @@ export const getPlanCopy: Handler<'getPlanCopy'> = async ({ sql }, { accountId, 
 }
 
 // Much smaller than the 16 MiB that a client accepts.
-const mostAnswerBytes = 4 * 1024 * 1024
+const maxAnswerBytes = 4 * 1024 * 1024
 
 /** A page of large copies is shorter than `limit`: only `has_more` says whether there are more. */
 export const listPlanCopies: Handler<'listPlanCopies'> = async ({ sql }, { afterId, limit }) => {
   const { page, hasMore } = pageOf(await listCopiesAfter(sql, afterId, rowsFor(limit)), limit)
-  const [plans = [], ...rest] = partsOf(page.map(toPlanCopy), mostAnswerBytes)
+  const [plans = [], ...rest] = partsOf(page.map(toPlanCopy), maxAnswerBytes)
   return { plans, hasMore: hasMore || rest.length > 0 }
 }

@@ -12,13 +12,13 @@ const bytesOf = (copies: PlanCopy[]) =>
 test('copies are split, in order, into as few parts as the size limit allows', () => {
   const copy = string({ maxLength: 300 }).map((id) => create(PlanCopySchema, { id }))
   assert(
-    property(array(copy, { maxLength: 50 }), integer({ min: 1, max: 500 }), (copies, mostBytes) => {
-      const parts = partsOf(copies, mostBytes)
+    property(array(copy, { maxLength: 50 }), integer({ min: 1, max: 500 }), (copies, maxBytes) => {
+      const parts = partsOf(copies, maxBytes)
       expect(parts.flat()).toEqual(copies)
-      const tooLarge = parts.filter((part) => part.length > 1 && bytesOf(part) > mostBytes)
+      const tooLarge = parts.filter((part) => part.length > 1 && bytesOf(part) > maxBytes)
       const tooSmall = parts.filter((part, at) => {
         const next = parts[at + 1]?.[0]
-        return part.length === 0 || (next && bytesOf([...part, next]) <= mostBytes)
+        return part.length === 0 || (next && bytesOf([...part, next]) <= maxBytes)
       })
       expect({ tooLarge, tooSmall }).toEqual({ tooLarge: [], tooSmall: [] })
     }),

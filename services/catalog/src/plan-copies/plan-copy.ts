@@ -30,15 +30,15 @@ export function differs(before: PlanCopy, after: PlanCopy): boolean {
   return !equals(PlanCopySchema, { ...before, version: 0n }, { ...after, version: 0n })
 }
 
-/** Splits copies, in order, into parts of at most `mostBytes`. A larger copy is a part of its own. */
-export function partsOf(copies: PlanCopy[], mostBytes: number): PlanCopy[][] {
+/** Splits copies, in order, into parts of at most `maxBytes`. A larger copy is a part of its own. */
+export function partsOf(copies: PlanCopy[], maxBytes: number): PlanCopy[][] {
   const parts: PlanCopy[][] = []
   let bytesLeft = 0
   for (const copy of copies) {
     const size = toBinary(PlanCopySchema, copy).length
     if (parts.length === 0 || size > bytesLeft) {
       parts.push([])
-      bytesLeft = mostBytes
+      bytesLeft = maxBytes
     }
     parts.at(-1)!.push(copy)
     bytesLeft -= size

@@ -19,7 +19,7 @@ import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queri
 const newPlanTimeoutMs = 1_000
 
 export const createPlan: Handler<'createPlan'> = async (deps, request) => {
-  const answer = { schema: PlanSchema, of: ({ plan }: { plan: PlanRow }) => toPlan(plan, 0n) }
+  const answer = { schema: PlanSchema, toMessage: ({ plan }: { plan: PlanRow }) => toPlan(plan, 0n) }
   const { plan, copy } = await changeApplication(deps, request, (tx) => insert(tx, request), {
     answer,
   }).catch((error: unknown) => {

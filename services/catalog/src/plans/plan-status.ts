@@ -25,8 +25,13 @@ import type { PlanRow } from './plan.ts'
 import { countActiveLicences } from './read-plans.ts'
 
 /** Interface 3.2: licensing suspends every active licence of the plan, in one transaction. */
-export const archivePlan: Handler<'archivePlan'> = async (deps, request, begun) => {
-  const change = { verb: 'archive', request, isBegun: begun !== undefined, answer: archiveAnswer } as const
+export const archivePlan: Handler<'archivePlan'> = async (deps, request, unfinishedAnswer) => {
+  const change = {
+    verb: 'archive',
+    request,
+    isBegun: unfinishedAnswer !== undefined,
+    answer: archiveAnswer,
+  } as const
   return changePlanStatus(deps, change, async (copy, plan) => {
     const { suspendedLicences } = await deps.licensing
       .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
@@ -42,7 +47,7 @@ export const archivePlan: Handler<'archivePlan'> = async (deps, request, begun) 
 // The answer to record. It is unfinished until licensing has counted the suspended licences.
 const archiveAnswer = {
   schema: ArchivePlanResponseSchema,
-  of: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
+  toMessage: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
   isUnfinished: true,
 }
 
@@ -50,10 +55,15 @@ const archiveAnswer = {
 export const restorePlan: Handler<'restorePlan'> = async (
   deps,
   { accountId, applicationId, planId },
-  begun,
+  unfinishedAnswer,
 ) => {
   const request = { accountId, applicationId, planId, actor: '' }
-  const change = { verb: 'restore', request, isBegun: begun !== undefined, answer: restoreAnswer } as const
+  const change = {
+    verb: 'restore',
+    request,
+    isBegun: unfinishedAnswer !== undefined,
+    answer: restoreAnswer,
+  } as const
   return changePlanStatus(deps, change, async (copy, plan) => {
     await syncPlans(deps, [copy])
     const [count] = await countActiveLicences(deps, [plan.id])
@@ -62,7 +72,11 @@ export const restorePlan: Handler<'restorePlan'> = async (
 }
 
 // The answer to record. It is unfinished until licensing has counted the active licences.
-const restoreAnswer = { schema: PlanSchema, of: ({ plan }: Saved) => toPlan(plan, 0n), isUnfinished: true }
+const restoreAnswer = {
+  schema: PlanSchema,
+  toMessage: ({ plan }: Saved) => toPlan(plan, 0n),
+  isUnfinished: true,
+}
 
 interface Addressed {
   accountId: string

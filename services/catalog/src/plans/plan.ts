@@ -64,11 +64,11 @@ export function checkCode(violations: Violations, code: string): void {
   )
 }
 
-const mostTrialDays = 366
+const maxTrialDays = 366
 
 export function checkTrialDays(violations: Violations, days: number | undefined): void {
-  if (days === undefined || (days >= 1 && days <= mostTrialDays)) return
-  violations.add('/trial_days', `must be a whole number from 1 to ${mostTrialDays}`)
+  if (days === undefined || (days >= 1 && days <= maxTrialDays)) return
+  violations.add('/trial_days', `must be a whole number from 1 to ${maxTrialDays}`)
 }
 
 /**

@@ -23,7 +23,7 @@ export const getPlan: Handler<'getPlan'> = async (deps, { accountId, application
 }
 
 // A plan has as many overrides as its application has definitions, and up to 25,000 characters of metadata.
-const mostBytes = 1024 * 1024
+const maxBytes = 1024 * 1024
 const readTogether = 50
 
 export const listPlans: Handler<'listPlans'> = async (deps, request) => {
@@ -54,7 +54,7 @@ async function readPage(sql: Sql, request: ListPlansRequest): Promise<{ page: Pl
     const { page, hasMore } = pageOf(rows, limit)
     for (const row of page) {
       bytes += JSON.stringify([row.overrides, row.metadata]).length
-      if (bytes > mostBytes && plans.length > 0) return { page: plans, hasMore: true }
+      if (bytes > maxBytes && plans.length > 0) return { page: plans, hasMore: true }
       plans.push(row)
     }
     if (!hasMore || plans.length === size) return { page: plans, hasMore }

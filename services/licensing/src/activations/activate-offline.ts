@@ -15,7 +15,7 @@ import { keepSigningKeyUntil } from '../signing-keys/signing-key-queries.ts'
 import type { KeySet } from '../signing-keys/signing-keys.ts'
 import type { Grant } from './token.ts'
 
-const mostDays = 366
+const maxDays = 366
 
 /**
  * Activates a machine without a network. The answer contains a file for it: a token, and the key that signed the token,
@@ -28,7 +28,7 @@ export async function activateOffline(
 ): Promise<MessageInitShape<typeof ActivateOfflineResponseSchema>> {
   const { days, accountId, applicationId, fingerprint, nonce } = request
   checkNonce(nonce)
-  if (days < 1 || days > mostDays) throw invalid('/days', `must be a whole number from 1 to ${mostDays}`)
+  if (days < 1 || days > maxDays) throw invalid('/days', `must be a whole number from 1 to ${maxDays}`)
   const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }
   const asked = { ...request, fileSeconds: settings.lifeSeconds }
   const place = await recordedPlace(deps, () => givePlace(asked, { accountId, applicationId }))
@@ -51,7 +51,9 @@ export async function activateOffline(
     created: place.created,
   }
   // Stored separately: if the call is repeated before this, it finds the same activation.
-  await deps.change(async () => {}, { answer: { schema: ActivateOfflineResponseSchema, of: () => answer } })
+  await deps.change(async () => {}, {
+    answer: { schema: ActivateOfflineResponseSchema, toMessage: () => answer },
+  })
   return answer
 }
 

@@ -117,14 +117,14 @@ export interface Places {
   /** How many activations it has. */
   taken: number
   /** Places still occupied by activations that products freed, because their last token has not ended. */
-  held: number
+  occupied: number
   /** When the first of these places is free. */
-  heldUntil: Date | null
+  occupiedUntil: Date | null
   quota: number
   /** Activation ids by fingerprint, of the requested fingerprints. */
   known: Map<string, string>
   /** The end of the last token, of the requested fingerprints that still occupy a place. */
-  holding: Map<string, Date>
+  occupiedUntilOf: Map<string, Date>
 }
 
 /** If a licence has no limit, places that products freed do not count. */
@@ -137,14 +137,14 @@ export async function findPlaces(
   const [row] = await sql<
     {
       taken: number
-      held: number
-      held_until: Date | null
+      occupied: number
+      occupied_until: Date | null
       quota: bigint
       known: Record<string, string>
-      holding: Record<string, string>
+      occupied_until_of: Record<string, string>
     }[]
   >`
-    with held as materialized (
+    with occupied as materialized (
       select fingerprint, token_ends_at from freed_places
       where licence_id = ${licence.id} and takes_place and token_ends_at > now() and ${counts}
     ),
@@ -153,7 +153,7 @@ export async function findPlaces(
         (select activations from floating_licences where licence_id = ${licence.id}),
         (select count(*)::int from activations where licence_id = ${licence.id})
       ) as taken,
-      (select count(*)::int from held) as held, (select min(token_ends_at) from held) as held_until,
+      (select count(*)::int from occupied) as occupied, (select min(token_ends_at) from occupied) as occupied_until,
       ${quotaValue(sql, licence.account_id, 'activations')} as quota,
       (
         select coalesce(json_object_agg(fingerprint, id), '{}') from activations
@@ -162,18 +162,20 @@ export async function findPlaces(
       (
         select coalesce(json_object_agg(fingerprint, ends_at), '{}')
         from (
-          select fingerprint, max(token_ends_at) as ends_at from held
+          select fingerprint, max(token_ends_at) as ends_at from occupied
           where fingerprint in (select fingerprint from asked) group by fingerprint
         ) own
-      ) as holding`
-  const { taken, held, held_until: heldUntil, quota, known, holding } = row!
+      ) as occupied_until_of`
+  const { taken, occupied, occupied_until: occupiedUntil, quota, known, occupied_until_of: untilOf } = row!
   return {
     taken,
-    held,
-    heldUntil,
+    occupied,
+    occupiedUntil,
     quota: Number(quota),
     known: new Map(Object.entries(known)),
-    holding: new Map(Object.entries(holding).map(([fingerprint, end]) => [fingerprint, new Date(end)])),
+    occupiedUntilOf: new Map(
+      Object.entries(untilOf).map(([fingerprint, end]) => [fingerprint, new Date(end)]),
+    ),
   }
 }
 
@@ -183,7 +185,7 @@ export interface NewActivation {
   host: string
   productVersion: string
   /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
-  heldUntil: Date | null
+  occupiedUntil: Date | null
   /** The end of its first token. */
   tokenEndsAt: Date
 }
@@ -193,7 +195,7 @@ export async function insertActivations(
   licence: ProductLicence,
   activations: NewActivation[],
 ): Promise<void> {
-  const returning = activations.filter(({ heldUntil }) => heldUntil !== null)
+  const returning = activations.filter(({ occupiedUntil }) => occupiedUntil !== null)
   if (returning.length > 0) {
     await sql`
       delete from freed_places
@@ -207,15 +209,15 @@ export async function insertActivations(
     insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version,
       token_ends_at)
     select id, ${licence.account_id}, ${licence.application_id}, ${licence.id}, fingerprint, host, product_version,
-      greatest(token_ends_at, held_until)
+      greatest(token_ends_at, occupied_until)
     from unnest(
       ${activations.map((activation) => activation.id)}::text[],
       ${activations.map((activation) => activation.fingerprint)}::text[],
       ${activations.map((activation) => activation.host)}::text[],
       ${activations.map((activation) => activation.productVersion)}::text[],
       ${activations.map((activation) => activation.tokenEndsAt.toISOString())}::text[]::timestamptz[],
-      ${activations.map((activation) => activation.heldUntil?.toISOString() ?? null)}::text[]::timestamptz[]
-    ) as activation (id, fingerprint, host, product_version, token_ends_at, held_until)`
+      ${activations.map((activation) => activation.occupiedUntil?.toISOString() ?? null)}::text[]::timestamptz[]
+    ) as activation (id, fingerprint, host, product_version, token_ends_at, occupied_until)`
 }
 
 // Decisions 5: this many per licence and UTC day free their place immediately.
@@ -281,16 +283,16 @@ export async function freeActivation(
   return count === 1
 }
 
-/** Deletes freed places that no longer count. @returns how many; if `most` or more, there may be others */
-export async function deleteFreedPlaces(sql: Sql, most: number): Promise<number> {
+/** Deletes freed places that no longer count. @returns how many; if `limit` or more, there may be others */
+export async function deleteFreedPlaces(sql: Sql, limit: number): Promise<number> {
   const { count } = await sql`
     delete from freed_places where ctid = any(
       array(
         select ctid from freed_places where takes_place and token_ends_at <= now()
-        order by token_ends_at limit ${most} for update skip locked
+        order by token_ends_at limit ${limit} for update skip locked
       ) || array(
         select ctid from freed_places where not takes_place and freed_at < date_trunc('day', now(), 'UTC')
-        order by freed_at limit ${most} for update skip locked
+        order by freed_at limit ${limit} for update skip locked
       )
     )`
   return count

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
@@ -29,12 +29,12 @@ export async function freeActivation(
 }
 
 /** A product frees its own activation. Requests for one licence share a transaction. */
-export function deactivator(
+export function createDeactivate(
   deps: ProductDependencies,
 ): (request: DeactivateRequest) => Promise<MessageInitShape<typeof EmptySchema>> {
-  const freeOwn = gather<ActivatedLicence, boolean>(
+  const freeOwn = createBatcher<ActivatedLicence, boolean>(
     (activations) => deps.change((tx) => freeAll(tx, activations)),
-    { mostTogether: 50, isTransient: isDatabaseUnavailable, queueOf: ({ id }) => id },
+    { maxBatchSize: 50, isTransient: isDatabaseUnavailable, queueOf: ({ id }) => id },
   )
   return async (request) => {
     if (!(await freeOwn(await authenticate(deps, request)))) throw noActivation()

@@ -1,7 +1,7 @@
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
 import { quotaExceeded } from '@licensing/quotas/quota'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { ProductDependencies } from '../dependencies.ts'
 import { readLicenceKey } from '../lifecycle/licence-key.ts'
 import { checkFingerprint, checkInstallation } from './check-installation.ts'
@@ -29,19 +29,19 @@ export interface PlaceRequest {
 export type GivePlace = (request: PlaceRequest, of?: Application) => Promise<Place>
 
 /** Requests for one licence wait for each other without holding connections, and share a transaction. */
-export function placeGiver(deps: ProductDependencies): GivePlace {
+export function createGivePlace(deps: ProductDependencies): GivePlace {
   const queues = {
     isTransient: isDatabaseUnavailable,
     queueOf: (applicant: Applicant) => applicant.licenceKey,
   }
-  const place = gather<Applicant, Outcome>(
+  const place = createBatcher<Applicant, Outcome>(
     (applicants) => deps.change((tx) => placeAll(tx, deps.now, applicants)),
-    { ...queues, mostTogether: 100 },
+    { ...queues, maxBatchSize: 100 },
   )
   // One transaction for each request, because a request may replace the activation of the request before it.
-  const replace = gather<Applicant, Outcome>(
+  const replace = createBatcher<Applicant, Outcome>(
     ([applicant]) => deps.change(async (tx) => [await placeOrReplace(tx, deps.now, applicant!)]),
-    { ...queues, mostTogether: 1 },
+    { ...queues, maxBatchSize: 1 },
   )
   return async (request, of) => {
     const fingerprint = checkFingerprint(request.fingerprint)

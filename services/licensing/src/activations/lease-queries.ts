@@ -12,7 +12,7 @@ export interface CountedLeases {
   holders: Set<string>
 }
 
-const mostAtOnce = 1_000
+const maxAtOnce = 1_000
 
 /** Counts the leases of a licence that have not ended. Each lease that has ended is visited once. */
 export async function countLeases(
@@ -26,7 +26,7 @@ export async function countLeases(
         update leases set counted = false where ctid = any(array(
           select ctid from leases
           where licence_id = ${licenceId} and counted and ends_at <= (select clock_timestamp())
-          order by ends_at limit ${mostAtOnce} for update skip locked
+          order by ends_at limit ${maxAtOnce} for update skip locked
         ))
         returning activation_id
       ),
@@ -41,7 +41,7 @@ export async function countLeases(
         ) as holders
       from floating_licences f where f.licence_id = ${licenceId}`
     const { ended, counted, holders } = row!
-    if (ended < mostAtOnce) return { counted, holders: new Set(holders) }
+    if (ended < maxAtOnce) return { counted, holders: new Set(holders) }
   }
 }
 
@@ -110,14 +110,14 @@ export async function endLease(sql: Sql, licenceId: string, activationId: string
     where licence_id = ${licenceId} and exists (select from ended where not counted)`
 }
 
-const longAgo = (sql: Sql) => sql`now() - interval '30 days'`
+const idleSince = (sql: Sql) => sql`now() - interval '30 days'`
 
 /** Licences that have activations without a lease for 30 days. */
-export async function findIdleLicences(sql: Sql, most: number): Promise<string[]> {
+export async function findIdleLicences(sql: Sql, limit: number): Promise<string[]> {
   const rows = await sql<{ licence_id: string }[]>`
-    (select licence_id from leases where ends_at < ${longAgo(sql)} order by ends_at limit ${most})
+    (select licence_id from leases where ends_at < ${idleSince(sql)} order by ends_at limit ${limit})
     union
-    (select licence_id from floating_licences where floating_since < ${longAgo(sql)} limit ${most})`
+    (select licence_id from floating_licences where floating_since < ${idleSince(sql)} limit ${limit})`
   return rows.map((row) => row.licence_id)
 }
 
@@ -125,9 +125,9 @@ export async function findIdleLicences(sql: Sql, most: number): Promise<string[]
  * Removes activations of a licence that have had no lease for 30 days, with entries in the history. If another transaction
  * has locked the licence, it removes none.
  *
- * @returns how many, at most `most`
+ * @returns how many, at most `limit`
  */
-export async function removeIdleActivations(sql: Sql, licenceId: string, most: number): Promise<number> {
+export async function removeIdleActivations(sql: Sql, licenceId: string, limit: number): Promise<number> {
   const [licence] = await sql<{ status: LicenceStatus }[]>`
     select status from licences where id = ${licenceId} for update skip locked`
   if (!licence) return 0
@@ -135,8 +135,8 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
   await sql`
     with former as (
       update floating_licences set floating_since = null
-      where licence_id = ${licenceId} and floating_since < ${longAgo(sql)}
-      returning ${longAgo(sql)} - interval '1 second' as since
+      where licence_id = ${licenceId} and floating_since < ${idleSince(sql)}
+      returning ${idleSince(sql)} - interval '1 second' as since
     )
     insert into leases (activation_id, licence_id, ends_at, counted)
     select a.id, a.licence_id, former.since, false from former join activations a on a.licence_id = ${licenceId}
@@ -145,7 +145,7 @@ export async function removeIdleActivations(sql: Sql, licenceId: string, most: n
     with idle as materialized (
       select a.id from activations a
       where a.id = any(array(
-        select activation_id from leases where licence_id = ${licenceId} and ends_at < ${longAgo(sql)} limit ${most}
+        select activation_id from leases where licence_id = ${licenceId} and ends_at < ${idleSince(sql)} limit ${limit}
       ))
       order by a.id for update skip locked
     ),

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import type { Change } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { DeactivateRequest } from '@licensing/proto/products'
@@ -16,12 +16,15 @@ import { countLeases, endLease, findExisting, writeLeases } from './lease-querie
  *
  * @returns false if no lease is free
  */
-export function leaseTaker(change: Change): (activation: ActivatedLicence) => Promise<boolean> {
-  return gather<ActivatedLicence, boolean>((activations) => change((tx) => takeLeases(tx, activations)), {
-    mostTogether: 100,
-    isTransient: isDatabaseUnavailable,
-    queueOf: ({ id }) => id,
-  })
+export function createTakeLease(change: Change): (activation: ActivatedLicence) => Promise<boolean> {
+  return createBatcher<ActivatedLicence, boolean>(
+    (activations) => change((tx) => takeLeases(tx, activations)),
+    {
+      maxBatchSize: 100,
+      isTransient: isDatabaseUnavailable,
+      queueOf: ({ id }) => id,
+    },
+  )
 }
 
 /** Gives leases of one licence to activations, in their order. */
@@ -44,9 +47,9 @@ async function takeLeases(tx: Transaction, activations: ActivatedLicence[]): Pro
 }
 
 /** Why no lease is free. */
-export function whyNoLease({ max_concurrent: most }: ProductLicence): string {
+export function whyNoLease({ max_concurrent: max }: ProductLicence): string {
   return (
-    `the licence is in use on as many installations at a time as it allows (${most}): ` +
+    `the licence is in use on as many installations at a time as it allows (${max}): ` +
     'release one of them first, or wait until the lease of one ends'
   )
 }

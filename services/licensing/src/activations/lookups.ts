@@ -1,6 +1,6 @@
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { findByLegacyKeys } from './legacy-key-queries.ts'
 import type { ImportedLicence } from './legacy-key-queries.ts'
 import { findPlansOfCodes } from '../plans/plan-queries.ts'
@@ -19,13 +19,13 @@ export interface Lookups {
   planOfCode: (asked: { applicationId: string; code: string }) => Promise<string | undefined>
 }
 
-const batches = { mostTogether: 500, isTransient: isDatabaseUnavailable }
+const batches = { maxBatchSize: 500, isTransient: isDatabaseUnavailable }
 
 /** @param sql one connection */
 export function createLookups(sql: Database): Lookups {
   return {
-    licenceOf: gather((machines) => findLicencesOfKeys(sql, machines), batches),
-    imported: gather((asked) => findByLegacyKeys(sql, asked), batches),
-    planOfCode: gather((asked) => findPlansOfCodes(sql, asked), batches),
+    licenceOf: createBatcher((machines) => findLicencesOfKeys(sql, machines), batches),
+    imported: createBatcher((asked) => findByLegacyKeys(sql, asked), batches),
+    planOfCode: createBatcher((asked) => findPlansOfCodes(sql, asked), batches),
   }
 }

@@ -63,10 +63,10 @@ test('while activations are made and freed, there are never more than max_activa
   const plan = await givenPlan(harness)
   const maxActivations = 3
   const licence = await givenLicence(harness, { planId: plan.id, maxActivations })
-  let most = 0
+  let max = 0
   const done = new AbortController()
   const watch = async () => {
-    while (!done.signal.aborted) most = Math.max(most, await placesTaken(licence))
+    while (!done.signal.aborted) max = Math.max(max, await placesTaken(licence))
   }
   const refused = new Set<string>()
   const comeAndGo = async (rival: number) => {
@@ -81,8 +81,8 @@ test('while activations are made and freed, there are never more than max_activa
   done.abort()
   await watched
   expect([...refused]).toEqual(['limit_reached'])
-  expect(most).toBeGreaterThan(0)
-  expect(most).toBeLessThanOrEqual(maxActivations)
+  expect(max).toBeGreaterThan(0)
+  expect(max).toBeLessThanOrEqual(maxActivations)
   expect(await placesTaken(licence)).toBe(0)
 }, 600_000)
 

@@ -106,7 +106,7 @@ export async function placeOrReplace(
   if (outcome?.kind !== 'full') return outcome!
   const { licence, excess } = outcome
   if (excess.activations > 1 || excess.leases > 1) return outcome
-  const oldest = await findOldest(tx, licence.id, { amongHolders: excess.leases > 0 })
+  const oldest = await findOldest(tx, licence.id, { withLease: excess.leases > 0 })
   if (oldest === undefined || !(await countReplacement(tx, licence.id))) return outcome
   const scope = { accountId: licence.account_id, licenceId: licence.id }
   await freeActivation(tx, scope, oldest, { actor: byProduct, isItsOwn: false })
@@ -121,7 +121,7 @@ interface Given {
   /** Whether the activation holds no lease yet. */
   needsLease: boolean
   /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
-  heldUntil: Date | null
+  occupiedUntil: Date | null
 }
 
 /** The outcomes for applicants that the licence does not refuse. */
@@ -135,30 +135,30 @@ async function givePlaces(
   if (applicants.length === 0) return outcomes
   const fingerprints = applicants.map((applicant) => applicant.fingerprint)
   const places = await findPlaces(tx, licence, fingerprints)
-  const { known, holding } = places
+  const { known, occupiedUntilOf } = places
   const isFloating = licence.max_concurrent !== null
   const leases: CountedLeases | undefined = isFloating
     ? await countLeases(tx, licence.id, [...known.values()])
     : undefined
-  const most = {
+  const max = {
     places: licence.max_activations ?? Number.POSITIVE_INFINITY,
     leases: licence.max_concurrent ?? Number.POSITIVE_INFINITY,
   }
-  const used = { places: places.taken + places.held, leases: leases?.counted ?? 0 }
+  const used = { places: places.taken + places.occupied, leases: leases?.counted ?? 0 }
   const given: Given[] = []
   for (const applicant of applicants) {
     const { fingerprint } = applicant
     const knownId = known.get(fingerprint)
-    const heldUntil = holding.get(fingerprint) ?? null
-    const needsPlace = knownId === undefined && heldUntil === null
+    const occupiedUntil = occupiedUntilOf.get(fingerprint) ?? null
+    const needsPlace = knownId === undefined && occupiedUntil === null
     const needsLease = isFloating && !(knownId !== undefined && leases!.holders.has(knownId))
-    const isFull = needsPlace && used.places >= most.places
+    const isFull = needsPlace && used.places >= max.places
     const excess = {
-      activations: needsPlace ? Math.max(0, used.places + 1 - Math.min(most.places, places.quota)) : 0,
-      leases: needsLease ? Math.max(0, used.leases + 1 - most.leases) : 0,
+      activations: needsPlace ? Math.max(0, used.places + 1 - Math.min(max.places, places.quota)) : 0,
+      leases: needsLease ? Math.max(0, used.leases + 1 - max.leases) : 0,
     }
     if (isFull || excess.leases > 0) {
-      const detail = isFull ? whyFull(most.places, places) : whyNoLease(licence)
+      const detail = isFull ? whyFull(max.places, places) : whyNoLease(licence)
       const usedUp = isFull ? 'max_activations' : 'max_concurrent'
       outcomes.set(applicant, { kind: 'full', licence, excess, usedUp, detail })
     } else if (excess.activations > 0) {
@@ -170,7 +170,7 @@ async function givePlaces(
       if (needsLease) used.leases += 1
       known.set(fingerprint, activationId)
       leases?.holders.add(activationId)
-      given.push({ applicant, activationId, created: knownId === undefined, needsLease, heldUntil })
+      given.push({ applicant, activationId, created: knownId === undefined, needsLease, occupiedUntil })
     }
   }
   for (const [applicant, place] of await writePlaces(tx, licence, now, given)) {
@@ -202,12 +202,12 @@ async function writePlaces(
     await insertActivations(
       tx,
       licence,
-      added.map(({ applicant, activationId: id, heldUntil, tokenEndsAt }) => ({
+      added.map(({ applicant, activationId: id, occupiedUntil, tokenEndsAt }) => ({
         id,
         fingerprint: applicant.fingerprint,
         host: applicant.host,
         productVersion: applicant.productVersion,
-        heldUntil,
+        occupiedUntil,
         tokenEndsAt,
       })),
     )
@@ -218,13 +218,13 @@ async function writePlaces(
   ])
 }
 
-function whyFull(most: number, { held, heldUntil }: Places): string {
-  if (heldUntil === null) {
-    return `the licence is active on as many installations as it allows (${most}): deactivate one of them first`
+function whyFull(max: number, { occupied, occupiedUntil }: Places): string {
+  if (occupiedUntil === null) {
+    return `the licence is active on as many installations as it allows (${max}): deactivate one of them first`
   }
   return (
-    `the licence allows ${most} activations, and ${held} that products deactivated still count: ` +
+    `the licence allows ${max} activations, and ${occupied} that products deactivated still count: ` +
     `more than ten were deactivated on one day, and each further one counts until its last token ends, ` +
-    `the next at ${heldUntil.toISOString()}. Wait until then, or ask the vendor to free an activation or to allow more`
+    `the next at ${occupiedUntil.toISOString()}. Wait until then, or ask the vendor to free an activation or to allow more`
   )
 }

@@ -214,14 +214,14 @@ test('while replicas add up changes and lose their connections, a reader sees ea
     await sql.end()
   })
   const watch = async () => {
-    let most = 0n
+    let max = 0n
     while (!done.signal.aborted) {
       const before = acknowledged
       const { issued = 0n, activeChange = 0n } = await counted(own)
       expect(issued).toBeGreaterThanOrEqual(before)
-      expect(issued).toBeGreaterThanOrEqual(most)
+      expect(issued).toBeGreaterThanOrEqual(max)
       expect(activeChange).toBe(issued)
-      most = issued
+      max = issued
     }
   }
   const watching = watch()

@@ -48,12 +48,12 @@ function dayMessage(row: DayRow, day: string): MessageInitShape<typeof Applicati
 const everyMs = 2_000
 // Readers add up what is not added yet.
 const idleMs = 60_000
-const mostAtOnce = 20_000
+const maxAtOnce = 20_000
 
 /** Adds new changes to the days regularly, so that a reader has few of them to add up. */
 export function startAddingUp({ sql, log }: { sql: Database; log: Logger }): Loop {
   return startDatabaseLoop('counts by day', log, everyMs, async () => {
-    const added = await addUp(sql, mostAtOnce)
-    return added === mostAtOnce ? 0 : added === 0 ? idleMs : everyMs
+    const added = await addUp(sql, maxAtOnce)
+    return added === maxAtOnce ? 0 : added === 0 ? idleMs : everyMs
   })
 }

@@ -58,9 +58,9 @@ export async function listDays(
  * Adds up the changes that are not in the days yet: the history since the last time, and the rows of
  * `application_day_changes`, which it then deletes. One replica at a time does this. The sums and the position in the history commit together.
  *
- * @returns the number of changes that it added, at most `most`
+ * @returns the number of changes that it added, at most `limit`
  */
-export async function addUp(sql: Database, most: number): Promise<number> {
+export async function addUp(sql: Database, limit: number): Promise<number> {
   return transaction(sql, async (tx) => {
     // A statement of its own, so that the next ones see everything that the previous holder committed.
     const [lock] = await tx<{ acquired: boolean }[]>`
@@ -69,15 +69,15 @@ export async function addUp(sql: Database, most: number): Promise<number> {
     // A large archive is one transaction, whose entries are added all at once.
     await tx`set local statement_timeout = 0`
     if (await isRestored(tx)) await tx`select recount_history()`
-    return addUpSome(tx, most)
+    return addUpSome(tx, limit)
   })
 }
 
-async function addUpSome(tx: Transaction, most: number): Promise<number> {
+async function addUpSome(tx: Transaction, limit: number): Promise<number> {
   const [row] = await tx<{ changes: number }[]>`
     with gone as (
       delete from application_day_changes
-      where ctid = any(array(select ctid from application_day_changes limit ${most}))
+      where ctid = any(array(select ctid from application_day_changes limit ${limit}))
       returning application_id, account_id, day, ${tx.unsafe(changeCounters.join(', '))}
     ),
     entered as materialized (

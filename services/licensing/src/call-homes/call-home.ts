@@ -2,7 +2,7 @@ import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { retrying } from '@licensing/database/transaction'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { deleteOldHosts, markSeen, recordCallHomes } from './call-home-queries.ts'
 import type { CallHome } from './call-home-queries.ts'
 
@@ -14,9 +14,12 @@ export interface RecordedCall {
 }
 
 /** Records calls. Calls that arrive together share one statement and one commit. */
-export function callHomeRecorder(sql: Database, change: Change): (call: CallHome) => Promise<RecordedCall> {
-  const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
-  const record = gather<CallHome, RecordedCall & { isMarked: boolean }>(async (calls) => {
+export function createRecordCallHome(
+  sql: Database,
+  change: Change,
+): (call: CallHome) => Promise<RecordedCall> {
+  const options = { maxBatchSize: 500, isTransient: isDatabaseUnavailable }
+  const record = createBatcher<CallHome, RecordedCall & { isMarked: boolean }>(async (calls) => {
     const { unmarked, gone, leases, withNewHosts } = await retrying(() => recordCallHomes(sql, calls))
     if (withNewHosts.length > 0) await retrying(() => deleteOldHosts(sql, withNewHosts))
     return calls.map((call) => ({
@@ -26,7 +29,7 @@ export function callHomeRecorder(sql: Database, change: Change): (call: CallHome
     }))
   }, options)
   // One transaction per licence, because an archive may have locked a licence for long.
-  const mark = gather<string, void>(
+  const mark = createBatcher<string, void>(
     async (licenceIds) => {
       await change((tx) => markSeen(tx, licenceIds))
       return licenceIds.map(() => undefined)

@@ -1,5 +1,5 @@
 import { LostRace } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable, isLockTimeout } from '@licensing/database/problems'
@@ -12,11 +12,11 @@ import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { changeLicences, findLicences, licencesToChange, lockPlans } from '../lifecycle/licence-queries.ts'
-import type { FoundLicence, Locked } from '../lifecycle/licence-queries.ts'
+import type { FoundLicence, OnLocked } from '../lifecycle/licence-queries.ts'
 import { licenceMessage, licenceEvent } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { allowedVerbs, lifecycle, transitionOf } from '../lifecycle/licence.ts'
-import type { Move } from '../lifecycle/licence.ts'
+import type { BulkTransition } from '../lifecycle/licence.ts'
 
 /**
  * A stored answer belongs to an account and its idempotency key. An API key that is bound to one application gets it only
@@ -42,27 +42,29 @@ type Outcome =
   // Another transaction has locked the licence or its plan, or has changed it meanwhile.
   | { kind: 'busy' }
 
-const mostTogether = 100
+const maxBatchSize = 100
 
 /**
  * The handler of a verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a
  * conflict. Calls of an account that arrive together share a transaction. A licence gets a separate transaction if another
  * one has locked it, or if its call has an Idempotency-Key.
  */
-export function licenceChanger({ change }: LicensingDependencies, verb: LicenceVerb): ChangeLicence {
-  const changeTogether = gather<Call, Outcome>(
+export function createVerbHandler({ change }: LicensingDependencies, verb: LicenceVerb): ChangeLicence {
+  const changeTogether = createBatcher<Call, Outcome>(
     (calls) =>
-      change((tx) => changeIn(tx, verb, calls, 'skip'), { mostWaitMs: 0 }).catch((error: unknown) => {
-        if (isLockTimeout(error)) return calls.map(() => ({ kind: 'busy' }))
-        throw error
-      }),
-    { mostTogether, isTransient: isDatabaseUnavailable, queueOf: ({ accountId }) => accountId },
+      change((tx) => changeInTransaction(tx, verb, calls, 'skip'), { maxWaitMs: 0 }).catch(
+        (error: unknown) => {
+          if (isLockTimeout(error)) return calls.map(() => ({ kind: 'busy' }))
+          throw error
+        },
+      ),
+    { maxBatchSize, isTransient: isDatabaseUnavailable, queueOf: ({ accountId }) => accountId },
   )
-  const answer = { schema: LicenceSchema, of: licenceMessage }
+  const answer = { schema: LicenceSchema, toMessage: licenceMessage }
   const changeAlone = (call: Call) =>
     change(
       async (tx) => {
-        const [outcome] = await changeIn(tx, verb, [call], 'wait')
+        const [outcome] = await changeInTransaction(tx, verb, [call], 'wait')
         if (outcome!.kind === 'busy') throw new LostRace()
         return rowOf(outcome!)
       },
@@ -80,24 +82,31 @@ function rowOf(outcome: Exclude<Outcome, { kind: 'busy' }>): LicenceRow {
   return outcome.row
 }
 
-async function changeIn(
+async function changeInTransaction(
   tx: Transaction,
   verb: LicenceVerb,
   calls: Call[],
-  locked: Locked,
+  onLocked: OnLocked,
 ): Promise<Outcome[]> {
-  const move: Move = lifecycle[verb][0]
+  const transition: BulkTransition = lifecycle[verb][0]
   // Lock order: plans before licences.
-  const planIds = move.where && (await lockPlans(tx, calls, { status: move.where.plan, locked }))
-  const first = new Map(calls.toReversed().map((call) => [call.licenceId, call]))
-  const selection = licencesToChange(tx, [...first.values()], { from: move.from, planIds, locked })
-  const changed = await changeLicences(tx, selection, move)
-  const outcomes = new Map<Call, Outcome>(changed.map((row) => [first.get(row.id)!, { kind: 'done', row }]))
+  const planIds =
+    transition.where && (await lockPlans(tx, calls, { status: transition.where.plan, onLocked }))
+  const firstCalls = new Map(calls.toReversed().map((call) => [call.licenceId, call]))
+  const selection = licencesToChange(tx, [...firstCalls.values()], {
+    from: transition.from,
+    planIds,
+    onLocked,
+  })
+  const changed = await changeLicences(tx, selection, transition)
+  const outcomes = new Map<Call, Outcome>(
+    changed.map((row) => [firstCalls.get(row.id)!, { kind: 'done', row }]),
+  )
   await append(
     tx,
     ...changed.map((row) => ({
-      ...licenceEvent(move.emits, row, row.plan_id),
-      origin: first.get(row.id)!.origin,
+      ...licenceEvent(transition.emits, row, row.plan_id),
+      origin: firstCalls.get(row.id)!.origin,
     })),
   )
   // If two calls are for one licence, the second one finds the result of the first.
@@ -114,7 +123,7 @@ function outcomeOf(verb: LicenceVerb, call: Call, found: FoundLicence | undefine
   if (!found) return { kind: 'refused', error: licenceNotFound(call) }
   const transition = transitionOf(verb, found, { plan: found.plan_status })
   if (transition) return transition.to === 'same' ? { kind: 'done', row: found } : { kind: 'busy' }
-  const isRetired = (lifecycle[verb][0] as Move).from.includes(found.status)
+  const isRetired = (lifecycle[verb][0] as BulkTransition).from.includes(found.status)
   return { kind: 'refused', error: isRetired ? planArchived(found) : conflict(verb, found) }
 }
 
@@ -122,7 +131,7 @@ export function licenceNotFound({ licenceId }: { licenceId: string }): ServiceEr
   return new ServiceError('not_found', `there is no licence ${licenceId}`)
 }
 
-const onlyFrom: Record<LicenceVerb, string> = {
+const verbRules: Record<LicenceVerb, string> = {
   suspend: 'only an active licence can be suspended',
   reactivate: 'only a suspended licence can be reactivated',
   revoke: 'a retired licence cannot be revoked',
@@ -130,7 +139,7 @@ const onlyFrom: Record<LicenceVerb, string> = {
 }
 
 function conflict(verb: LicenceVerb, found: FoundLicence): ServiceError {
-  return conflictOf(found, found.plan_status, onlyFrom[verb])
+  return conflictOf(found, found.plan_status, verbRules[verb])
 }
 
 /** The refusal of a change that the licence's status does not allow. `rule` explains which status would allow it. */

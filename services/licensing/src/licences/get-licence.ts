@@ -4,7 +4,7 @@ import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { GetLicenceRequest, LicenceDetailSchema, PlanDriftSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { findDetails } from './detail-queries.ts'
 import type { DetailRow } from './detail-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
@@ -16,16 +16,16 @@ import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 
 type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>
 
-const mostTogether = 100
+const maxBatchSize = 100
 const slots = 2
 
 /** The handler of GetLicence. Requests that arrive together share one statement. */
-export function licenceReader({
+export function createGetLicence({
   sql,
   snapshots,
 }: LicensingDependencies): (request: GetLicenceRequest) => Promise<LicenceDetail> {
-  const read = gather<LicenceScope, DetailRow | undefined>((batch) => findDetails(sql, batch), {
-    mostTogether,
+  const read = createBatcher<LicenceScope, DetailRow | undefined>((batch) => findDetails(sql, batch), {
+    maxBatchSize,
     slots,
     isTransient: isDatabaseUnavailable,
   })

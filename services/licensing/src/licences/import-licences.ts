@@ -20,16 +20,16 @@ import { findByLegacyKey, mintImports } from './import-queries.ts'
 import type { NewImport } from './import-queries.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 
-const mostItems = 500
+const maxItems = 500
 
 type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutcome }
 type PlanState = PlanStatus | 'unknown' | 'unavailable'
 
-/** @param begun the stored answer of an earlier, interrupted call with the same idempotency key */
-export const importLicences: Handler<'importLicences'> = async (deps, request, begun) => {
+/** @param unfinishedAnswer the stored answer of an earlier, interrupted call with the same idempotency key */
+export const importLicences: Handler<'importLicences'> = async (deps, request, unfinishedAnswer) => {
   const { items } = request
-  if (items.length === 0 || items.length > mostItems) throw invalid('/items', `1 to ${mostItems} items`)
-  const results = request.dryRun ? await dryRun(deps, request) : await run(deps, request, begun)
+  if (items.length === 0 || items.length > maxItems) throw invalid('/items', `1 to ${maxItems} items`)
+  const results = request.dryRun ? await dryRun(deps, request) : await run(deps, request, unfinishedAnswer)
   const count = (result: Result['result']) => results.filter((item) => item.result === result).length
   return {
     items: results,
@@ -51,9 +51,9 @@ type Results = Map<number, Result>
 async function run(
   deps: LicensingDependencies,
   request: ImportLicencesRequest,
-  begun: ImportLicencesResponse | undefined,
+  unfinishedAnswer: ImportLicencesResponse | undefined,
 ): Promise<Result[]> {
-  const results = mintedBefore(begun)
+  const results = mintedBefore(unfinishedAnswer)
   const isOpen = (entry: Entry) => !results.has(entry.place)
   let entries = request.items.map((item, place): Entry => ({ place, item, id: newId('lic') })).filter(isOpen)
   // A second round happens only if a plan arrives or is restored between two statements.
@@ -66,9 +66,9 @@ async function run(
 }
 
 // The interrupted call had not reached items without a result.
-function mintedBefore(begun: ImportLicencesResponse | undefined): Results {
+function mintedBefore(unfinishedAnswer: ImportLicencesResponse | undefined): Results {
   const results: Results = new Map()
-  begun?.items.forEach(({ legacyKey, result, licenceId }, place) => {
+  unfinishedAnswer?.items.forEach(({ legacyKey, result, licenceId }, place) => {
     if (result === '') return
     results.set(place, {
       legacyKey,
@@ -117,7 +117,7 @@ function mint(
     const now = createdOf(entries, minted)
     return { items: request.items.map((_, place) => before.get(place) ?? now.get(place) ?? {}) }
   }
-  const answer = { schema: ImportLicencesResponseSchema, of: answerOf, isUnfinished: true }
+  const answer = { schema: ImportLicencesResponseSchema, toMessage: answerOf, isUnfinished: true }
   return deps.change((tx) => mintImports(tx, request, valid), { answer })
 }
 

@@ -7,16 +7,16 @@ import type { Handler } from '../dependencies.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findLicences } from './list-queries.ts'
 
-const mostMetadata = 3
+const maxMetadata = 3
 
-export const listLicences: Handler<'listLicences'> = async ({ lists, listTurns }, request) => {
+export const listLicences: Handler<'listLicences'> = async ({ lists, listQueue }, request) => {
   const { status, seenSince } = request
   if (status !== undefined && !isMember('licenceStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)
   }
   const metadata = checkMetadata(request.metadata)
-  if (Object.keys(metadata).length > mostMetadata) {
-    throw invalid('/metadata', `must have at most ${mostMetadata} names`)
+  if (Object.keys(metadata).length > maxMetadata) {
+    throw invalid('/metadata', `must have at most ${maxMetadata} names`)
   }
   const filter = {
     ...request,
@@ -25,7 +25,7 @@ export const listLicences: Handler<'listLicences'> = async ({ lists, listTurns }
     metadata,
     mayEndEarly: request.mayEndEarly ?? false,
   }
-  const { rows, lookedUntil } = await listTurns.inTurn(request.accountId, () => findLicences(lists, filter))
+  const { rows, lookedUntil } = await listQueue.run(request.accountId, () => findLicences(lists, filter))
   const { page, hasMore } = pageOf(rows, request.limit)
   return {
     licences: page.map(licenceMessage),

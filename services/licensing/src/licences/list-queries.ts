@@ -49,7 +49,7 @@ interface Pair {
  * How many licences of the rarest filter a page reads before it ends early, in growing steps, so that a page that is soon
  * full is cheap. All steps together take about 20 ms per filter.
  */
-const stretches: readonly number[] = [400, 1_600, 11_500]
+const defaultStepSizes: readonly number[] = [400, 1_600, 11_500]
 
 /**
  * A page of at most `limit` licences before `beforeId`, newest first. With several filters it reads stretch by stretch. The
@@ -59,16 +59,16 @@ const stretches: readonly number[] = [400, 1_600, 11_500]
 export async function findLicences(
   sql: Sql,
   filter: LicenceFilter,
-  lookThrough = stretches,
+  stepSizes = defaultStepSizes,
 ): Promise<FoundLicences> {
   const parts = partsOf(sql, filter)
   if (parts.length === 1) return { rows: await readPage(sql, filter, among(sql, parts[0]!, filter)) }
   const rows: LicenceRow[] = []
   let { beforeId } = filter
-  for (let turn = 0; turn < lookThrough.length || !filter.mayEndEarly; turn += 1) {
+  for (let step = 0; step < stepSizes.length || !filter.mayEndEarly; step += 1) {
     const page = { ...filter, beforeId, limit: filter.limit - rows.length }
-    const count = lookThrough[turn] ?? lookThrough.at(-1)!
-    const read = turn === 0 && parts.some(({ pair }) => pair) ? readPairs : readRarest
+    const count = stepSizes[step] ?? stepSizes.at(-1)!
+    const read = step === 0 && parts.some(({ pair }) => pair) ? readPairs : readRarest
     const found = await read(sql, page, parts, count)
     rows.push(...found.rows)
     if (rows.length === filter.limit || found.from === '') return { rows }

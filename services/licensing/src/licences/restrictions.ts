@@ -1,10 +1,10 @@
 import { invalid } from '@licensing/grpc/errors'
 import type { Restrictions } from '@licensing/proto/licensing'
 
-const mostDomains = 100
+const maxDomains = 100
 const usualLeaseMinutes = 15
 // A week.
-const mostLeaseMinutes = 10_080
+const maxLeaseMinutes = 10_080
 // A host name (letters, digits, hyphens), optionally after `*.`.
 const domainPattern =
   /^(?=.{1,253}$)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -22,7 +22,7 @@ export interface CheckedRestrictions {
 export function checkRestrictions(restrictions: Restrictions | undefined): CheckedRestrictions {
   const domains = (restrictions?.domains ?? []).map((domain) => domain.toLowerCase())
   const pointer = '/restrictions'
-  if (domains.length > mostDomains) throw invalid(`${pointer}/domains`, `at most ${mostDomains} domains`)
+  if (domains.length > maxDomains) throw invalid(`${pointer}/domains`, `at most ${maxDomains} domains`)
   const wrong = domains.findIndex((domain) => !domainPattern.test(domain))
   if (wrong >= 0) throw invalid(`${pointer}/domains/${wrong}`, 'must be a host name, or *. and a host name')
   return {
@@ -41,8 +41,8 @@ function checkLease(restrictions: Restrictions | undefined, pointer: string): nu
     return null
   }
   if (leaseMinutes === undefined) return usualLeaseMinutes
-  if (leaseMinutes < 1 || leaseMinutes > mostLeaseMinutes) {
-    throw invalid(pointer, `must be a whole number from 1 to ${mostLeaseMinutes}`)
+  if (leaseMinutes < 1 || leaseMinutes > maxLeaseMinutes) {
+    throw invalid(pointer, `must be a whole number from 1 to ${maxLeaseMinutes}`)
   }
   return leaseMinutes
 }

@@ -16,7 +16,7 @@ import { replaceKey } from './update-queries.ts'
  * Activations and tokens do not contain the key.
  */
 export const rotateKey: Handler<'rotateLicenceKey'> = async ({ change }, request) => {
-  const answer = { schema: LicenceSchema, of: licenceMessage }
+  const answer = { schema: LicenceSchema, toMessage: licenceMessage }
   return licenceMessage(await change((tx) => rotateIn(tx, request), { answer }))
 }
 

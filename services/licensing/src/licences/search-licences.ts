@@ -8,10 +8,10 @@ import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findAll, findByBeginning, findByHost, findByReference, findExactly } from './search-queries.ts'
 import type { Match } from './search-queries.ts'
 
-const mostFound = 20
+const maxFound = 20
 
 /** Finds licences by any identifier that a customer may know, best match first (decisions 9). */
-export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, listTurns }, request) => {
+export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, listQueue }, request) => {
   const text = request.query
   const problem = problemOfText(text, textLimits.search)
   if (problem) throw invalid('/q', problem)
@@ -24,9 +24,9 @@ export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, li
   }
   const [exact, byHost, byReference, byBeginning] = await Promise.all([
     findExactly(sql, request, terms),
-    findByHost(sql, request, terms.host, mostFound),
-    findByReference(sql, request, text, mostFound),
-    listTurns.inTurn(request.accountId, () => findByBeginning(lists, request, text, mostFound)),
+    findByHost(sql, request, terms.host, maxFound),
+    findByReference(sql, request, text, maxFound),
+    listQueue.run(request.accountId, () => findByBeginning(lists, request, text, maxFound)),
   ])
   const ofSales = request.ofSales.map(({ licenceId, matched }): Match => ({
     id: licenceId,
@@ -42,7 +42,7 @@ export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, li
     const row = rows.get(id)
     return row ? [{ matched, licence: licenceMessage(row) }] : []
   })
-  return { found: found.slice(0, mostFound) }
+  return { found: found.slice(0, maxFound) }
 }
 
 /** Sorts by rank, then by age of the licence, newest first. A licence with several matches is listed by the first kind. */

@@ -89,7 +89,7 @@ export async function findByReference(
 
 // Up to this many matches are sorted by age. If there are more, the newest licences are searched first.
 const sortedAtOnce = 1_000
-const lookedThrough = 20_000
+const scannedLicences = 20_000
 
 /**
  * The newest licences whose customer reference begins with a text and is longer, ignoring letter case.
@@ -111,7 +111,7 @@ export async function findByBeginning(
   const recent = await sql<{ id: string }[]>`
     select l.id from (
       select id, application_id, account_id, external_ref from licences
-      where application_id = ${scope.applicationId} order by id desc limit ${lookedThrough}
+      where application_id = ${scope.applicationId} order by id desc limit ${scannedLicences}
     ) l
     where ${beginsWith(sql, scope, beginning)} order by l.id desc limit ${limit}`
   if (recent.length === limit) return newest(recent, limit)

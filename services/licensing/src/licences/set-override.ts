@@ -114,12 +114,12 @@ function checkSettings(request: SetOverrideRequest, kind: EntitlementKind, now: 
 }
 
 // The maximum number of definitions of an application. Overrides of deleted definitions stay and are counted.
-const mostOverrides = quotas.entitlement_defs.ceiling
+const maxOverrides = quotas.entitlement_defs.ceiling
 
 function checkNumber(existing: number): void {
-  if (existing < mostOverrides) return
-  const detail = `a licence may have ${mostOverrides} overrides: delete one that is not used any more`
-  throw new ServiceError('quota_exceeded', detail, { members: { limit: mostOverrides } })
+  if (existing < maxOverrides) return
+  const detail = `a licence may have ${maxOverrides} overrides: delete one that is not used any more`
+  throw new ServiceError('quota_exceeded', detail, { members: { limit: maxOverrides } })
 }
 
 function requireChangeable(licence: LicenceRow): void {

@@ -14,7 +14,7 @@ import {
   givenPlan,
   history,
   refusal,
-  snapshotsAstray,
+  findWrongSnapshots,
   verbOn,
 } from '../../test/makers.ts'
 import { changesOf, effectiveOf, setOverride } from '../../test/overrides.ts'
@@ -144,7 +144,7 @@ test('values that are taken after a renewal changed the plan stay with the next 
   await take(paid.licence)
   await renew(60, daysAgo(2))
   expect(await valueOf(paid.licence)).toBe('8')
-  expect((await snapshotsAstray(harness)).missing).toEqual([])
+  expect((await findWrongSnapshots(harness)).missing).toEqual([])
 })
 
 test('values that were taken before the first payment belong to the terms on which the licence was issued', async () => {

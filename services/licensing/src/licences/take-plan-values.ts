@@ -24,7 +24,7 @@ import { conflictOf, licenceNotFound } from './change-licence.ts'
 
 /** Replaces the snapshot of a licence by the entitlements that its plan grants now (additions 14.2). */
 export const takePlanValues: Handler<'takePlanValues'> = async ({ change }, request) => {
-  const answer = { schema: LicenceSchema, of: licenceMessage }
+  const answer = { schema: LicenceSchema, toMessage: licenceMessage }
   return licenceMessage(await change((tx) => takeIn(tx, request), { answer }))
 }
 

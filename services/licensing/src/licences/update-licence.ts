@@ -18,7 +18,7 @@ import {
   writeChanges,
 } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { databaseTime, forgetRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
+import { databaseTime, clearRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 import { conflictOf, licenceNotFound } from './change-licence.ts'
@@ -26,12 +26,12 @@ import type { Changes as FieldChanges } from '../lifecycle/history-queries.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { allowedVerbs, follow, statuses } from '../lifecycle/licence.ts'
+import { allowedVerbs, applyCauses, statuses } from '../lifecycle/licence.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { writeTerms } from './update-queries.ts'
 
 /** The fields in a request. */
-type Asked = Partial<
+type RequestedFields = Partial<
   Pick<
     LicenceRow,
     | 'external_ref'
@@ -48,12 +48,12 @@ type Asked = Partial<
 
 /** Changes a licence's own fields (decisions 9). */
 export const updateLicence: Handler<'updateLicence'> = async ({ change }, request) => {
-  const asked = readFields(request)
+  const requested = readFields(request)
   if (request.metadata) checkMetadataChange(request.metadata)
-  return licenceMessage(await change((tx) => update(tx, request, asked)))
+  return licenceMessage(await change((tx) => update(tx, request, requested)))
 }
 
-function readFields(request: UpdateLicenceRequest): Asked {
+function readFields(request: UpdateLicenceRequest): RequestedFields {
   const { externalRef, restrictions, expiresOn, neverExpires, updatesUntil, unlimitedUpdates } = request
   if (externalRef !== undefined) checkReference('/external_ref', externalRef)
   const checked = restrictions && checkRestrictions(restrictions)
@@ -88,7 +88,11 @@ function metadataAfter(before: Metadata, change: MetadataChange): Metadata {
   return metadata
 }
 
-async function update(tx: Transaction, request: UpdateLicenceRequest, fields: Asked): Promise<LicenceRow> {
+async function update(
+  tx: Transaction,
+  request: UpdateLicenceRequest,
+  fields: RequestedFields,
+): Promise<LicenceRow> {
   const { licenceId } = request
   // Lock order: the plan before the licence. The plan matters only for a new end, which can make the licence active.
   const plans = 'expires_on' in fields ? await lockPlansOf(tx, [licenceId], []) : undefined
@@ -98,24 +102,25 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, fields: As
   }
   const { licence } = purchased
   const { metadata } = request
-  const asked = metadata ? { ...fields, metadata: metadataAfter(licence.metadata, metadata) } : fields
+  const requested = metadata ? { ...fields, metadata: metadataAfter(licence.metadata, metadata) } : fields
   const changes = noChanges(await databaseTime(tx))
-  const differences = differencesOf(licence, asked)
-  const isAhead = asked.expires_on === null || (asked.expires_on && asked.expires_on > changes.now)
+  const differences = differencesOf(licence, requested)
+  const isAhead =
+    requested.expires_on === null || (requested.expires_on && requested.expires_on > changes.now)
   if ('expires_on' in differences && !isAhead) throw invalid('/expires_on', 'must be in the future')
-  const returns = licence.status === 'expired' && 'expires_on' in asked && isAhead === true
+  const returns = licence.status === 'expired' && 'expires_on' in requested && isAhead === true
   if (Object.keys(differences).length === 0 && !returns) return licence
   if (statuses[licence.status].isOver) {
     throw conflictOf(licence, 'active', 'a revoked or retired licence cannot be changed')
   }
   const plan = plans?.get(licence.plan_id)
   if (plans && !plan) throw new LostRace()
-  await changeFields(tx, changes, purchased, { asked, differences, returns, plan, actor: request.actor })
+  await changeFields(tx, changes, purchased, { requested, differences, returns, plan, actor: request.actor })
   return licence
 }
 
 interface Change {
-  asked: Asked
+  requested: RequestedFields
   differences: FieldChanges
   /** Whether the change makes an expired licence valid again. */
   returns: boolean
@@ -127,14 +132,14 @@ async function changeFields(
   tx: Transaction,
   changes: Changes,
   purchased: PurchasedLicence,
-  { asked, differences, returns, plan, actor }: Change,
+  { requested, differences, returns, plan, actor }: Change,
 ): Promise<void> {
   const { licence } = purchased
   const before = { ...licence }
-  const followed = returns ? follow(['extended'], licence, { plan: plan!.status }) : undefined
+  const followed = returns ? applyCauses(['extended'], licence, { plan: plan!.status }) : undefined
   if (followed?.steps.length === 0) throw planArchived(licence)
   const active = followed?.state.status === 'active'
-  Object.assign(licence, asked, { updated_at: changes.now })
+  Object.assign(licence, requested, { updated_at: changes.now })
   // A trial with a customer's reference is the customer's licence.
   if (differences['external_ref']) licence.trial = false
   changes.history.push({
@@ -151,15 +156,15 @@ async function changeFields(
   changes.licences.set(licence.id, licence)
   if (followed) {
     const { plan_id, snapshot_id, expires_on } = licence
-    const given = { plan_id, snapshot_id, expires_on }
+    const terms = { plan_id, snapshot_id, expires_on }
     changeLicence(changes, purchased, {
       causes: ['extended'],
-      circumstances: { plan: plan!.status },
+      conditions: { plan: plan!.status },
       by: { actor },
-      given,
+      terms,
     })
   }
-  if ('expires_on' in asked) await moveEnd(tx, changes, purchased)
+  if ('expires_on' in requested) await moveEnd(tx, changes, purchased)
   await writeTerms(tx, licence, before.domains)
   await writeChanges(tx, changes)
 }
@@ -172,12 +177,12 @@ async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLi
   Object.assign(purchase, { ends_at: end, bought_ends_at: end })
   if (!purchase.money_returned) purchase.terminated_at = null
   savePurchase(changes, purchase)
-  await forgetRenewedEnds(tx, purchase)
+  await clearRenewedEnds(tx, purchase)
 }
 
 /** The changes that a request makes, for the history. */
-function differencesOf(licence: LicenceRow, asked: Asked): FieldChanges {
-  const after = { ...licence, ...asked }
+function differencesOf(licence: LicenceRow, requested: RequestedFields): FieldChanges {
+  const after = { ...licence, ...requested }
   return differencesAmong({
     external_ref: { from: licence.external_ref, to: after.external_ref },
     restrictions: { from: restrictionsOf(licence), to: restrictionsOf(after) },

@@ -2,12 +2,12 @@ import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { licenceEvent } from './licence-row.ts'
-import type { Move } from './licence.ts'
+import type { BulkTransition } from './licence.ts'
 import { changeLicencesUncounted } from './licence-queries.ts'
 import type { ChangedUncounted, Selection } from './licence-queries.ts'
 
 interface Changes {
-  move: Move
+  transition: BulkTransition
   cause?: string
   /** The columns of `l` by which the selection is ordered. */
   order: Selection
@@ -18,11 +18,11 @@ interface Changes {
   /** Licences per step. It limits memory, and how long this process does nothing else. */
   atOnce: number
   /** The total limit of pauses: before each step it pauses for as long as the previous step took. Default: 0. */
-  mostPauseMs?: number
+  totalPauseMs?: number
 }
 
 // A step may have taken long only because it waited for a lock.
-const longestPauseMs = 50
+const maxPauseMs = 50
 
 /**
  * Changes a set of licences in one transaction, in steps, with their history and events. PostgreSQL runs the next step while
@@ -32,18 +32,18 @@ const longestPauseMs = 50
  */
 export async function changeMany(
   tx: Transaction,
-  { move, cause, order, select, steps = Infinity, atOnce, mostPauseMs = 0 }: Changes,
+  { transition, cause, order, select, steps = Infinity, atOnce, totalPauseMs = 0 }: Changes,
 ): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
   const active = new Map<string, number>()
   // After a failure no statement may be sent: the connection may already belong to another transaction.
   const ended = new AbortController()
-  let [pauseLeftMs, tookMs] = [mostPauseMs, 0]
+  let [pauseLeftMs, tookMs] = [totalPauseMs, 0]
   const changeNext = async (after?: ChangedUncounted) => {
-    const pauseMs = Math.min(tookMs, longestPauseMs, pauseLeftMs)
+    const pauseMs = Math.min(tookMs, maxPauseMs, pauseLeftMs)
     pauseLeftMs -= pauseMs
     if (pauseMs > 0) await sleep(pauseMs, undefined, ended)
     const startedMs = performance.now()
-    const changed = await changeLicencesUncounted(tx, select(after, atOnce), move, { cause, order })
+    const changed = await changeLicencesUncounted(tx, select(after, atOnce), transition, { cause, order })
     tookMs = performance.now() - startedMs
     return changed
   }
@@ -61,7 +61,7 @@ export async function changeMany(
       const last = changed.length < atOnce ? undefined : changed.at(-1)
       const isLast = !last || done === steps
       if (!isLast) step = start(last)
-      await append(tx, ...changed.map((licence) => licenceEvent(move.emits, licence, licence.plan_id)))
+      await append(tx, ...changed.map((licence) => licenceEvent(transition.emits, licence, licence.plan_id)))
       for (const { plan_id, status, former_status } of changed) {
         const change = Number(status === 'active') - Number(former_status === 'active')
         active.set(plan_id, (active.get(plan_id) ?? 0) + change)

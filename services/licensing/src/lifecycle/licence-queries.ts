@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
-import type { Move, LicenceState } from './licence.ts'
+import type { BulkTransition, LicenceState } from './licence.ts'
 
 const columns: Record<keyof LicenceRow, true> = {
   id: true,
@@ -74,7 +74,7 @@ export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<Licenc
 }
 
 /** Joins the licences `l` of these scopes; `wanted.place` counts from 1. */
-const ofScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
+const joinScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
   unnest(
     ${scopes.map(({ licenceId }) => licenceId)}::text[],
     ${scopes.map(({ accountId }) => accountId)}::text[],
@@ -87,14 +87,14 @@ const ofScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
 export async function findLicences(sql: Sql, scopes: LicenceScope[]): Promise<(FoundLicence | undefined)[]> {
   const rows = await sql<(FoundLicence & { place: number })[]>`
     select ${stateColumns(sql)}, p.status as plan_status, wanted.place::int
-    from ${ofScopes(sql, scopes)} join plans p on p.id = l.plan_id`
+    from ${joinScopes(sql, scopes)} join plans p on p.id = l.plan_id`
   const found = new Map(rows.map((row) => [row.place, row]))
   return scopes.map((_, at) => found.get(at + 1))
 }
 
-export type Locked = 'wait' | 'skip'
+export type OnLocked = 'wait' | 'skip'
 
-const skipping = (sql: Sql, locked: Locked) => (locked === 'skip' ? sql`skip locked` : sql``)
+const skipLocked = (sql: Sql, onLocked: OnLocked) => (onLocked === 'skip' ? sql`skip locked` : sql``)
 
 /**
  * Selects licences that have one of these statuses and, if given, one of these plans, each for the actor of its scope.
@@ -106,24 +106,24 @@ export const licencesToChange = (
   {
     from,
     planIds,
-    locked,
-  }: { from: readonly LicenceStatus[]; planIds?: string[] | undefined; locked: Locked },
+    onLocked,
+  }: { from: readonly LicenceStatus[]; planIds?: string[] | undefined; onLocked: OnLocked },
 ) => sql`
   select l.id, l.status, l.status_reason, (${scopes.map(({ actor }) => actor)}::text[])[wanted.place] as actor
-  from ${ofScopes(sql, scopes)}
+  from ${joinScopes(sql, scopes)}
   where ${statusIn(sql, from)} ${planIds ? sql`and l.plan_id = any(${planIds}::text[])` : sql``}
-  for update of l ${skipping(sql, locked)}`
+  for update of l ${skipLocked(sql, onLocked)}`
 
 /** Locks the plans of licences that have this status, shared, so that they cannot be archived meanwhile. */
 export async function lockPlans(
   sql: Sql,
   scopes: LicenceScope[],
-  { status, locked }: { status: PlanStatus; locked: Locked },
+  { status, onLocked }: { status: PlanStatus; onLocked: OnLocked },
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from plans
-    where id in (select l.plan_id from ${ofScopes(sql, scopes)}) and status = ${status}
-    order by id for share ${skipping(sql, locked)}`
+    where id in (select l.plan_id from ${joinScopes(sql, scopes)}) and status = ${status}
+    order by id for share ${skipLocked(sql, onLocked)}`
   return rows.map(({ id }) => id)
 }
 
@@ -143,9 +143,13 @@ export type Selection = ReturnType<typeof licenceColumns>
 /**
  * Locks the licences of `selection`, changes them, and writes their history and the plans' counters.
  */
-export async function changeLicences(sql: Sql, selection: Selection, move: Move): Promise<Changed[]> {
+export async function changeLicences(
+  sql: Sql,
+  selection: Selection,
+  transition: BulkTransition,
+): Promise<Changed[]> {
   return sql<Changed[]>`
-    with ${changed(sql, selection, move)}, counted as (${countChanges(sql, sql`changed`)})
+    with ${changed(sql, selection, transition)}, counted as (${countChanges(sql, sql`changed`)})
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
@@ -153,11 +157,11 @@ export async function changeLicences(sql: Sql, selection: Selection, move: Move)
 export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
-  move: Move,
+  transition: BulkTransition,
   { cause, order }: { cause: string | undefined; order: Selection },
 ): Promise<ChangedUncounted[]> {
   return sql<ChangedUncounted[]>`
-    with ${changed(sql, selection, move, cause)}
+    with ${changed(sql, selection, transition, cause)}
     select l.id, l.account_id, l.application_id, l.plan_id, l.status, l.status_reason, l.expires_on, l.former_status
     from changed l order by ${order}`
 }
@@ -165,25 +169,25 @@ export async function changeLicencesUncounted(
 /**
  * The current time, or a time after every known event of the licence's purchases, which have the processor's times.
  */
-const afterAllKnown = (sql: Sql) => sql`greatest(clock_timestamp(), (
+const timeAfterKnownEvents = (sql: Sql) => sql`greatest(clock_timestamp(), (
   select max(at) + interval '1 millisecond' from purchase_effects where licence_id = l.id))`
 
-const changed = (sql: Sql, selection: Selection, move: Move, cause?: string) => sql`
+const changed = (sql: Sql, selection: Selection, transition: BulkTransition, cause?: string) => sql`
   former as materialized (${selection}),
   changed as (
     update licences l set
-      status = ${move.to},
-      status_reason = ${move.reason ?? null},
-      expired_from = ${move.storesStatus ? sql`former.status` : null},
-      expired_from_reason = ${move.storesStatus ? sql`former.status_reason` : null},
-      ${move.ignoresEarlierPaymentProblems ? sql`reactivated_at = ${afterAllKnown(sql)},` : sql``}
+      status = ${transition.to},
+      status_reason = ${transition.reason ?? null},
+      expired_from = ${transition.storesStatus ? sql`former.status` : null},
+      expired_from_reason = ${transition.storesStatus ? sql`former.status_reason` : null},
+      ${transition.ignoresEarlierPaymentProblems ? sql`reactivated_at = ${timeAfterKnownEvents(sql)},` : sql``}
       updated_at = clock_timestamp()
     from former where l.id = former.id
     returning ${licenceColumns(sql)}, former.status as former_status, former.actor
   ),
   recorded as (
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
-    select id, updated_at, ${move.history}, former_status, status, actor, ${cause ?? null}
+    select id, updated_at, ${transition.history}, former_status, status, actor, ${cause ?? null}
     from changed order by id
   )`
 
@@ -198,7 +202,7 @@ const countChanges = (sql: Sql, from: Selection) => sql`
   on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active`
 
 /** Adds to the plans' counters. In the lock order only revocation lists and the outbox come after them. */
-export async function addToCounts(sql: Sql, changes: ReadonlyMap<string, number>): Promise<void> {
+export async function addToPlanCounts(sql: Sql, changes: ReadonlyMap<string, number>): Promise<void> {
   const entries = [...changes].filter(([, active]) => active !== 0)
   if (entries.length === 0) return
   await sql`

@@ -1,7 +1,7 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import { allowedVerbs, expirable, follow, payable, lifecycle, statuses } from './licence.ts'
+import { allowedVerbs, expirable, applyCauses, payable, lifecycle, statuses } from './licence.ts'
 import type { Cause, LicenceState, Transition } from './licence.ts'
 
 const causes = Object.keys(lifecycle) as Cause[]
@@ -61,7 +61,7 @@ test('no cause makes a licence active while its plan is retired', () => {
   for (const cause of causes) {
     for (const state of states) {
       for (const allowsActive of [true, false]) {
-        const { state: after } = follow([cause], state, { plan: 'retired', allowsActive, ...facts })
+        const { state: after } = applyCauses([cause], state, { plan: 'retired', allowsActive, ...facts })
         const comesToActive = after.status === 'active' && state.status !== 'active'
         expect({ cause, state, allowsActive, comesToActive }).toMatchObject({ comesToActive: false })
       }

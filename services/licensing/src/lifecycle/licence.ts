@@ -47,7 +47,7 @@ export interface LicenceState {
 }
 
 /** Conditions of a transition beside the licence's state. */
-export interface Circumstances {
+export interface TransitionConditions {
   /** The status of the plan that the licence has after the transition. */
   plan?: PlanStatus
   /** The transition changes the licence's plan. */
@@ -64,7 +64,7 @@ export interface Circumstances {
   outdated?: boolean
 }
 
-interface Facts extends Circumstances {
+interface Facts extends TransitionConditions {
   suspendedFor: SuspensionReason | null
   /** The status before the licence expired. */
   expiredFrom: LicenceStatus | null
@@ -89,7 +89,7 @@ export interface Transition {
 }
 
 /** A transition that one statement can apply to many licences: it depends only on the status and the plan. */
-export type Move = Transition & {
+export type BulkTransition = Transition & {
   where?: { plan: PlanStatus }
   to: LicenceStatus
   emits: LicenceEvent
@@ -147,8 +147,8 @@ const returned = { from: ['expired'], to: 'former', history: 'renewed' } as cons
 const planChanged = { emits: 'licencePlanChanged', history: 'plan_changed' } as const
 const activated = { to: 'active', ...planChanged } as const
 // If the licence is suspended already, only the reason changes, and no event is sent.
-const silently = { from: ['suspended'], to: 'suspended', history: 'suspended' } as const
-const silentlyArchived = { ...silently, reason: 'plan_archived' } as const
+const reasonChanged = { from: ['suspended'], to: 'suspended', history: 'suspended' } as const
+const reasonChangedToArchived = { ...reasonChanged, reason: 'plan_archived' } as const
 
 const allowed = { allowsActive: true, plan: 'active' } as const
 const allowedOnRetired = { allowsActive: true, plan: 'retired' } as const
@@ -185,18 +185,18 @@ export const lifecycle = {
   payment_failed: [
     { ...suspended, reason: 'payment_failed' },
     { ...suspended, from: ['expired', 'downgraded'], where: { outdated: true }, reason: 'payment_failed' },
-    { ...silently, where: { outdated: true, ...inquired }, reason: 'payment_failed' },
+    { ...reasonChanged, where: { outdated: true, ...inquired }, reason: 'payment_failed' },
   ],
   inquiry_opened: [
     { ...suspended, reason: 'dispute_inquiry' },
     { ...suspended, from: ['expired', 'downgraded'], where: { outdated: true }, reason: 'dispute_inquiry' },
-    { ...silently, where: { outdated: true, ...unpaid }, reason: 'dispute_inquiry' },
+    { ...reasonChanged, where: { outdated: true, ...unpaid }, reason: 'dispute_inquiry' },
   ],
   inquiry_closed: [
     { ...reactivated, where: { ...inquired, plan: 'active' } },
     // The licence stays suspended only because of the archive: after a restore the vendor reactivates it like the
     // others.
-    { ...silentlyArchived, where: { ...inquired, plan: 'retired' } },
+    { ...reasonChangedToArchived, where: { ...inquired, plan: 'retired' } },
   ],
   refunded: [revoked],
   charged_back: [revoked],
@@ -245,12 +245,12 @@ export const lifecycle = {
   moved_to_retired_plan: [
     { ...suspended, where: { plan: 'retired' }, reason: 'plan_archived' },
     { ...suspended, from: ['expired'], where: { ...allowedOnRetired, valid: true }, reason: 'plan_archived' },
-    { ...silentlyArchived, where: { ...allowedOnRetired, ...unpaid } },
+    { ...reasonChangedToArchived, where: { ...allowedOnRetired, ...unpaid } },
   ],
   // Another purchase replaces one that was partially refunded or in dispute, and its plan is retired.
   replaced_on_retired_plan: [
     { ...suspended, from: ['downgraded'], where: allowedOnRetired, reason: 'plan_archived' },
-    { ...silentlyArchived, where: { ...allowedOnRetired, ...inquired } },
+    { ...reasonChangedToArchived, where: { ...allowedOnRetired, ...inquired } },
   ],
 } as const satisfies Record<string, readonly [Transition, ...Transition[]]>
 
@@ -267,8 +267,8 @@ export const initialStatus = {
 /** The verbs that would change a licence now. */
 export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVerb[] {
   return closedSets.licenceVerb.filter((verb) => {
-    const move: Move = lifecycle[verb][0]
-    return move.from.includes(status) && (move.where?.plan ?? plan) === plan
+    const transition: BulkTransition = lifecycle[verb][0]
+    return transition.from.includes(status) && (transition.where?.plan ?? plan) === plan
   })
 }
 
@@ -276,18 +276,18 @@ export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVe
 export function transitionOf(
   cause: Cause,
   licence: LicenceState,
-  circumstances: Circumstances,
+  conditions: TransitionConditions,
 ): Transition | undefined {
   const facts: Facts = {
-    ...circumstances,
+    ...conditions,
     suspendedFor: licence.status_reason,
     expiredFrom: licence.expired_from,
     expiredFromReason: licence.expired_from_reason,
   }
   const transitions: readonly Transition[] = lifecycle[cause]
   return transitions.find(({ from, where = {} }) => {
-    const asked = Object.keys(where) as (keyof Facts)[]
-    return from.includes(licence.status) && asked.every((fact) => where[fact] === facts[fact])
+    const names = Object.keys(where) as (keyof Facts)[]
+    return from.includes(licence.status) && names.every((fact) => where[fact] === facts[fact])
   })
 }
 
@@ -314,22 +314,22 @@ function stateAfter({ to, reason, storesStatus }: Transition, licence: LicenceSt
 }
 
 /** A transition that matched. */
-export interface Step {
+export interface AppliedTransition {
   transition: Transition
   from: LicenceStatus
   to: LicenceStatus
 }
 
 /** Applies causes one after the other. Returns the transitions that matched, and the state after the last one. */
-export function follow(
+export function applyCauses(
   causes: readonly Cause[],
   licence: LicenceState,
-  circumstances: Circumstances,
-): { state: LicenceState; steps: Step[] } {
+  conditions: TransitionConditions,
+): { state: LicenceState; steps: AppliedTransition[] } {
   let state = licence
-  const steps: Step[] = []
+  const steps: AppliedTransition[] = []
   for (const cause of causes) {
-    const transition = transitionOf(cause, state, circumstances)
+    const transition = transitionOf(cause, state, conditions)
     if (!transition) continue
     const after = stateAfter(transition, state)
     steps.push({ transition, from: state.status, to: after.status })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { licencesToSuspend } from '../plans/plan-queries.ts'
 import { licencesPast } from '../sweeps/sweep-queries.ts'
 import { givenDatabase } from '../../test/database.ts'
-import { statusesAstray } from '../../test/makers.ts'
+import { findWrongStatuses } from '../../test/makers.ts'
 import type { Selection } from './licence-queries.ts'
 
 const insertLicences = (sql: Sql, from: number, to: number) => sql`
@@ -20,12 +20,12 @@ test('licence_statuses follows each insert, update and delete of licences', asyn
   await insertLicences(sql, 1, 1_000)
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from licence_statuses`
   expect(row!.count).toBe(1_000)
-  expect(await statusesAstray({ sql })).toEqual([])
+  expect(await findWrongStatuses({ sql })).toEqual([])
   await sql`update licences set status = 'suspended' where plan_id = 'plan_1'`
   await sql`update licences set plan_id = 'plan_1', expires_on = null where id = 'lic_2'`
   await insertLicences(sql, 1_001, 1_010)
   await sql`delete from licences where id in ('lic_1', 'lic_2', 'lic_3')`
-  expect(await statusesAstray({ sql })).toEqual([])
+  expect(await findWrongStatuses({ sql })).toEqual([])
 })
 
 test('a change of one licence reads only its row, even if the session has changed many before', async () => {

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import type { Received } from '@licensing/events/consumer-options'
 import { invalid } from '@licensing/grpc/errors'
@@ -7,7 +7,7 @@ import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
-import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { awaitPlans } from './awaited-plan-queries.ts'
 import type { PlanVersion } from './awaited-plan-queries.ts'
 import {
@@ -26,11 +26,11 @@ const suspendedAtOnce = 100
 // A large archive leaves half of the database's time to other requests. Measured once with 100,000 licences: the p99 of
 // another account's detail was 2.2 times that without an archive, and 3.0 times without pauses; the archive took 31 s
 // instead of 15 s.
-const mostPauseMs = 15_000
+const totalPauseMs = 15_000
 
 /** Catalog pushes changed plans before it answers its own caller. */
 export const syncPlans: Handler<'syncPlans'> = async ({ change }, { plans }) => {
-  await change((tx) => applyPlanCopies(tx, plans), waitingForLocks)
+  await change((tx) => applyPlanCopies(tx, plans), longLockTimeout)
   return {}
 }
 
@@ -40,7 +40,7 @@ export const archivePlan: Handler<'archivePlan'> = async ({ change }, { plan }) 
   const suspendedLicences = await change(async (tx) => {
     await applyPlanCopies(tx, [plan])
     return findSuspended(tx, plan.id, plan.archiveVersion)
-  }, waitingForLocks)
+  }, longLockTimeout)
   return { suspendedLicences }
 }
 
@@ -85,7 +85,7 @@ export async function applyPlanCopies(tx: Transaction, copies: PlanCopy[]): Prom
     changes.push(...(await applyArchive(tx, copy)))
   }
   // Counters are locked last: a transaction that waits for a counter must not hold licences that its holder may need.
-  await addToCounts(tx, new Map(changes))
+  await addToPlanCounts(tx, new Map(changes))
 }
 
 function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
@@ -101,11 +101,11 @@ function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
 async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string, number>> {
   if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return new Map()
   const { count, active } = await changeMany(tx, {
-    move: lifecycle.plan_archived[0],
+    transition: lifecycle.plan_archived[0],
     cause: `archive:${copy.id}:${copy.archiveVersion}`,
     order: suspensionOrder(tx),
     atOnce: suspendedAtOnce,
-    mostPauseMs,
+    totalPauseMs,
     select: (after, limit) => licencesToSuspend(tx, copy, after?.id ?? '', limit),
   })
   if (count > 0) await recordSuspended(tx, copy.id, copy.archiveVersion, count)

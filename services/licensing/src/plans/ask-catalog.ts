@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import { isId } from '@licensing/database/ids'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { LicensingDependencies } from '../dependencies.ts'
@@ -24,7 +24,7 @@ export async function askCatalog(
   if (!isId('pln', plan.planId)) return 'unknown'
   try {
     const copy = await catalog.getPlanCopy(plan, { timeoutMs })
-    await change((tx) => applyPlanCopies(tx, [copy]), waitingForLocks)
+    await change((tx) => applyPlanCopies(tx, [copy]), longLockTimeout)
     return 'known'
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error

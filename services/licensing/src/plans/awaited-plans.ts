@@ -11,22 +11,22 @@ import {
   removeAwaitedPlan,
 } from './awaited-plan-queries.ts'
 
-const lookEveryMs = 500
+const pollMs = 500
 // Catalog pushes a change at the same time as it sends the event.
 export const pushTakesMs = 1_000
-const askedAtOnce = 20
+const batchSize = 20
 
 /** Asks catalog for the plans whose new version is only known from an event, because their push failed. */
 export function startAwaitedPlans(deps: LicensingDependencies): Loop {
   const { sql, log } = deps
-  const look = async () => {
+  const fetchAwaited = async () => {
     if (!(await hasAwaitedPlans(sql))) return 'idle'
     await removeArrivedPlans(sql)
-    const awaited = await listAwaitedPlans(sql, pushTakesMs, askedAtOnce)
+    const awaited = await listAwaitedPlans(sql, pushTakesMs, batchSize)
     for (const { plan_id: planId, account_id: accountId, application_id: applicationId } of awaited) {
       try {
         const answer = await askCatalog(deps, { planId, accountId, applicationId })
-        if (answer === 'unavailable') return lookEveryMs
+        if (answer === 'unavailable') return pollMs
         if (answer === 'known') continue
         log.error({ plan_id: planId }, 'catalog does not have a plan that its event named')
         await removeAwaitedPlan(sql, planId)
@@ -36,9 +36,9 @@ export function startAwaitedPlans(deps: LicensingDependencies): Loop {
         await postponeAwaitedPlan(sql, planId)
       }
     }
-    if (awaited.length === 0) return lookEveryMs
+    if (awaited.length === 0) return pollMs
     await removeArrivedPlans(sql)
-    return awaited.length === askedAtOnce ? 0 : lookEveryMs
+    return awaited.length === batchSize ? 0 : pollMs
   }
-  return startDatabaseLoop('awaited plans', log, lookEveryMs, look)
+  return startDatabaseLoop('awaited plans', log, pollMs, fetchAwaited)
 }

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Consumer } from '@licensing/events/consumer'
 import type { LicensingDependencies } from '../dependencies.ts'
@@ -37,7 +37,7 @@ async function readAllCopies({ catalog, change, log }: LicensingDependencies): P
   try {
     for (let afterId = ''; ;) {
       const page = await catalog.listPlanCopies({ afterId, limit: pageSize }, { timeoutMs })
-      await change((tx) => applyPlanCopies(tx, page.plans), waitingForLocks)
+      await change((tx) => applyPlanCopies(tx, page.plans), longLockTimeout)
       const last = page.plans.at(-1)
       if (!page.hasMore || !last) return true
       afterId = last.id

@@ -2,7 +2,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { planCopy } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
-import { actor, givenPlan, issue, snapshotsAstray, verbOn } from '../../test/makers.ts'
+import { actor, givenPlan, issue, findWrongSnapshots, verbOn } from '../../test/makers.ts'
 import { provision, unique } from '../../test/purchases.ts'
 import { expectNoDeadlock, raceLimit, rounds, startReplicas } from '../../test/races.ts'
 import type { Replicas } from '../../test/races.ts'
@@ -56,7 +56,7 @@ test('a plan that changes 300 times adds a snapshot only for the changes after w
     if (value % 75 === 74) await ways[Math.floor(value / 75)]!(harness, plan.id)
   }
   expect(await countSnapshots()).toBe(before + ways.length)
-  expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
+  expect(await findWrongSnapshots(harness)).toEqual({ missing: [], unused: [] })
 })
 
 test('while a plan changes, each new licence gets the entitlements of one of its versions', async () => {
@@ -75,6 +75,6 @@ test('while a plan changes, each new licence gets the entitlements of one of its
       expect(planDrift.length === 0).toBe(entitlements[0]!.value === values.at(-1))
     }
   }
-  expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
+  expect(await findWrongSnapshots(harness)).toEqual({ missing: [], unused: [] })
   await expectNoDeadlock(harness)
 })

@@ -32,11 +32,11 @@ export interface Snapshots {
   valuesOf(licence: OverriddenLicence): Promise<Values>
 }
 
-const mostEntitlements = 500_000
+const maxEntitlements = 500_000
 
 export function createSnapshots(sql: Sql): Snapshots {
   const cached = new LRUCache<string, Snapshot>({
-    maxSize: mostEntitlements,
+    maxSize: maxEntitlements,
     sizeCalculation: ({ entitlements }) => 1 + entitlements.length,
   })
   const cache = (id: string, entitlements: SnapshotEntitlement[]): Snapshot => {

@@ -1,5 +1,5 @@
 import { lifecycle } from '../lifecycle/licence.ts'
-import type { Cause, Circumstances, Transition } from '../lifecycle/licence.ts'
+import type { Cause, TransitionConditions, Transition } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import type { Basis, DecisiveEffect } from './basis.ts'
 import { changeLicence } from './changes.ts'
@@ -36,29 +36,30 @@ export function alignLicence(
     changes.licences.set(licence.id, licence)
   }
   if (!takesPayments(purchased)) return
-  const given = {
+  const terms = {
     plan_id: current.plan_id,
     snapshot_id: current.snapshot_id,
     expires_on: current.ends_at,
   }
-  const wasOver = hadEnded(change)
-  const isReplaced = change.restedOn !== current || wasOver
+  const knownTooLate = isKnownTooLate(change)
+  const isReplaced = change.restedOn !== current || knownTooLate
   const isRenewal = change.kind === 'renewed' && change.purchase === current
-  const circumstances: Circumstances = {
+  const conditions: TransitionConditions = {
     plan: plans.get(current.plan_id)!.status,
-    planDiffers: licence.plan_id !== given.plan_id,
-    endMoves: licence.expires_on?.getTime() !== given.expires_on?.getTime(),
+    planDiffers: licence.plan_id !== terms.plan_id,
+    endMoves: licence.expires_on?.getTime() !== terms.expires_on?.getTime(),
     valid: isValid,
     allowsActive: decisive === 'paid' && (isReplaced || isRenewal || change.before.decisive !== 'paid'),
     outdated: isStatusOutdated(change, licence),
-    inquiryOver: (wasOver || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
+    inquiryOver:
+      (knownTooLate || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
   }
   const causes = causesOf(change, isReplaced)
-  if (causes.length > 0) changeLicence(changes, purchased, { causes, circumstances, by, given })
+  if (causes.length > 0) changeLicence(changes, purchased, { causes, conditions, by, terms })
 }
 
 /** Whether a purchase became known only after its end: in the meantime the licence should have rested on it. */
-function hadEnded({ kind, purchase, after: { current } }: BasisChange): boolean {
+function isKnownTooLate({ kind, purchase, after: { current } }: BasisChange): boolean {
   return kind === 'paid' && purchase !== undefined && isLater(purchase, current)
 }
 

@@ -23,7 +23,7 @@ import type { PurchasedLicence } from './purchased-licence.ts'
 
 export type Result = { licence: LicenceRow; created: boolean } | { refused: ServiceError }
 
-export interface Asked {
+export interface ReceivedEffect {
   effect: Effect
   /** Why the effect cannot be applied. */
   refusal?: ServiceError
@@ -40,10 +40,10 @@ export type Refusals = Map<string, ServiceError>
  */
 export async function applyBatch(
   tx: Transaction,
-  effects: readonly Asked[],
+  effects: readonly ReceivedEffect[],
   refusals: Refusals,
 ): Promise<Result[]> {
-  const located = await locate(tx, effects)
+  const located = await locateLicences(tx, effects)
   const licenceIds = [...new Set(located.flatMap(({ licenceId }) => licenceId ?? []))]
   const plans = await lockPlansOf(tx, licenceIds, planIdsOf(effects))
   const licences = await lockPurchasedLicences(tx, licenceIds)
@@ -53,9 +53,9 @@ export async function applyBatch(
   }
   const batch: Batch = { changes: noChanges(await databaseTime(tx)), plans }
   const results: Result[] = []
-  const known = { licences, refusals, customers: new Map(), provisioned: new Map() }
+  const state = { licences, refusals, customers: new Map(), provisioned: new Map() }
   for (const one of located) {
-    const result = applyOne(batch, one, known)
+    const result = applyOrRefuse(batch, one, state)
     if (result === 'locate again') {
       if (results.length === 0) throw new LostRace()
       break
@@ -69,17 +69,17 @@ export async function applyBatch(
 /**
  * An effect with the licence that it changes: that of its purchase or, if it is not paid yet, that of its customer.
  */
-type Located = Asked & { licenceId: string | undefined; created: boolean; isPaid: boolean }
+type LocatedEffect = ReceivedEffect & { licenceId: string | undefined; created: boolean; isPaid: boolean }
 
 /** Finds the licences that effects change. Locks the customers of payments. */
-async function locate(tx: Transaction, effects: readonly Asked[]): Promise<Located[]> {
+async function locateLicences(tx: Transaction, effects: readonly ReceivedEffect[]): Promise<LocatedEffect[]> {
   const customers = effects.flatMap(({ effect }) => customerOf(effect) ?? [])
   if (customers.length > 0) await lockCustomers(tx, customers)
   const provisions = await findProvisions(
     tx,
     effects.map(({ effect }) => effect),
   )
-  const located = effects.map(({ effect, refusal }, at): Located => {
+  const located = effects.map(({ effect, refusal }, at): LocatedEffect => {
     const provision = provisions[at]
     return {
       ...(refusal && { refusal }),
@@ -106,7 +106,7 @@ function customerOf(effect: Effect) {
   return { accountId, applicationId, externalRef }
 }
 
-export function planIdsOf(effects: readonly Asked[]): string[] {
+export function planIdsOf(effects: readonly ReceivedEffect[]): string[] {
   return [...new Set(effects.flatMap(({ effect }) => planIdOf(effect) ?? []))]
 }
 
@@ -127,7 +127,7 @@ export async function lockPurchasedLicences(
   return licences
 }
 
-interface Known {
+interface BatchState {
   licences: Map<string, PurchasedLicence>
   /** Licences by customer, after the payments of this batch. */
   customers: Map<string, PurchasedLicence>
@@ -141,27 +141,27 @@ interface Provisioned {
   created: boolean
 }
 
-function applyOne(batch: Batch, located: Located, known: Known): Result | 'locate again' {
+function applyOrRefuse(batch: Batch, located: LocatedEffect, state: BatchState): Result | 'locate again' {
   const name = purchaseName(located.effect)
-  const earlier = known.refusals.get(name)
+  const earlier = state.refusals.get(name)
   if (earlier) return { refused: earlier }
   try {
     if (located.refusal) throw located.refusal
-    const done = apply(batch, located, known)
+    const done = applyEffect(batch, located, state)
     return done === 'locate again' ? done : { licence: { ...done.purchased.licence }, created: done.created }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    known.refusals.set(name, error)
+    state.refusals.set(name, error)
     return { refused: error }
   }
 }
 
 export const purchaseName = ({ applicationId, purchaseRef }: Effect) => `${applicationId} ${purchaseRef}`
 
-function apply(
+function applyEffect(
   batch: Batch,
-  { effect, licenceId, isPaid, created }: Located,
-  { licences, customers, provisioned }: Known,
+  { effect, licenceId, isPaid, created }: LocatedEffect,
+  { licences, customers, provisioned }: BatchState,
 ): Provisioned | 'locate again' {
   const name = purchaseName(effect)
   const licence = licences.get(licenceId ?? '')

@@ -18,7 +18,7 @@ import {
   takesPayments,
   issuedTerms,
   purchaseOf,
-  record,
+  recordEffect,
   restsOn,
   termsOf,
 } from './purchased-licence.ts'
@@ -95,7 +95,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   if (isKnown) return
   const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
   const [entries, included] = [paidMetadata(purchased), includedUpdates(purchased)]
-  const recorded = record(purchased, purchase, effect, plan)
+  const recorded = recordEffect(purchased, purchase, effect, plan)
   changes.effects.push({ ...recorded, licence_id: licence.id })
   savePurchase(changes, purchase)
   const after = basisAt(purchased, changes.now)

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
@@ -17,10 +17,10 @@ import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { askCatalog, planUnavailable } from '../plans/ask-catalog.ts'
 import { findKnownPlans } from '../plans/plan-queries.ts'
 import { applyBatch, planIdsOf, purchaseName } from './apply-batch.ts'
-import type { Asked, Refusals, Result } from './apply-batch.ts'
+import type { ReceivedEffect, Refusals, Result } from './apply-batch.ts'
 import { planIdOf, readEffect, unreadable } from './effect.ts'
 
-const mostEffects = 200
+const maxEffects = 200
 
 export function purchaseService(deps: LicensingDependencies) {
   return implement(PurchaseService, {
@@ -32,12 +32,12 @@ async function applyPurchaseEffects(
   deps: LicensingDependencies,
   { effects }: ApplyPurchaseEffectsRequest,
 ): Promise<MessageInitShape<typeof ApplyPurchaseEffectsResponseSchema>> {
-  if (effects.length > mostEffects) throw invalid('/effects', `at most ${mostEffects} effects`)
+  if (effects.length > maxEffects) throw invalid('/effects', `at most ${maxEffects} effects`)
   const results = await applyAll(deps, effects.map(read))
   return { results: results.map(resultMessage) }
 }
 
-function read(request: PurchaseEffect): Asked {
+function read(request: PurchaseEffect): ReceivedEffect {
   try {
     return { effect: readEffect(request) }
   } catch (error) {
@@ -47,28 +47,32 @@ function read(request: PurchaseEffect): Asked {
 }
 
 /** Applies effects in their order. If the database refuses a batch, its effects are applied one by one. */
-async function applyAll(deps: LicensingDependencies, asked: Asked[]): Promise<Result[]> {
-  if (asked.length === 0) return []
+async function applyAll(deps: LicensingDependencies, received: ReceivedEffect[]): Promise<Result[]> {
+  if (received.length === 0) return []
   const refusals: Refusals = new Map()
-  const effects = await withPlans(deps, asked)
+  const effects = await fetchUnknownPlans(deps, received)
   try {
     return await applyInBatches(deps, effects, new Map())
   } catch (error) {
-    if (effects.length === 1 || isForAll(error)) throw error
+    if (effects.length === 1 || affectsAllEffects(error)) throw error
     deps.log.warn({ err: error }, 'a batch of effects failed; they are applied one by one')
   }
   const results: Result[] = []
-  for (const effect of effects) results.push(await alone(deps, effect, refusals))
+  for (const effect of effects) results.push(await applyAlone(deps, effect, refusals))
   return results
 }
 
-const isForAll = (error: unknown) => isDatabaseUnavailable(error) || error instanceof GivenUp
+const affectsAllEffects = (error: unknown) => isDatabaseUnavailable(error) || error instanceof GivenUp
 
-async function alone(deps: LicensingDependencies, effect: Asked, refusals: Refusals): Promise<Result> {
+async function applyAlone(
+  deps: LicensingDependencies,
+  effect: ReceivedEffect,
+  refusals: Refusals,
+): Promise<Result> {
   try {
     return (await applyInBatches(deps, [effect], refusals))[0]!
   } catch (error) {
-    if (isForAll(error)) throw error
+    if (affectsAllEffects(error)) throw error
     deps.log.error({ err: error, purchase_ref: effect.effect.purchaseRef }, 'an effect could not be applied')
     const refused = new ServiceError('internal', 'something failed on our side')
     refusals.set(purchaseName(effect.effect), refused)
@@ -79,7 +83,7 @@ async function alone(deps: LicensingDependencies, effect: Asked, refusals: Refus
 /** Applies effects in as many transactions as `applyBatch` needs. */
 async function applyInBatches(
   { change }: LicensingDependencies,
-  effects: Asked[],
+  effects: ReceivedEffect[],
   refusals: Refusals,
 ): Promise<Result[]> {
   const results: Result[] = []
@@ -92,7 +96,7 @@ async function applyInBatches(
       refuseGivenUp()
       return { done, refused }
     }
-    const batch = await change(applyRest, waitingForLocks)
+    const batch = await change(applyRest, longLockTimeout)
     for (const [name, refusal] of batch.refused) refusals.set(name, refusal)
     results.push(...batch.done)
   }
@@ -100,7 +104,10 @@ async function applyInBatches(
 }
 
 /** Asks catalog for plans that licensing does not know, with no transaction open. */
-async function withPlans(deps: LicensingDependencies, effects: Asked[]): Promise<Asked[]> {
+async function fetchUnknownPlans(
+  deps: LicensingDependencies,
+  effects: ReceivedEffect[],
+): Promise<ReceivedEffect[]> {
   const wanted = planIdsOf(effects)
   if (wanted.length === 0) return effects
   const known = await findKnownPlans(deps.sql, wanted)

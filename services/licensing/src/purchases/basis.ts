@@ -37,9 +37,9 @@ const rank = {
 } as const satisfies Record<Exclude<EffectKind, UnrankedEffect> | 'ended' | 'reactivated', number>
 
 /** The tick of the processor's clock, in milliseconds. */
-const tick = 1_000
+const clockResolutionMs = 1_000
 
-interface Moment {
+interface PurchaseEvent {
   kind: keyof typeof rank
   /** Absent if the vendor reactivated the licence. */
   purchase: Purchase | undefined
@@ -77,11 +77,11 @@ export function basisOf(
   let current: Purchase | undefined
   let decisive: DecisiveEffect = 'paid'
   let inDispute: Purchase | undefined
-  const moments = momentsOf(purchases, effects, now)
+  const events = eventsOf(purchases, effects, now)
   if (reactivatedAt) {
-    moments.push({ purchase: undefined, kind: 'reactivated', at: reactivatedAt.getTime(), cause: '' })
+    events.push({ purchase: undefined, kind: 'reactivated', at: reactivatedAt.getTime(), cause: '' })
   }
-  for (const { purchase, kind } of moments.sort(inOrder)) {
+  for (const { purchase, kind } of events.sort(compareEvents)) {
     if (!purchase) {
       if (decisive === 'payment_failed' || decisive === 'inquiry_opened') decisive = 'paid'
       inDispute = undefined
@@ -133,27 +133,27 @@ function latestOf(purchases: ReadonlySet<Purchase>): Purchase | undefined {
   return latest
 }
 
-function momentsOf(
+function eventsOf(
   purchases: readonly Purchase[],
   effects: readonly RecordedEffect[],
   now: number,
-): Moment[] {
-  const moments: Moment[] = []
+): PurchaseEvent[] {
+  const events: PurchaseEvent[] = []
   const byRef = new Map(purchases.map((purchase) => [purchase.purchase_ref, purchase]))
   for (const purchase of purchases) {
     const ordered = orderOf(purchase)
-    moments.push({ purchase, kind: 'paid', at: ordered, cause: '' })
+    events.push({ purchase, kind: 'paid', at: ordered, cause: '' })
     for (const { kind, at } of endsOf(purchase, effects, now)) {
       // The time of an order may be known only approximately: then an effect may seem to be earlier than the order.
-      moments.push({ purchase, kind, at: Math.max(at, ordered), cause: '' })
+      events.push({ purchase, kind, at: Math.max(at, ordered), cause: '' })
     }
   }
   for (const { purchase_ref, kind, cause, at } of effects) {
     const purchase = byRef.get(purchase_ref)
     if (!purchase || !(isTransition(kind) || kind === 'inquiry_closed')) continue
-    moments.push({ purchase, kind, cause, at: Math.max(at.getTime(), orderOf(purchase)) })
+    events.push({ purchase, kind, cause, at: Math.max(at.getTime(), orderOf(purchase)) })
   }
-  return moments
+  return events
 }
 
 function isTransition(kind: EffectKind): kind is TransitionKind {
@@ -169,9 +169,11 @@ function endsOf(
   { purchase_ref, terminated_at, money_returned, ends_at }: Purchase,
   effects: readonly RecordedEffect[],
   now: number,
-): Pick<Moment, 'kind' | 'at'>[] {
+): Pick<PurchaseEvent, 'kind' | 'at'>[] {
   const terminated = terminated_at?.getTime() ?? Number.POSITIVE_INFINITY
-  const end = ends_at ? Math.floor(ends_at.getTime() / tick) * tick : Number.POSITIVE_INFINITY
+  const end = ends_at
+    ? Math.floor(ends_at.getTime() / clockResolutionMs) * clockResolutionMs
+    : Number.POSITIVE_INFINITY
   const ended = end <= now && end < terminated ? [{ kind: 'ended' as const, at: end }] : []
   if (!terminated_at) return ended
   const isRefunded = effects.some((one) => one.purchase_ref === purchase_ref && one.kind === 'refunded')
@@ -179,7 +181,7 @@ function endsOf(
   return [...ended, { kind, at: terminated }]
 }
 
-function inOrder(one: Moment, other: Moment): number {
+function compareEvents(one: PurchaseEvent, other: PurchaseEvent): number {
   if (one.at !== other.at) return one.at < other.at ? -1 : 1
   const difference = rank[one.kind] - rank[other.kind]
   if (difference !== 0) return difference

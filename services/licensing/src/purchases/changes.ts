@@ -5,15 +5,15 @@ import type { NewEvent } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
 import type { Changes as FieldChanges, NewHistory } from '../lifecycle/history-queries.ts'
 import { licenceEvent } from '../lifecycle/licence-row.ts'
-import { follow } from '../lifecycle/licence.ts'
-import type { Cause, Circumstances } from '../lifecycle/licence.ts'
-import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { applyCauses } from '../lifecycle/licence.ts'
+import type { Cause, TransitionConditions } from '../lifecycle/licence.ts'
+import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
 import { insertLicences, updateLicences } from './changes-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import { insertEffects, insertProvisions, upsertPurchases } from './purchase-queries.ts'
 import type { NewProvision } from './purchase-queries.ts'
-import { afterAll } from './purchased-licence.ts'
+import { timeAfterKnownEvents } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
 /** The rows that a transaction has to write: licences and purchases with their final values. */
@@ -54,24 +54,24 @@ export interface By {
 
 interface LicenceChange {
   causes: readonly Cause[]
-  circumstances: Circumstances
+  conditions: TransitionConditions
   by: By
   /** The plan and end that the licence gets. */
-  given: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
+  terms: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
 }
 
 /** Changes a licence as the lifecycle table says for these causes, one after the other. */
 export function changeLicence(changes: Changes, purchased: PurchasedLicence, change: LicenceChange): void {
   const { licence } = purchased
-  const { causes, circumstances, by, given } = change
-  const { state, steps } = follow(causes, licence, circumstances)
+  const { causes, conditions, by, terms } = change
+  const { state, steps } = applyCauses(causes, licence, conditions)
   const before = { ...licence }
   const written = steps.some(({ transition }) => transition.history)
-  Object.assign(licence, state, given, written && { updated_at: changes.now })
+  Object.assign(licence, state, terms, written && { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   for (const { transition, from, to } of steps) {
     const { history, emits, ignoresEarlierPaymentProblems } = transition
-    if (ignoresEarlierPaymentProblems) licence.reactivated_at = afterAll(purchased, changes.now)
+    if (ignoresEarlierPaymentProblems) licence.reactivated_at = timeAfterKnownEvents(purchased, changes.now)
     if (history) {
       const entry = { licenceId: licence.id, type: history, from, to, ...by, at: changes.now }
       changes.history.push(
@@ -133,6 +133,6 @@ export async function writeChanges(tx: Transaction, changes: Changes): Promise<v
   await insertEffects(tx, effects)
   await insertProvisions(tx, provisions)
   if (history.length > 0) await insertHistory(tx, history)
-  await addToCounts(tx, counts)
+  await addToPlanCounts(tx, counts)
   await append(tx, ...events)
 }

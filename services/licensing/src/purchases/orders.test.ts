@@ -2,7 +2,7 @@ import { newId } from '@licensing/database/ids'
 import { isFull } from '@licensing/test-support/drawn'
 import { array, assert, nat, option, property } from 'fast-check'
 import { expect, test } from 'vitest'
-import { expirable, follow } from '../lifecycle/licence.ts'
+import { expirable, applyCauses } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { day, effectsOf, mayRevokeEarly, orderBy, ordersOf, stories } from '../../test/purchase-stories.ts'
 import { alignLicence } from './align-licence.ts'
@@ -88,14 +88,14 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
   const isPast = licence.expires_on && licence.expires_on <= now
   if (!isPast || !expirable.includes(licence.status)) return
   if (purchased.purchases.length === 0) {
-    Object.assign(licence, follow(['expiry_passed'], licence, {}).state)
+    Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
     return
   }
   const after = basisAt(purchased, now)
   if (after.isValid) {
     const change = { kind: 'ended' as const, restedOn: restsOn(purchased), before: after, after }
     alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
-  } else Object.assign(licence, follow(['expiry_passed'], licence, {}).state)
+  } else Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
 }
 
 /** Decisions 7: the result may differ if a revocation was sent before an event that would have prevented it became known. */

@@ -135,7 +135,7 @@ export const restsOnRenewingSubscription = (sql: Sql) => sql`
   )`
 
 /** Removes the ends that renewals gave the purchase until now, because the vendor has set another end. */
-export async function forgetRenewedEnds(
+export async function clearRenewedEnds(
   sql: Sql,
   { licence_id, purchase_ref }: Pick<Purchase, 'licence_id' | 'purchase_ref'>,
 ): Promise<void> {

@@ -69,7 +69,7 @@ export function basisAt({ licence, purchases, effects }: PurchasedLicence, now: 
 }
 
 /** A time that is later than all known events of the licence's purchases, and not before `now`. */
-export function afterAll({ licence, purchases, effects }: PurchasedLicence, now: Date): Date {
+export function timeAfterKnownEvents({ licence, purchases, effects }: PurchasedLicence, now: Date): Date {
   const known = [
     licence.reactivated_at?.getTime() ?? 0,
     ...effects.map(({ at }) => at.getTime()),
@@ -79,7 +79,7 @@ export function afterAll({ licence, purchases, effects }: PurchasedLicence, now:
 }
 
 /** Adds an effect to the purchase and its licence. @param plan the plan of a renewal */
-export function record(
+export function recordEffect(
   { effects }: PurchasedLicence,
   purchase: Purchase,
   effect: LaterEffect,
@@ -103,7 +103,7 @@ export function record(
     if (!purchase.terminated_at || at < purchase.terminated_at) purchase.terminated_at = at
     purchase.money_returned ||= isReturned
   }
-  renew(purchase, effects)
+  applyRenewals(purchase, effects)
   purchase.renews = willRenew(purchase, effects)
   return recorded
 }
@@ -122,7 +122,7 @@ function willRenew({ purchase_ref: ref, renews }: Purchase, effects: readonly Re
 }
 
 /** Sets the end and the plan that the purchase's renewals give, in whatever order they became known. */
-function renew(purchase: Purchase, effects: readonly RecordedEffect[]): void {
+function applyRenewals(purchase: Purchase, effects: readonly RecordedEffect[]): void {
   const renewals = effects
     .filter(({ purchase_ref, kind }) => purchase_ref === purchase.purchase_ref && kind === 'renewed')
     // A renewal after the purchase was refunded or canceled changes nothing.

@@ -9,7 +9,7 @@ import type {
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { LRUCache } from 'lru-cache'
 import type { KeyObject } from 'node:crypto'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { ProductDependencies } from '../dependencies.ts'
 import { revocationEntries, segmentEntries } from './revocation-entries.ts'
 import { findVersions } from './revocation-queries.ts'
@@ -29,12 +29,12 @@ interface SignedList extends UnsignedList {
 
 // A list is signed again after a quarter of its life, so that a cached list stays valid for most of its life.
 const periodMs = (listLifeSeconds / 4) * 1000
-const mostSignatures = 20_000
+const maxSignatures = 20_000
 // Signing needs two copies of the list in memory, with 44 bytes per entry.
-const usualMostEntries = 2 ** 20
+const usualMaxEntries = 2 ** 20
 const longEntries = 4 * segmentEntries
-const mostWaiting = 64
-const mostWaitingOfApplication = 16
+const maxWaiting = 64
+const maxWaitingPerApplication = 16
 
 /**
  * The signed lists of revoked licences. Entries are cached once (`revocationEntries`), and of each signed list only the
@@ -42,16 +42,16 @@ const mostWaitingOfApplication = 16
  * version of a list needs at most some hundred signatures, however many values of `since` are requested (`startOf`). Long
  * lists are signed one at a time, with applications in turn; if too many are waiting, further requests get `unavailable`.
  *
- * If a list has more than `mostEntries`, the answer contains only the first of them. The next poll continues from there.
+ * If a list has more than `maxEntries`, the answer contains only the first of them. The next poll continues from there.
  */
-export function revocationLists(deps: ProductDependencies, mostEntries = usualMostEntries): RevocationLists {
-  const versionOf = gather<string, number>((ids) => findVersions(deps.sql, ids), {
-    mostTogether: 500,
+export function revocationLists(deps: ProductDependencies, maxEntries = usualMaxEntries): RevocationLists {
+  const versionOf = createBatcher<string, number>((ids) => findVersions(deps.sql, ids), {
+    maxBatchSize: 500,
     slots: 2,
     isTransient: isDatabaseUnavailable,
   })
   const entries = revocationEntries(deps.sql)
-  const signed = new LRUCache<string, SignedList>({ max: mostSignatures })
+  const signed = new LRUCache<string, SignedList>({ max: maxSignatures })
   const signing = new Map<string, Promise<SignedList>>()
   const signOne = createSigning((list, key) => signatureOf(entries, list, key))
 
@@ -82,7 +82,7 @@ export function revocationLists(deps: ProductDependencies, mostEntries = usualMo
         throw invalid('/since', 'must be a previous version of this list')
       }
       const since = asked === undefined ? undefined : Number(asked)
-      const end = endOf(since, version, mostEntries)
+      const end = endOf(since, version, maxEntries)
       const keys = await deps.keys.of(applicationId)
       const period = Math.floor(deps.now().getTime() / periodMs)
       const etag = `"${end}-${since ?? 'all'}-${period}-${keys.kid.slice(0, 8)}"`
@@ -132,10 +132,10 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
     list: UnsignedList
     key: KeyObject
   }
-  const oneByOne = { mostTogether: 1, isTransient: () => true }
-  const inTurn = gather<Job, string>(async ([job]) => [await sign(job!.list, job!.key)], oneByOne)
-  const ofApplication = gather<Job, string>(async ([job]) => [await inTurn(job!)], {
-    ...oneByOne,
+  const singly = { maxBatchSize: 1, isTransient: () => true }
+  const signNext = createBatcher<Job, string>(async ([job]) => [await sign(job!.list, job!.key)], singly)
+  const signForApplication = createBatcher<Job, string>(async ([job]) => [await signNext(job!)], {
+    ...singly,
     queueOf: ({ list }) => list.applicationId,
   })
   const waiting = new Map<string, number>()
@@ -144,13 +144,13 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
     if (list.end - list.start <= longEntries) return sign(list, key)
     const { applicationId } = list
     const own = waiting.get(applicationId) ?? 0
-    if (own >= mostWaitingOfApplication || allWaiting >= mostWaiting) {
+    if (own >= maxWaitingPerApplication || allWaiting >= maxWaiting) {
       throw new ServiceError('unavailable', 'too many long revocation lists are being signed: try again')
     }
     waiting.set(applicationId, own + 1)
     allWaiting += 1
     try {
-      return await ofApplication({ list, key })
+      return await signForApplication({ list, key })
     } finally {
       allWaiting -= 1
       const left = waiting.get(applicationId)! - 1
@@ -160,14 +160,14 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
   }
 }
 
-/** The last version in an answer: the latest, unless the signed list would have more than `most` entries. */
-function endOf(since: number | undefined, version: number, most: number): number {
-  if (version <= most) return version
+/** The last version in an answer: the latest, unless the signed list would have more than `max` entries. */
+function endOf(since: number | undefined, version: number, max: number): number {
+  if (version <= max) return version
   // `startOf` may add as many entries before `since`.
-  return since === undefined ? most : Math.min(version, since + most / 2)
+  return since === undefined ? max : Math.min(version, since + max / 2)
 }
 
-const mostExact = 256
+const maxExact = 256
 
 /**
  * The version from which the signed list for `since` starts: `since` itself if few versions follow it, otherwise an earlier
@@ -178,7 +178,7 @@ const mostExact = 256
  */
 function startOf(since: number, version: number): number {
   const distance = version - since
-  if (distance <= mostExact) return since
+  if (distance <= maxExact) return since
   const step = 2 ** Math.floor(Math.log2(distance))
   return Math.floor(since / step) * step
 }

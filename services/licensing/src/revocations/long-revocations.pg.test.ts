@@ -128,8 +128,8 @@ test('a client that follows a growing list misses and repeats nothing', async ()
 })
 
 test('a list that is too long for one answer can be read to its end in several', async () => {
-  const mostEntries = 512
-  const lists = revocationLists(harness.productDeps, mostEntries)
+  const maxEntries = 512
+  const lists = revocationLists(harness.productDeps, maxEntries)
   const applicationId = await givenList(2_000)
   const ask = async (since?: number) => {
     const request = { applicationId, since: since === undefined ? undefined : BigInt(since) }
@@ -137,7 +137,7 @@ test('a list that is too long for one answer can be read to its end in several',
     const text = Buffer.from(json as Uint8Array).toString()
     const { revoked, signature } = JSON.parse(text) as { revoked: string[]; signature: string }
     const signed = await signedBy(applicationId, signature)
-    expect(signed.revoked.length).toBeLessThanOrEqual(mostEntries)
+    expect(signed.revoked.length).toBeLessThanOrEqual(maxEntries)
     expect(signed.revoked.slice(-revoked.length)).toEqual(revoked)
     return { version: Number(version), revoked }
   }

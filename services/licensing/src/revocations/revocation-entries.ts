@@ -1,7 +1,7 @@
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { LRUCache } from 'lru-cache'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { findRevoked } from './revocation-queries.ts'
 
 /** A licence id in quotes and a comma. A multiple of three, so that the base64 texts of entries can be joined. */
@@ -30,7 +30,7 @@ export function segmentsOf(from: number, to: number): Range[] {
 }
 
 // Two million entries. Segments beyond that are read again when they are needed.
-const mostBytes = 64 * 1024 * 1024
+const maxBytes = 64 * 1024 * 1024
 
 interface Read {
   applicationId: string
@@ -43,11 +43,11 @@ interface Read {
  */
 export function revocationEntries(sql: Database): RevocationEntries {
   const kept = new LRUCache<string, Buffer>({
-    maxSize: mostBytes,
+    maxSize: maxBytes,
     sizeCalculation: (bytes) => 1 + bytes.length,
   })
   const reading = new Map<string, Promise<Buffer>>()
-  const read = gather<Read, Buffer>(
+  const read = createBatcher<Read, Buffer>(
     async ([wanted]) => {
       const { applicationId, range } = wanted!
       const text = await findRevoked(sql, applicationId, range.from, range.to)
@@ -58,7 +58,7 @@ export function revocationEntries(sql: Database): RevocationEntries {
       }
       return [Buffer.from(text, 'latin1')]
     },
-    { mostTogether: 1, slots: 4, isTransient: isDatabaseUnavailable },
+    { maxBatchSize: 1, slots: 4, isTransient: isDatabaseUnavailable },
   )
 
   const grow = async (name: string, applicationId: string, { from, to }: Range): Promise<Buffer> => {
@@ -74,10 +74,10 @@ export function revocationEntries(sql: Database): RevocationEntries {
     const first = Math.floor(from / segmentEntries) * segmentEntries
     const name = `${applicationId} ${first}`
     const wanted = `${name} ${to}`
-    const begun = reading.get(wanted) ?? grow(name, applicationId, { from: first, to })
-    reading.set(wanted, begun)
+    const started = reading.get(wanted) ?? grow(name, applicationId, { from: first, to })
+    reading.set(wanted, started)
     try {
-      return (await begun).subarray((from - first) * entryBytes, (to - first) * entryBytes)
+      return (await started).subarray((from - first) * entryBytes, (to - first) * entryBytes)
     } finally {
       reading.delete(wanted)
     }

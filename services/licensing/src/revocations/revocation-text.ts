@@ -22,8 +22,8 @@ export interface UnsignedList {
 type Piece = { text: string } | { range: Range; encoded: boolean }
 
 // A longer answer is sent in parts. The gateway holds only a few parts for each caller.
-const mostWholeBytes = 1024 * 1024
-const mostPartBytes = 256 * 1024
+const maxWholeBytes = 1024 * 1024
+const maxPartBytes = 256 * 1024
 
 const base64 = (text: string) => Buffer.from(text).toString('base64url')
 
@@ -64,12 +64,12 @@ const sizeOf = (piece: Piece) =>
 /** An answer in parts of limited size, the same on every replica. */
 export function partsOf(list: UnsignedList, signature: string, from: number): Piece[][] {
   const pieces = piecesOf(list, signature, from)
-  if (pieces.reduce((sum, piece) => sum + sizeOf(piece), 0) <= mostWholeBytes) return [pieces]
+  if (pieces.reduce((sum, piece) => sum + sizeOf(piece), 0) <= maxWholeBytes) return [pieces]
   const parts: Piece[][] = [[]]
   let bytes = 0
   for (const piece of pieces) {
     const size = sizeOf(piece)
-    if (bytes + size > mostPartBytes) {
+    if (bytes + size > maxPartBytes) {
       parts.push([])
       bytes = 0
     }

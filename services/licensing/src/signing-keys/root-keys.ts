@@ -27,12 +27,12 @@ type Handler<Rpc extends keyof (typeof RootKeyService)['method']> = HandlerOf<
 >
 
 // More than a page of applications.
-const mostApplications = 1_000
+const maxApplications = 1_000
 
 /** The newest root key of each application, in the order of the request. */
 export const getRootKeys: Handler<'getRootKeys'> = async ({ sql, encryption }, { applicationIds }) => {
-  if (applicationIds.length > mostApplications) {
-    throw invalid('/application_ids', `must be at most ${mostApplications}`)
+  if (applicationIds.length > maxApplications) {
+    throw invalid('/application_ids', `must be at most ${maxApplications}`)
   }
   applicationIds.forEach(checkApplicationId)
   const known = await ensureRootKeys(sql, encryption, applicationIds)

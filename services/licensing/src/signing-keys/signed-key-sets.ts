@@ -32,14 +32,14 @@ const signedEveryMs = 86_400_000
 
 // Every replica learns of a change within this time.
 const cachedMs = 1_000
-const mostApplications = 10_000
+const maxApplications = 10_000
 
 /**
  * The content of `jwks.json`. A set is signed if its keys have changed or it is a day old, under a lock for all replicas,
  * and stored in the database. So many requests cause no signatures, and a set never has fewer keys than an earlier one.
  */
 export function publishedKeys(options: Options): (applicationId: string) => Promise<PublishedKeys> {
-  const cached = new LRUCache<string, Promise<PublishedKeys>>({ max: mostApplications, ttl: cachedMs })
+  const cached = new LRUCache<string, Promise<PublishedKeys>>({ max: maxApplications, ttl: cachedMs })
   return (applicationId) => {
     const known = cached.get(applicationId)
     if (known) return known

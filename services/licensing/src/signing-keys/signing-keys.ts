@@ -6,7 +6,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { JWK } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { KeyObject } from 'node:crypto'
-import { gather } from '@licensing/changes/gather'
+import { createBatcher } from '@licensing/changes/batcher'
 import { importSigningKey, newSigningKey } from './new-signing-key.ts'
 import { findSigningKeys, insertFirstSigningKey } from './signing-key-queries.ts'
 import type { SigningKeyRow } from './signing-key-queries.ts'
@@ -34,7 +34,7 @@ export const listLifeSeconds = 86_400
 
 // Every replica learns of a rotation within this time.
 const cachedMs = 1_000
-const mostApplications = 10_000
+const maxApplications = 10_000
 // A replica that has not learnt of a rotation still signs with the retired key, and clocks differ a little.
 const marginSeconds = 60
 
@@ -53,10 +53,10 @@ export function createSigningKeys(
   encryption: EncryptionKeys,
   keptSeconds: number,
 ): SigningKeys {
-  const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: mostApplications, ttl: cachedMs })
+  const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: maxApplications, ttl: cachedMs })
   /** Applications that are known to have keys: their tokens may be genuine. */
-  const withKeys = new LRUCache<string, true>({ max: mostApplications })
-  const imported = new LRUCache<string, KeyObject>({ max: mostApplications })
+  const withKeys = new LRUCache<string, true>({ max: maxApplications })
+  const imported = new LRUCache<string, KeyObject>({ max: maxApplications })
 
   const importOnce = (row: SigningKeyRow): KeyObject => {
     const known = imported.get(row.kid)
@@ -88,13 +88,13 @@ export function createSigningKeys(
   }
 
   // Most tokens with an unknown key are forged, so their applications are looked up one after the other.
-  const lookUp = gather<string, KeySet | undefined>(
+  const lookUp = createBatcher<string, KeySet | undefined>(
     async (applicationIds) => {
       const found = new Map<string, KeySet | undefined>()
       for (const id of new Set(applicationIds)) found.set(id, await read(id, lookups))
       return applicationIds.map((id) => found.get(id))
     },
-    { mostTogether: 100, isTransient: isDatabaseUnavailable },
+    { maxBatchSize: 100, isTransient: isDatabaseUnavailable },
   )
 
   const withFirst = async (applicationId: string, found: Promise<KeySet | undefined>): Promise<KeySet> => {

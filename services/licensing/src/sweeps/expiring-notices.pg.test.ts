@@ -14,7 +14,7 @@ import {
   givenLicenceIn,
   givenPlan,
   history,
-  statusesAstray,
+  findWrongStatuses,
   verbOn,
 } from '../../test/makers.ts'
 import { apply, buy, daysAgo, happen, inDays, provision, renew, unique } from '../../test/purchases.ts'
@@ -215,7 +215,7 @@ test.each(Object.entries(writers))(
     expect(await send()).toBe(1)
     expect(await noticesOf(near)).toEqual([])
     expect(await noticesOf(far)).toEqual([end.toISOString()])
-    expect(await statusesAstray(harness)).toEqual([])
+    expect(await findWrongStatuses(harness)).toEqual([])
   },
 )
 

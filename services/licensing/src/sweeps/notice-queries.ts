@@ -26,12 +26,12 @@ export async function findPlansToNotify(sql: Sql): Promise<string[]> {
  *
  * @returns the number of licences
  */
-export async function queueNoticeChecks(sql: Sql, planId: string, most: number): Promise<number> {
+export async function queueNoticeChecks(sql: Sql, planId: string, limit: number): Promise<number> {
   const [row] = await sql<{ queued: number }[]>`
     with next as materialized (
       select n.expires_on as from_end, n.licence_id as from_id, s.licence_id, s.expires_on
       from plans p join notice_positions n on n.plan_id = p.id
-      cross join lateral (${endingAfterPosition(sql)} limit ${most}) s
+      cross join lateral (${endingAfterPosition(sql)} limit ${limit}) s
       where p.id = ${planId}
     ),
     queued as (insert into notice_checks (licence_id) select licence_id from next),
@@ -107,12 +107,12 @@ export async function recordNotices(sql: Sql, licenceIds: string[]): Promise<Exp
     from due join recorded on recorded.licence_id = due.id order by due.expires_on, due.id`
 }
 
-/** Deletes notices of ends that have passed. @returns how many; if `most` or more, there may be others */
-export async function deleteOldNotices(sql: Sql, most: number): Promise<number> {
+/** Deletes notices of ends that have passed. @returns how many; if `limit` or more, there may be others */
+export async function deleteOldNotices(sql: Sql, limit: number): Promise<number> {
   const { count } = await sql`
     delete from expiring_notices where ctid = any(array(
       select ctid from expiring_notices where expires_on <= now()
-      order by expires_on limit ${most} for update skip locked
+      order by expires_on limit ${limit} for update skip locked
     ))`
   return count
 }

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { append } from '@licensing/events/outbox'
@@ -37,7 +37,7 @@ export async function sendExpiringNotices(
   let last: bigint | undefined = 0n
   while (last !== undefined && !signal?.aborted) {
     const after: bigint = last
-    const next = await change((tx) => sendNext(tx, after), waitingForLocks)
+    const next = await change((tx) => sendNext(tx, after), longLockTimeout)
     sent += next.sent
     last = next.last
   }

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Change } from '@licensing/changes/change'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
@@ -7,7 +7,7 @@ import type { Loop } from '@licensing/process/loop'
 import { Counter } from 'prom-client'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
-import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
 import { dueOrder, findEndedPurchases, isAnyPast, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
@@ -50,13 +50,17 @@ export async function sweepExpiries(
   signal?: AbortSignal,
 ): Promise<number> {
   if (!(await isAnyPast(sql))) return 0
-  const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(change, signal)))
-  await replaceInTurn(sql, change, signal)
+  const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInBatches(change, signal)))
+  await replaceInBatches(sql, change, signal)
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
 /** Makes licences whose purchase has ended rest on another valid one. */
-async function replaceInTurn(sql: Database, change: Change, signal: AbortSignal | undefined): Promise<void> {
+async function replaceInBatches(
+  sql: Database,
+  change: Change,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   let last: Due | undefined
   do {
     const due: Due[] = await findEndedPurchases(sql, last, replacedAtOnce)
@@ -71,12 +75,12 @@ async function replaceInTurn(sql: Database, change: Change, signal: AbortSignal 
   } while (last && !signal?.aborted)
 }
 
-async function expireInTurn(change: Change, signal: AbortSignal | undefined): Promise<number> {
+async function expireInBatches(change: Change, signal: AbortSignal | undefined): Promise<number> {
   let total = 0
   let last: Due | undefined
   do {
     const after = last
-    const past = await change((tx) => expirePast(tx, after), waitingForLocks)
+    const past = await change((tx) => expirePast(tx, after), longLockTimeout)
     expired.inc(past.count)
     total += past.count
     last = past.last
@@ -89,12 +93,12 @@ async function expirePast(
   start: Due | undefined,
 ): Promise<{ count: number; last?: Due | undefined }> {
   const { count, last, active } = await changeMany(tx, {
-    move: lifecycle.expiry_passed[0],
+    transition: lifecycle.expiry_passed[0],
     order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),
     steps: stepsAtOnce,
     atOnce: expiredAtOnce,
   })
-  await addToCounts(tx, active)
+  await addToPlanCounts(tx, active)
   return { count, last }
 }

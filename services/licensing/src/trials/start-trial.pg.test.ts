@@ -14,8 +14,8 @@ import {
   givenPlan,
   history,
   refusal,
-  snapshotsAstray,
-  statusesAstray,
+  findWrongSnapshots,
+  findWrongStatuses,
   verbOn,
 } from '../../test/makers.ts'
 import { callOf, startProducts, verified } from '../../test/products.ts'
@@ -113,8 +113,8 @@ test('a first trial is a licence without a customer, with an end and one place, 
     { type: 'trial_started', from: undefined, to: 'active', actor: 'product', cause: undefined },
   ])
   expect(await activeOn(harness, plan)).toBe(1n)
-  expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
-  expect(await statusesAstray(harness)).toEqual([])
+  expect(await findWrongSnapshots(harness)).toEqual({ missing: [], unused: [] })
+  expect(await findWrongStatuses(harness)).toEqual([])
 })
 
 test('the same machine again has the same trial and activation, whichever plan it asks for', async () => {

@@ -4,7 +4,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { append } from '@licensing/events/outbox'
 import { ServiceError } from '@licensing/grpc/errors'
-import { createTurns } from '@licensing/grpc/turns'
+import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { StartTrialRequest, StartTrialResponseSchema } from '@licensing/proto/products'
 import { isStorable } from '@licensing/proto/text'
 import { checkQuota } from '@licensing/quotas/quota'
@@ -21,7 +21,7 @@ import { grantMessage } from '../activations/token.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import { insertHistory } from '../lifecycle/history-queries.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
-import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
 import { countTrial, findTrialPlan, insertTrial, insertTrialLicence, lockTrial } from './trial-queries.ts'
@@ -48,8 +48,8 @@ interface Started extends Place {
  * The handler of StartTrial. Trials on a plan start one after the other, because all of them write the counter of their
  * application: requests that wait hold no connection.
  */
-export function trialStarter(deps: ProductDependencies): StartTrial {
-  const turns = createTurns('too many trials are being started at the moment: try again')
+export function createStartTrial(deps: ProductDependencies): StartTrial {
+  const turns = createKeyedQueue('too many trials are being started at the moment: try again')
   return async (request) => {
     const { applicationId, planCode, fingerprint, nonce, runningOnly = false } = request
     checkNonce(nonce)
@@ -62,7 +62,7 @@ export function trialStarter(deps: ProductDependencies): StartTrial {
     const { lifeSeconds } = deps.tokens
     const asked = { ...machine, planId, fingerprint, installation, runningOnly, lifeSeconds }
     const start = () => deps.change((tx) => startTrial(tx, deps.now, asked))
-    const started = await recordedPlace(deps, () => turns.inTurn(planId, start))
+    const started = await recordedPlace(deps, () => turns.run(planId, start))
     return {
       grant: await grantMessage(deps, started, nonce),
       licenceKey: started.licenceKey,
@@ -108,7 +108,7 @@ async function createTrial(tx: Transaction, asked: Asked, plan: TrialPlan): Prom
   await insertTrialLicence(tx, licence)
   await storeSnapshots(tx, [{ plan_id: plan.id, snapshot_id: plan.snapshot_id }])
   await insertHistory(tx, [{ licenceId: licence.id, type, to: status, actor: byProduct }])
-  await addToCounts(tx, new Map([[plan.id, 1]]))
+  await addToPlanCounts(tx, new Map([[plan.id, 1]]))
   await append(tx, {
     accountId: plan.account_id,
     applicationId,

@@ -13,7 +13,7 @@ import {
   history,
   restore,
   refusal,
-  statusesAstray,
+  findWrongStatuses,
   verbOn,
 } from '../../test/makers.ts'
 import { unique } from '../../test/purchases.ts'
@@ -170,6 +170,6 @@ test('starts, frees, verbs and changes of one trial at once: no deadlock, and on
     const started = (await events(harness, licence)).filter(({ type }) => type === 'licence.trial_started')
     expect(started).toHaveLength(1)
   }
-  expect(await statusesAstray(harness)).toEqual([])
+  expect(await findWrongStatuses(harness)).toEqual([])
   await expectNoDeadlock(harness)
 })

@@ -18,7 +18,7 @@ import {
   history,
   issue,
   newest,
-  statusesAstray,
+  findWrongStatuses,
   statusOf,
   verbOn,
 } from '../makers.ts'
@@ -210,7 +210,7 @@ test('updates of a due licence that race verbs, an archive, the sweep, a payment
       expect(await activeOn(harness, one)).toBe(await countedOn(harness, one))
     }
     expect(await activeOn(harness, plan)).toBe(0n)
-    expect(await statusesAstray(harness)).toEqual([])
+    expect(await findWrongStatuses(harness)).toEqual([])
   }
 })
 

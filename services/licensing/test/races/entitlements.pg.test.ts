@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { sweepOverrides } from '../../src/sweeps/sweep-overrides.ts'
 import { planCopy } from '../harness.ts'
 import type { Harness } from '../harness.ts'
-import { actor, eventTypes, givenLicence, givenPlan, history, snapshotsAstray, verbOn } from '../makers.ts'
+import { actor, eventTypes, givenLicence, givenPlan, history, findWrongSnapshots, verbOn } from '../makers.ts'
 import { changesOf, deleteOverride, effectiveOf, letEndsPass, setOverride } from '../overrides.ts'
 import { activate } from '../products.ts'
 import { inDays } from '../purchases.ts'
@@ -127,7 +127,7 @@ test('while the plan changes, a licence takes the values of one of its versions,
     expect(versionsTaken.length).toBeGreaterThan(0)
     expect(versionsTaken.length).toBeLessThanOrEqual(versions.length)
   }
-  expect((await snapshotsAstray(harness)).missing).toEqual([])
+  expect((await findWrongSnapshots(harness)).missing).toEqual([])
 })
 
 test('of two keys rotated at once, both are in the history, and only the last activates', async () => {

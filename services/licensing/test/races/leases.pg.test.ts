@@ -35,14 +35,14 @@ type Licence = Awaited<ReturnType<typeof given>>
 /** Counts the leases until it is stopped. @returns the most that had not ended at one time */
 function watch(licence: Licence) {
   const done = new AbortController()
-  let most = 0
+  let max = 0
   const watching = (async () => {
-    while (!done.signal.aborted) most = Math.max(most, await leasesRunning(harness, licence))
+    while (!done.signal.aborted) max = Math.max(max, await leasesRunning(harness, licence))
   })()
   return async () => {
     done.abort()
     await watching
-    return most
+    return max
   }
 }
 
@@ -159,7 +159,7 @@ test('while the limit is set, lowered and removed, no call deadlocks and leases 
     const licence = await given({ maxConcurrent: 5 })
     const { grant } = await activate(harness.products, licence)
     const outcomes = await Promise.allSettled([
-      ...[2, null, 1, 5, null, 3].map((most) => setConcurrent(harness, licence, most)),
+      ...[2, null, 1, 5, null, 3].map((max) => setConcurrent(harness, licence, max)),
       ...Array.from({ length: 20 }, (_, at) =>
         untilAvailable(() => replicaAt(at).products.refreshActivation(callOf(grant!))),
       ),

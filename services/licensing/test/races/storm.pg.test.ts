@@ -12,8 +12,8 @@ import {
   history,
   issue,
   restore,
-  snapshotsAstray,
-  statusesAstray,
+  findWrongSnapshots,
+  findWrongStatuses,
   statusOf,
   verbOn,
 } from '../makers.ts'
@@ -95,8 +95,8 @@ test('after any concurrent calls the counts are exact, no retired plan has an ac
     for (const plan of plans) expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
     expect(await activeOn(harness, plans[0]!)).toBe(0n)
     for (const licence of licences) await expectOneStory(licence)
-    expect(await statusesAstray(harness)).toEqual([])
-    expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
+    expect(await findWrongStatuses(harness)).toEqual([])
+    expect(await findWrongSnapshots(harness)).toEqual({ missing: [], unused: [] })
   }
   await expectNoDeadlock(harness)
 })

@@ -2,8 +2,8 @@ import { isMember } from '@licensing/proto/closed-sets'
 import type { AlertKind } from '@licensing/proto/closed-sets'
 import type { WaitingAlert } from './alert-queries.ts'
 
-const mostInFull = 20
-const mostTextLength = 2_000
+const maxInFull = 20
+const maxTextLength = 2_000
 
 // Subjects contain no text of a vendor: the recipient would think that the operator wrote it.
 const titles: Record<AlertKind, string> = {
@@ -37,8 +37,8 @@ export function alertMail(
     subject: `${count} alerts: ${[...new Set(alerts.map(titleOf))].join('; ')}`,
     text: [
       `${count} alerts since ${first.created_at.toISOString()}. At most six mails an hour are sent for an account, so they come together.`,
-      ...alerts.slice(0, mostInFull).map((alert, i) => `${i + 1}. ${lineOf(alert)}\n\n${textOf(alert)}`),
-      ...listOf(alerts.slice(mostInFull)),
+      ...alerts.slice(0, maxInFull).map((alert, i) => `${i + 1}. ${lineOf(alert)}\n\n${textOf(alert)}`),
+      ...listOf(alerts.slice(maxInFull)),
       ...(unlisted > 0 ? [`${unlisted} more alerts are not listed here.`] : []),
       'All alerts with their texts: the portal’s overview, or GET /v1/alerts.',
     ].join('\n\n'),
@@ -62,5 +62,5 @@ function titleOf({ kind }: WaitingAlert): string {
 
 function textOf({ text }: WaitingAlert): string {
   // eslint-disable-next-line no-control-regex
-  return text.slice(0, mostTextLength).replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '')
+  return text.slice(0, maxTextLength).replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '')
 }

@@ -35,11 +35,11 @@ export interface Alert {
 }
 
 /** A mail lists at most this many alerts. Further ones are counted. */
-export const mostListed = 1_000
+export const maxListed = 1_000
 
 /**
  * Inserts alerts, which then wait for the next mail. The number of waiting alerts is bounded: an alert replaces a waiting one
- * of the same kind about the same endpoint, and if more than `mostListed` alerts of an account wait, the oldest ones are only
+ * of the same kind about the same endpoint, and if more than `maxListed` alerts of an account wait, the oldest ones are only
  * counted in its next mail.
  */
 export async function insertAlerts(sql: Sql, given: NewAlert[]): Promise<void> {
@@ -67,7 +67,7 @@ export async function insertAlerts(sql: Sql, given: NewAlert[]): Promise<void> {
           where a.account_id = account.account_id and a.completed_at is null and not exists (
             select from added where added.endpoint_id = a.endpoint_id and added.kind = a.kind
           )
-          order by a.id desc offset greatest(0, ${mostListed}::int - account.count)
+          order by a.id desc offset greatest(0, ${maxListed}::int - account.count)
         ) oldest
       ))
       returning account_id
@@ -81,10 +81,10 @@ export async function insertAlerts(sql: Sql, given: NewAlert[]): Promise<void> {
 }
 
 /** Alerts that are still to be mailed, oldest first. */
-export async function listWaitingAlerts(sql: Sql, accountId: string, most: number): Promise<WaitingAlert[]> {
+export async function listWaitingAlerts(sql: Sql, accountId: string, limit: number): Promise<WaitingAlert[]> {
   return sql<WaitingAlert[]>`
     select id, kind, application_id, endpoint_id, subject, left(text, 10000) as text, created_at
-    from alerts where account_id = ${accountId} and completed_at is null order by id limit ${most}`
+    from alerts where account_id = ${accountId} and completed_at is null order by id limit ${limit}`
 }
 
 /** Lists alerts, newest first. */
@@ -123,7 +123,7 @@ export interface Lease {
 }
 
 /** Accounts with alerts to be mailed. The account that has waited longest is first. */
-export async function listDueAccounts(sql: Sql, most: number): Promise<string[]> {
+export async function listDueAccounts(sql: Sql, limit: number): Promise<string[]> {
   // Reads one row of each account from the index, however many alerts it has.
   const rows = await sql<{ account_id: string }[]>`
     with recursive waiting (account_id) as (
@@ -137,7 +137,7 @@ export async function listDueAccounts(sql: Sql, most: number): Promise<string[]>
     )
     select w.account_id from waiting w left join alert_mailings m on m.account_id = w.account_id
     where w.account_id is not null and (m.next_mail_at is null or m.next_mail_at <= clock_timestamp())
-    order by m.next_mail_at nulls first, w.account_id limit ${most}`
+    order by m.next_mail_at nulls first, w.account_id limit ${limit}`
   return rows.map((row) => row.account_id)
 }
 
@@ -175,14 +175,14 @@ export async function recordLogged(sql: Sql, ids: bigint[]): Promise<void> {
 }
 
 const keptDays = 90
-const mostDeleted = 1_000
+const maxDeleted = 1_000
 
 /** Deletes alerts that were completed 90 days ago. @returns false if there may be more */
 export async function deleteOldAlerts(sql: Sql): Promise<boolean> {
   const deleted = await sql`
     delete from alerts where id = any(array(
       select id from alerts where completed_at < clock_timestamp() - ${keptDays}::int * interval '1 day'
-      order by completed_at limit ${mostDeleted}
+      order by completed_at limit ${maxDeleted}
     ))`
-  return deleted.count < mostDeleted
+  return deleted.count < maxDeleted
 }

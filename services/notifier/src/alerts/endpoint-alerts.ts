@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import { mostAttempts } from '../deliveries/backoff.ts'
+import { maxAttempts } from '../deliveries/backoff.ts'
 import { findEndpointOwners, markUnreadableReported } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { EndpointHealth } from '../statistics/endpoint-health.ts'
@@ -32,7 +32,7 @@ export async function exhaustionAlert(
     subject: `Webhook endpoint disabled: ${new URL(url).host}`,
     text: [
       `The webhook endpoint ${last.endpointId} (${url}) of application ${last.applicationId} has been disabled.`,
-      `All ${mostAttempts} attempts to deliver event ${eventId} (${eventType}) failed; the last one with: ${why}.`,
+      `All ${maxAttempts} attempts to deliver event ${eventId} (${eventType}) failed; the last one with: ${why}.`,
       '',
       'A disabled endpoint cannot be resumed. Register a new endpoint, which gets a new secret, and have',
       'the missed events sent to it: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover.',
@@ -68,7 +68,7 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
           health.is_gone
             ? `The webhook endpoint ${endpointId} (${url}) of application ${applicationId} answered 410 Gone. Its deliveries fail since ${failingSince!.toISOString()}. If the endpoint no longer exists, delete it.`
             : `The last ${failures} attempts to deliver events to the webhook endpoint ${endpointId} (${url}) of application ${applicationId} failed, since ${failingSince!.toISOString()}.`,
-          `Each event is tried ${mostAttempts} times; if all attempts of an event fail, nothing more is sent to the endpoint.`,
+          `Each event is tried ${maxAttempts} times; if all attempts of an event fail, nothing more is sent to the endpoint.`,
           'The list of deliveries says how each attempt failed.',
         ].join('\n'),
       } satisfies NewAlert,
@@ -77,7 +77,7 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
 }
 
 /**
- * Alerts the vendors of at most `most` endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without
+ * Alerts the vendors of at most `limit` endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without
  * a delivery that was due before a time are left out.
  *
  * @returns how many alerts it made
@@ -85,7 +85,7 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
 export async function reportUnreadable(
   tx: Sql,
   endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
-  limits: { dueBefore: Date; most: number },
+  limits: { dueBefore: Date; limit: number },
 ): Promise<number> {
   const marked = await markUnreadableReported(tx, endpoints, limits)
   const alerts = marked.map(

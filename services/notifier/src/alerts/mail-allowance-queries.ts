@@ -2,15 +2,15 @@ import { hash } from 'node:crypto'
 import type { Database, Sql } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 
-/** At most `most` mails in `hours`. */
+/** At most `limit` mails in `hours`. */
 export interface Allowance {
   key: string
-  most: number
+  limit: number
   hours: number
 }
 
 /** Limits all mails of an account: alerts and confirmations. */
-export const ofAccount = (accountId: string): Allowance => ({ key: accountId, most: 6, hours: 1 })
+export const ofAccount = (accountId: string): Allowance => ({ key: accountId, limit: 6, hours: 1 })
 
 /**
  * Limits all mails to an address that is not confirmed, for all accounts together. Letter case and the text after a `+` are
@@ -19,7 +19,7 @@ export const ofAccount = (accountId: string): Allowance => ({ key: accountId, mo
 export function ofAddress(address: string): Allowance {
   const at = address.lastIndexOf('@')
   const mailbox = `${address.slice(0, at).replace(/(?!^)\+.*/s, '')}${address.slice(at)}`
-  return { key: `sha256:${hash('sha256', mailbox.toLowerCase())}`, most: 5, hours: 24 }
+  return { key: `sha256:${hash('sha256', mailbox.toLowerCase())}`, limit: 5, hours: 24 }
 }
 
 class AllowanceExhausted extends Error {
@@ -51,22 +51,22 @@ export async function takeAllowances(sql: Database, allowances: Allowance[]): Pr
   }
 }
 
-async function take(sql: Sql, { key, most, hours }: Allowance): Promise<boolean> {
+async function take(sql: Sql, { key, limit, hours }: Allowance): Promise<boolean> {
   const within = sql`array(
     select at from unnest(a.mailed) as at
     where at > clock_timestamp() - ${hours}::int * interval '1 hour' order by at)`
   const rows = await sql`
     insert into mail_allowances as a (key, mailed) values (${key}, array[clock_timestamp()])
     on conflict (key) do update set mailed = ${within} || clock_timestamp(), changed_at = clock_timestamp()
-    where cardinality(${within}) < ${most}
+    where cardinality(${within}) < ${limit}
     returning 1`
   return rows.length > 0
 }
 
-async function secondsUntilNext(sql: Sql, { key, most, hours }: Allowance): Promise<number> {
+async function secondsUntilNext(sql: Sql, { key, limit, hours }: Allowance): Promise<number> {
   const [row] = await sql<{ seconds: number }[]>`
     select ceil(extract(epoch from
-      mailed[cardinality(mailed) - ${most}::int + 1] + ${hours}::int * interval '1 hour' - clock_timestamp()
+      mailed[cardinality(mailed) - ${limit}::int + 1] + ${hours}::int * interval '1 hour' - clock_timestamp()
     ))::int as seconds
     from mail_allowances where key = ${key}`
   return Math.max(1, row?.seconds ?? 1)

@@ -8,7 +8,7 @@ import {
   leaseMailing,
   listDueAccounts,
   listWaitingAlerts,
-  mostListed,
+  maxListed,
   recordLogged,
   recordMailed,
 } from './alert-queries.ts'
@@ -33,7 +33,7 @@ const alertsCount = new Counter({
 })
 
 const accountsAtOnce = 100
-const longestPauseSeconds = 600
+const maxPauseSeconds = 600
 
 /**
  * Mails waiting alerts, and tries each mail until the mail server has accepted it. Accounts take turns: each gets one mail
@@ -56,7 +56,7 @@ async function useLease(deps: AlertDependencies, lease: Lease): Promise<void> {
   const { accountId } = lease
   let alerts: WaitingAlert[] = []
   try {
-    alerts = await listWaitingAlerts(sql, accountId, mostListed)
+    alerts = await listWaitingAlerts(sql, accountId, maxListed)
     if (alerts.length === 0) return await endLease(sql, lease, 0, 0)
     const to = deps.sendMail && (await addressOf(deps.alertEmail, accountId))
     if (deps.sendMail && to) return await mail(deps.sendMail, deps, lease, to, alerts)
@@ -71,7 +71,7 @@ async function useLease(deps: AlertDependencies, lease: Lease): Promise<void> {
     const failures = lease.failures + 1
     alertsCount.inc({ outcome: 'failed' }, alerts.length)
     log.warn({ err: error, account_id: accountId, alerts: alerts.length, failures }, 'alerts not sent')
-    await endLease(sql, lease, Math.min(2 ** failures, longestPauseSeconds), failures)
+    await endLease(sql, lease, Math.min(2 ** failures, maxPauseSeconds), failures)
   }
 }
 

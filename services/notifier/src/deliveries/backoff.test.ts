@@ -1,12 +1,12 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createBackoff, failingFrom, mostAttempts, readSeconds, waitAfter } from './backoff.ts'
+import { createBackoff, failingFrom, maxAttempts, readSeconds, waitAfter } from './backoff.ts'
 
 const noAnswer = { responseCode: null, retryAfterSeconds: null }
 const middle = 0.5
 
 test('the waits are as in the interface, and the twelfth failure is the last', () => {
-  const waits = Array.from({ length: mostAttempts }, (_, i) =>
+  const waits = Array.from({ length: maxAttempts }, (_, i) =>
     waitAfter(createBackoff(), { failures: i + 1, ...noAnswer }, middle),
   )
   const seconds = [60, 300, 1800, 7200, 21600, 21600, 21600, 21600, 21600, 21600, 21600]
@@ -16,7 +16,7 @@ test('the waits are as in the interface, and the twelfth failure is the last', (
 test('an endpoint is shown as failing from the first failure that is followed by a wait of hours', () => {
   const waits = createBackoff()
   expect(waits.findIndex((seconds) => seconds > 3600) + 1).toBe(failingFrom)
-  expect(failingFrom).toBeLessThan(mostAttempts)
+  expect(failingFrom).toBeLessThan(maxAttempts)
 })
 
 test('the first wait is exact, and later ones vary by at most a tenth', () => {
@@ -27,8 +27,8 @@ test('the first wait is exact, and later ones vary by at most a tenth', () => {
       (failures, random) => {
         const usual = waitAfter(createBackoff(), { failures, ...noAnswer }, middle)!
         const wait = waitAfter(createBackoff(), { failures, ...noAnswer }, random)!
-        const most = failures === 1 ? 0 : 0.1 * usual
-        expect(Math.abs(wait - usual)).toBeLessThanOrEqual(most + 1)
+        const max = failures === 1 ? 0 : 0.1 * usual
+        expect(Math.abs(wait - usual)).toBeLessThanOrEqual(max + 1)
       },
     ),
   )

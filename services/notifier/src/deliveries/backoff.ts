@@ -1,5 +1,5 @@
 /** Interface 6.3: a delivery has twelve attempts. */
-export const mostAttempts = 12
+export const maxAttempts = 12
 
 const minute = 60
 const hour = 60 * minute
@@ -10,7 +10,7 @@ const interfaceWaits = [minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour]
 /** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */
 export const failingFrom = 4
 
-const longestRetryAfterSeconds = 6 * hour
+const maxRetryAfterSeconds = 6 * hour
 const jitter = 0.1
 
 /** The waits after the 1st to the 11th failed attempt, in seconds. */
@@ -18,7 +18,7 @@ export type Backoff = readonly number[]
 
 /** @param waits the first waits in seconds; the last one repeats */
 export function createBackoff(waits: readonly number[] = interfaceWaits): Backoff {
-  return Array.from({ length: mostAttempts - 1 }, (_, i) => waits[Math.min(i, waits.length - 1)] ?? 0)
+  return Array.from({ length: maxAttempts - 1 }, (_, i) => waits[Math.min(i, waits.length - 1)] ?? 0)
 }
 
 /** Reads WEBHOOK_BACKOFF_SECONDS. Throws if it is not numbers separated by commas. */
@@ -45,7 +45,7 @@ export interface Failure {
  */
 export function waitAfter(backoff: Backoff, failure: Failure, random: number): number | null {
   const seconds = backoff[failure.failures - 1]
-  if (failure.failures >= mostAttempts || seconds === undefined) return null
+  if (failure.failures >= maxAttempts || seconds === undefined) return null
   // The first wait is exact. Later ones vary, so that deliveries that failed together are not retried together.
   const spread = failure.failures === 1 ? 1 : 1 + jitter * (2 * random - 1)
   return Math.round(1000 * Math.max(seconds * spread, secondsAskedFor(failure)))
@@ -53,5 +53,5 @@ export function waitAfter(backoff: Backoff, failure: Failure, random: number): n
 
 function secondsAskedFor({ responseCode, retryAfterSeconds }: Failure): number {
   if (responseCode !== 429 && responseCode !== 503) return 0
-  return Math.min(retryAfterSeconds ?? 0, longestRetryAfterSeconds)
+  return Math.min(retryAfterSeconds ?? 0, maxRetryAfterSeconds)
 }

@@ -23,12 +23,12 @@ export interface Claim {
   deliveryIds: ReadonlySet<string>
 }
 
-const mostInserted = 5_000
+const maxInserted = 5_000
 
 /** Inserts deliveries. A delivery that is not claimed waits and is due now. */
 export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
-  for (let from = 0; from < deliveries.length; from += mostInserted) {
-    await insertSome(sql, deliveries.slice(from, from + mostInserted), claim)
+  for (let from = 0; from < deliveries.length; from += maxInserted) {
+    await insertSome(sql, deliveries.slice(from, from + maxInserted), claim)
   }
 }
 
@@ -63,17 +63,17 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
     ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id, claimed)`
   await sendAlong(sql, insert)
   const waiting = deliveries.filter((delivery) => !claim.deliveryIds.has(delivery.id))
-  await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
+  await lowerNextDueAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
 }
 
-/** Lowers look_at of endpoints to `at`. Call it after the statement that makes their deliveries wait. */
-export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise<void> {
+/** Lowers next_due_at of endpoints to `at`. Call it after the statement that makes their deliveries wait. */
+export async function lowerNextDueAt(sql: Sql, endpointIds: string[], at: Date): Promise<void> {
   if (endpointIds.length === 0) return
   await sql`
-    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
     select id, account_id, ${at} from endpoints where id = any(${plainArray(endpointIds)}::text[]) order by id
-    on conflict (endpoint_id) do update set look_at = excluded.look_at
-    where waiting_endpoints.look_at > excluded.look_at`
+    on conflict (endpoint_id) do update set next_due_at = excluded.next_due_at
+    where waiting_endpoints.next_due_at > excluded.next_due_at`
 }
 
 /** `deliveryTransitions` as SQL: the status of a delivery `d` after an outcome, which is a SQL expression. */
@@ -138,7 +138,7 @@ export async function abandonDeliveries(sql: Sql, endpointId: string, limit: num
 }
 
 // More replays than a person requests at a time.
-const mostReplaysDue = 1_000
+const maxReplaysDue = 1_000
 
 /** A delivery that is to be sent again. Its body is null if the payload is past retention. */
 export type ReplayedDelivery = Omit<NewDelivery, 'body'> & { body: string | null }
@@ -175,12 +175,12 @@ export async function requestReplay(
 ): Promise<{ isClaimed: boolean; attemptCount: number }> {
   const [row] = await tx<{ claim_id: string | null; attempt_count: number }[]>`
     update deliveries
-    set replays_due = least(replays_due + 1, ${mostReplaysDue}::int), due_at = least(due_at, ${now}),
+    set replays_due = least(replays_due + 1, ${maxReplaysDue}::int), due_at = least(due_at, ${now}),
       claim_id = case when ${claim.deliveryIds.has(id)} and claim_id is null then ${claim.id}::uuid else claim_id end,
       claimed_until = case when ${claim.deliveryIds.has(id)} and claim_id is null
         then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' else claimed_until end
     where application_id = ${applicationId} and id = ${id}
     returning claim_id, attempt_count`
-  if (row?.claim_id === null) await lookAt(tx, [endpointId], now)
+  if (row?.claim_id === null) await lowerNextDueAt(tx, [endpointId], now)
   return { isClaimed: row?.claim_id === claim.id, attemptCount: row?.attempt_count ?? 0 }
 }

@@ -14,7 +14,7 @@ import type { ReplayedDelivery } from './delivery-queries.ts'
 
 /** Sends a delivery again, now: as one more attempt of the same delivery, or as a new delivery to another endpoint. */
 export const replayDelivery: Handler<'replayDelivery'> = async (deps, request) => {
-  const answer = { schema: ReplayDeliveryResponseSchema, of: ({ id }: { id: string }) => ({ id }) }
+  const answer = { schema: ReplayDeliveryResponseSchema, toMessage: ({ id }: { id: string }) => ({ id }) }
   const { id, lease } = await deps.change((tx) => replay(deps, tx, request), { answer })
   lease.send()
   return { id }

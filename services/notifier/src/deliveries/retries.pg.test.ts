@@ -98,24 +98,24 @@ test.each([
     answer: { status: 301, headers: { location: 'https://localhost:1/' } },
     code: 301,
     error: 'redirects are not followed',
-    leastMs: 0,
+    minMs: 0,
   },
-  { answer: { status: 404 }, code: 404, error: undefined, leastMs: 0 },
+  { answer: { status: 404 }, code: 404, error: undefined, minMs: 0 },
   {
     answer: 'reset',
     code: undefined,
     error: expect.stringMatching(/^reset: /) as string,
-    leastMs: 0,
+    minMs: 0,
   },
   {
     answer: 'hang',
     code: undefined,
     error: expect.stringMatching(/^timeout: /) as string,
-    leastMs: 4_900,
+    minMs: 4_900,
   },
 ] as const)(
   'an attempt without a 2xx response within 5 seconds fails: $code $answer',
-  async ({ answer, code, error, leastMs }) => {
+  async ({ answer, code, error, minMs }) => {
     await using receiver = await startHttpsReceiver(answer)
     await using notifier = await startTestNotifier({ receiver })
     await notifier.register(receiver.url())
@@ -126,7 +126,7 @@ test.each([
     const { attempts } = await detail(notifier, delivery)
     expect(attempts[0]!.responseCode).toBe(code)
     expect(attempts[0]!.error).toEqual(error)
-    expect(attempts[0]!.durationMs).toBeGreaterThanOrEqual(leastMs)
+    expect(attempts[0]!.durationMs).toBeGreaterThanOrEqual(minMs)
   },
 )
 

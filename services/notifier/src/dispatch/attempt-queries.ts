@@ -111,11 +111,11 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
       insert into attempts (delivery_id, attempt, at, response_code, error, duration_ms, response_excerpt)
       select id, attempt_count, at, response_code, error, duration_ms, response_excerpt from updated
     ), waiting as (
-      insert into waiting_endpoints (endpoint_id, account_id, look_at)
+      insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
       select endpoint_id, account_id, min(due_at) from updated
       where claim_id is null and due_at is not null group by endpoint_id, account_id order by endpoint_id
-      on conflict (endpoint_id) do update set look_at = excluded.look_at
-      where waiting_endpoints.look_at > excluded.look_at
+      on conflict (endpoint_id) do update set next_due_at = excluded.next_due_at
+      where waiting_endpoints.next_due_at > excluded.next_due_at
     ), counted as (
       insert into delivery_count_changes (account_id, application_id, hour, delivered, failed_attempts, latency_buckets)
       select account_id, application_id, date_trunc('hour', ended_at, 'UTC'),

@@ -3,13 +3,13 @@ import type { Logger } from '@licensing/process/log'
 import type { FinishedAttempt } from './attempt-queries.ts'
 import { flushSize } from './metrics.ts'
 
-const mostRows = 200
-const gatherMs = 3
+const maxRows = 200
+const batchDelayMs = 3
 const pauseMs = 200
-const longestPauseMs = 2_000
-const mostTries = 3
+const maxPauseMs = 2_000
+const maxTries = 3
 /** How many batches are written at the same time, each on a connection. */
-export const mostBatches = 2
+export const maxBatches = 2
 
 export interface AttemptWriterOptions<Recorded> {
   record: (attempts: FinishedAttempt[]) => Promise<Recorded>
@@ -41,8 +41,8 @@ export class AttemptWriter<Recorded> {
 
   add(attempt: FinishedAttempt): void {
     this.#queue.push(attempt)
-    if (this.#queue.length >= mostRows) this.#flush()
-    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
+    if (this.#queue.length >= maxRows) this.#flush()
+    else this.#timer ??= setTimeout(() => this.#flush(), batchDelayMs)
   }
 
   /** Resolves when all added attempts are recorded. */
@@ -57,7 +57,7 @@ export class AttemptWriter<Recorded> {
   #flush(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    while (this.#queue.length > 0 && this.#running < mostBatches) {
+    while (this.#queue.length > 0 && this.#running < maxBatches) {
       const batch = this.#takeBatch()
       this.#running += 1
       void this.#write(batch).finally(() => {
@@ -73,7 +73,7 @@ export class AttemptWriter<Recorded> {
     const batch = new Map<string, FinishedAttempt>()
     const later: FinishedAttempt[] = []
     for (const attempt of this.#queue) {
-      if (batch.size < mostRows && !batch.has(attempt.deliveryId)) batch.set(attempt.deliveryId, attempt)
+      if (batch.size < maxRows && !batch.has(attempt.deliveryId)) batch.set(attempt.deliveryId, attempt)
       else later.push(attempt)
     }
     this.#queue = later
@@ -84,7 +84,7 @@ export class AttemptWriter<Recorded> {
     for (let tries = 1; ; tries += 1) {
       if (await this.#try(batch, tries)) return
       this.#failing += 1
-      await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs * tries, longestPauseMs)))
+      await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs * tries, maxPauseMs)))
       this.#failing -= 1
     }
   }
@@ -98,11 +98,11 @@ export class AttemptWriter<Recorded> {
       recorded(batch, result)
       return true
     } catch (error) {
-      const willPass = isDatabaseUnavailable(error) || isRetryable(error)
-      if (!willPass || Number.isInteger(Math.log2(tries))) {
+      const isTransient = isDatabaseUnavailable(error) || isRetryable(error)
+      if (!isTransient || Number.isInteger(Math.log2(tries))) {
         log.warn({ err: error, tries, attempts: batch.length }, 'attempts could not be recorded')
       }
-      if (willPass) return false
+      if (isTransient) return false
       if (batch.length > 1) {
         for (const attempt of batch) await this.#write([attempt])
         return true
@@ -110,7 +110,7 @@ export class AttemptWriter<Recorded> {
       // PostgreSQL refuses something that the receiver sent: the attempt is recorded without it. If that fails too, the
       // attempt is dropped. The lease of its delivery ends, and the delivery is sent again.
       Object.assign(batch[0]!, { responseExcerpt: null, error: null })
-      return tries >= mostTries
+      return tries >= maxTries
     }
   }
 }

@@ -7,7 +7,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import type { TestDatabase } from '@licensing/test-support/database'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
-import { lookAt } from '../deliveries/delivery-queries.ts'
+import { lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
 import { findOldestDue, restoreWaitingEndpoints } from '../maintenance/maintenance-queries.ts'
 import {
@@ -16,7 +16,7 @@ import {
   findDueEndpoints,
   freeExpiredClaims,
   releaseClaims,
-  updateLookAt,
+  updateNextDueAt,
 } from './claim-queries.ts'
 import { notifierMigrations } from '../migrations.ts'
 
@@ -48,13 +48,13 @@ async function givenDue(endpoint: string, count: number, account = 'acct_1'): Pr
     select ${endpoint} || '_' || lpad(i::text, 8, '0'), 'acct_1', 'app_1', ${endpoint}, 'evt_1', 'licence.created',
       date_trunc('day', now()), 1, now(), now() - interval '1 hour', now() - interval '1 hour' + i * interval '1 microsecond'
     from generate_series(1, ${count}::int) as i`
-  await lookAt(sql, [endpoint], new Date(0))
+  await lowerNextDueAt(sql, [endpoint], new Date(0))
 }
 
 function claim(options: { except?: string[]; capacity?: number; claimId?: string; leaseMs?: number } = {}) {
   const { except = [], capacity = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
   const full = { accounts: [], endpoints: except }
-  const request = { now: new Date(), full, afterAccount: '', most: 1_000, claimId, leaseMs }
+  const request = { now: new Date(), full, afterAccount: '', limit: 1_000, claimId, leaseMs }
   return claimDue(sql, { ...request, capacity: () => capacity })
 }
 
@@ -96,7 +96,7 @@ test('the cost of a claim does not depend on how many deliveries of a dead endpo
       expect(claimed).toHaveLength(32)
     }
     expect(await rowsReadBy(claimAll)).toBeLessThan(200)
-    expect(await rowsReadBy((tx) => updateLookAt(tx, ['whe_dead', 'whe_well']))).toBeLessThan(10)
+    expect(await rowsReadBy((tx) => updateNextDueAt(tx, ['whe_dead', 'whe_well']))).toBeLessThan(10)
     expect(await rowsReadBy((tx) => restoreWaitingEndpoints(tx))).toBeLessThan(10)
     expect(await rowsReadBy((tx) => findOldestDue(tx, new Date()))).toBeLessThan(10)
   }
@@ -112,7 +112,7 @@ test('while a transaction stays open, the index entries of claimed deliveries ar
     const now = new Date()
     await sql`update deliveries set claim_id = null, claimed_until = null, retry_at = null, due_at = null`
     await sql`update deliveries set due_at = ${now} where id = 'whe_1_00000001'`
-    await lookAt(sql, ['whe_1'], now)
+    await lowerNextDueAt(sql, ['whe_1'], now)
     await transaction(sql, async (tx) => {
       const entriesRead = async () => {
         const [index] = await tx<{ read: number }[]>`
@@ -123,7 +123,7 @@ test('while a transaction stays open, the index entries of claimed deliveries ar
       const wanted = [{ id: 'whe_1', quota: 16 }]
       const claimed = await claimOf(tx, wanted, { now, claimId: randomUUID(), leaseMs: 12_000 })
       expect(claimed.map(({ id }) => id)).toEqual(['whe_1_00000001'])
-      await updateLookAt(tx, ['whe_1'])
+      await updateNextDueAt(tx, ['whe_1'])
       const read = (await entriesRead()) - before
       expect(read).toBeGreaterThan(0)
       expect(read).toBeLessThan(20)
@@ -165,10 +165,10 @@ test('an endpoint is looked at again when a claim of its deliveries is released 
 test('a delivery that starts to wait while its endpoint is looked at is found', async () => {
   await givenDue('whe_1', 1)
   expect((await claim()).claimed).toHaveLength(1)
-  await lookAt(sql, ['whe_1'], new Date(0))
+  await lowerNextDueAt(sql, ['whe_1'], new Date(0))
   const claiming = await sql.reserve()
   await claiming`begin`
-  await updateLookAt(claiming, ['whe_1'])
+  await updateNextDueAt(claiming, ['whe_1'])
   // The claimer has not seen this delivery, and is about to record that none waits.
   const waiting = sql.begin(async (tx) => {
     await tx`
@@ -176,7 +176,7 @@ test('a delivery that starts to wait while its endpoint is looked at is found', 
         created_at, retry_at, due_at)
       values ('dlv_late', 'acct_1', 'app_1', 'whe_1', 'evt_1', 'licence.created', date_trunc('day', now()), 1,
         now(), now(), now())`
-    await lookAt(tx, ['whe_1'], new Date())
+    await lowerNextDueAt(tx, ['whe_1'], new Date())
   })
   await claiming`commit`
   claiming.release()
@@ -231,11 +231,11 @@ test('if no replica sends the due deliveries, the vendor of an unreadable secret
   await givenDue('whe_sent', 1)
   await givenDue('whe_rotated', 1)
   // Another replica has just claimed the deliveries that were due before.
-  await sql`update waiting_endpoints set look_at = now() where endpoint_id = 'whe_sent'`
+  await sql`update waiting_endpoints set next_due_at = now() where endpoint_id = 'whe_sent'`
   await sql`update endpoints set generation = 2 where id = 'whe_rotated'`
   const found = ['whe_stuck', 'whe_sent', 'whe_rotated', 'whe_gone'].map((id) => ({ id, generation: 1n }))
   const report = (versions: typeof found) =>
-    sql.begin((tx) => reportUnreadable(tx, versions, { dueBefore: new Date(Date.now() - 5_000), most: 10 }))
+    sql.begin((tx) => reportUnreadable(tx, versions, { dueBefore: new Date(Date.now() - 5_000), limit: 10 }))
   const alerted = async () => {
     const rows = await sql<{ id: string }[]>`select endpoint_id as id from alerts order by endpoint_id`
     return rows.map(({ id }) => id)

@@ -1,14 +1,14 @@
 import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { plainArray } from '@licensing/database/arrays'
-import { abandoned, lookAt } from '../deliveries/delivery-queries.ts'
+import { abandoned, lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { DueDelivery } from '../deliveries/delivery.ts'
 
-const mostEndpoints = 64
+const maxEndpoints = 64
 // Limits the cost of a search when the deliveries of many endpoints are due.
-const mostSorted = 10_000
+const maxSorted = 10_000
 
 /**
  * The condition of waiting deliveries `d` of the row `w` of `waiting_endpoints`. Without its lower limit, a statement reads the
@@ -16,7 +16,7 @@ const mostSorted = 10_000
  * 60,000 deliveries claiming took 74 ms instead of 14 (measured). `restoreWaitingEndpoints` uses the same 5 seconds.
  */
 const isWaiting = (sql: Sql) => sql`
-  d.endpoint_id = w.endpoint_id and d.claim_id is null and d.due_at >= w.look_at - interval '5 seconds'`
+  d.endpoint_id = w.endpoint_id and d.claim_id is null and d.due_at >= w.next_due_at - interval '5 seconds'`
 
 /** Which due deliveries may be claimed. */
 export interface DueRequest {
@@ -30,7 +30,7 @@ export interface DueRequest {
 export interface ClaimRequest extends DueRequest {
   /** How many deliveries of an endpoint may be claimed. */
   capacity: (endpoint: EndpointRow) => number
-  most: number
+  limit: number
   claimId: string
   leaseMs: number
 }
@@ -48,23 +48,23 @@ export async function findDueEndpoints(
 ): Promise<{ id: string; account_id: string }[]> {
   return sql<{ id: string; account_id: string }[]>`
     with due as (
-      select endpoint_id, account_id, look_at from waiting_endpoints
-      where look_at <= ${now}
+      select endpoint_id, account_id, next_due_at from waiting_endpoints
+      where next_due_at <= ${now}
         and account_id <> all(${plainArray(full.accounts)}::text[])
         and endpoint_id <> all(${plainArray(full.endpoints)}::text[])
-      order by look_at limit ${mostSorted}
+      order by next_due_at limit ${maxSorted}
     )
     select endpoint_id as id, account_id from (
-      select *, row_number() over (partition by account_id order by look_at) as turn from due
+      select *, row_number() over (partition by account_id order by next_due_at) as place from due
     ) numbered
-    order by turn, account_id <= ${afterAccount}, account_id limit ${mostEndpoints}`
+    order by place, account_id <= ${afterAccount}, account_id limit ${maxEndpoints}`
 }
 
 /** When the next delivery may be due: a time in the past if one is due now. */
-export async function findNextLook(sql: Sql): Promise<Date | undefined> {
-  const [row] = await sql<{ look_at: Date }[]>`
-    select look_at from waiting_endpoints order by look_at limit 1`
-  return row?.look_at
+export async function findNextDueAt(sql: Sql): Promise<Date | undefined> {
+  const [row] = await sql<{ next_due_at: Date }[]>`
+    select next_due_at from waiting_endpoints order by next_due_at limit 1`
+  return row?.next_due_at
 }
 
 /**
@@ -76,15 +76,19 @@ export async function findNextLook(sql: Sql): Promise<Date | undefined> {
  */
 export async function claimDue(
   sql: Database,
-  { capacity, most, claimId, leaseMs, ...request }: ClaimRequest,
-): Promise<{ looked: { id: string; account_id: string }[]; endpoints: EndpointRow[]; claimed: Claimed[] }> {
+  { capacity, limit, claimId, leaseMs, ...request }: ClaimRequest,
+): Promise<{
+  dueEndpoints: { id: string; account_id: string }[]
+  endpoints: EndpointRow[]
+  claimed: Claimed[]
+}> {
   const { now } = request
-  const looked = await findDueEndpoints(sql, request)
-  if (looked.length === 0) return { looked, endpoints: [], claimed: [] }
-  const ids = looked.map(({ id }) => id)
+  const dueEndpoints = await findDueEndpoints(sql, request)
+  if (dueEndpoints.length === 0) return { dueEndpoints, endpoints: [], claimed: [] }
+  const ids = dueEndpoints.map(({ id }) => id)
   const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
   // The endpoints share the free capacity equally. If an endpoint does not use all of its share, later endpoints get the rest.
-  let left = most
+  let left = limit
   const wanted = endpoints.map((endpoint, i) => {
     const quota = Math.min(capacity(endpoint), Math.ceil(left / (endpoints.length - i)))
     left -= quota
@@ -95,8 +99,8 @@ export async function claimDue(
     wanted.filter(({ quota }) => quota > 0),
     { now, claimId, leaseMs },
   )
-  await transaction(sql, (tx) => updateLookAt(tx, ids))
-  return { looked, endpoints, claimed }
+  await transaction(sql, (tx) => updateNextDueAt(tx, ids))
+  return { dueEndpoints, endpoints, claimed }
 }
 
 /** Claims up to `quota` due deliveries of each of these endpoints. */
@@ -138,11 +142,11 @@ export async function claimOf(
 }
 
 /**
- * Sets look_at of endpoints to the due_at of their first waiting delivery. An endpoint that is disabled, or has no waiting
- * delivery, is deleted from the table. A transaction that makes a delivery wait lowers look_at afterwards, and waits for
+ * Sets next_due_at of endpoints to the due_at of their first waiting delivery. An endpoint that is disabled, or has no waiting
+ * delivery, is deleted from the table. A transaction that makes a delivery wait lowers next_due_at afterwards, and waits for
  * this lock to do so. If it has locked the endpoint already, the endpoint is skipped here.
  */
-export async function updateLookAt(tx: Transaction, endpointIds: string[]): Promise<void> {
+export async function updateNextDueAt(tx: Transaction, endpointIds: string[]): Promise<void> {
   const locked = await tx<{ id: string }[]>`
     select endpoint_id as id from waiting_endpoints
     where endpoint_id = any(${plainArray(endpointIds)}::text[])
@@ -161,7 +165,7 @@ export async function updateLookAt(tx: Transaction, endpointIds: string[]): Prom
       where endpoint_id = any(${ids}::text[])
         and endpoint_id not in (select id from head where due_at is not null)
     )
-    update waiting_endpoints w set look_at = head.due_at from head
+    update waiting_endpoints w set next_due_at = head.due_at from head
     where w.endpoint_id = head.id and head.due_at is not null`
 }
 
@@ -192,7 +196,7 @@ export async function releaseClaims(sql: Sql, claims: { id: string; claimId: str
     from unnest(${claims.map(({ id }) => id)}::text[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as claim (id, claim_id)
     where d.claimed_until is not null and d.id = claim.id and d.claim_id = claim.claim_id
     returning d.endpoint_id, d.due_at`
-  await lookAtFreed(sql, freed)
+  await lowerNextDueAtOfFreed(sql, freed)
 }
 
 export async function hasExpiredClaims(sql: Sql): Promise<boolean> {
@@ -202,22 +206,22 @@ export async function hasExpiredClaims(sql: Sql): Promise<boolean> {
 }
 
 /** Frees deliveries whose lease has ended, because their process was killed or is stuck. @returns how many */
-export async function freeExpiredClaims(sql: Sql, most: number): Promise<number> {
+export async function freeExpiredClaims(sql: Sql, limit: number): Promise<number> {
   const freed = await sql<FreedDelivery[]>`
     update deliveries d set claim_id = null, claimed_until = null
     from (
       select application_id, id from deliveries where claimed_until < clock_timestamp()
-      order by claimed_until limit ${most} for update skip locked
+      order by claimed_until limit ${limit} for update skip locked
     ) expired
     where d.application_id = expired.application_id and d.id = expired.id
     returning d.endpoint_id, d.due_at`
-  await lookAtFreed(sql, freed)
+  await lowerNextDueAtOfFreed(sql, freed)
   return freed.length
 }
 
-/** Lowers look_at for freed deliveries that are due. A delivery that was acknowledged meanwhile is not due any more. */
-async function lookAtFreed(sql: Sql, freed: FreedDelivery[]): Promise<void> {
+/** Lowers next_due_at for freed deliveries that are due. A delivery that was acknowledged meanwhile is not due any more. */
+async function lowerNextDueAtOfFreed(sql: Sql, freed: FreedDelivery[]): Promise<void> {
   const due = freed.filter(({ due_at: dueAt }) => dueAt !== null)
   const first = Math.min(...due.map(({ due_at: dueAt }) => dueAt!.getTime()))
-  await lookAt(sql, [...new Set(due.map((row) => row.endpoint_id))], new Date(first))
+  await lowerNextDueAt(sql, [...new Set(due.map((row) => row.endpoint_id))], new Date(first))
 }

@@ -9,7 +9,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { sessionSettings } from '../database-settings.ts'
-import { lookAt } from '../deliveries/delivery-queries.ts'
+import { lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
 import { notifierMigrations } from '../migrations.ts'
 import { Claimer } from './claimer.ts'
@@ -95,7 +95,7 @@ async function givenRetries(sql: Database, endpoints: Blocked[], each: number): 
     from unnest(${endpoints.map(({ id }) => id)}::text[], ${endpoints.map(({ accountId }) => accountId)}::text[])
       as endpoint (id, account_id)
     cross join generate_series(1, ${each}::int) as i`
-  await lookAt(
+  await lowerNextDueAt(
     sql,
     endpoints.map(({ id }) => id),
     new Date(Date.now() - 3_600_000),
@@ -109,7 +109,7 @@ async function givenHealthyRetry(sql: Database, id: string): Promise<void> {
       created_at, attempt_count, scheduled_attempts, retry_at, due_at)
     values (${id}, 'acct_well', 'app_1', 'whe_well', 'evt_1', 'licence.created', date_trunc('day', now()), 1,
       now(), 1, 1, now(), now())`
-  await lookAt(sql, ['whe_well'], new Date())
+  await lowerNextDueAt(sql, ['whe_well'], new Date())
 }
 
 function queue(scheduler: Scheduler, { id, accountId }: Blocked, count: number): void {

@@ -3,14 +3,14 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
-import { longestIdleMs, Loop } from '@licensing/process/loop'
+import { maxIdleMs, Loop } from '@licensing/process/loop'
 import type { LoopOptions } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import {
   claimDue,
-  findNextLook,
+  findNextDueAt,
   freeExpiredClaims,
   hasExpiredClaims,
   abandonExpired,
@@ -36,21 +36,21 @@ export interface ClaimerOptions {
   alertQueued: () => void
 }
 
-const lookEveryMs = 250
+const pollMs = 250
 const tickMs = 250
 const freeMs = { busy: 1_000, idle: 4_000 }
 const reportMs = { busy: 1_000, idle: 4_000 }
 // While the operator changes the encryption key, another replica may have a key that this process does not have.
 const reportAfterMs = 5_000
-const mostClaimed = 1_000
-const mostReported = 200
+const maxClaimed = 1_000
+const maxReported = 200
 
 /** Claims due deliveries as far as there is capacity for them, and releases deliveries that cannot be sent within their lease. */
 export class Claimer {
   readonly #options: ClaimerOptions
-  readonly #looking: Loop
-  readonly #ticking: Loop
-  readonly #reporting: Loop
+  readonly #claimLoop: Loop
+  readonly #tickLoop: Loop
+  readonly #reportLoop: Loop
   readonly #loops: Loop[]
   /** Endpoints with more deliveries waiting than there was capacity for. */
   readonly #backlogged = new Set<string>()
@@ -68,14 +68,14 @@ export class Claimer {
           options.log.warn({ err: error, part }, 'deliveries could not be processed, trying again'),
         isOutage: isDatabaseOutage,
       })
-    this.#looking = loop('due', lookEveryMs, () => this.#lookAndRest())
-    this.#ticking = loop('claimed', tickMs, () => this.#tick())
-    this.#reporting = loop('unreadable', reportMs.busy, () => this.#report())
+    this.#claimLoop = loop('due', pollMs, () => this.#claimWhenDue())
+    this.#tickLoop = loop('claimed', tickMs, () => this.#tick())
+    this.#reportLoop = loop('unreadable', reportMs.busy, () => this.#reportUnreadable())
     this.#loops = [
-      this.#looking,
-      this.#ticking,
-      this.#reporting,
-      loop('expired', freeMs.busy, () => this.#free()),
+      this.#claimLoop,
+      this.#tickLoop,
+      this.#reportLoop,
+      loop('expired', freeMs.busy, () => this.#freeExpired()),
     ]
   }
 
@@ -94,20 +94,20 @@ export class Claimer {
 
   /** Call this when a delivery is due that no process has claimed. */
   wake(): void {
-    this.#looking.wake()
+    this.#claimLoop.wake()
   }
 
   wakeIn(ms: number): void {
-    this.#looking.wakeIn(ms)
+    this.#claimLoop.wakeIn(ms)
   }
 
   /** Call this when deliveries were queued. */
-  queued(): void {
-    this.#ticking.wakeIn(tickMs)
+  onQueued(): void {
+    this.#tickLoop.wakeIn(tickMs)
   }
 
   /** Records that more deliveries wait for an endpoint than there is capacity for. */
-  backlogged(endpointId: string): void {
+  markBacklogged(endpointId: string): void {
     this.#backlogged.add(endpointId)
   }
 
@@ -115,19 +115,19 @@ export class Claimer {
   refill(endpointId: string): void {
     if (!this.#backlogged.has(endpointId) || !this.#options.scheduler.isHalfEmpty(endpointId)) return
     this.#backlogged.delete(endpointId)
-    this.#looking.wake()
+    this.#claimLoop.wake()
   }
 
   /** @returns milliseconds until the next search */
-  async #lookAndRest(): Promise<number> {
-    const next = await findNextLook(this.#options.sql)
-    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : longestIdleMs
-    if (waitMs > 0) return Math.min(waitMs, longestIdleMs)
-    await this.#look()
-    return lookEveryMs
+  async #claimWhenDue(): Promise<number> {
+    const next = await findNextDueAt(this.#options.sql)
+    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : maxIdleMs
+    if (waitMs > 0) return Math.min(waitMs, maxIdleMs)
+    await this.#claimDue()
+    return pollMs
   }
 
-  async #look(): Promise<void> {
+  async #claimDue(): Promise<void> {
     const { sql, clock, scheduler, endpoints: cache, startAttempts } = this.#options
     // Endpoints without a claimed delivery. They are left out of the next search, so that the loop ends.
     const withoutClaims: string[] = []
@@ -135,7 +135,7 @@ export class Claimer {
       const full = scheduler.full()
       if (full === null) return
       const unreadable = cache.unreadable()
-      if (unreadable.length > 0) this.#reporting.wakeIn(reportMs.busy)
+      if (unreadable.length > 0) this.#reportLoop.wakeIn(reportMs.busy)
       full.endpoints.push(...unreadable, ...withoutClaims)
       const claimId = randomUUID()
       const leaseEndsAt = performance.now() + leaseMs
@@ -143,19 +143,19 @@ export class Claimer {
         const settings = cache.open(row)
         return settings ? scheduler.capacity(settings) : 0
       }
-      const { looked, endpoints, claimed } = await claimDue(sql, {
+      const { dueEndpoints, endpoints, claimed } = await claimDue(sql, {
         now: clock.now(),
         full,
         afterAccount: this.#afterAccount,
         capacity,
-        most: mostClaimed,
+        limit: maxClaimed,
         claimId,
         leaseMs,
       })
-      if (looked.length === 0) return
-      this.#afterAccount = looked.at(-1)!.account_id
+      if (dueEndpoints.length === 0) return
+      this.#afterAccount = dueEndpoints.at(-1)!.account_id
       const claimedFrom = new Set(claimed.map((delivery) => delivery.endpoint_id))
-      withoutClaims.push(...looked.flatMap(({ id }) => (claimedFrom.has(id) ? [] : [id])))
+      withoutClaims.push(...dueEndpoints.flatMap(({ id }) => (claimedFrom.has(id) ? [] : [id])))
       const settings = new Map(endpoints.map((row) => [row.id, cache.open(row)]))
       for (const { body, ...delivery } of claimed) {
         const known = settings.get(delivery.endpoint_id)
@@ -164,7 +164,7 @@ export class Claimer {
         }
       }
       for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
-      this.queued()
+      this.onQueued()
       startAttempts()
       const expired = claimed.filter(({ body }) => body === null).map(({ id }) => id)
       if (expired.length > 0) await abandonExpired(sql, claimId, expired)
@@ -178,28 +178,28 @@ export class Claimer {
     if (scheduler.queued === 0 && scheduler.busy.all === 0) return 'idle'
   }
 
-  async #free(): Promise<number | void> {
+  async #freeExpired(): Promise<number | void> {
     // After an outage of the database, the attempts that were in flight are recorded first. Otherwise their deliveries,
     // whose leases have ended, would be sent again.
     if (this.#options.isBehind()) return
     const { sql } = this.#options
     if (!(await hasExpiredClaims(sql))) return freeMs.idle
-    expiredClaims.inc(await transaction(sql, (tx) => freeExpiredClaims(tx, mostClaimed)))
-    this.#looking.wake()
+    expiredClaims.inc(await transaction(sql, (tx) => freeExpiredClaims(tx, maxClaimed)))
+    this.#claimLoop.wake()
   }
 
   /** Alerts the vendors of endpoints whose secrets cannot be decrypted, unless another replica sends their deliveries. */
-  async #report(): Promise<number | 'idle' | void> {
+  async #reportUnreadable(): Promise<number | 'idle' | void> {
     const { sql, clock, endpoints, alertQueued } = this.#options
     const unreadable = endpoints.unreadableFor(reportAfterMs)
     if (unreadable.length === 0) return 'idle'
     const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
     const reported = await transaction(sql, (tx) =>
-      reportUnreadable(tx, unreadable, { dueBefore, most: mostReported }),
+      reportUnreadable(tx, unreadable, { dueBefore, limit: maxReported }),
     )
     if (reported === 0) return reportMs.idle
     alertQueued()
-    if (reported === mostReported) return 0
+    if (reported === maxReported) return 0
   }
 
   async #release(claimed: ClaimedDelivery[]): Promise<void> {

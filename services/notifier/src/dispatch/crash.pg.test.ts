@@ -9,7 +9,7 @@ import type { TestProcesses } from '../../test/processes.ts'
 import { startProcesses } from '../../test/processes.ts'
 
 // Of one notifier to one endpoint: 32 deliveries in flight, and 32 that were answered but are not recorded yet.
-const mostUnrecorded = 64
+const maxUnrecorded = 64
 
 /** How often each event arrived at each path. */
 function arrivals(receiver: HttpsReceiver): Map<string, number> {
@@ -48,7 +48,7 @@ test('when one of two notifiers is killed, the other sends its deliveries, and o
   await notifiers.processes[1]!.kill()
   await notifiers.happen(100)
   await expectWhole(notifiers, receiver, 1_200)
-  expect(duplicatesOf(receiver)).toBeLessThanOrEqual(paths.length * mostUnrecorded)
+  expect(duplicatesOf(receiver)).toBeLessThanOrEqual(paths.length * maxUnrecorded)
 })
 
 test('notifiers that are killed repeatedly lose no event and no delivery', async () => {
@@ -97,7 +97,7 @@ test('a notifier that was suspended for longer than its leases causes no error w
   frozen.resume()
   await notifiers.happen(50)
   await expectWhole(notifiers, receiver, 250)
-  expect(duplicatesOf(receiver)).toBeLessThanOrEqual(mostUnrecorded)
+  expect(duplicatesOf(receiver)).toBeLessThanOrEqual(maxUnrecorded)
 })
 
 test('while PostgreSQL is unavailable, attempts stay in memory, and their deliveries are not sent again', async () => {

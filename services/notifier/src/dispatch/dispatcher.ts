@@ -4,7 +4,7 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { Logger } from '@licensing/process/log'
 import type { Clock } from '../clock.ts'
 import type { Backoff } from '../deliveries/backoff.ts'
-import { mostAttempts, waitAfter } from '../deliveries/backoff.ts'
+import { maxAttempts, waitAfter } from '../deliveries/backoff.ts'
 import type { Claim } from '../deliveries/delivery-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { happenedAt } from '../events/event.ts'
@@ -47,11 +47,11 @@ export interface DispatcherOptions {
   /** Called when attempts were recorded. */
   attemptsRecorded: () => void
   /** Notifies the other replicas that endpoints have changed. */
-  announce: (endpointIds: string[]) => void
+  notifyReplicas: (endpointIds: string[]) => void
 }
 
 // Starting an attempt takes a third of a millisecond, and an endpoint may have 32 attempts to start at once.
-const mostStarted = 4
+const maxStarted = 4
 
 /** Deliveries that a transaction claimed for this process when it inserted or updated them. */
 export interface Lease {
@@ -74,7 +74,7 @@ export class Dispatcher {
   readonly #claimer: Claimer
   #isStopping = false
   #inFlight = 0
-  #startedInTurn = 0
+  #startedInTick = 0
   #slowTimer: NodeJS.Timeout | undefined
   #onNoneInFlight: () => void = () => {}
 
@@ -124,7 +124,7 @@ export class Dispatcher {
       const left = capacity.get(endpointId) ?? this.#scheduler.capacity(settings)
       capacity.set(endpointId, left - 1)
       if (left > 0) leased.push(delivery)
-      else this.#claimer.backlogged(endpointId)
+      else this.#claimer.markBacklogged(endpointId)
     }
     const deliveryIds = new Set(leased.map(({ id }) => id))
     const send = () => {
@@ -133,7 +133,7 @@ export class Dispatcher {
         const settings = this.#endpoints.open(rows.get(delivery.endpoint_id)!)
         if (settings) this.#scheduler.add(settings, { delivery, claimId, leaseEndsAt })
       }
-      if (leased.length > 0) this.#claimer.queued()
+      if (leased.length > 0) this.#claimer.onQueued()
       if (leased.length < deliveries.length) this.#claimer.wake()
       this.#startAttempts()
     }
@@ -148,7 +148,7 @@ export class Dispatcher {
   /** Signs deliveries that are not sent yet with the new secret, or does not send them if the endpoint is disabled. */
   endpointsChanged(rows: EndpointRow[]): void {
     this.applyChanges(rows)
-    this.#options.announce(rows.map(({ id }) => id))
+    this.#options.notifyReplicas(rows.map(({ id }) => id))
   }
 
   /** Like `endpointsChanged`, for a change that another replica announced. */
@@ -173,12 +173,12 @@ export class Dispatcher {
 
   /** Starts a few attempts in each turn of the event loop, so that other work gets time in between. */
   #startAttempts(): void {
-    while (!this.#isStopping && this.#startedInTurn < mostStarted) {
+    while (!this.#isStopping && this.#startedInTick < maxStarted) {
       const now = performance.now()
       const next = this.#scheduler.next(now)
-      if (!next) return this.#startSlowLater(now)
-      this.#startedInTurn += 1
-      if (this.#startedInTurn === 1) setImmediate(() => this.#nextTurn())
+      if (!next) return this.#scheduleSlow(now)
+      this.#startedInTick += 1
+      if (this.#startedInTick === 1) setImmediate(() => this.#nextTick())
       this.#inFlight += 1
       void this.#send(next).finally(() => {
         this.#inFlight -= 1
@@ -189,12 +189,12 @@ export class Dispatcher {
     }
   }
 
-  #nextTurn(): void {
-    this.#startedInTurn = 0
+  #nextTick(): void {
+    this.#startedInTick = 0
     this.#startAttempts()
   }
 
-  #startSlowLater(now: number): void {
+  #scheduleSlow(now: number): void {
     const from = this.#scheduler.slowFrom(now)
     if (from === undefined || this.#slowTimer) return
     this.#slowTimer = setTimeout(() => {
@@ -241,7 +241,7 @@ export class Dispatcher {
       responseExcerpt: result.responseExcerpt,
       retryAt: waitMs === null ? null : new Date(endedAt.getTime() + waitMs),
       attempt: delivery.attempt_count + 1,
-      isLast: !isDelivered && !delivery.is_replay && failures >= mostAttempts,
+      isLast: !isDelivered && !delivery.is_replay && failures >= maxAttempts,
       latencyMs: endedAt.getTime() - happenedAt(delivery.body, delivery.created_at).getTime(),
     }
   }
@@ -270,13 +270,13 @@ export class Dispatcher {
     if (disabled.length === 0) return
     for (const id of disabled) this.#close(id)
     this.#options.alertQueued()
-    this.#options.announce(disabled)
+    this.#options.notifyReplicas(disabled)
   }
 
   #close(endpointId: string): void {
     this.#scheduler.drop(endpointId)
     this.#endpoints.close(endpointId)
-    this.#options.sender.forget(endpointId)
+    this.#options.sender.closeConnections(endpointId)
   }
 }
 

@@ -4,9 +4,9 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import { decrypt } from '@licensing/database/encryption'
 import type { EndpointSettings } from './endpoint-queue.ts'
 
-const mostKept = 20_000
+const maxKept = 20_000
 // An unreadable secret is tried again after this time: the operator may have encrypted it with a key of this process.
-const readAgainMs = 60_000
+const retryMs = 60_000
 
 type Version = Pick<EndpointRow, 'id' | 'generation'>
 
@@ -41,10 +41,10 @@ export class EndpointCache {
       this.#unreadable.delete(row.id)
       this.#known.delete(row.id)
       this.#known.set(row.id, settings)
-      forgetOldest(this.#known)
+      deleteOldest(this.#known)
       return settings
     } catch (error) {
-      this.#foundUnreadable(row, error)
+      this.#markUnreadable(row, error)
       return null
     }
   }
@@ -71,25 +71,25 @@ export class EndpointCache {
     this.#known.delete(endpointId)
     this.#unreadable.delete(endpointId)
     this.#closed.add(endpointId)
-    forgetOldest(this.#closed)
+    deleteOldest(this.#closed)
   }
 
-  #foundUnreadable({ id, generation }: EndpointRow, error: unknown): void {
+  #markUnreadable({ id, generation }: EndpointRow, error: unknown): void {
     if (this.#unreadable.get(id)?.generation !== generation) {
       this.#log.error({ err: error, endpoint_id: id }, 'the secret of an endpoint cannot be decrypted')
     }
     this.#known.delete(id)
     this.#unreadable.delete(id)
     this.#unreadable.set(id, { generation, foundMs: performance.now() })
-    forgetOldest(this.#unreadable)
+    deleteOldest(this.#unreadable)
   }
 }
 
 function isRecent({ foundMs }: { foundMs: number }): boolean {
-  return performance.now() < foundMs + readAgainMs
+  return performance.now() < foundMs + retryMs
 }
 
-function forgetOldest(known: Map<string, unknown> | Set<string>): void {
+function deleteOldest(known: Map<string, unknown> | Set<string>): void {
   const [oldest] = known.keys()
-  if (known.size > mostKept && oldest !== undefined) known.delete(oldest)
+  if (known.size > maxKept && oldest !== undefined) known.delete(oldest)
 }

@@ -8,7 +8,7 @@ import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 
 const subject = 'notifier.endpoints-changed'
 // How often the table is read, while NATS is connected and while it is not.
-const lookEveryMs = { connected: 10_000, disconnected: 1_000 }
+const pollMs = { connected: 10_000, disconnected: 1_000 }
 // Longer than a transaction may take from the statement that sets changed_at to its commit.
 const overlapMs = 60_000
 
@@ -21,19 +21,19 @@ export function watchEndpointChanges(options: {
   nats: Nats
   log: Logger
   changed: (rows: EndpointRow[]) => void
-}): { announce(endpointIds: string[]): void; stop(): Promise<void> } {
+}): { notifyReplicas(endpointIds: string[]): void; stop(): Promise<void> } {
   const { sql, nats, log, changed } = options
   const failed = (error: unknown) => log.warn({ err: error }, 'changed endpoints could not be read')
-  let lookedAt: Date | undefined
-  const look = async () => {
+  let lastReadAt: Date | undefined
+  const readChanges = async () => {
     const now = await findDatabaseTime(sql)
-    changed(await listChangedEndpoints(sql, new Date((lookedAt ?? now).getTime() - overlapMs)))
-    lookedAt = now
-    return nats.connected() ? lookEveryMs.connected : lookEveryMs.disconnected
+    changed(await listChangedEndpoints(sql, new Date((lastReadAt ?? now).getTime() - overlapMs)))
+    lastReadAt = now
+    return nats.connected() ? pollMs.connected : pollMs.disconnected
   }
   const loop = startLoop({
-    work: look,
-    everyMs: lookEveryMs.disconnected,
+    work: readChanges,
+    everyMs: pollMs.disconnected,
     failed,
     isOutage: isDatabaseOutage,
   })
@@ -44,7 +44,7 @@ export function watchEndpointChanges(options: {
   })
 
   return {
-    announce(endpointIds) {
+    notifyReplicas(endpointIds) {
       if (!nats.connected()) return
       try {
         nats.connection.publish(subject, JSON.stringify(endpointIds))

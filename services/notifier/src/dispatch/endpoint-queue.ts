@@ -19,13 +19,13 @@ export type Responsiveness = 'proven' | 'unknown' | 'slow'
 export type AttemptOutcome = 'delivered' | 'failed' | 'timeout'
 
 const firstCap = 2
-const mostInFlight = 32
+const maxInFlight = 32
 const slowMs = 1_000
 const newestWeight = 0.2
 // The queue of an endpoint has at most as many deliveries as the endpoint can answer in this time, so that no lease ends.
 const queuedMs = 2_000
-const [leastPerSlot, mostPerSlot] = [8, 64]
-const queuedWhenPenalised = 2
+const [minPerSlot, maxPerSlot] = [8, 64]
+const queuedWhenLimited = 2
 
 /** The claimed deliveries of one endpoint, and how many of them may be in flight. Pure: times are parameters. */
 export class EndpointQueue {
@@ -36,9 +36,9 @@ export class EndpointQueue {
   /** When each attempt in flight started, oldest first. */
   readonly inFlight = new Map<ClaimedDelivery, number>()
   usedAt = 0
-  #isPenalised = false
+  #isLimited = false
   #hasAnswered = false
-  #usualMs = 0
+  #averageMs = 0
 
   constructor(settings: EndpointSettings) {
     this.settings = settings
@@ -57,15 +57,15 @@ export class EndpointQueue {
   }
 
   /** How many deliveries may be queued in this process. Other deliveries stay in the database, where any process can claim them. */
-  get mostQueued(): number {
-    if (this.#isPenalised) return queuedWhenPenalised
+  get maxQueued(): number {
+    if (this.#isLimited) return queuedWhenLimited
     if (this.responsiveness === 'slow') return this.cap
-    const perSlot = this.#hasAnswered ? queuedMs / Math.max(1, this.#usualMs) : 0
-    return this.cap * Math.min(mostPerSlot, Math.max(leastPerSlot, Math.floor(perSlot)))
+    const perSlot = this.#hasAnswered ? queuedMs / Math.max(1, this.#averageMs) : 0
+    return this.cap * Math.min(maxPerSlot, Math.max(minPerSlot, Math.floor(perSlot)))
   }
 
   get capacity(): number {
-    return Math.max(0, this.mostQueued - this.queued)
+    return Math.max(0, this.maxQueued - this.queued)
   }
 
   push(claimed: ClaimedDelivery): void {
@@ -85,13 +85,13 @@ export class EndpointQueue {
     this.usedAt = now
     if (outcome === 'timeout') {
       this.cap = 1
-      this.#isPenalised = true
+      this.#isLimited = true
     } else {
-      this.#usualMs += newestWeight * (now - startedAt - this.#usualMs)
+      this.#averageMs += newestWeight * (now - startedAt - this.#averageMs)
     }
     if (outcome === 'delivered') {
-      this.cap = Math.min(this.cap + 1, mostInFlight)
-      this.#isPenalised = false
+      this.cap = Math.min(this.cap + 1, maxInFlight)
+      this.#isLimited = false
       this.#hasAnswered = true
     }
   }
@@ -99,7 +99,7 @@ export class EndpointQueue {
   /** An endpoint is slow as soon as an attempt waits for long, not only when the attempt has ended. */
   responsivenessAt(now: number): Responsiveness {
     const [oldest = now] = this.inFlight.values()
-    if (this.#isPenalised || this.#usualMs > slowMs || now - oldest > slowMs) return 'slow'
+    if (this.#isLimited || this.#averageMs > slowMs || now - oldest > slowMs) return 'slow'
     return this.#hasAnswered ? 'proven' : 'unknown'
   }
 }

@@ -17,10 +17,10 @@ const responsivenessShares: Record<Responsiveness, number> = { proven: 0.9, unkn
 // once, each with a TLS handshake, all other attempts waited for 70 ms every five seconds (measured).
 const slowSpreadMs = 1_000
 
-const mostQueued = 20_000
+const maxQueued = 20_000
 // The limit for one account, so that deliveries of other accounts are still claimed.
-const mostQueuedOfAccount = mostQueued / 4
-const forgottenAfterMs = 10 * 60_000
+const maxQueuedPerAccount = maxQueued / 4
+const idleEndpointLifeMs = 10 * 60_000
 
 export interface NextAttempt {
   claimed: ClaimedDelivery
@@ -53,7 +53,7 @@ export class Scheduler {
   readonly #queuedOfAccounts = new Map<string, number>()
   #queuedSlow = 0
   #slowFrom = 0
-  #turn = 0
+  #calls = 0
 
   constructor(slots: number) {
     this.#slots = slots
@@ -70,7 +70,7 @@ export class Scheduler {
 
   /** How many more deliveries of an endpoint may be queued; `usual` if nothing was sent to it yet. */
   capacity({ id, accountId }: EndpointSettings, usual = 16): number {
-    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#mostOfAccount) return 0
+    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#maxPerAccount) return 0
     const endpoint = this.#endpoints.get(id)
     if (!endpoint) return usual
     if (endpoint.responsiveness === 'slow' && this.#queuedSlow >= this.#share(responsivenessShares.slow))
@@ -80,10 +80,10 @@ export class Scheduler {
 
   /** Accounts and endpoints whose share of the queue is used up; null if the whole queue is full. */
   full(): { accounts: string[]; endpoints: string[] } | null {
-    const mostOfAccount = this.#mostOfAccount
-    if (mostOfAccount === 0) return null
+    const maxPerAccount = this.#maxPerAccount
+    if (maxPerAccount === 0) return null
     const accounts = [...this.#queuedOfAccounts].flatMap(([id, queued]) =>
-      queued >= mostOfAccount ? [id] : [],
+      queued >= maxPerAccount ? [id] : [],
     )
     const skipped = new Set(accounts)
     const endpoints = [...this.#endpoints.values()].flatMap(({ id, settings }) =>
@@ -113,19 +113,19 @@ export class Scheduler {
   /** Removes all queued deliveries of an endpoint. */
   drop(endpointId: string): ClaimedDelivery[] {
     const endpoint = this.#endpoints.get(endpointId)
-    return endpoint ? this.#takeBack(endpoint, () => true) : []
+    return endpoint ? this.#removeQueued(endpoint, () => true) : []
   }
 
   next(now: number): NextAttempt | undefined {
     if (this.#busy.all >= this.#slots) return undefined
-    this.#turn += 1
+    this.#calls += 1
     // Proven and unknown endpoints take turns. Slow endpoints come last.
-    const order = this.#turn % 2 === 0 ? responsivenessLevels : (['unknown', 'proven', 'slow'] as const)
+    const order = this.#calls % 2 === 0 ? responsivenessLevels : (['unknown', 'proven', 'slow'] as const)
     for (const kind of attemptKinds) {
       if (this.#busy[kind] >= this.#share(attemptShares[kind])) continue
       for (const responsiveness of order) {
-        const pick = this.#nextOf(kind, responsiveness, now)
-        if (pick) return pick
+        const next = this.#nextOf(kind, responsiveness, now)
+        if (next) return next
       }
     }
     return undefined
@@ -154,26 +154,26 @@ export class Scheduler {
    * @returns deliveries to be released: their lease ends, or their endpoint is too slow for them
    */
   tick(now: number): ClaimedDelivery[] {
-    const back = this.#stale
+    const removed = this.#stale
     this.#stale = []
     for (const endpoint of this.#endpoints.values()) {
       this.#reclassify(endpoint, now)
       let queued = 0
-      const isOfUse = (claimed: ClaimedDelivery) =>
+      const canBeSent = (claimed: ClaimedDelivery) =>
         claimed.leaseEndsAt - now >= leaseMarginMs &&
-        (endpoint.responsiveness !== 'slow' || ++queued <= endpoint.mostQueued)
-      back.push(...this.#takeBack(endpoint, (claimed) => !isOfUse(claimed)))
+        (endpoint.responsiveness !== 'slow' || ++queued <= endpoint.maxQueued)
+      removed.push(...this.#removeQueued(endpoint, (claimed) => !canBeSent(claimed)))
       const isIdle = endpoint.queued === 0 && endpoint.inFlight.size === 0
-      if (isIdle && now - endpoint.usedAt > forgottenAfterMs) this.#endpoints.delete(endpoint.id)
+      if (isIdle && now - endpoint.usedAt > idleEndpointLifeMs) this.#endpoints.delete(endpoint.id)
     }
-    return back
+    return removed
   }
 
   /** Removes and returns all queued deliveries. */
   empty(): ClaimedDelivery[] {
-    const back = [...this.#stale, ...[...this.#endpoints.keys()].flatMap((id) => this.drop(id))]
+    const removed = [...this.#stale, ...[...this.#endpoints.keys()].flatMap((id) => this.drop(id))]
     this.#stale = []
-    return back
+    return removed
   }
 
   #nextOf(kind: AttemptKind, responsiveness: Responsiveness, now: number): NextAttempt | undefined {
@@ -240,17 +240,17 @@ export class Scheduler {
     for (const kind of attemptKinds) this.#makeReady(endpoint, kind)
   }
 
-  #takeBack(endpoint: EndpointQueue, isWanted: (claimed: ClaimedDelivery) => boolean): ClaimedDelivery[] {
-    const back: ClaimedDelivery[] = []
+  #removeQueued(endpoint: EndpointQueue, isWanted: (claimed: ClaimedDelivery) => boolean): ClaimedDelivery[] {
+    const removed: ClaimedDelivery[] = []
     for (const kind of attemptKinds) {
       const queue = endpoint.queues[kind]
       if (queue.length === 0) continue
       const taken: ClaimedDelivery[] = []
       endpoint.queues[kind] = queue.filter((claimed) => !isWanted(claimed) || taken.push(claimed) === 0)
       this.#count(endpoint, -taken.length)
-      back.push(...taken)
+      removed.push(...taken)
     }
-    return back
+    return removed
   }
 
   #count(endpoint: EndpointQueue, change: number): void {
@@ -263,8 +263,8 @@ export class Scheduler {
   }
 
   /** How much of the queue an account may use: never more than is left for all others, so that a few cannot fill it. */
-  get #mostOfAccount(): number {
-    return Math.max(0, Math.min(mostQueuedOfAccount, mostQueued - this.#queued))
+  get #maxPerAccount(): number {
+    return Math.max(0, Math.min(maxQueuedPerAccount, maxQueued - this.#queued))
   }
 
   #share(share: number): number {

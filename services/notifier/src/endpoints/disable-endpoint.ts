@@ -5,7 +5,7 @@ import { markCleanedUp, deleteWaiting, markDisabled } from './endpoint-queries.t
 
 // The transaction that disables an endpoint abandons this many deliveries. The rest follow in the background; readers see
 // all of them as failed at once.
-const mostAtOnce = 5_000
+const maxAtOnce = 5_000
 
 /**
  * Disables an endpoint permanently and abandons its pending deliveries.
@@ -26,7 +26,7 @@ export async function disableEndpoint(
 
 /** Abandons pending deliveries of a disabled endpoint. @returns false if some are left */
 export async function cleanUpEndpoint(tx: Sql, endpointId: string): Promise<boolean> {
-  if ((await abandonDeliveries(tx, endpointId, mostAtOnce)) >= mostAtOnce) return false
+  if ((await abandonDeliveries(tx, endpointId, maxAtOnce)) >= maxAtOnce) return false
   await markCleanedUp(tx, endpointId)
   return true
 }

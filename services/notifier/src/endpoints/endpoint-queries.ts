@@ -87,7 +87,7 @@ export async function findEndpointOwners(sql: Sql, ids: string[]): Promise<Endpo
 }
 
 /**
- * Records that the vendors of at most `most` of these endpoints are alerted about secrets that cannot be decrypted.
+ * Records that the vendors of at most `limit` of these endpoints are alerted about secrets that cannot be decrypted.
  * Endpoints without a delivery that was due before a time are left out.
  *
  * @returns the endpoints for which that was not recorded before
@@ -95,7 +95,7 @@ export async function findEndpointOwners(sql: Sql, ids: string[]): Promise<Endpo
 export async function markUnreadableReported(
   tx: Sql,
   endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
-  { dueBefore, most }: { dueBefore: Date; most: number },
+  { dueBefore, limit }: { dueBefore: Date; limit: number },
 ): Promise<EndpointOwner[]> {
   return tx<EndpointOwner[]>`
     update endpoints e set unreadable_reported = e.generation
@@ -105,9 +105,9 @@ export async function markUnreadableReported(
         ${plainArray(endpoints.map(({ id }) => id))}::text[],
         ${plainArray(endpoints.map(({ generation }) => generation))}::bigint[]
       ) as unreadable (id, generation) on unreadable.id = known.id and unreadable.generation = known.generation
-      join waiting_endpoints w on w.endpoint_id = known.id and w.look_at < ${dueBefore}
+      join waiting_endpoints w on w.endpoint_id = known.id and w.next_due_at < ${dueBefore}
       where known.status = 'enabled' and known.unreadable_reported is distinct from known.generation
-      order by known.id limit ${most} for update of known
+      order by known.id limit ${limit} for update of known
     ) unreported
     where e.id = unreported.id
     returning e.id, e.account_id, e.application_id, e.url`

@@ -21,7 +21,7 @@ export const rotateSecret: Handler<'rotateSecret'> = async ({ change, keys, disp
   }
   const response = { id: endpointId, secret }
   const changed = await change(replace, {
-    answer: { schema: RotateSecretResponseSchema, of: () => response },
+    answer: { schema: RotateSecretResponseSchema, toMessage: () => response },
   })
   dispatcher.endpointsChanged([changed])
   return response

@@ -55,8 +55,8 @@ export const createEndpoint: Handler<'createEndpoint'> = async (
     })
     await checkQuota(tx, accountId, 'webhook_endpoints', await countEnabledEndpoints(tx, applicationId))
   }
-  const answer = { schema: CreateEndpointResponseSchema, of: () => response }
-  await registrations.inTurn(applicationId, () => change(register, { answer }))
+  const answer = { schema: CreateEndpointResponseSchema, toMessage: () => response }
+  await registrations.run(applicationId, () => change(register, { answer }))
   return response
 }
 

@@ -22,10 +22,10 @@ const givenVendor = () => ({ accountId: newId('acct'), applicationId: newId('app
 
 type Vendor = ReturnType<typeof givenVendor>
 
-async function allow({ accountId }: Vendor, most: number): Promise<void> {
+async function allow({ accountId }: Vendor, max: number): Promise<void> {
   const channel = connectTo(QuotaService, notifier.address)
   try {
-    await channel.calls.setQuota({ accountId, quota: 'webhook_endpoints', most: BigInt(most) })
+    await channel.calls.setQuota({ accountId, quota: 'webhook_endpoints', max: BigInt(max) })
   } finally {
     channel.close()
   }
@@ -81,9 +81,9 @@ test('a quota of another service, and a number that is out of bounds, is refused
   const channel = connectTo(QuotaService, notifier.address)
   try {
     for (const wrong of [
-      { quota: 'plans', most: 1n },
-      { quota: 'webhook_endpoints', most: -1n },
-      { quota: 'webhook_endpoints', most: 10_001n },
+      { quota: 'plans', max: 1n },
+      { quota: 'webhook_endpoints', max: -1n },
+      { quota: 'webhook_endpoints', max: 10_001n },
     ]) {
       await expect(channel.calls.setQuota({ accountId, ...wrong })).rejects.toMatchObject({
         code: 'validation_failed',

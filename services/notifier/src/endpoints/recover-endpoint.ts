@@ -5,7 +5,7 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { RecoverEndpointResponseSchema } from '@licensing/proto/notifier'
 import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
-import { lookAt } from '../deliveries/delivery-queries.ts'
+import { lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import type { NotifierDependencies, Handler } from '../dependencies.ts'
 import { keptSince } from '../events/event.ts'
 import { endpointDisabled, endpointNotFound, isSubscribed } from './endpoint.ts'
@@ -14,12 +14,12 @@ import { lockEndpoint, findEndpointRow } from './endpoint-queries.ts'
 import { findMissed, insertMissed, lockRecovery } from './recover-queries.ts'
 import type { Recovery } from './recover-queries.ts'
 
-const mostRecovered = 100_000
+const maxRecovered = 100_000
 const dayMs = 86_400_000
-const longestDelayDays = 35
+const maxDelayDays = 35
 // The clock of this service and the clocks of services that make events may differ by this much.
 const clockMarginMs = 5 * 60_000
-const mostWaitMs = 25_000
+const maxWaitMs = 25_000
 
 /**
  * Creates deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
@@ -33,8 +33,8 @@ export const recoverEndpoint: Handler<'recoverEndpoint'> = async (deps, request)
     await lockRecovery(tx, request.accountId)
     return recover(deps, tx, request, { ...times, types })
   }
-  const answer = { schema: RecoverEndpointResponseSchema, of: toAnswer }
-  const deliveries = await deps.change(work, { answer, mostWaitMs }).catch((error: unknown) => {
+  const answer = { schema: RecoverEndpointResponseSchema, toMessage: toAnswer }
+  const deliveries = await deps.change(work, { answer, maxWaitMs }).catch((error: unknown) => {
     if (!isLockTimeout(error)) throw error
     throw new ServiceError(
       'unavailable',
@@ -79,18 +79,16 @@ async function recover(
     until,
     recordedFrom: new Date(Math.max(earliest, keptSince(now).getTime())),
     // An event may be recorded this long after it happened: NATS or the consumer may have been stopped.
-    recordedBefore: new Date(
-      Math.min(until.getTime(), now.getTime()) + longestDelayDays * dayMs + clockMarginMs,
-    ),
+    recordedBefore: new Date(Math.min(until.getTime(), now.getTime()) + maxDelayDays * dayMs + clockMarginMs),
   }
-  const missed = await findMissed(tx, recovery, mostRecovered)
-  if (missed.length > mostRecovered) {
-    throw invalid('/since', `more than ${mostRecovered} events were missed: recover a shorter time first`)
+  const missed = await findMissed(tx, recovery, maxRecovered)
+  if (missed.length > maxRecovered) {
+    throw invalid('/since', `more than ${maxRecovered} events were missed: recover a shorter time first`)
   }
   const deliveries = await insertMissed(tx, recovery, missed, now)
   // The endpoint is locked last, so that a process that disables it does not wait for the whole recovery.
   enabled(request, await lockEndpoint(tx, request))
-  if (deliveries > 0) await lookAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
+  if (deliveries > 0) await lowerNextDueAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
   return deliveries
 }
 

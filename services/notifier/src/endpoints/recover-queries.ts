@@ -16,8 +16,8 @@ export interface Recovery {
   recordedBefore: Date
 }
 
-const mostScanned = 20_000
-const mostInserted = 5_000
+const maxScanned = 20_000
+const maxInserted = 5_000
 
 /** One recovery of an account runs at a time. */
 export async function lockRecovery(tx: Sql, accountId: string): Promise<void> {
@@ -28,11 +28,11 @@ export async function lockRecovery(tx: Sql, accountId: string): Promise<void> {
  * Sequences of the events that are neither delivered to the endpoint nor pending, in order. A test event is included only if
  * it was sent to this endpoint.
  *
- * @param most stops soon after this many
+ * @param limit stops soon after this many
  */
-export async function findMissed(tx: Sql, recovery: Recovery, most: number): Promise<bigint[]> {
+export async function findMissed(tx: Sql, recovery: Recovery, limit: number): Promise<bigint[]> {
   const missed: bigint[] = []
-  for (let after = 0n; missed.length <= most;) {
+  for (let after = 0n; missed.length <= limit;) {
     const { last, found } = await findMissedAfter(tx, recovery, after)
     for (const sequence of found) missed.push(sequence)
     if (last === null) break
@@ -53,7 +53,7 @@ async function findMissedAfter(
       select id, sequence, body from events
       where account_id = ${accountId} and application_id = ${applicationId} and sequence > ${after}
         and recorded_at >= ${recordedFrom} and recorded_at < ${recordedBefore}
-      order by sequence limit ${mostScanned}
+      order by sequence limit ${maxScanned}
     )
     select (select max(sequence) from scanned) as last, array(
       select scanned.sequence from scanned
@@ -78,8 +78,8 @@ export async function insertMissed(
   now: Date,
 ): Promise<number> {
   let inserted = 0
-  for (let from = 0; from < sequences.length; from += mostInserted) {
-    const some = sequences.slice(from, from + mostInserted)
+  for (let from = 0; from < sequences.length; from += maxInserted) {
+    const some = sequences.slice(from, from + maxInserted)
     // The due times differ by a microsecond each, and are in the past.
     inserted += await insertSome(tx, recovery, some, now, sequences.length - from)
   }

@@ -30,7 +30,7 @@ export const sendTestEvent: Handler<'sendTestEvent'> = async (deps, request) => 
   }
   const response = { eventId: event.id }
   const send = await deps.change(record, {
-    answer: { schema: SendTestEventResponseSchema, of: () => response },
+    answer: { schema: SendTestEventResponseSchema, toMessage: () => response },
   })
   send()
   return response

@@ -47,7 +47,7 @@ function alertOf({ accountId, applicationId, payload }: Event): NewAlert[] {
 }
 
 // An account's share of a batch. The events behind it in the partition wait for it.
-const mostOfAccount = 50
+const maxPerAccount = 50
 
 const deferredTotal = new Counter({
   name: 'events_deferred_total',
@@ -62,15 +62,15 @@ const deferredTotal = new Counter({
  * @param on.deferred called after the commit of deferred events
  * @param on.others called if the batch has events of accounts that have no deferred events
  */
-export function shareEvents(consume: Consume, on: { deferred: () => void; others: () => void }) {
+export function deferExcessEvents(consume: Consume, on: { deferred: () => void; others: () => void }) {
   return async (tx: Transaction, received: Received[]): Promise<() => void> => {
     const counts = new Map<string, number>()
     for (const { event } of received) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
-    const hasMany = ({ event }: Received) => counts.get(event.accountId)! > mostOfAccount
-    const few = received.filter((each) => !hasMany(each))
-    const { send, deferred: accounts } = await consume(tx, few, false)
-    const deferred = received.filter((each) => hasMany(each) || accounts.has(each.event.accountId))
-    if (few.some(({ event }) => !accounts.has(event.accountId))) on.others()
+    const exceedsShare = ({ event }: Received) => counts.get(event.accountId)! > maxPerAccount
+    const withinShare = received.filter((each) => !exceedsShare(each))
+    const { send, deferred: accounts } = await consume(tx, withinShare, false)
+    const deferred = received.filter((each) => exceedsShare(each) || accounts.has(each.event.accountId))
+    if (withinShare.some(({ event }) => !accounts.has(event.accountId))) on.others()
     if (deferred.length === 0) return send
     await insertDeferred(tx, deferred.map(toDeferred))
     return () => {

@@ -18,7 +18,7 @@ import { insertDeferred, nextDeferredAccount } from './deferred-event-queries.ts
 import { takeSequences } from './event-queries.ts'
 import { startRecordingDeferred } from './record-deferred-events.ts'
 import type { Recorded } from './record-events.ts'
-import { shareEvents } from './consume-events.ts'
+import { deferExcessEvents } from './consume-events.ts'
 
 const recorded = (send: () => void, deferred: string[] = []): Recorded => ({
   send,
@@ -77,7 +77,7 @@ test('events of accounts without deferred events are noticed', async () => {
       accounts.filter((account) => !sequences.has(account)),
     )
   }
-  const share = shareEvents(consume, { deferred: () => {}, others: () => (others += 1) })
+  const share = deferExcessEvents(consume, { deferred: () => {}, others: () => (others += 1) })
   const [loud, quiet] = [newId('acct'), newId('acct')]
   const send = (...accounts: string[]) => {
     const value = { licenceId: newId('lic'), status: 'revoked' }
@@ -133,7 +133,7 @@ test('deferred events are recorded in small batches beside other events, with pa
     },
     isTransient: () => true,
     isBehind: () => isBehind,
-    isBesideOthers: () => isBesideOthers,
+    hasOtherEvents: () => isBesideOthers,
     log: createLogger('test', 'silent'),
   })
   ending.defer(() => recording.stop())
@@ -204,12 +204,12 @@ test('an event that cannot be recorded is retried with growing pauses and never 
     },
     isTransient: () => false,
     isBehind: () => false,
-    isBesideOthers: () => false,
-    retry: { firstMs: 100, longestMs: 400 },
+    hasOtherEvents: () => false,
+    retry: { firstMs: 100, maxMs: 400 },
     log: Object.assign(Object.create(log) as typeof log, { error }),
   })
   ending.defer(() => recording.stop())
-  const stuckLines = async () => register.getSingleMetricAsString('event_lines_stuck')
+  const failingAccounts = async () => register.getSingleMetricAsString('events_deferred_failing_accounts')
 
   await put(stuck)
   recording.wake()
@@ -217,7 +217,7 @@ test('an event that cannot be recorded is retried with growing pauses and never 
   await put(others)
   recording.wake()
   await eventually(() => expect(ids).toEqual(others.map(({ id }) => id)))
-  expect(await stuckLines()).toContain('event_lines_stuck 1')
+  expect(await failingAccounts()).toContain('events_deferred_failing_accounts 1')
   await eventually(() => {
     // Newly deferred events do not end a pause.
     recording.wake()
@@ -231,7 +231,9 @@ test('an event that cannot be recorded is retried with growing pauses and never 
 
   isBroken = false
   await eventually(() => expect(ids.slice(others.length)).toEqual(stuck.map(({ id }) => id)))
-  await eventually(async () => expect(await stuckLines()).toContain('event_lines_stuck 0'))
+  await eventually(async () =>
+    expect(await failingAccounts()).toContain('events_deferred_failing_accounts 0'),
+  )
 })
 
 test('an event that cannot be recorded is not tried twice at the same time', async () => {
@@ -259,8 +261,8 @@ test('an event that cannot be recorded is not tried twice at the same time', asy
     },
     isTransient: () => false,
     isBehind: () => false,
-    isBesideOthers: () => false,
-    retry: { firstMs: 600_000, longestMs: 600_000 },
+    hasOtherEvents: () => false,
+    retry: { firstMs: 600_000, maxMs: 600_000 },
     log: createLogger('test', 'silent'),
   })
   ending.defer(() => recording.stop())
@@ -293,8 +295,8 @@ test('a retry that is due is not started by both loops', async () => {
     },
     isTransient: () => false,
     isBehind: () => false,
-    isBesideOthers: () => false,
-    retry: { firstMs: 50, longestMs: 50 },
+    hasOtherEvents: () => false,
+    retry: { firstMs: 50, maxMs: 50 },
     log: createLogger('test', 'silent'),
   })
   ending.defer(() => recording.stop())

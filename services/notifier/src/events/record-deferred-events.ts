@@ -13,23 +13,23 @@ import { lockDeferred, nextDeferredAccount, takeDeferred } from './deferred-even
 import type { DeferredEvent } from './deferred-event-queries.ts'
 
 // The most events of an account in one batch, before the next account is processed: a tenth of a second with few endpoints.
-const batch = 200
+const batchSize = 200
 // The batch size while accounts without deferred events send events too, because their events wait for each batch. With 3,500
 // deferred events a second and batches of 20 instead of 200, the median delay of these events was 13 ms instead of 54, and
 // 1,340 deferred events a second were recorded instead of 2,700 (measured).
-const batchBesideOthers = 20
+const batchSizeWithOthers = 20
 // The batch size while the consumers have a backlog. Then one account is processed at a time, and a pause of four times its
 // duration follows each batch: the waiting events in the stream may belong to accounts that have sent few events.
-const batchBehind = 50
-const pausesBehind = 4
+const batchSizeWhenBehind = 50
+const pauseFactorWhenBehind = 4
 // Without a backlog, pauses keep the process busy for at most this share of the time.
-const mostUtilization = 0.75
-const lookEveryMs = 1_000
+const maxUtilization = 0.75
+const pollMs = 1_000
 // The pause when another replica is recording events of the account.
-const pauseTakenMs = 50
-const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
+const pauseWhenLockedMs = 50
+const retryAfter: Pauses = { firstMs: 1_000, maxMs: 60_000 }
 // There are two loops, so that one account with very many events does not keep all others waiting.
-const atOnce = 2
+const loopCount = 2
 
 /** Records deferred events in batches of one account. Accounts take turns. */
 export function startRecordingDeferred(options: {
@@ -39,19 +39,19 @@ export function startRecordingDeferred(options: {
   /** Whether the consumers have a backlog. */
   isBehind: () => boolean
   /** Whether accounts without deferred events have sent events within the last second. */
-  isBesideOthers: () => boolean
+  hasOtherEvents: () => boolean
   log: Logger
   /** Pauses between tries of an event that cannot be recorded. Default: a second, doubled up to a minute. */
   retry?: Pauses
 }): { wake(): void; stop(): Promise<void> } {
   let pausedUntil = 0
   const tries = new Tries(options.retry ?? retryAfter)
-  const loops = Array.from({ length: atOnce }, (_, at) => {
+  const loops = Array.from({ length: loopCount }, (_, at) => {
     let last = ''
     let before = performance.eventLoopUtilization()
     const work = async (signal: AbortSignal) => {
-      const { sql, isBehind, isBesideOthers } = options
-      if (at > 0 && isBehind()) return lookEveryMs
+      const { sql, isBehind, hasOtherEvents } = options
+      if (at > 0 && isBehind()) return pollMs
       // The loop's own pause would end as soon as more events are deferred.
       const pauseMs = pausedUntil - performance.now()
       if (pauseMs > 0) await pause(pauseMs, signal)
@@ -61,30 +61,30 @@ export function startRecordingDeferred(options: {
       const due = tries.firstDue()
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
-      if (!next) return tries.accounts.length > 0 ? lookEveryMs : at === 0 ? 'idle' : 'asleep'
+      if (!next) return tries.accounts.length > 0 ? pollMs : at === 0 ? 'idle' : 'asleep'
       // The other loop may have begun this account meanwhile. The lock of the account does not show it: between a batch that
       // failed and the try of its first event alone, no transaction holds the lock.
       if (!tries.begin(next)) return 0
       // The other loop sleeps until there is something to do. It may begin its round within this call.
       if (at === 0) for (const loop of loops.slice(1)) loop.wake()
-      const most = isBesideOthers() ? batchBesideOthers : isBehind() ? batchBehind : batch
+      const max = hasOtherEvents() ? batchSizeWithOthers : isBehind() ? batchSizeWhenBehind : batchSize
       let outcome: Outcome | undefined
       try {
-        outcome = await recordEvents(options, next, most)
+        outcome = await recordEvents(options, next, max)
       } finally {
         tries.end(next, outcome)
       }
       const { active, idle } = performance.eventLoopUtilization(before)
       before = performance.eventLoopUtilization()
-      if (outcome === 'taken') return pauseTakenMs
+      if (outcome === 'taken') return pauseWhenLockedMs
       const endedAt = performance.now()
       const wantedMs = isBehind()
-        ? pausesBehind * (endedAt - startedAt)
-        : active / mostUtilization - active - idle
-      pausedUntil = Math.max(pausedUntil, endedAt + Math.min(wantedMs, lookEveryMs))
+        ? pauseFactorWhenBehind * (endedAt - startedAt)
+        : active / maxUtilization - active - idle
+      pausedUntil = Math.max(pausedUntil, endedAt + Math.min(wantedMs, pollMs))
       return 0
     }
-    return startDatabaseLoop('deferred events', options.log, lookEveryMs, work)
+    return startDatabaseLoop('deferred events', options.log, pollMs, work)
   })
   return {
     wake: () => loops.forEach((loop) => loop.wake()),
@@ -100,28 +100,28 @@ type Outcome = 'recorded' | 'taken' | 'failed'
 async function recordEvents(
   { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
   accountId: string,
-  mostEvents: number,
+  maxEvents: number,
 ): Promise<Outcome> {
   let first: string | undefined
-  const record = (most: number) =>
+  const record = (max: number) =>
     transaction(sql, async (tx) => {
       if (!(await lockDeferred(tx, accountId))) return undefined
-      const events = (await takeDeferred(tx, accountId, most)).map(toReceived)
+      const events = (await takeDeferred(tx, accountId, max)).map(toReceived)
       first = events[0]?.event.id
       return consume(tx, events, true)
     })
-  for (let most = mostEvents; ;) {
+  for (let max = maxEvents; ;) {
     try {
-      const recorded = await record(most)
+      const recorded = await record(max)
       recorded?.send()
       return recorded ? 'recorded' : 'taken'
     } catch (error) {
-      if (error instanceof BatchTooLarge && most > error.mostTogether) {
-        most = error.mostTogether
+      if (error instanceof BatchTooLarge && max > error.mostTogether) {
+        max = error.mostTogether
       } else if (isTransient(error)) {
         throw error
-      } else if (most > 1) {
-        most = 1
+      } else if (max > 1) {
+        max = 1
       } else {
         const about = { err: error, account_id: accountId, event_id: first }
         log.error(about, 'the first deferred event of an account cannot be recorded, trying again')
@@ -135,15 +135,15 @@ function toReceived({ payload, trace_parent: traceParent }: DeferredEvent): Rece
   return { event: fromBinary(EventSchema, payload), payload, traceParent: traceParent ?? undefined }
 }
 
-const accountsFailing = new Gauge({
-  name: 'event_lines_stuck',
+const failingAccounts = new Gauge({
+  name: 'events_deferred_failing_accounts',
   help: 'Accounts whose first deferred event cannot be recorded and is tried again: look at the log',
 })
 
 /** The pauses between the tries of one account: the first, doubled up to the longest. */
 interface Pauses {
   firstMs: number
-  longestMs: number
+  maxMs: number
 }
 
 /** Accounts that are being tried, or whose first deferred event could not be recorded, each with the time of its next try. */
@@ -173,13 +173,13 @@ class Tries {
 
   /** `outcome` is undefined if the database is unavailable. */
   end(accountId: string, outcome: Outcome | undefined): void {
-    const { firstMs, longestMs } = this.#pauses
+    const { firstMs, maxMs } = this.#pauses
     const failures = this.#failures(accountId) + (outcome === 'failed' ? 1 : 0)
     // The first event was recorded, there are no more events, or the account has not failed yet.
     if (outcome === 'recorded' || failures === 0) this.#accounts.delete(accountId)
     else if (outcome !== 'failed') this.#set(accountId, failures, firstMs)
-    else this.#set(accountId, failures, Math.min(firstMs * 2 ** Math.min(failures - 1, 30), longestMs))
-    accountsFailing.set([...this.#accounts.values()].filter((account) => account.failures > 0).length)
+    else this.#set(accountId, failures, Math.min(firstMs * 2 ** Math.min(failures - 1, 30), maxMs))
+    failingAccounts.set([...this.#accounts.values()].filter((account) => account.failures > 0).length)
   }
 
   #isDue(accountId: string): boolean {

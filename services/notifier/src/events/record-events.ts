@@ -16,7 +16,7 @@ import type { StoredEvent } from './event-queries.ts'
 
 // The most deliveries of one transaction: about 10 MB of memory, and a quarter of a second in which other events of the
 // partition wait.
-const mostDeliveries = 10_000
+const maxDeliveries = 10_000
 
 // W3C trace context.
 const isTraceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
@@ -46,7 +46,7 @@ export async function recordEvents(
   { dispatcher, clock }: Pick<NotifierDependencies, 'dispatcher' | 'clock'>,
   tx: Sql,
   received: Omit<Received, 'payload'>[],
-  { alsoDeferred, only }: { alsoDeferred: boolean; only?: EndpointRow[] },
+  { alsoDeferred, onlyEndpoints }: { alsoDeferred: boolean; onlyEndpoints?: EndpointRow[] },
 ): Promise<Recorded> {
   const all = received.flatMap(({ event, traceParent }) => {
     const webhook = toWebhook(event)
@@ -59,14 +59,14 @@ export async function recordEvents(
   const applications = [...new Set(all.map(({ event }) => event.applicationId))]
   // Lock order: endpoints, then sequences.
   const [endpoints, sequences] = await Promise.all([
-    only ?? lockEnabledEndpoints(tx, applications),
+    onlyEndpoints ?? lockEnabledEndpoints(tx, applications),
     takeSequences(tx, counts, alsoDeferred),
   ])
   const deferred = new Set([...counts.keys()].filter((account) => !sequences.has(account)))
   const webhooks = all.filter(({ event }) => sequences.has(event.accountId))
   if (webhooks.length === 0) return { send: () => {}, deferred }
 
-  if (only === undefined) refuseTooMany(received.length, webhooks, endpoints)
+  if (onlyEndpoints === undefined) checkDeliveryCount(received.length, webhooks, endpoints)
   const recordedAt = clock.now()
   const events = webhooks.map(({ event, traceParent, webhook }): RecordedEvent => {
     const { id, accountId, applicationId } = event
@@ -84,24 +84,24 @@ export async function recordEvents(
       licenceId: licenceOf(webhook.object),
     }
   })
-  const deliveries = fanOut(events, endpoints, only !== undefined, recordedAt)
-  const fresh = dispatcher.lease(deliveries, endpoints)
+  const deliveries = fanOut(events, endpoints, onlyEndpoints !== undefined, recordedAt)
+  const lease = dispatcher.lease(deliveries, endpoints)
   await sendAlong(tx, insertEvents(tx, recordedAt, events))
-  await insertDeliveries(tx, deliveries, fresh.claim)
-  return { send: fresh.send, deferred }
+  await insertDeliveries(tx, deliveries, lease.claim)
+  return { send: lease.send, deferred }
 }
 
 /** Refuses a batch whose events need more deliveries than fit into memory, so that it is split. */
-function refuseTooMany(
+function checkDeliveryCount(
   received: number,
   webhooks: { event: { applicationId: string } }[],
   endpoints: EndpointRow[],
 ): void {
   const byApplication = new Map<string, number>()
   for (const { application_id: id } of endpoints) byApplication.set(id, (byApplication.get(id) ?? 0) + 1)
-  const most = webhooks.reduce((sum, { event }) => sum + (byApplication.get(event.applicationId) ?? 0), 0)
-  if (received > 1 && most > mostDeliveries) {
-    throw new BatchTooLarge(Math.max(1, Math.floor((received * mostDeliveries) / most)))
+  const max = webhooks.reduce((sum, { event }) => sum + (byApplication.get(event.applicationId) ?? 0), 0)
+  if (received > 1 && max > maxDeliveries) {
+    throw new BatchTooLarge(Math.max(1, Math.floor((received * maxDeliveries) / max)))
   }
 }
 

@@ -81,13 +81,13 @@ export function createAddressRefusal(
   return (address) => {
     const bare = address.replace(/%.*$/, '')
     if (isIP(bare) === 0) return 'not an IP address'
-    return judge(ipaddr.parse(bare), { allowed, denied, own: own() })
+    return refusalOfAddress(ipaddr.parse(bare), { allowed, denied, own: own() })
   }
 }
 
-function judge(address: Address, rules: Rules): string | null {
+function refusalOfAddress(address: Address, rules: Rules): string | null {
   if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress())
-    return judge(address.toIPv4Address(), rules)
+    return refusalOfAddress(address.toIPv4Address(), rules)
   const embedded = address instanceof ipaddr.IPv6 ? embeddedIPv4(address) : null
   const ends = embedded === null ? [address] : [address, embedded]
   if (rules.denied.some(([network, bits]) => ends.some((end) => isIn(end, network, bits)))) {
@@ -96,7 +96,7 @@ function judge(address: Address, rules: Rules): string | null {
   if (rules.allowed.some(([network, bits]) => isIn(address, network, bits))) return null
 
   // A NAT64 translator or a 6to4 tunnel would connect to the embedded address.
-  if (embedded !== null) return judge(embedded, rules)
+  if (embedded !== null) return refusalOfAddress(embedded, rules)
 
   const special = address instanceof ipaddr.IPv6 ? specialIPv6 : specialIPv4
   const found = special.find(({ network }) => isIn(address, ...network))

@@ -1,11 +1,11 @@
 import { performance } from 'node:perf_hooks'
 import type { TLSSocket } from 'node:tls'
 import { Client } from 'undici'
-import { mostHeaderKiB } from './failure.ts'
+import { maxHeaderKiB } from './failure.ts'
 import type { Target } from './webhook-url.ts'
 
 /** How old a connection may be when an exchange starts, and how long it is kept between two exchanges. */
-export type ConnectionLimits = { longestAgeMs: number; idleLifeMs: number }
+export type ConnectionLimits = { maxAgeMs: number; idleLifeMs: number }
 
 /**
  * One verified socket with an HTTP/1.1 client, used by one exchange at a time. The client cannot connect again by itself,
@@ -17,18 +17,18 @@ export class Connection {
   readonly #socket: TLSSocket
   readonly #reusableUntil: number
 
-  constructor(target: Target, socket: TLSSocket, { longestAgeMs, idleLifeMs }: ConnectionLimits) {
+  constructor(target: Target, socket: TLSSocket, { maxAgeMs, idleLifeMs }: ConnectionLimits) {
     this.target = target
     this.#socket = socket
     // Varied, so that connections that were made together do not end together.
-    this.#reusableUntil = performance.now() + longestAgeMs * (0.75 + Math.random() / 4)
-    let handedOver = false
+    this.#reusableUntil = performance.now() + maxAgeMs * (0.75 + Math.random() / 4)
+    let isConnected = false
     this.client = new Client(target.origin, {
       connect: (_options, callback) => {
-        const isFirst = !handedOver
-        handedOver = true
+        const isFirst = !isConnected
+        isConnected = true
         // The callback is called in a microtask, because the client ignores it during its own call.
-        queueMicrotask(() => (isFirst ? callback(null, socket) : callback(gone(), null)))
+        queueMicrotask(() => (isFirst ? callback(null, socket) : callback(connectionLost(), null)))
       },
       allowH2: false,
       pipelining: 1,
@@ -38,7 +38,7 @@ export class Connection {
       // The deadline of the whole attempt replaces both.
       headersTimeout: 0,
       bodyTimeout: 0,
-      maxHeaderSize: mostHeaderKiB * 1024,
+      maxHeaderSize: maxHeaderKiB * 1024,
     })
   }
 
@@ -52,11 +52,11 @@ export class Connection {
 
   destroy() {
     this.#socket.destroy()
-    if (!this.client.destroyed) this.client.destroy(gone(), () => {})
+    if (!this.client.destroyed) this.client.destroy(connectionLost(), () => {})
   }
 }
 
-const gone = () => Object.assign(new Error('the connection is gone'), { code: 'ECONNRESET' })
+const connectionLost = () => Object.assign(new Error('the connection is gone'), { code: 'ECONNRESET' })
 
 /**
  * Idle connections, separate for each endpoint, so that bytes that one endpoint's server sends without a request never become
@@ -82,7 +82,7 @@ export class IdleConnections {
     for (;;) {
       const connection = connections?.at(-1)
       if (connection === undefined) return null
-      this.forget(connection)
+      this.remove(connection)
       if (connection.target.url === url && connection.isReusable) return connection
       connection.destroy()
     }
@@ -98,7 +98,7 @@ export class IdleConnections {
   }
 
   /** Must be called for each closed connection, idle or not. */
-  forget(connection: Connection) {
+  remove(connection: Connection) {
     const endpointId = this.#endpointOf.get(connection)
     if (endpointId === undefined) return
     this.#endpointOf.delete(connection)
@@ -112,7 +112,7 @@ export class IdleConnections {
   close(endpointId?: string) {
     const closing = endpointId === undefined ? this.#endpointOf.keys() : this.#ofEndpoint.get(endpointId)
     for (const connection of Array.from(closing ?? [])) {
-      this.forget(connection)
+      this.remove(connection)
       connection.destroy()
     }
   }
@@ -120,7 +120,7 @@ export class IdleConnections {
   #closeLongestIdle() {
     const [connection] = this.#endpointOf.keys()
     if (connection === undefined) return
-    this.forget(connection)
+    this.remove(connection)
     connection.destroy()
   }
 }

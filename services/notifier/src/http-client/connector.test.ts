@@ -61,7 +61,7 @@ test('a name that turns private after its first answer is blocked at the next co
   await using sender = givenSender({
     allowed: '127.0.0.1/32',
     resolve: answering(['127.0.0.1'], ['127.0.0.2']),
-    connectionLimits: { longestAgeMs: 0, idleLifeMs: 45_000 },
+    connectionLimits: { maxAgeMs: 0, idleLifeMs: 45_000 },
   })
   expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
   expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'blocked' })

@@ -33,7 +33,7 @@ export type ConnectorOptions = {
 // 11 (measured).
 const received = Buffer.alloc(65_536)
 
-const mostAddressesTried = 4
+const maxAddressesTried = 4
 const tryNextAfterMs = 1000
 // After one of these failures the next address is tried, but not after other failures, such as a wrong certificate.
 const triesNextAddress: ReadonlySet<FailureReason> = new Set(['connect', 'reset'])
@@ -158,7 +158,7 @@ function inDialOrder(addresses: string[]): string[] {
   return Array.from({ length: longer }, (_, i) => [four[i], six[i]])
     .flat()
     .filter((address) => address !== undefined)
-    .slice(0, mostAddressesTried)
+    .slice(0, maxAddressesTried)
 }
 
 /**

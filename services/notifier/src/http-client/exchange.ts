@@ -2,15 +2,15 @@ import type { Dispatcher } from 'undici'
 import type { Connection } from './connection.ts'
 import { SendFailure } from './failure.ts'
 
-const mostBodyBytes = 65_536
+const maxBodyBytes = 65_536
 // More than an excerpt, so that a cut multi-byte character at its end is recognised.
 const keptBodyBytes = 1024 + 3
-const mostInformationalAnswers = 8
+const maxInformationalAnswers = 8
 
 const tooManyInformational = () =>
   new SendFailure(
     'protocol',
-    `more than ${mostInformationalAnswers} informational (1xx) responses came before the answer`,
+    `more than ${maxInformationalAnswers} informational (1xx) responses came before the answer`,
   )
 
 /** `headers` are names and values in turn. */
@@ -68,7 +68,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (statusCode >= 200) {
       this.status = statusCode
       this.retryAfter = [headers['retry-after'] ?? []].flat()[0] ?? null
-    } else if (++this.#informationalAnswers > mostInformationalAnswers) {
+    } else if (++this.#informationalAnswers > maxInformationalAnswers) {
       this.cut(tooManyInformational())
     }
   }
@@ -76,7 +76,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseData(_controller: unknown, chunk: Buffer) {
     if (this.#bodyBytes < keptBodyBytes) this.kept.push(chunk.subarray(0, keptBodyBytes - this.#bodyBytes))
     this.#bodyBytes += chunk.length
-    if (this.#bodyBytes > mostBodyBytes) this.cut(null)
+    if (this.#bodyBytes > maxBodyBytes) this.cut(null)
   }
 
   onResponseEnd() {
@@ -95,7 +95,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-const mostBytes = 1024
+const maxBytes = 1024
 
 /**
  * The beginning of a response body as text that PostgreSQL accepts: valid UTF-8 of at most 1 KiB without NULs. A TextDecoder
@@ -105,25 +105,25 @@ export function excerptOf(chunks: readonly Buffer[]): string | null {
   if (chunks.length === 0) return null
   const text = beginningOf(Buffer.concat(chunks)).toString('utf8').replaceAll('\0', '')
   // Replacement characters are longer than the bytes that they replace.
-  return Buffer.byteLength(text) <= mostBytes ? text : beginningOf(Buffer.from(text)).toString('utf8')
+  return Buffer.byteLength(text) <= maxBytes ? text : beginningOf(Buffer.from(text)).toString('utf8')
 }
 
-/** At most `mostBytes`, without a partial character at the end. */
+/** At most `maxBytes`, without a partial character at the end. */
 function beginningOf(bytes: Buffer): Buffer {
-  if (bytes.length <= mostBytes) return bytes
+  if (bytes.length <= maxBytes) return bytes
   const isContinuation = (at: number) => (bytes[at]! & 0xc0) === 0x80
-  let end = mostBytes
-  while (end > mostBytes - 3 && isContinuation(end)) end -= 1
+  let end = maxBytes
+  while (end > maxBytes - 3 && isContinuation(end)) end -= 1
   return bytes.subarray(0, end)
 }
 
-const longestRetryAfterSeconds = 86_400
+const maxRetryAfterSeconds = 86_400
 
 /** The seconds after `nowMs` that a Retry-After header requests, at most a day; null if it has no valid value. */
 export function retryAfterSeconds(header: string | null, nowMs: number): number | null {
   if (header === null) return null
   const seconds = /^\d{1,10}$/.test(header) ? Number(header) : secondsUntil(header, nowMs)
-  return Number.isNaN(seconds) ? null : Math.min(Math.max(Math.ceil(seconds), 0), longestRetryAfterSeconds)
+  return Number.isNaN(seconds) ? null : Math.min(Math.max(Math.ceil(seconds), 0), maxRetryAfterSeconds)
 }
 
 const httpDate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/

@@ -1,5 +1,5 @@
 /** The longest head of a response. */
-export const mostHeaderKiB = 64
+export const maxHeaderKiB = 64
 
 /** Why an attempt failed, as the delivery log shows it. */
 export type FailureReason =
@@ -76,7 +76,7 @@ export function exchangeFailure(error: Error, isAnswered: boolean): SendFailure 
 
 /** The rule that the response violates, as the HTTP parser names it. */
 function brokenRule(error: Error): string {
-  if (codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW') return `: headers of more than ${mostHeaderKiB} KiB`
+  if (codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW') return `: headers of more than ${maxHeaderKiB} KiB`
   if (error.message === 'bad upgrade') return ': 101 Switching Protocols, which was not asked for'
   const [, rule] = /\((.+)\)$/.exec(error.message) ?? []
   return rule === undefined ? '' : `: ${rule}`

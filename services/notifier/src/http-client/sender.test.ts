@@ -140,14 +140,14 @@ test('a later connection to a host resumes its TLS session', async () => {
     resumed.push(socket.isSessionReused())
     socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'))
   })
-  await using sender = givenSender({ connectionLimits: { longestAgeMs: 0, idleLifeMs: 45_000 } })
+  await using sender = givenSender({ connectionLimits: { maxAgeMs: 0, idleLifeMs: 45_000 } })
   for (let i = 0; i < 3; i++) expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
   expect(resumed).toEqual([false, true, true])
 })
 
 test('a connection that is too old is not used again', async () => {
   await using receiver = await startReceiver(ok)
-  await using sender = givenSender({ connectionLimits: { longestAgeMs: 2_000, idleLifeMs: 45_000 } })
+  await using sender = givenSender({ connectionLimits: { maxAgeMs: 2_000, idleLifeMs: 45_000 } })
   await sender.send(attemptTo(receiver.url))
   await sender.send(attemptTo(receiver.url))
   expect(receiver.connections()).toBe(1)
@@ -162,7 +162,7 @@ test('a connection that is too old is not used again', async () => {
 
 test('a connection that is idle for too long is closed', async () => {
   await using receiver = await startReceiver(ok)
-  await using sender = givenSender({ connectionLimits: { longestAgeMs: 60_000, idleLifeMs: 100 } })
+  await using sender = givenSender({ connectionLimits: { maxAgeMs: 60_000, idleLifeMs: 100 } })
   await sender.send(attemptTo(receiver.url))
   expect(sender.stats.idleConnections).toBe(1)
   await vi.waitFor(() => expect(sender.stats.idleConnections).toBe(0), { timeout: 30_000 })
@@ -200,7 +200,7 @@ test('an idle connection that the server closes is removed', async () => {
 
 test('over the cap, the connection that has been idle longest is closed', async () => {
   await using receiver = await startReceiver(ok)
-  await using sender = givenSender({ mostIdleConnections: 2 })
+  await using sender = givenSender({ maxIdleConnections: 2 })
   for (const endpointId of ['whe_1', 'whe_2', 'whe_1', 'whe_3', 'whe_1']) {
     await sender.send(attemptTo(receiver.url, { endpointId }))
   }
@@ -281,7 +281,7 @@ test('a forgotten endpoint has no connection any more', async () => {
   await using sender = givenSender()
   await sender.send(attemptTo(receiver.url))
   await sender.send(attemptTo(receiver.url, { endpointId: 'whe_2' }))
-  sender.forget('whe_1')
+  sender.closeConnections('whe_1')
   expect(sender.stats.idleConnections).toBe(1)
 })
 

@@ -25,7 +25,7 @@ export class Deadline {
    * Sets the function that the deadline calls from now on. It is a parameter because of V8: a function literal that is assigned
    * to a property is treated as permanent, and its closure is kept until the whole heap is collected.
    */
-  ends(end: () => void) {
+  onEnd(end: () => void) {
     this.#end = end
   }
 
@@ -62,7 +62,7 @@ export type SenderOptions = {
   /** For the whole attempt: name resolution, connection, handshake and response with its body. */
   timeoutMs?: number
   connectionLimits?: ConnectionLimits
-  mostIdleConnections?: number
+  maxIdleConnections?: number
 }
 
 /**
@@ -80,13 +80,13 @@ export class Sender {
   constructor({
     connect,
     timeoutMs = 5000,
-    connectionLimits = { longestAgeMs: 120_000, idleLifeMs: 45_000 },
-    mostIdleConnections = 2000,
+    connectionLimits = { maxAgeMs: 120_000, idleLifeMs: 45_000 },
+    maxIdleConnections = 2000,
   }: SenderOptions) {
     this.#connect = connect
     this.#timeoutMs = timeoutMs
     this.#connectionLimits = connectionLimits
-    this.#idle = new IdleConnections(mostIdleConnections)
+    this.#idle = new IdleConnections(maxIdleConnections)
   }
 
   /** Numbers for metrics. A request is sent again if a kept connection was dead. */
@@ -112,7 +112,7 @@ export class Sender {
   }
 
   /** Closes the kept connections of an endpoint that gets no more deliveries. */
-  forget(endpointId: string) {
+  closeConnections(endpointId: string) {
     this.#idle.close(endpointId)
   }
 
@@ -123,9 +123,9 @@ export class Sender {
   }
 
   async #exchange(attempt: Attempt, deadline: Deadline): Promise<Exchange> {
-    const kept = this.#idle.take(attempt.endpointId, attempt.url)
-    if (kept !== null) {
-      const exchange = await this.#exchangeOn(kept, attempt, deadline)
+    const idleConnection = this.#idle.take(attempt.endpointId, attempt.url)
+    if (idleConnection !== null) {
+      const exchange = await this.#exchangeOn(idleConnection, attempt, deadline)
       if (!isStale(exchange) || deadline.isPast) return exchange
       this.#stats.resends += 1
     }
@@ -134,7 +134,7 @@ export class Sender {
 
   async #exchangeOn(connection: Connection, attempt: Attempt, deadline: Deadline): Promise<Exchange> {
     const exchange = new Exchange(connection, attempt)
-    deadline.ends(() => exchange.cut(this.#timedOut('no answer')))
+    deadline.onEnd(() => exchange.cut(this.#timedOut('no answer')))
     await exchange.ended
     if (exchange.error === null) this.#idle.put(attempt.endpointId, connection)
     else connection.destroy()
@@ -143,13 +143,13 @@ export class Sender {
 
   async #open(url: string, deadline: Deadline): Promise<Connection> {
     const abort = new AbortController()
-    deadline.ends(() => abort.abort())
+    deadline.onEnd(() => abort.abort())
     try {
       const target = targetOf(url)
       const socket = await this.#connect(target, abort.signal)
       this.#stats.connectionsOpened += 1
       const connection = new Connection(target, socket, this.#connectionLimits)
-      connection.onceClosed(() => this.#idle.forget(connection))
+      connection.onceClosed(() => this.#idle.remove(connection))
       return connection
     } catch (error) {
       throw abort.signal.aborted ? this.#timedOut('no connection') : error

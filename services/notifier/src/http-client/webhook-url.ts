@@ -25,7 +25,7 @@ export function targetOf(text: string): Target {
   return { url: text, origin, host, isAddress: version !== 0, port, path: url.pathname + url.search }
 }
 
-const longest = textLimits.webAddress.most
+const longest = textLimits.webAddress.max
 
 type Rules = {
   resolve: Resolve

@@ -5,7 +5,7 @@ export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-const mostMeasured = 500
+const maxMeasured = 500
 
 /** When the oldest due delivery was due, by kind of attempt. Only the first due delivery of each endpoint is read. */
 export async function findOldestDue(
@@ -16,7 +16,7 @@ export async function findOldestDue(
     select min(d.due_at) filter (where d.attempt_count = 0) as first,
       min(d.due_at) filter (where d.attempt_count > 0) as later
     from (
-      select endpoint_id from waiting_endpoints where look_at <= ${now} order by look_at limit ${mostMeasured}
+      select endpoint_id from waiting_endpoints where next_due_at <= ${now} order by next_due_at limit ${maxMeasured}
     ) w
     cross join lateral (
       select due_at, attempt_count from deliveries
@@ -25,7 +25,7 @@ export async function findOldestDue(
   return row ?? { first: null, later: null }
 }
 
-/** Corrects `waiting_endpoints` if an endpoint with waiting deliveries is missing or has a late look_at. @returns how many */
+/** Corrects `waiting_endpoints` if an endpoint with waiting deliveries is missing or has a late next_due_at. @returns how many */
 export async function restoreWaitingEndpoints(tx: Sql): Promise<number> {
   // Reads one row of each endpoint from the index, however many deliveries it has. The 5 seconds are for transactions that
   // have not committed yet.
@@ -40,13 +40,13 @@ export async function restoreWaitingEndpoints(tx: Sql): Promise<number> {
         order by endpoint_id, due_at limit 1
       ) next
     )
-    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
     select endpoint.endpoint_id, e.account_id, endpoint.due_at from endpoint
     join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled'
     left join waiting_endpoints w on w.endpoint_id = endpoint.endpoint_id
-    where w.look_at is null or w.look_at > endpoint.due_at + interval '5 seconds'
+    where w.next_due_at is null or w.next_due_at > endpoint.due_at + interval '5 seconds'
     order by endpoint.endpoint_id
-    on conflict (endpoint_id) do update set look_at = excluded.look_at
-    where waiting_endpoints.look_at > excluded.look_at`
+    on conflict (endpoint_id) do update set next_due_at = excluded.next_due_at
+    where waiting_endpoints.next_due_at > excluded.next_due_at`
   return restored.count
 }

@@ -15,7 +15,7 @@ import { payloadDays } from '../events/event.ts'
 import { updateStatistics } from '../statistics/update-statistics.ts'
 import { listEndpointsToCleanUp, findOldestDue, restoreWaitingEndpoints } from './maintenance-queries.ts'
 
-const partitionsMadeFor = new Gauge({
+const partitionDaysAhead = new Gauge({
   name: 'notifier_event_partitions_ahead_days',
   help: 'Days for which partitions of events exist; if it is under 14, partitions cannot be created: act',
 })
@@ -25,7 +25,7 @@ const payloadsOverdue = new Gauge({
 })
 
 const dayMs = 86_400_000
-const fewestDaysAhead = 14
+const minDaysAhead = 14
 const partitionsEveryMs = 10 * 60_000
 const cleanUpEveryMs = 1_000
 const statisticsEveryMs = 1_000
@@ -50,7 +50,7 @@ export function startMaintenance(options: {
     startLoop({ work, everyMs, failed: failed(part), isOutage: isDatabaseOutage })
   const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
   const statistics = start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued }))
-  const endMeasuring = measureWhenScraped(log, 'deliveries', () => watchDue(sql, clock, measure))
+  const endMeasuring = measureWhenScraped(log, 'deliveries', () => measureDue(sql, clock, measure))
   const loops = [
     partitions,
     start('disabled endpoints', cleanUpEveryMs, () => cleanUpEndpoints(sql)),
@@ -77,19 +77,19 @@ export async function keepPartitions(sql: Database, now: Date, log: Logger): Pro
     const dropped = await dropPartitions(sql, now)
     if (made.length + dropped.length > 0) log.info({ made, dropped }, 'partitions of events')
   } finally {
-    await watchPartitions(sql, now, log)
+    await checkPartitions(sql, now, log)
   }
 }
 
-async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
+async function checkPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
   const partitions = await listPartitions(sql)
   const aheadDays = ((partitions.at(-1)?.endsAt.getTime() ?? 0) - now.getTime()) / dayMs
   const overdue = partitions.filter(
     ({ endsAt }) => now.getTime() - endsAt.getTime() > (payloadDays + 1) * dayMs,
   )
-  partitionsMadeFor.set(aheadDays)
+  partitionDaysAhead.set(aheadDays)
   payloadsOverdue.set(overdue.length)
-  if (aheadDays < fewestDaysAhead || overdue.length > 0) {
+  if (aheadDays < minDaysAhead || overdue.length > 0) {
     log.error({ aheadDays, overdue: overdue.length }, 'event partitions are behind schedule')
   }
 }
@@ -103,7 +103,7 @@ async function cleanUpEndpoints(sql: Database): Promise<'idle' | void> {
   }
 }
 
-async function watchDue(sql: Database, clock: Clock, measure: () => void): Promise<void> {
+async function measureDue(sql: Database, clock: Clock, measure: () => void): Promise<void> {
   measure()
   const now = clock.now()
   const oldest = await findOldestDue(sql, now)

@@ -36,9 +36,9 @@ export async function hasChanges(sql: Sql): Promise<boolean> {
   return row!.found
 }
 
-export async function takeCountChanges(tx: Transaction, most: number): Promise<DeliveryCountChange[]> {
+export async function takeCountChanges(tx: Transaction, limit: number): Promise<DeliveryCountChange[]> {
   return tx<DeliveryCountChange[]>`
-    delete from delivery_count_changes where ctid = any(array(select ctid from delivery_count_changes limit ${most}))
+    delete from delivery_count_changes where ctid = any(array(select ctid from delivery_count_changes limit ${limit}))
     returning account_id, application_id, hour, delivered, failed_attempts, latency_buckets`
 }
 
@@ -63,10 +63,10 @@ export async function addDeliveryCounts(tx: Transaction, counts: DeliveryCount[]
 
 export async function takeHealthChanges(
   tx: Transaction,
-  most: number,
+  limit: number,
 ): Promise<(EndpointHealthChange & { id: bigint; pending_change: number })[]> {
   return tx<(EndpointHealthChange & { id: bigint; pending_change: number })[]>`
-    delete from endpoint_health_changes where ctid = any(array(select ctid from endpoint_health_changes limit ${most}))
+    delete from endpoint_health_changes where ctid = any(array(select ctid from endpoint_health_changes limit ${limit}))
     returning id, endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at, is_gone`
 }
 

@@ -16,7 +16,7 @@ import {
 } from './statistics-queries.ts'
 import type { DeliveryCount, DeliveryCountChange } from './statistics-queries.ts'
 
-const mostChanges = 5_000
+const maxChanges = 5_000
 const stepsMs = { hour: 3_600_000, day: 86_400_000 }
 
 /**
@@ -37,12 +37,12 @@ export async function updateStatistics(deps: {
 
 async function addSomeChanges(tx: Transaction): Promise<{ isMore: boolean; alerts: number }> {
   if (!(await tryLockStatistics(tx))) return { isMore: false, alerts: 0 }
-  const ofCounts = await takeCountChanges(tx, mostChanges)
+  const ofCounts = await takeCountChanges(tx, maxChanges)
   if (ofCounts.length > 0) await addDeliveryCounts(tx, countsOf(ofCounts))
-  const ofHealth = await takeHealthChanges(tx, mostChanges)
+  const ofHealth = await takeHealthChanges(tx, maxChanges)
   const alerts = ofHealth.length > 0 ? await updateHealth(tx, ofHealth) : 0
   return {
-    isMore: ofCounts.length === mostChanges || ofHealth.length === mostChanges,
+    isMore: ofCounts.length === maxChanges || ofHealth.length === maxChanges,
     alerts,
   }
 }

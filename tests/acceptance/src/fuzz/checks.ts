@@ -5,7 +5,7 @@ import type { FuzzAnswer } from './wire.ts'
 
 // Long enough that only a stuck request exceeds it, not a slow machine.
 const slowMs = 20_000
-const mostHeadBytes = 15_000
+const maxHeadBytes = 15_000
 
 // Internal details that a defect could reveal: a stack trace, SQL, a driver's message, an address behind the gateway.
 const inside =
@@ -83,7 +83,7 @@ export class Judge {
 
 /** If the head of a request is too large, the gateway does not read it, and so does not know its request id. */
 function hasReadableHead({ target, headers }: FuzzRequest): boolean {
-  return target.length + JSON.stringify(headers).length < mostHeadBytes
+  return target.length + JSON.stringify(headers).length < maxHeadBytes
 }
 
 const problemSchema = z.looseObject({

@@ -13,8 +13,8 @@ export class Dice {
     return this.upTo(99) < percent
   }
 
-  upTo(most: number): number {
-    return this.#draw(integer, { min: 0, max: most })
+  upTo(max: number): number {
+    return this.#draw(integer, { min: 0, max: max })
   }
 
   one<T>(values: readonly T[]): T {

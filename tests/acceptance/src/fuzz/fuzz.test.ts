@@ -17,9 +17,9 @@ const seed = Number(
   process.env['FUZZ_SEED'] ?? process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31),
 )
 const lanes = 4
-const mostFailures = 25
-const leastCases = seconds * 60
-const mostRounds = 8
+const maxFailures = 25
+const minCases = seconds * 60
+const maxRounds = 8
 const unlimited = '10000000'
 
 /** Failures. For each kind it keeps the first, with its cause. */
@@ -30,13 +30,13 @@ class Findings {
   cases = 0
 
   add(kind: string, cause: string): void {
-    if (!this.kinds.has(kind) && this.kinds.size < mostFailures) this.kinds.set(kind, `${kind}\n    ${cause}`)
+    if (!this.kinds.has(kind) && this.kinds.size < maxFailures) this.kinds.set(kind, `${kind}\n    ${cause}`)
   }
 }
 
 /** Runs cases for the configured time, and on a slow machine until there were enough requests. */
 async function inLane(lane: number, findings: Findings, run: (dice: Dice) => Promise<void>): Promise<void> {
-  for (let round = 0; round === 0 || (round < mostRounds && findings.cases < leastCases); round += 1) {
+  for (let round = 0; round === 0 || (round < maxRounds && findings.cases < minCases); round += 1) {
     await assert(
       asyncProperty(gen(), (draw) => run(new Dice(draw))),
       {
@@ -81,7 +81,7 @@ async function tryOperation(
 
 test(
   `any request gets an answer that the OpenAPI document describes (FUZZ_SEED=${seed} FUZZ_SECONDS=${seconds})`,
-  { timeout: (seconds * mostRounds + 240) * 1_000 },
+  { timeout: (seconds * maxRounds + 240) * 1_000 },
   async () => {
     await using receiver = await startHttpsReceiver()
     await using stack = await startStack({
@@ -121,7 +121,7 @@ test(
       `fuzz: ${cases} requests, ${succeeded.size} of ${operations.length} operations did what they are for\n`,
     )
     expect([...findings.kinds.values()].join('\n\n'), `FUZZ_SEED=${seed}`).toBe('')
-    expect(cases).toBeGreaterThanOrEqual(leastCases)
+    expect(cases).toBeGreaterThanOrEqual(minCases)
     // Shows that requests pass validation and reach the code of the operations.
     const reached = seconds < 60 ? 0.75 : 0.8
     if (seconds >= 30) expect(succeeded.size).toBeGreaterThan(operations.length * reached)

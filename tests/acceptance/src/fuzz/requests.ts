@@ -226,12 +226,12 @@ export function asCommand(request: FuzzRequest, gatewayUrl: string, world: World
     .join(' ')
 }
 
-const mostShown = 4_000
+const maxShown = 4_000
 
 function bodyArgument(body: Buffer): string {
   const text = body.toString('utf8')
   const isText = Buffer.from(text).equals(body) && !text.includes('\0')
-  if (body.length > mostShown) return `--data-binary '…${body.length} bytes that begin ${text.slice(0, 200)}'`
+  if (body.length > maxShown) return `--data-binary '…${body.length} bytes that begin ${text.slice(0, 200)}'`
   return isText
     ? `--data-binary ${quoted(text)}`
     : `--data-binary @<(echo ${body.toString('base64')} | base64 -d)`

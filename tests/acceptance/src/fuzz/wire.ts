@@ -11,7 +11,7 @@ export interface FuzzAnswer {
 }
 
 const agent = new Agent({ keepAlive: true })
-const longestWaitMs = 30_000
+const maxWaitMs = 30_000
 
 /** Sends a request unchanged: the path is not normalized, and no headers are added. */
 export function send(gatewayUrl: string, request: FuzzRequest): Promise<FuzzAnswer> {
@@ -37,7 +37,7 @@ export function send(gatewayUrl: string, request: FuzzRequest): Promise<FuzzAnsw
         )
       },
     )
-    call.setTimeout(longestWaitMs, () => call.destroy(new Error(`no answer within ${longestWaitMs} ms`)))
+    call.setTimeout(maxWaitMs, () => call.destroy(new Error(`no answer within ${maxWaitMs} ms`)))
     call.on('error', reject)
     if (body && chunked)
       for (let at = 0; at < body.length; at += 50_000) call.write(body.subarray(at, at + 50_000))
@@ -47,7 +47,7 @@ export function send(gatewayUrl: string, request: FuzzRequest): Promise<FuzzAnsw
 }
 
 const silenceMs = 30_000
-const longestSaidMs = 500
+const maxSaidMs = 500
 
 /** Almost valid HTTP. The gateway must answer any of it. */
 export function nearlyHttp(dice: Dice, apiKey: string): string {
@@ -144,7 +144,7 @@ export function say(gatewayUrl: string, bytes: string): Promise<string> {
       socket.destroy()
       resolve(text)
     }
-    const quiet = setTimeout(() => socket.end(), longestSaidMs)
+    const quiet = setTimeout(() => socket.end(), maxSaidMs)
     const limit = setTimeout(done, silenceMs)
     socket.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')))
     socket.on('close', done)

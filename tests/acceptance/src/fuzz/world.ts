@@ -7,7 +7,7 @@ import type { Dice } from './dice.ts'
 
 const idPattern = /\b([a-z]{2,5})_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g
 const licenceKeyPattern = /\b[0-9A-HJKMNP-TV-Z]{5}(?:-[0-9A-HJKMNP-TV-Z]{5}){4}\b/g
-const mostKept = 200
+const maxKept = 200
 
 const trialCode = 'fuzz-trial'
 
@@ -110,7 +110,7 @@ export class World {
     this.#pools.set(pool, values)
     if (!values.includes(value)) values.push(value)
     // The oldest values stay, because most operations need them.
-    if (values.length > mostKept) values.splice(mostKept / 4, 1)
+    if (values.length > maxKept) values.splice(maxKept / 4, 1)
   }
 
   /** A known value of this kind, mostly of the request's application. */

@@ -27,9 +27,9 @@ export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Pro
     cross join lateral (select now() - interval '1 hour' + n * interval '1 millisecond' as at) due
     cross join (select recorded_at from events where account_id = ${accountId} and id = ${eventId}) e`
   await sql`
-    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
     select endpoint_id, ${accountId}, min(due_at) from deliveries where endpoint_id = any(${endpointIds}) group by 1
-    on conflict (endpoint_id) do update set look_at = excluded.look_at`
+    on conflict (endpoint_id) do update set next_due_at = excluded.next_due_at`
   await sql`vacuum analyze deliveries`
   return endpointIds[0]!
 }
@@ -47,7 +47,7 @@ export async function claimCost(bed: Bed, endpointId: string, times: number): Pr
       full: { accounts: [], endpoints: others.map(({ id }) => id) },
       afterAccount: '',
       capacity: () => claimed,
-      most: claimed,
+      limit: claimed,
       claimId: randomUUID(),
       leaseMs: 600_000,
     })

@@ -32,21 +32,21 @@ export async function latency(): Promise<Figure[]> {
   const idleWaits = await waits(stack, receiver, idle, idlePace)
 
   const seconds = scaledSeconds(8)
-  const most = await mostPerSecond(stack, planId, seconds)
-  const half = await givenLicences(stack, planId, Math.ceil((most / 2) * seconds), 'half')
-  const halfWaits = await waits(stack, receiver, half, most / 2)
+  const max = await maxPerSecond(stack, planId, seconds)
+  const half = await givenLicences(stack, planId, Math.ceil((max / 2) * seconds), 'half')
+  const halfWaits = await waits(stack, receiver, half, max / 2)
   const figures = (name: string, values: number[]): Figure[] => [
     { name: `answer to arrival, ${name}, p50`, value: quantile(values, 0.5), unit: 'ms' },
     { name: `answer to arrival, ${name}, p99`, value: quantile(values, 0.99), unit: 'ms' },
   ]
   return [
     ...figures(`idle (${idlePace}/s)`, idleWaits),
-    { name: 'most suspends, closed loop', value: most, unit: '/s' },
-    ...figures(`half load (${Math.round(most / 2)}/s)`, halfWaits),
+    { name: 'most suspends, closed loop', value: max, unit: '/s' },
+    ...figures(`half load (${Math.round(max / 2)}/s)`, halfWaits),
   ]
 }
 
-async function mostPerSecond(stack: Stack, planId: string, seconds: number): Promise<number> {
+async function maxPerSecond(stack: Stack, planId: string, seconds: number): Promise<number> {
   const ids = await givenLicences(stack, planId, 2_000, 'most')
   const [status, next] = suspensions(stack, ids)
   const { perSecond } = await load(stack.gatewayUrl, status, next, { connections: 32, seconds })

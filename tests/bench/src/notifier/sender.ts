@@ -14,7 +14,7 @@ import type { Order } from './start-sender.ts'
 
 // A service that sends events through its own outbox and the relay, as licensing does. `start-sender.ts` controls it.
 const eachTransaction = 100
-const mostOpen = 5
+const maxOpen = 5
 
 keepHeapSmall()
 
@@ -61,7 +61,7 @@ async function flood(vendor: Vendor, perSecond: number, signal: AbortSignal) {
   for (; !signal.aborted; begun += 1) {
     const dueInMs = startedAt + begun * everyMs - performance.now()
     if (dueInMs > 1) await pause(dueInMs)
-    if (open.size === mostOpen) await Promise.race(open)
+    if (open.size === maxOpen) await Promise.race(open)
     const events = Array.from({ length: eachTransaction }, () => suspended(vendor))
     const transaction = change((tx) => append(tx, ...events)).finally(() => open.delete(transaction))
     open.add(transaction)

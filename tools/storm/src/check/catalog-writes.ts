@@ -1,5 +1,5 @@
 import type { Answered, Sent } from '../outcome.ts'
-import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
+import { groupBy, sentTo, timesProblem, duplicates, type Rule } from './rule.ts'
 
 const isAcknowledged = ({ answered }: Sent) => answered === 'acknowledged'
 
@@ -96,7 +96,7 @@ export const definitions: Rule = (outcome) => {
     ...lost.map((id) => `definition ${id} was acknowledged and does not exist`),
     ...[...surely].filter((id) => there.has(id)).map((id) => `definition ${id} was deleted and still exists`),
     ...unasked.map(({ id }) => `definition ${id} exists although it was refused or never requested`),
-    ...twins(outcome.definitions.map(({ appId, key }) => `${appId} ${key}`)).map(
+    ...duplicates(outcome.definitions.map(({ appId, key }) => `${appId} ${key}`)).map(
       (key) => `key ${key} is defined twice`,
     ),
   ]

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { Arrival, Endpoint, Envelope, Outcome } from '../outcome.ts'
-import { groupBy, sentTo, twins, type Rule } from './rule.ts'
+import { groupBy, sentTo, duplicates, type Rule } from './rule.ts'
 
 /**
  * The time from which each acknowledged URL must receive events: the time of the answer, because an endpoint exists from its
@@ -38,13 +38,13 @@ export const oneDeliveryEach: Rule = (outcome) => {
       .filter((event) => due(endpoint, event) && !known.has(`${endpoint.id} ${event.id}`))
       .map((event) => `event ${event.id} (${event.type}) has no delivery to ${endpoint.id}`),
   )
-  const stray = outcome.deliveries
+  const unexpected = outcome.deliveries
     .filter(({ endpointId, eventId }) => appOf.get(endpointId) !== eventOf.get(eventId)?.appId)
     .map(({ id }) => `delivery ${id} has an event that its endpoint must not get`)
   return [
     ...missing,
-    ...stray,
-    ...twins(outcome.deliveries.map(({ endpointId, eventId }) => `${endpointId} ${eventId}`)).map(
+    ...unexpected,
+    ...duplicates(outcome.deliveries.map(({ endpointId, eventId }) => `${endpointId} ${eventId}`)).map(
       (key) => `there are two deliveries of ${key}`,
     ),
   ]

@@ -1,6 +1,6 @@
 import type { Envelope, HistoryEntry } from '../outcome.ts'
 import { historiesOf } from './histories.ts'
-import { groupBy, sentTo, twins, type Rule } from './rule.ts'
+import { groupBy, sentTo, duplicates, type Rule } from './rule.ts'
 
 /** Each account's sequence starts at 1 and has no gap and no duplicate, and no event is in the feed twice. */
 export const sequences: Rule = ({ accounts, events }) => [
@@ -12,7 +12,7 @@ export const sequences: Rule = ({ accounts, events }) => [
     const at = found.findIndex((sequence, place) => sequence !== place + 1)
     return at === -1 ? [] : [`the events of ${accountId} have ${found[at]} where ${at + 1} should be`]
   }),
-  ...twins(events.map(({ id }) => id)).map((id) => `event ${id} is in the feed twice`),
+  ...duplicates(events.map(({ id }) => id)).map((id) => `event ${id} is in the feed twice`),
 ]
 
 const ofLicences = new Set([

@@ -1,5 +1,5 @@
 import { historiesOf } from './histories.ts'
-import { groupBy, twins, type Rule } from './rule.ts'
+import { groupBy, duplicates, type Rule } from './rule.ts'
 
 const slowestRequestMs = 60_000
 // A busy machine takes longer for every start.
@@ -39,7 +39,9 @@ export const revocations: Rule = (outcome) => {
     ...[...listed]
       .filter((id) => !expected.has(id))
       .map((id) => `${id} is in the list and was never revoked`),
-    ...twins(outcome.revocations.map(({ licenceId }) => licenceId)).map((id) => `${id} is in the list twice`),
+    ...duplicates(outcome.revocations.map(({ licenceId }) => licenceId)).map(
+      (id) => `${id} is in the list twice`,
+    ),
   ]
 }
 

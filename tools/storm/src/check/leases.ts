@@ -2,7 +2,7 @@ import type { Outcome, Sent } from '../outcome.ts'
 import { groupBy, sentTo, type Rule } from './rule.ts'
 
 /** A period in which an activation certainly held a lease. */
-interface Held {
+interface LeasePeriod {
   licenceId: string
   activationId: string
   from: number
@@ -12,23 +12,23 @@ interface Held {
 /** At no time does the database or do the answers show more leases of a licence than it allows. */
 export const leasesWithinLimit: Rule = (outcome) => {
   const running = new Map(outcome.leases.map(({ licenceId, running }) => [licenceId, running]))
-  const held = groupBy(heldLeases(outcome), ({ licenceId }) => licenceId)
+  const periods = groupBy(leasePeriods(outcome), ({ licenceId }) => licenceId)
   return outcome.licences.flatMap(({ id, maxConcurrent }) => {
     if (maxConcurrent === null) return []
-    const most = Math.max(running.get(id) ?? 0, mostAtOnce(held.get(id) ?? []))
-    return most > maxConcurrent ? [`${id} had ${most} concurrent leases and allows ${maxConcurrent}`] : []
+    const max = Math.max(running.get(id) ?? 0, maxAtOnce(periods.get(id) ?? []))
+    return max > maxConcurrent ? [`${id} had ${max} concurrent leases and allows ${maxConcurrent}`] : []
   })
 }
 
-function mostAtOnce(held: Held[]): number {
-  const counts = held.map(({ from }) => {
-    const holders = held.filter((each) => each.from <= from && from < each.until)
+function maxAtOnce(periods: LeasePeriod[]): number {
+  const counts = periods.map(({ from }) => {
+    const holders = periods.filter((each) => each.from <= from && from < each.until)
     return new Set(holders.map(({ activationId }) => activationId)).size
   })
   return Math.max(0, ...counts)
 }
 
-function heldLeases(outcome: Outcome): Held[] {
+function leasePeriods(outcome: Outcome): LeasePeriod[] {
   const ended = groupBy(sentTo(outcome, 'release', 'free'), ({ asked }) => asked.activationId)
   const freed = groupBy(
     outcome.history.filter(({ type }) => type === 'activation_freed'),

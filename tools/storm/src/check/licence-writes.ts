@@ -1,5 +1,5 @@
 import type { Answered, HistoryEntry, Outcome } from '../outcome.ts'
-import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
+import { groupBy, sentTo, timesProblem, duplicates, type Rule } from './rule.ts'
 
 /** Each idempotency key has exactly one licence, the answered one. */
 export const issuedOnce: Rule = (outcome) => {
@@ -130,16 +130,16 @@ export const activations: Rule = (outcome) => {
     ...refused,
     ...over,
     ...[...groupBy([...replaced.values()], ({ licenceId, at }) => `${licenceId} on ${dayOf(at)}`)]
-      .filter(([, entries]) => entries.length > mostReplaced)
+      .filter(([, entries]) => entries.length > maxReplaced)
       .map(([of, entries]) => `${entries.length} activations of ${of} were replaced`),
     ...[...surelyFreed].filter((id) => there.has(id)).map((id) => `activation ${id} was freed and is there`),
-    ...twins(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
+    ...duplicates(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
       (key) => `fingerprint ${key} is activated twice`,
     ),
   ]
 }
 
-const mostReplaced = 5
+const maxReplaced = 5
 const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 
 /** Activations that another product replaced, by id: they were freed without a request of their own product. */
@@ -164,7 +164,7 @@ export const pages: Rule = (outcome: Outcome) => {
   return outcome.walks.flatMap(({ appId, from, ids }) => {
     const seen = new Set(ids)
     return [
-      ...twins(ids).map((id) => `a walk through the list shows ${id} twice`),
+      ...duplicates(ids).map((id) => `a walk through the list shows ${id} twice`),
       ...issued
         .filter(({ asked, to, body }) => asked.appId === appId && to < from && !seen.has(String(body['id'])))
         .map(({ body }) => `a walk through the list misses ${String(body['id'])}, which existed before it`),

@@ -1,5 +1,5 @@
 import type { Payment } from '../outcome.ts'
-import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
+import { groupBy, sentTo, timesProblem, duplicates, type Rule } from './rule.ts'
 
 const feeBps = 100
 
@@ -161,7 +161,7 @@ export const refundsMatch: Rule = ({ refunds, payments, processor }) => {
     ...refunds
       .filter(({ ref }) => !expected.has(ref))
       .map(({ ref }) => `refund ${ref} is booked and was never made`),
-    ...twins(refunds.map(({ paymentId, ref }) => `${paymentId} ${ref}`)).map(
+    ...duplicates(refunds.map(({ paymentId, ref }) => `${paymentId} ${ref}`)).map(
       (key) => `refund ${key} is booked twice`,
     ),
   ]

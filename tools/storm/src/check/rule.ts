@@ -20,15 +20,15 @@ export function sentTo<Do extends Asked['do']>(
 }
 
 /** How often a row may exist, given the answers to all requests for it. */
-function allowedTimes(answers: Answered[]): [least: number, most: number] {
+function allowedTimes(answers: Answered[]): [min: number, max: number] {
   if (answers.includes('acknowledged')) return [1, 1]
   return answers.includes('unknown') ? [0, 1] : [0, 0]
 }
 
 /** A message if a row exists too often or too rarely; otherwise nothing. */
 export function timesProblem(what: string, answers: Answered[], found: number): string[] {
-  const [least, most] = allowedTimes(answers)
-  if (found >= least && found <= most) return []
+  const [min, max] = allowedTimes(answers)
+  if (found >= min && found <= max) return []
   const answered = [...new Set(answers)].join(' and ')
   return [`${what} was ${answered} and exists ${found} times`]
 }
@@ -38,6 +38,6 @@ export function groupBy<Item>(items: readonly Item[], key: (item: Item) => strin
 }
 
 /** The keys that occur more than once. */
-export function twins(keys: readonly string[]): string[] {
+export function duplicates(keys: readonly string[]): string[] {
   return [...Map.groupBy(keys, (key) => key)].filter(([, same]) => same.length > 1).map(([key]) => key)
 }

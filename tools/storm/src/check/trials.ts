@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
+import { groupBy, sentTo, timesProblem, duplicates, type Rule } from './rule.ts'
 
 /** The hash that licensing stores of the fingerprint of a machine that has had its trial. */
 export const hashOf = (appId: string, fingerprint: string) =>
@@ -36,7 +36,7 @@ export const oneTrialEach: Rule = (outcome) => {
   return [
     ...wrong,
     ...[...found.keys()].filter((machine) => !asked.has(machine)).map((machine) => `${machine} never asked`),
-    ...twins(outcome.trials.map(({ licenceId }) => licenceId)).map(
+    ...duplicates(outcome.trials.map(({ licenceId }) => licenceId)).map(
       (id) => `${id} is the trial of two machines`,
     ),
     ...outcome.licences

@@ -31,7 +31,7 @@ export function openDatabases(stack: StormStack): Databases {
   }
 }
 
-const mostRows = 50_000
+const maxRows = 50_000
 
 /** Writes each table of each service into the folder as a JSON file, to find the cause of a violation. */
 export async function dump({ of }: Databases, folder: string): Promise<void> {
@@ -42,7 +42,7 @@ export async function dump({ of }: Databases, folder: string): Promise<void> {
       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`
     for (const { name } of tables) {
       const rows = await sql<{ row: unknown }[]>`
-        select to_jsonb(of_table) as row from ${sql(name)} of_table limit ${mostRows}`
+        select to_jsonb(of_table) as row from ${sql(name)} of_table limit ${maxRows}`
       const lines = rows.map(({ row }) => JSON.stringify(row)).join('\n')
       await writeFile(join(folder, `${service}.${name}.jsonl`), lines)
     }

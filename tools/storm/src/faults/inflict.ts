@@ -8,33 +8,38 @@ import type { StormStack } from '../stack/storm-stack.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
 /** How each receiver answers requests at present, by its name. If a name is absent, it answers 200. */
-export type Moods = Map<string, () => Answer>
+export type ReceiverAnswers = Map<string, () => Answer>
 
-interface Struck {
+interface FaultContext {
   stack: StormStack
-  moods: Moods
+  receiverAnswers: ReceiverAnswers
   fault: Fault
 }
 
 /** Starts a fault, and returns a function that ends it. */
-type Inflict = (struck: Struck) => Promise<() => Promise<void>>
+type Inflict = (context: FaultContext) => Promise<() => Promise<void>>
 
-const member = ({ stack, fault }: Struck) => stack.members.get(fault.target)!
-const link = ({ stack, fault }: Struck) => stack.links.get(fault.target)!
+const member = ({ stack, fault }: FaultContext) => stack.members.get(fault.target)!
+const link = ({ stack, fault }: FaultContext) => stack.links.get(fault.target)!
 const directions: Direction[] = ['both', 'to-client', 'to-server']
-const direction = ({ fault }: Struck) => directions[Math.floor(fault.choice * directions.length)]!
+const direction = ({ fault }: FaultContext) => directions[Math.floor(fault.choice * directions.length)]!
 
-const freezeMember: Inflict = async (struck) => {
-  member(struck).freeze()
-  return async () => member(struck).resume()
+const freezeMember: Inflict = async (context) => {
+  member(context).freeze()
+  return async () => member(context).resume()
 }
 
-const stall: Inflict = async (struck) => {
-  link(struck).swallow(direction(struck))
-  return async () => link(struck).flow()
+const stall: Inflict = async (context) => {
+  link(context).swallow(direction(context))
+  return async () => link(context).flow()
 }
 
-const toProcessor = async ({ stack }: Struck, method: string, path: string, body?: object): Promise<void> => {
+const toProcessor = async (
+  { stack }: FaultContext,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<void> => {
   const response = await fetch(`${stack.processor.url}/_sim/${path}`, {
     method,
     signal: AbortSignal.timeout(5_000),
@@ -45,36 +50,36 @@ const toProcessor = async ({ stack }: Struck, method: string, path: string, body
 
 const processorRule =
   (rule: object): Inflict =>
-  async (struck) => {
-    await toProcessor(struck, 'POST', 'delivery-rules', rule)
+  async (context) => {
+    await toProcessor(context, 'POST', 'delivery-rules', rule)
     return async () => {
-      await toProcessor(struck, 'POST', 'release', { order: 'reversed' })
-      await toProcessor(struck, 'DELETE', 'delivery-rules')
+      await toProcessor(context, 'POST', 'release', { order: 'reversed' })
+      await toProcessor(context, 'DELETE', 'delivery-rules')
     }
   }
 
 const processorFault =
   (faults: object[]): Inflict =>
-  async (struck) => {
-    await toProcessor(struck, 'POST', 'faults', faults[Math.floor(struck.fault.choice * faults.length)])
-    return () => toProcessor(struck, 'DELETE', 'faults')
+  async (context) => {
+    await toProcessor(context, 'POST', 'faults', faults[Math.floor(context.fault.choice * faults.length)])
+    return () => toProcessor(context, 'DELETE', 'faults')
   }
 
-const mood =
+const receiverFault =
   (answer: (fault: Fault) => Answer): Inflict =>
-  async ({ moods, fault }) => {
-    moods.set(fault.target, () => answer(fault))
-    return async () => void moods.delete(fault.target)
+  async ({ receiverAnswers, fault }) => {
+    receiverAnswers.set(fault.target, () => answer(fault))
+    return async () => void receiverAnswers.delete(fault.target)
   }
 
 export const inflict: Record<FaultKind, Inflict> = {
-  kill: async (struck) => {
-    await member(struck).kill()
-    return () => member(struck).start()
+  kill: async (context) => {
+    await member(context).kill()
+    return () => member(context).start()
   },
-  terminate: async (struck) => {
-    await member(struck).terminate()
-    return () => member(struck).start()
+  terminate: async (context) => {
+    await member(context).terminate()
+    return () => member(context).start()
   },
   freeze: freezeMember,
   'freeze past the lease': freezeMember,
@@ -128,34 +133,34 @@ export const inflict: Record<FaultKind, Inflict> = {
   'stall postgres': stall,
   'stall nats': stall,
   'stall link': stall,
-  'hold link': async (struck) => {
-    link(struck).hold(direction(struck))
-    return async () => link(struck).flow()
+  'hold link': async (context) => {
+    link(context).hold(direction(context))
+    return async () => link(context).flow()
   },
-  'delay link': async (struck) => {
-    link(struck).delay(20 + Math.round(struck.fault.choice * 1_500))
-    return async () => link(struck).flow()
+  'delay link': async (context) => {
+    link(context).delay(20 + Math.round(context.fault.choice * 1_500))
+    return async () => link(context).flow()
   },
-  'cut link': async (struck) => {
-    link(struck).cutAfter(1 + Math.round(struck.fault.choice * 600))
-    return async () => link(struck).reset()
+  'cut link': async (context) => {
+    link(context).cutAfter(1 + Math.round(context.fault.choice * 600))
+    return async () => link(context).reset()
   },
-  'reset link': async (struck) => {
-    link(struck).reset()
+  'reset link': async (context) => {
+    link(context).reset()
     return async () => undefined
   },
-  'refuse link': async (struck) => {
-    link(struck).refuse()
-    return async () => link(struck).flow()
+  'refuse link': async (context) => {
+    link(context).refuse()
+    return async () => link(context).flow()
   },
-  'slow receiver': mood(({ choice }) => ({ delayMs: 500 + choice * 7_000 })),
-  'flapping receiver': mood(({ choice }) => {
+  'slow receiver': receiverFault(({ choice }) => ({ delayMs: 500 + choice * 7_000 })),
+  'flapping receiver': receiverFault(({ choice }) => {
     const each: Answer[] = [{ status: 503 }, 'reset', { status: 500 }, {}, { status: 302 }]
     return each[Math.floor((((Date.now() / 700) % 1) + choice) * each.length) % each.length]!
   }),
-  'dead receiver': async (struck) => {
-    link(struck).refuse()
-    return async () => link(struck).flow()
+  'dead receiver': async (context) => {
+    link(context).refuse()
+    return async () => link(context).flow()
   },
   'processor repeats': processorRule({ action: 'duplicate', times: 3 }),
   'processor reorders': processorRule({ action: 'hold' }),

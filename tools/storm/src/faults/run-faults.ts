@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Outcome } from '../outcome.ts'
 import type { StormStack } from '../stack/storm-stack.ts'
-import { inflict, type Moods } from './inflict.ts'
+import { inflict, type ReceiverAnswers } from './inflict.ts'
 import type { Fault } from './schedule.ts'
 
 /** A fault that was inflicted. Times are milliseconds from the start of the storm. */
-export interface Happened extends Fault {
+export interface RunFault extends Fault {
   startedMs: number
   endedMs: number | undefined
   /** The error, if starting or ending the fault failed at first. */
@@ -20,22 +20,22 @@ const isServer = (target: string) => !target.includes('>')
 export async function runFaults(
   stack: StormStack,
   faults: Fault[],
-  moods: Moods,
-  report: (happened: Happened) => void,
-): Promise<Happened[]> {
+  receiverAnswers: ReceiverAnswers,
+  report: (run: RunFault) => void,
+): Promise<RunFault[]> {
   const startedAt = performance.now()
   const sinceStartMs = () => Math.round(performance.now() - startedAt)
   const tails = new Map<string, Promise<void>>()
-  const all: Happened[] = []
+  const all: RunFault[] = []
   const one = async (fault: Fault, before: Promise<unknown>) => {
     await before
-    const happened: Happened = { ...fault, startedMs: sinceStartMs(), endedMs: undefined, problem: undefined }
-    all.push(happened)
-    report(happened)
+    const run: RunFault = { ...fault, startedMs: sinceStartMs(), endedMs: undefined, problem: undefined }
+    all.push(run)
+    report(run)
     const failed = (error: unknown) => {
-      happened.problem = error instanceof Error ? error.message : String(error)
+      run.problem = error instanceof Error ? error.message : String(error)
     }
-    const end = await inflict[fault.kind]({ stack, moods, fault }).catch(failed)
+    const end = await inflict[fault.kind]({ stack, receiverAnswers, fault }).catch(failed)
     await sleep(fault.forMs)
     // If a fault cannot be ended at once, it is tried again: for example, a frozen processor answers no call.
     for (let attempt = 1; end !== undefined && attempt <= 20; attempt += 1) {
@@ -46,7 +46,7 @@ export async function runFaults(
       if (problem === undefined) break
       await sleep(1_000)
     }
-    happened.endedMs = sinceStartMs()
+    run.endedMs = sinceStartMs()
   }
   for (const fault of faults) {
     await sleep(Math.max(0, fault.atMs - sinceStartMs()))
@@ -87,14 +87,14 @@ export function supervise(stack: StormStack): { crashes: Outcome['crashes']; sto
   }
 }
 
-const mostMs = 60_000
+const maxMs = 60_000
 
 /** Waits until /readyz of every process answers 200, and measures the time from now. */
 export async function whenReady(stack: StormStack): Promise<Outcome['ready']> {
   const startedAt = performance.now()
   return Promise.all(
     [...stack.members.values()].map(async ({ name, operationsUrl }) => {
-      while (performance.now() - startedAt < mostMs) {
+      while (performance.now() - startedAt < maxMs) {
         const response = await fetch(`${operationsUrl}/readyz`, { signal: AbortSignal.timeout(5_000) }).catch(
           () => undefined,
         )

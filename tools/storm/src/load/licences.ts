@@ -5,7 +5,7 @@ import { acknowledged, text, type Action, type Client } from './client.ts'
 
 // Clients change only the latest licences, so that several clients often change the same licence at once.
 const latest = 8
-const mostTries = 3
+const maxTries = 3
 const limited = { max_activations: 3 }
 // Some leases end during the storm.
 const floating = { max_concurrent: 2, lease_minutes: 1 }
@@ -36,7 +36,7 @@ export const issue: Action = async (client) => {
 
 async function untilAnswered({ world, random }: Client, once: () => Promise<Sent>): Promise<Sent> {
   let sent = await once()
-  for (let tries = 1; tries < mostTries && sent.answered === 'unknown' && world.running; tries += 1) {
+  for (let tries = 1; tries < maxTries && sent.answered === 'unknown' && world.running; tries += 1) {
     // Some clients give up, so that it stays open whether the licence was issued.
     if (random.chance(0.2)) break
     sent = await once()

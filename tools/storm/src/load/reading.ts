@@ -58,7 +58,7 @@ export const look: Action = async (client) => {
   await client.send({ do: 'read', path }, 'GET', path)
 }
 
-const most = 4
+const max = 4
 
 /** Adds an endpoint, and deletes the oldest if there are several. */
 export const changeEndpoints: Action = async (client) => {
@@ -69,7 +69,7 @@ export const changeEndpoints: Action = async (client) => {
     body: { url, subscribed_events: '*' },
   })
   if (acknowledged(made)) shop.endpoints.push(text(made, 'id'))
-  const endpointId = shop.endpoints.length > most ? shop.endpoints.shift() : undefined
+  const endpointId = shop.endpoints.length > max ? shop.endpoints.shift() : undefined
   if (endpointId === undefined) return
   await client.send({ do: 'delete endpoint', endpointId }, 'DELETE', `${path}/${endpointId}`)
 }

@@ -32,8 +32,8 @@ const actions: Record<string, { weight: number; act: Action }> = {
 const weights = Object.fromEntries(Object.entries(actions).map(([name, { weight }]) => [name, weight]))
 
 const clientCount = 9
-const shortestPauseMs = 20
-const longestPauseMs = 250
+const minPauseMs = 20
+const maxPauseMs = 250
 
 /** Starts the concurrent clients; `stop` returns when the last of them has its answer. */
 export function startLoad(world: World, seed: number): { stop(): Promise<void> } {
@@ -42,7 +42,7 @@ export function startLoad(world: World, seed: number): { stop(): Promise<void> }
     const client = clientOf(world, world.shops[number % world.shops.length]!, random)
     while (world.running) {
       await (act ?? actions[random.weighted(weights)]!.act)(client)
-      await sleep(pauseMs ?? random.between(shortestPauseMs, longestPauseMs))
+      await sleep(pauseMs ?? random.between(minPauseMs, maxPauseMs))
     }
   }
   const workers = [

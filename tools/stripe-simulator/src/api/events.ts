@@ -4,7 +4,7 @@ import type { SimulatedEvent } from '../objects/event.ts'
 import { page, type Call, type Handler } from './call.ts'
 import { eventList, noParameters } from './parameters.ts'
 
-const mostTypes = 20
+const maxTypes = 20
 
 /** @param undelivered whether the platform's endpoint has not received an event */
 export function eventHandlers(undelivered: (eventId: string) => boolean): {
@@ -20,8 +20,8 @@ export function eventHandlers(undelivered: (eventId: string) => boolean): {
     listEvents({ world, account, params }: Call): object {
       params.accept(eventList)
       const types = params.strings('types')
-      if (types.length > mostTypes) {
-        throw invalidRequest(`At most ${mostTypes} types.`, { param: 'types' })
+      if (types.length > maxTypes) {
+        throw invalidRequest(`At most ${maxTypes} types.`, { param: 'types' })
       }
       const type = params.string('type')
       const success = params.boolean('delivery_success')

@@ -25,8 +25,8 @@ type Options = {
   changed: () => void
 }
 
-const mostAtOnce = 16
-const mostKept = 10_000
+const maxAtOnce = 16
+const maxKept = 10_000
 
 /** Sends events to the platform's endpoint until it accepts them, unless a delivery rule changes that. */
 export class Deliveries {
@@ -160,7 +160,7 @@ export class Deliveries {
 
   #forgetOldest(): void {
     const [oldest] = this.#deliveries.keys()
-    if (this.#deliveries.size > mostKept && oldest !== undefined) this.#deliveries.delete(oldest)
+    if (this.#deliveries.size > maxKept && oldest !== undefined) this.#deliveries.delete(oldest)
   }
 
   async #deliver(event: SimulatedEvent, delivery: Delivery): Promise<void> {
@@ -209,7 +209,7 @@ export class Deliveries {
   }
 
   async #slot<Result>(action: () => Promise<Result>): Promise<Result> {
-    if (this.#sending >= mostAtOnce) await new Promise<void>((go) => this.#waiting.push(go))
+    if (this.#sending >= maxAtOnce) await new Promise<void>((go) => this.#waiting.push(go))
     this.#sending += 1
     try {
       return await action()

@@ -94,10 +94,10 @@ function checkPrices({ mode, lines }: CheckoutOrder): string {
 }
 
 function checkMinimum(amount: number, currency: string): void {
-  const least = minimumAmount(currency)
-  if (amount === 0 || amount >= least) return
+  const min = minimumAmount(currency)
+  if (amount === 0 || amount >= min) return
   throw invalidRequest(
-    `The Checkout Session's total amount due must add up to at least ${amountText(least, currency)}`,
+    `The Checkout Session's total amount due must add up to at least ${amountText(min, currency)}`,
     { code: 'amount_too_small' },
   )
 }

@@ -9,7 +9,7 @@ import { endSubscription, stateOf } from './subscription-status.ts'
 type Due = { at: number; customer: string | null; run: () => void }
 
 /** The number of months in more than a century. Only an error in the code reaches it. */
-const mostSteps = 2000
+const maxSteps = 2000
 
 /**
  * Runs everything that has become due, in order of time, each at its own time. If only real time has passed (`unattended`),
@@ -20,7 +20,7 @@ export function runDue(world: World, { unattended }: { unattended: boolean }): n
   for (const due of single) world.clock.during(due.at, due.run)
   if (unattended) return single.length
   // A change of a subscription can make its next step due.
-  for (let steps = 0; steps < mostSteps; steps += 1) {
+  for (let steps = 0; steps < maxSteps; steps += 1) {
     const [next] = dueNow(world, [...dueRenewals(world), ...dueCaptures(world)])
     if (next === undefined) break
     world.clock.during(next.at, next.run)

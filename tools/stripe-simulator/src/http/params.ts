@@ -57,18 +57,18 @@ export class Params {
     throw this.missing(name)
   }
 
-  integer(name: string, least = 0): number | undefined {
+  integer(name: string, min = 0): number | undefined {
     const text = this.string(name)
     if (text === undefined) return undefined
     const value = Number(text)
-    if (!/^-?\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
+    if (!/^-?\d+$/.test(text) || !Number.isSafeInteger(value) || value < min) {
       throw this.#invalid(name, 'parameter_invalid_integer', 'Invalid integer')
     }
     return value
   }
 
-  requiredInteger(name: string, least = 0): number {
-    const value = this.integer(name, least)
+  requiredInteger(name: string, min = 0): number {
+    const value = this.integer(name, min)
     if (value !== undefined) return value
     throw this.missing(name)
   }

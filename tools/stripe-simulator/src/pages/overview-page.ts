@@ -8,7 +8,7 @@ import type { Stored } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
 import { act, chip, html, layout, moment, type Html } from './layout.ts'
 
-const mostRows = 50
+const maxRows = 50
 
 type Flash = { done?: string | undefined; failed?: string | undefined }
 
@@ -31,8 +31,8 @@ export function overviewPage(world: World, deliveries: Deliveries, flash: Flash)
 }
 
 function section<T>(title: string, stored: T[], row: (each: T) => Html, tools?: Html): Html {
-  const shown = stored.slice(0, mostRows).map(row)
-  const count = stored.length > mostRows ? `${mostRows} of ${stored.length}` : stored.length
+  const shown = stored.slice(0, maxRows).map(row)
+  const count = stored.length > maxRows ? `${maxRows} of ${stored.length}` : stored.length
   return html`<h2>${title} <span class="count">${count}</span></h2>
     ${tools}
     ${shown.length > 0 ? html`<div class="card">${shown}</div>` : html`<p class="empty card">None yet.</p>`}`

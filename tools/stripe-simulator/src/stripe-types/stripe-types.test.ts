@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { eventTypes, type SimulatedEvent } from '../objects/event.ts'
 import { startWorld, vendor, type World } from '../test-support.ts'
 import { checkTypes, type Typed } from './check-types.ts'
-import { tellWholeStory } from './whole-story.ts'
+import { runAllFeatures } from './all-features.ts'
 
 const folder = new URL('../../fixtures/', import.meta.url)
 const readFixture = (path: string): unknown => JSON.parse(readFileSync(new URL(path, folder), 'utf8'))
@@ -27,7 +27,7 @@ let objects: Members[]
 
 beforeAll(async () => {
   await using world = await startWorld()
-  await tellWholeStory(world)
+  await runAllFeatures(world)
   events = await readEvents(world)
   objects = await readAnswers(world)
 })

@@ -74,7 +74,7 @@ export class Emitter {
 
 type Members = Record<string, unknown>
 
-const mostEmbedded = 10
+const maxEmbedded = 10
 
 /** The list of each object of which only the first page is embedded. The rest is read from the list's URL. */
 const lists: Readonly<Record<string, string>> = { invoice: 'lines', subscription: 'items' }
@@ -87,8 +87,8 @@ export function asEmbedded<Value>(value: Value): Value {
   const copy: Members = Object.fromEntries(members)
   const field = lists[String(copy['object'])]
   const list = field === undefined ? undefined : (copy[field] as { data: unknown[] } | undefined)
-  if (field !== undefined && list && list.data.length > mostEmbedded) {
-    copy[field] = { ...list, data: list.data.slice(0, mostEmbedded), has_more: true }
+  if (field !== undefined && list && list.data.length > maxEmbedded) {
+    copy[field] = { ...list, data: list.data.slice(0, maxEmbedded), has_more: true }
   }
   return copy as Value
 }

@@ -1,12 +1,12 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 
-const leastPauseMs = 100
+const minPauseMs = 100
 
 /** Keeps the state in a JSON file. Changes within a short time are written together. */
 export class StateFile {
   readonly #path: string
   readonly #dump: () => object
-  #pauseMs = leastPauseMs
+  #pauseMs = minPauseMs
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
 
@@ -34,7 +34,7 @@ export class StateFile {
     await writeFile(`${this.#path}.new`, JSON.stringify(this.#dump()))
     await rename(`${this.#path}.new`, this.#path)
     // Writing a large state takes long, so the pause grows with it, and most of the time is left for other work.
-    this.#pauseMs = Math.max(leastPauseMs, 10 * (performance.now() - started))
+    this.#pauseMs = Math.max(minPauseMs, 10 * (performance.now() - started))
   }
 }
 

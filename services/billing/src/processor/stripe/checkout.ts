@@ -5,7 +5,7 @@ import { checkoutRefusal } from './failures.ts'
 import { metadataKeys } from './read.ts'
 
 // Stripe does not document the unit of its limit. A text never has more characters than UTF-16 units.
-const longestReference = 200
+const maxReferenceLength = 200
 
 /**
  * Opens a Checkout Session as a direct charge on the connected account. The idempotency key is the id of the checkout
@@ -68,7 +68,7 @@ function parameters(order: CheckoutOrder): Stripe.Checkout.SessionCreateParams {
     success_url: order.successUrl,
     cancel_url: order.cancelUrl,
     metadata: { ...metadata, ...agreed },
-    ...(order.externalRef.length <= longestReference && { client_reference_id: order.externalRef }),
+    ...(order.externalRef.length <= maxReferenceLength && { client_reference_id: order.externalRef }),
     ...(order.mode === 'payment'
       ? { payment_intent_data: { metadata, ...feeOnPayment(order) } }
       : { subscription_data: { metadata, ...feeOnSubscription(order) } }),

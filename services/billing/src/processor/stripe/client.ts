@@ -20,7 +20,7 @@ export function isLiveKey(secretKey: string | undefined): boolean {
 }
 
 // The most concurrent requests; others wait, so that a slow processor does not use up this process's resources.
-const mostConnections = 64
+const maxConnections = 64
 
 /**
  * The official client for `apiBase`, without telemetry. It retries only if a call asks for it. The library still
@@ -34,7 +34,7 @@ export function newStripeClient(
 ): Stripe | undefined {
   if (!secretKey) return undefined
   const base = apiBase === undefined ? undefined : new URL(apiBase)
-  const connections = { keepAlive: true, maxSockets: mostConnections }
+  const connections = { keepAlive: true, maxSockets: maxConnections }
   const agent = base?.protocol === 'http:' ? new HttpAgent(connections) : new Agent(connections)
   return new Stripe(secretKey, {
     httpClient: once

@@ -51,10 +51,10 @@ function unavailable(detail: string, cause: unknown): ServiceError {
   return new ServiceError('unavailable', detail, { cause })
 }
 
-const mostCharacters = 300
+const maxCharacters = 300
 
 export function messageOf({ message }: Stripe.errors.StripeError): string {
-  return firstCharacters(message, mostCharacters)
+  return firstCharacters(message, maxCharacters)
 }
 
 /** Problems of the plan's price by Stripe's code, for the vendor who has to change it. */

@@ -133,7 +133,7 @@ export async function findSubscription(
 }
 
 // Stripe's limit.
-const mostTypes = 20
+const maxTypes = 20
 
 /** Lists the events of a connected account in pages. @throws if a page could not be read */
 export async function* listEvents(
@@ -143,8 +143,8 @@ export async function* listEvents(
 ): AsyncGenerator<ListedEvent[]> {
   const created = { gte: Math.floor(since.getTime() / 1000) }
   const options = { stripeAccount: connectedAccountOf(merchant), timeout: 5_000 }
-  for (let from = 0; from < listedEventTypes.length; from += mostTypes) {
-    const types = listedEventTypes.slice(from, from + mostTypes)
+  for (let from = 0; from < listedEventTypes.length; from += maxTypes) {
+    const types = listedEventTypes.slice(from, from + maxTypes)
     for (let after: string | undefined, hasMore = true; hasMore;) {
       const page = await stripe.events.list(
         { types, created, limit: pageSize, ...(after !== undefined && { starting_after: after }) },

@@ -1,5 +1,5 @@
-import { waitingForLocks } from '@licensing/changes/change'
-import { gather } from '@licensing/changes/gather'
+import { longLockTimeout } from '@licensing/changes/change'
+import { createBatcher } from '@licensing/changes/batcher'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../../dependencies.ts'
 import { insertEvents } from '../../inbox/inbox-queries.ts'
@@ -16,11 +16,11 @@ import { Shares } from '../queue-rounds.ts'
 import { markDue } from '../record/fact-queries.ts'
 import type { NewFact } from '../record/fact-queries.ts'
 import { recordFacts } from '../record/record-facts.ts'
-import { mostUnanswered, pauseAfter, timing } from '../timing.ts'
+import { maxUnanswered, pauseAfter, timing } from '../timing.ts'
 
-const mostTogether = 32
+const maxBatchSize = 32
 // Limits one account, so that slow answers for it do not delay others.
-const mostOfAccount = 8
+const maxPerAccount = 8
 
 interface Answer {
   answered: AnsweredQuestion
@@ -32,7 +32,7 @@ interface Answer {
 /** Asks the processor for data that its events did not contain: many questions at a time, in equal shares by account. */
 export class ProcessorAsker {
   readonly #deps: BillingDependencies
-  readonly #shares = new Shares(mostTogether, mostTogether)
+  readonly #shares = new Shares(maxBatchSize, maxBatchSize)
   /** The running questions, with the account of each. */
   readonly #running = new Map<Promise<void>, string>()
   /** Answers that arrive while others are being recorded are recorded together. */
@@ -40,27 +40,28 @@ export class ProcessorAsker {
 
   constructor(deps: BillingDependencies) {
     this.#deps = deps
-    this.#record = gather((answers) => this.#recordAll(answers), {
-      mostTogether,
+    this.#record = createBatcher((answers) => this.#recordAll(answers), {
+      maxBatchSize,
       isTransient: isDatabaseUnavailable,
     })
   }
 
   /** @returns how many questions it asked */
   async round(): Promise<number> {
-    const free = mostTogether - this.#running.size
+    const free = maxBatchSize - this.#running.size
     if (free <= 0) return 0
     const byAccount = Map.groupBy(this.#running.values(), (accountId) => accountId)
     const busy = [...byAccount]
-      .filter(([, own]) => own.length >= mostOfAccount)
+      .filter(([, own]) => own.length >= maxPerAccount)
       .map(([accountId]) => accountId)
     const { sql } = this.#deps
-    const list = (after: string, most: number) => listOwners(sql, queues.ask, after, most, { without: busy })
+    const list = (after: string, limit: number) =>
+      listOwners(sql, queues.ask, after, limit, { without: busy })
     const { owners } = await this.#shares.next(list, free)
     if (owners.length === 0) return 0
-    const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
+    const each = Math.max(1, Math.min(maxPerAccount, Math.floor(free / owners.length)))
     const questions = await lease(sql, queues.ask, owners, each)
-    for (const question of questions) this.#begin(question)
+    for (const question of questions) this.#start(question)
     return questions.length
   }
 
@@ -69,7 +70,7 @@ export class ProcessorAsker {
     while (this.#running.size > 0) await Promise.all(this.#running.keys())
   }
 
-  #begin(question: DueQuestion): void {
+  #start(question: DueQuestion): void {
     const work = this.#ask(question)
       .then((answer) => this.#record(answer))
       .catch((error: unknown) =>
@@ -93,7 +94,7 @@ export class ProcessorAsker {
       await recordFacts(tx, facts)
       await writeAnswers(tx, answered)
       await markDue(tx, purchases)
-    }, waitingForLocks)
+    }, longLockTimeout)
     if (events.length > 0) wake('record')
     wake('decide')
     return answers.map(() => undefined)
@@ -110,10 +111,10 @@ export class ProcessorAsker {
       const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
       return { answered: { ...about, found: found !== undefined, next_at: null }, facts, events: [] }
     } catch (error) {
-      const level = attempts === mostUnanswered ? 'warn' : 'debug'
+      const level = attempts === maxUnanswered ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
-      const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
-      return { answered: { ...about, found: null, next_at: again }, facts: [], events: [] }
+      const nextTry = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
+      return { answered: { ...about, found: null, next_at: nextTry }, facts: [], events: [] }
     }
   }
 }
@@ -127,11 +128,11 @@ async function factsFor(
 ): Promise<Fact[] | undefined> {
   switch (kind) {
     case 'charge':
-      return alone(await processor.findCharge(merchant, ref))
+      return asList(await processor.findCharge(merchant, ref))
     case 'invoice':
       return processor.findInvoice(merchant, ref)
     case 'subscription':
-      return alone(await processor.findSubscription(merchant, ref))
+      return asList(await processor.findSubscription(merchant, ref))
     case 'records': {
       // `ref` starts with the charge's id. The rest depends on the facts that were known when the question was asked.
       const records = await processor.chargeRecords(merchant, ref.slice(0, ref.indexOf(':')))
@@ -140,7 +141,7 @@ async function factsFor(
   }
 }
 
-function alone(fact: Fact | undefined): Fact[] | undefined {
+function asList(fact: Fact | undefined): Fact[] | undefined {
   return fact && [fact]
 }
 

@@ -17,47 +17,49 @@ export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]):
   const { session, effects: known } = history
   const main = payments[0]!.payment
   const orderedAt = main.charged_at ?? main.paid_at
-  const first = known.has('paid') ? orderCorrected(history, orderedAt) : paid(subject, main, orderedAt)
+  const first = known.has('paid')
+    ? orderCorrectedEffect(history, orderedAt)
+    : paidEffect(subject, main, orderedAt)
   if (!first && !known.has('paid')) return
   const incomplete = new Set<DraftEffect>()
   const refunds = payments.flatMap((each) => {
-    const own = ofRefunds(subject, each)
-    if (!each.isComplete) for (const effect of own) incomplete.add(effect)
+    const own = refundEffects(subject, each)
+    if (!each.isComplete) for (const newEffect of own) incomplete.add(newEffect)
     return own
   })
   const later = [
-    ...renewals(subject),
-    ...failures(subject),
+    ...renewalEffects(subject),
+    ...failureEffects(subject),
     ...refunds,
-    ...renewalChanged(subject),
-    ...end(subject),
+    ...renewalChangeEffects(subject),
+    ...endEffects(subject),
   ]
-    .filter((effect) => !known.has(effect.effect_key))
+    .filter((newEffect) => !known.has(newEffect.effect_key))
     // The sort is stable: effects of the same time stay in this order, because a later one can depend on an earlier one.
     .sort((a, b) => a.at.getTime() - b.at.getTime())
   // An effect that waits stops later effects. Otherwise the events about a refund and an end would depend on which arrives first.
-  const waits = (effect: DraftEffect) =>
-    incomplete.has(effect) || (isFinal(effect) && !areOthersKnown(subject, effect))
+  const waits = (newEffect: DraftEffect) =>
+    incomplete.has(newEffect) || (waitsForOthers(newEffect) && !areOthersKnown(subject, newEffect))
   const firstWaiting = later.findIndex(waits)
   if (firstWaiting >= 0) later.splice(firstWaiting)
-  decision.effects = [...(first ? [first] : []), ...later].map((effect) => ({
-    ...effect,
+  decision.effects = [...(first ? [first] : []), ...later].map((newEffect) => ({
+    ...newEffect,
     ordered_at: orderedAt,
     state: session.status === 'provision_failed' ? 'refused' : 'waiting',
   }))
 }
 
-const isFinal = ({ kind }: DraftEffect) =>
+const waitsForOthers = ({ kind }: DraftEffect) =>
   kind === 'refunded' || kind === 'charged_back' || kind === 'canceled'
 
 type DraftEffect = Omit<NewEffect, 'ordered_at' | 'state'>
 
-function effect(
+function newEffect(
   kind: NewEffect['kind'],
   effectKey: string,
   cause: string,
   atMs: number,
-  more: Partial<DraftEffect> = {},
+  fields: Partial<DraftEffect> = {},
 ): DraftEffect {
   return {
     effect_key: effectKey,
@@ -71,19 +73,22 @@ function effect(
     metadata: null,
     renews: false,
     refund_id: null,
-    ...more,
+    ...fields,
   }
 }
 
 /** Corrects the time of the first charge if it differs from the time that licensing was last sent. */
-function orderCorrected({ orderedAt: before, session }: History, orderedAt: Date): DraftEffect | undefined {
+function orderCorrectedEffect(
+  { orderedAt: before, session }: History,
+  orderedAt: Date,
+): DraftEffect | undefined {
   const at = orderedAt.getTime()
   return before && before.getTime() !== at
-    ? effect('order_corrected', `order_corrected:${at}`, session.id, at)
+    ? newEffect('order_corrected', `order_corrected:${at}`, session.id, at)
     : undefined
 }
 
-function paid(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect | undefined {
+function paidEffect(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect | undefined {
   const { history, checkout, paidAt } = subject
   const { id, plan_id, external_ref, metadata, mode, updates_months } = history.session
   const waitsUntil = checkout.recordedMs + timing.chargeBeforePaid
@@ -93,7 +98,7 @@ function paid(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect 
   const at = Math.max(paidAt, orderedAt.getTime())
   const updates_until = updatesPaid(updates_months, new Date(paidAt))
   const sold = { plan_id, external_ref, ends_at, updates_until, metadata, renews: mode === 'subscription' }
-  return effect('paid', 'paid', id, at, sold)
+  return newEffect('paid', 'paid', id, at, sold)
 }
 
 /** A subscription is not sent before the end of its period is known: without it the licence would never end. */
@@ -113,16 +118,16 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
 
 // The processor's clock counts in seconds. Effects of one second are ordered by the paid cycle that they belong to, so that a
 // refund of one cycle comes before the payment of the next: each cycle adds a millisecond. The end comes last.
-const mostCycles = 998
+const maxCycles = 998
 const endOfSecond = 999
 
 /** The number of paid cycles up to this invoice. Null means the first invoice, which the checkout pays. */
-function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
+function countCycles({ invoices }: Subject, invoice: Invoice | null): number {
   const earlier = invoices.filter((each) => {
     if (invoice === null || each.reason !== 'cycle') return false
     return invoice.reason === 'cycle' ? endOf(each) <= endOf(invoice) : each.paidAt <= invoice.paidAt
   })
-  return Math.min(earlier.length, mostCycles)
+  return Math.min(earlier.length, maxCycles)
 }
 
 const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt
@@ -136,7 +141,7 @@ function soldItemOf({ history: { facts, session, prices } }: Subject): Subscript
  * Each invoice after the first moves the end, and the plan follows the price. If it is not known which line of the invoice
  * is for the purchase, the renewal waits for the processor's answer, however long that takes.
  */
-function renewals(subject: Subject): DraftEffect[] {
+function renewalEffects(subject: Subject): DraftEffect[] {
   const { invoices, rules } = subject
   return invoices.flatMap((invoice) => {
     const { invoiceRef, reason, isRead, periodEnd, priceRef, recordedMs } = invoice
@@ -146,8 +151,10 @@ function renewals(subject: Subject): DraftEffect[] {
     const ends_at = new Date(periodEnd + rules.graceMs)
     const { plan_id = null, updates_months } = termsAt(subject, priceRef)
     const updates_until = updatesPaid(updates_months, new Date(invoice.paidAt))
-    const at = invoice.paidAt + cyclesWith(subject, invoice)
-    return [effect('renewed', `renewed:${invoiceRef}`, invoiceRef, at, { ends_at, plan_id, updates_until })]
+    const at = invoice.paidAt + countCycles(subject, invoice)
+    return [
+      newEffect('renewed', `renewed:${invoiceRef}`, invoiceRef, at, { ends_at, plan_id, updates_until }),
+    ]
   })
 }
 
@@ -164,7 +171,7 @@ function termsAt(
 }
 
 /** Tells licensing whether the subscription will be charged again, if that changed. */
-function renewalChanged(subject: Subject): DraftEffect[] {
+function renewalChangeEffects(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
   const renewal = renewalOf(subject)
   if (!renewal) return []
@@ -172,15 +179,15 @@ function renewalChanged(subject: Subject): DraftEffect[] {
   const sent = [...history.effects].findLast((key) => key.startsWith('renewal_')) ?? 'renewal_resumed'
   if (sent.startsWith(kind)) return []
   const { at } = renewal
-  return [effect(kind, `${kind}:${at}`, `${checkout.subscriptionRef ?? history.session.id}:${at}`, at)]
+  return [newEffect(kind, `${kind}:${at}`, `${checkout.subscriptionRef ?? history.session.id}:${at}`, at)]
 }
 
-function failures(subject: Subject): DraftEffect[] {
+function failureEffects(subject: Subject): DraftEffect[] {
   const { history, invoices, rules } = subject
   const streak = failureStreak(history.facts, invoices, rules.failuresBeforeSuspend)
   if (!streak) return []
-  const at = streak.at + cyclesWith(subject, invoices.at(-1) ?? null)
-  return [effect('payment_failed', `payment_failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
+  const at = streak.at + countCycles(subject, invoices.at(-1) ?? null)
+  return [newEffect('payment_failed', `payment_failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
 }
 
 /**
@@ -197,28 +204,28 @@ function areOthersKnown(subject: Subject, { cause }: DraftEffect): boolean {
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */
-function ofRefunds(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] {
+function refundEffects(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] {
   const { refunds, lanes, disputes } = paidBy
-  const cycle = cyclesWith(subject, paidBy.invoice)
+  const cycle = countCycles(subject, paidBy.invoice)
   const inquiries = disputes
     .filter((dispute) => dispute.inquiry && paysForCurrentCycle(subject, paidBy, dispute.openedAt))
-    .map((each) => effect('inquiry_opened', `inquiry_opened:${each.ref}`, each.ref, each.openedAt + cycle))
+    .map((each) => newEffect('inquiry_opened', `inquiry_opened:${each.ref}`, each.ref, each.openedAt + cycle))
   const refunded = refunds.map((refund) => {
     const { id, ref } = refund
     const { lane, at } = lanes.get(id)!
     const kind = lane === 'full_refund' ? 'refunded' : 'partially_refunded'
     const isCurrent = paysForCurrentCycle(subject, paidBy, at)
-    return effect(isCurrent ? kind : null, refundEffect(id), ref, at + cycle, { refund_id: id })
+    return newEffect(isCurrent ? kind : null, refundEffect(id), ref, at + cycle, { refund_id: id })
   })
   const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []
     const kind = paysForCurrentCycle(subject, paidBy, chargebackAt) ? 'charged_back' : null
-    return [effect(kind, refundEffect(id), ref, chargebackAt + cycle, { refund_id: id })]
+    return [newEffect(kind, refundEffect(id), ref, chargebackAt + cycle, { refund_id: id })]
   })
   const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
     inquiryClosedAt === undefined
       ? []
-      : [effect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt + cycle)],
+      : [newEffect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt + cycle)],
   )
   const processed = new Set(subject.history.refunds.filter((row) => row.processed).map((row) => row.id))
   return [...inquiries, ...refunded, ...chargedBack, ...closed].filter(
@@ -235,11 +242,11 @@ function paysForCurrentCycle({ invoices }: Subject, { invoice }: PaymentWithRefu
   )
 }
 
-function end(subject: Subject): DraftEffect[] {
+function endEffects(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
   const [ended] = ofKind(history.facts, 'subscription_ended')
   if (!ended || history.effects.has('canceled')) return []
   const { subscriptionRef, endedAt } = ended
   const at = endedAt + endOfSecond
-  return [effect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at)]
+  return [newEffect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at)]
 }

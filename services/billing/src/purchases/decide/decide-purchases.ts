@@ -5,7 +5,7 @@ import { cancelFeeRefunds, insertFeeRefunds } from '../../fees/fee-refund-querie
 import { postEntries } from '../../fees/post-entries.ts'
 import { decide } from './decide.ts'
 import { loadHistories, ownerOf, postponeDecision, writeDecided } from './decision-queries.ts'
-import { batchRounds } from '../queue-rounds.ts'
+import { createBatchRound } from '../queue-rounds.ts'
 import { pauseAfter, timing } from '../timing.ts'
 import { queues } from '../queue-queries.ts'
 import type { DuePurchase } from '../queue-queries.ts'
@@ -13,8 +13,8 @@ import type { DuePurchase } from '../queue-queries.ts'
 const perRound = 200
 
 /** @returns a round, which decides due purchases and returns how many it took */
-export function decideRounds(deps: BillingDependencies): () => Promise<number> {
-  return batchRounds(
+export function createDecideRound(deps: BillingDependencies): () => Promise<number> {
+  return createBatchRound(
     deps,
     queues.decide,
     perRound,

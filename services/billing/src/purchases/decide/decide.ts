@@ -18,9 +18,9 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
   const decision = nothingDecided()
   const { session } = history
   const checkout = mergeCheckout(history.facts, session.checkout_ref)
-  decision.session = projection(session, checkout)
+  decision.session = sessionChanges(session, checkout)
   if (checkout.state !== 'paid' || checkout.paidAt === undefined) {
-    const status = checkout.state && closings[checkout.state]
+    const status = checkout.state && statusWithoutPayment[checkout.state]
     if (status && session.status === 'open') decision.session.status = status
     return decision
   }
@@ -35,10 +35,15 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
 }
 
 /** The status of a session whose checkout ended without a payment. */
-const closings = { unpaid: undefined, expired: 'expired', failed: 'canceled', paid: undefined } as const
+const statusWithoutPayment = {
+  unpaid: undefined,
+  expired: 'expired',
+  failed: 'canceled',
+  paid: undefined,
+} as const
 
 /** Changes of the session's own row that follow from the facts. */
-function projection(session: SessionRow, checkout: Checkout): Partial<SessionRow> {
+function sessionChanges(session: SessionRow, checkout: Checkout): Partial<SessionRow> {
   const { state, paidAt } = checkout
   const change: Partial<SessionRow> = {}
   const paymentState = state === undefined ? 0 : paymentStates[state]

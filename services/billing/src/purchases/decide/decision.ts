@@ -7,7 +7,7 @@ import type { NewFeeEntry } from '../../fees/ledger-queries.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { RefundRow } from '../../refunds/refund-queries.ts'
 import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
-import { mostUnanswered, timing } from '../timing.ts'
+import { maxUnanswered, timing } from '../timing.ts'
 
 /** All known facts of one checkout session, and all earlier decisions about it. */
 export interface History {
@@ -149,7 +149,7 @@ export function ask(
 ): { waiting: boolean; found: boolean } {
   const asked = history.questions.find((each) => each.kind === kind && each.ref === ref)
   if (asked) {
-    const waiting = asked.found === null && asked.attempts < mostUnanswered
+    const waiting = asked.found === null && asked.attempts < maxUnanswered
     return { waiting, found: asked.found === true }
   }
   const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))

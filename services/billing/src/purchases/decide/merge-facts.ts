@@ -218,16 +218,16 @@ export function mergeInvoices(
 }
 
 /**
- * Finds the streak of failed payments that reached `most` since the last paid invoice. Each invoice counts as often as
+ * Finds the streak of failed payments that reached `max` since the last paid invoice. Each invoice counts as often as
  * it was tried. A repeated event or a manual attempt repeats a count and adds nothing. If a count is missing, the next
  * higher one includes it.
  *
- * @returns the invoice with which the streak reached `most`, which names the streak, and when
+ * @returns the invoice with which the streak reached `max`, which names the streak, and when
  */
 export function failureStreak(
   facts: RecordedFact[],
   invoices: Invoice[],
-  most: number,
+  max: number,
 ): { invoiceRef: string; at: number } | undefined {
   const since = invoices.at(-1)?.paidAt ?? 0
   const paid = new Set(invoices.map((invoice) => invoice.invoiceRef))
@@ -238,7 +238,7 @@ export function failureStreak(
     if (paid.has(invoiceRef)) continue
     const times = at < since ? before : counted
     times.set(invoiceRef, Math.max(times.get(invoiceRef) ?? 0, attempt))
-    if (inARow(counted, before) >= most) return { invoiceRef, at }
+    if (inARow(counted, before) >= max) return { invoiceRef, at }
   }
   return undefined
 }

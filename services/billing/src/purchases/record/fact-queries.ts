@@ -97,12 +97,12 @@ export async function markDue(tx: Transaction, sessionIds: string[]): Promise<vo
 }
 
 /** @returns how many facts it deleted */
-export async function purgeUnlinkedFacts(sql: Sql, keptMs: number, most: number): Promise<number> {
+export async function purgeUnlinkedFacts(sql: Sql, keptMs: number, limit: number): Promise<number> {
   const purged = await sql`
     delete from facts where position in (
       select position from facts
       where session_id is null and recorded_at < clock_timestamp() - ${keptMs}::float8 * interval '1 millisecond'
-      limit ${most}
+      limit ${limit}
     )`
   return purged.count
 }

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isValueRefused } from '@licensing/database/problems'
 import { alertOnce, alertVendors } from '../../alerts/alert-vendor.ts'
@@ -8,7 +8,7 @@ import { finishEvents, parkEvents, postponeEvent } from '../../inbox/inbox-queri
 import { NotUnderstood } from '../../processor/processor.ts'
 import { queues } from '../queue-queries.ts'
 import type { InboxEvent } from '../queue-queries.ts'
-import { batchRounds } from '../queue-rounds.ts'
+import { createBatchRound } from '../queue-rounds.ts'
 import { pauseAfter, timing } from '../timing.ts'
 import type { NewFact } from './fact-queries.ts'
 import { recordFacts } from './record-facts.ts'
@@ -18,8 +18,8 @@ const perRound = 500
 const parkAfter = 40
 
 /** @returns a round, which records events of the inbox and returns how many it took */
-export function recordRounds(deps: BillingDependencies): () => Promise<number> {
-  return batchRounds(
+export function createRecordRound(deps: BillingDependencies): () => Promise<number> {
+  return createBatchRound(
     deps,
     queues.record,
     perRound,
@@ -37,7 +37,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
     return postponeEvent(deps.sql, event.position, reason, pauseAfter(timing.retryEvent, failures))
   }
   deps.log.error(about, 'processor event cannot be recorded: parked')
-  await deps.change((tx) => park(tx, [{ event, reason }]), waitingForLocks)
+  await deps.change((tx) => park(tx, [{ event, reason }]), longLockTimeout)
 }
 
 /** Reads each event by itself. An event that is not understood is parked and does not stop other events. */

@@ -24,13 +24,13 @@ export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<vo
   const refs = all.flatMap(({ merchant, refs }) => refs.map((ref) => ({ merchant, ref })))
   const named = facts.flatMap(({ merchant, fact: { sessionId: id } }) => (id ? [{ merchant, id }] : []))
   const [known, sessions] = await Promise.all([findLinks(tx, refs), findSessionsOf(tx, named)])
-  const own = all.map((each) => {
+  const assigned = all.map((each) => {
     const { sessionId } = each.fact
     return { ...each, sessionId: sessionId !== undefined && sessions.has(sessionId) ? sessionId : undefined }
   })
-  const adopted = await link(tx, new LinkedRefs(known), own)
-  await insertFacts(tx, own)
-  await markDue(tx, purchasesOf([...own, ...adopted]))
+  const linked = await link(tx, new LinkedRefs(known), assigned)
+  await insertFacts(tx, assigned)
+  await markDue(tx, purchasesOf([...assigned, ...linked]))
 }
 
 /** Links facts about a checkout that arrived before the checkout was committed. */
@@ -41,8 +41,8 @@ export async function linkCheckout(
   sessionId: string,
 ): Promise<void> {
   await lockMerchants(tx, [merchant])
-  const adopted = await link(tx, new LinkedRefs(), [{ merchant, refs: [checkoutRef], sessionId }])
-  await markDue(tx, purchasesOf(adopted))
+  const linked = await link(tx, new LinkedRefs(), [{ merchant, refs: [checkoutRef], sessionId }])
+  await markDue(tx, purchasesOf(linked))
 }
 
 type Linkable = Pick<WaitingFact, 'merchant' | 'refs'> & { sessionId: string | undefined }
@@ -57,22 +57,22 @@ function purchasesOf(facts: Linkable[]): string[] {
  *
  * @returns facts that had waited
  */
-async function link(tx: Transaction, links: LinkedRefs, own: Linkable[]): Promise<Linkable[]> {
+async function link(tx: Transaction, links: LinkedRefs, assigned: Linkable[]): Promise<Linkable[]> {
   const found: (Linkable & { position: bigint })[] = []
-  links.spread(own)
+  links.linkAll(assigned)
   for (let from = 0; from < links.added.length;) {
     const refs = links.added.slice(from).map((each) => each.ref)
     from = links.added.length
     const waiting = await findWaitingFacts(tx, refs)
-    const fresh = waiting.filter((row) => !found.some((each) => each.position === row.position))
-    found.push(...fresh.map((row) => ({ ...row, sessionId: undefined })))
-    links.spread([...own, ...found])
+    const newRows = waiting.filter((row) => !found.some((each) => each.position === row.position))
+    found.push(...newRows.map((row) => ({ ...row, sessionId: undefined })))
+    links.linkAll([...assigned, ...found])
   }
-  const adopted = found.filter((row) => row.sessionId !== undefined)
-  const rows = adopted.map(({ position, sessionId }) => ({ position, session_id: sessionId }))
+  const linked = found.filter((row) => row.sessionId !== undefined)
+  const rows = linked.map(({ position, sessionId }) => ({ position, session_id: sessionId }))
   await linkWaitingFacts(tx, rows)
   await insertLinks(tx, links.added)
-  return adopted
+  return linked
 }
 
 /** The processor's ids whose session is known. */
@@ -81,22 +81,22 @@ class LinkedRefs {
   readonly #known = new Map<string, string>()
 
   constructor(known: Link[] = []) {
-    for (const each of known) this.#know(each)
+    for (const each of known) this.#remember(each)
   }
 
-  #know({ merchant, ref, session_id: sessionId }: Link): void {
+  #remember({ merchant, ref, session_id: sessionId }: Link): void {
     this.#known.set(`${merchant} ${ref}`, sessionId)
   }
 
   /**
    * If an id of a fact is known, all its other ids belong to the same session. Repeats until no other id becomes known.
    */
-  spread(facts: Linkable[]): void {
+  linkAll(facts: Linkable[]): void {
     for (let changed = true; changed;) {
       changed = false
       for (const fact of facts) {
         fact.sessionId ??= this.#sessionOf(fact)
-        if (fact.sessionId !== undefined && this.#learn(fact, fact.sessionId)) changed = true
+        if (fact.sessionId !== undefined && this.#addRefs(fact, fact.sessionId)) changed = true
       }
     }
   }
@@ -105,11 +105,11 @@ class LinkedRefs {
     return refs.map((ref) => this.#known.get(`${merchant} ${ref}`)).find((id) => id !== undefined)
   }
 
-  #learn({ merchant, refs }: Linkable, sessionId: string): boolean {
-    const fresh = refs.filter((ref) => !this.#known.has(`${merchant} ${ref}`))
-    const learned = fresh.map((ref) => ({ merchant, ref, session_id: sessionId }))
-    for (const each of learned) this.#know(each)
-    this.added.push(...learned)
-    return fresh.length > 0
+  #addRefs({ merchant, refs }: Linkable, sessionId: string): boolean {
+    const newRefs = refs.filter((ref) => !this.#known.has(`${merchant} ${ref}`))
+    const newLinks = newRefs.map((ref) => ({ merchant, ref, session_id: sessionId }))
+    for (const each of newLinks) this.#remember(each)
+    this.added.push(...newLinks)
+    return newRefs.length > 0
   }
 }

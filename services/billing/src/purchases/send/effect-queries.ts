@@ -5,7 +5,7 @@ import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import { paymentStates } from '../../checkout-sessions/session-queries.ts'
 import type { Effect } from '../decide/decision.ts'
-import { mostPostponements, pauseAfter, timing } from '../timing.ts'
+import { maxPostponements, pauseAfter, timing } from '../timing.ts'
 
 export interface EffectRow extends Effect {
   position: bigint
@@ -32,7 +32,7 @@ export async function findPostponedRevocations(sql: Sql, purchaseRefs: string[])
   const rows = await sql<{ position: bigint }[]>`
     select e.position
     from purchase_effects e
-    join purchases f on f.purchase_ref = e.purchase_ref and f.attempts < ${mostPostponements}
+    join purchases f on f.purchase_ref = e.purchase_ref and f.attempts < ${maxPostponements}
     join checkout_sessions s on s.id = e.purchase_ref
     where e.purchase_ref = any(${purchaseRefs}) and e.kind in ('refunded', 'charged_back') and e.state = 'waiting' and (
       exists (
@@ -216,11 +216,11 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
 }
 
 // Licensing takes references of at most 255 characters.
-const longestSaleId = 255 - 'sale:'.length
+const maxSaleIdLength = 255 - 'sale:'.length
 
 /** The reference by which licensing knows a sale: the shop's own id, if it is short enough. */
 function nameOf({ id, sale_id: saleId }: SalePurchase): string {
-  return characters(saleId) <= longestSaleId ? `sale:${saleId}` : id
+  return characters(saleId) <= maxSaleIdLength ? `sale:${saleId}` : id
 }
 
 export interface SalePurchase {

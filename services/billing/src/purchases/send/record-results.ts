@@ -17,7 +17,7 @@ import {
   writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
-import { mostPostponements } from '../timing.ts'
+import { maxPostponements } from '../timing.ts'
 import type { DuePurchase } from '../queue-queries.ts'
 
 /** A purchase whose effects are being sent. */
@@ -46,9 +46,9 @@ export async function recordResults(
   const applied = sent.filter(({ outcome }) => 'applied' in outcome)
   const finished = applied.map(({ effect }) => effect.position)
   await finishEffects(tx, finished)
-  const succeeded = await provisioned(tx, applied)
-  const failures = await provisionsFailed(tx, sent)
-  const refunded = await refundsProcessed(tx, applied)
+  const succeeded = await recordProvisioned(tx, applied)
+  const failures = await recordFailedProvisions(tx, sent)
+  const refunded = await recordProcessedRefunds(tx, applied)
   await append(tx, ...succeeded, ...failures, ...refunded)
   await alertLostRenewals(tx, applied)
   const purchasesOf = (outcome: 'failed' | 'postponed') =>
@@ -57,13 +57,13 @@ export async function recordResults(
   const tried = leased.map(({ purchase_ref, attempts }) => {
     // An outage of licensing does not use up postponements, so that a revocation can still be prevented afterwards.
     if (failed.has(purchase_ref))
-      return { purchase_ref, attempts: Math.min(attempts, mostPostponements / 2) + 1 }
+      return { purchase_ref, attempts: Math.min(attempts, maxPostponements / 2) + 1 }
     return { purchase_ref, attempts: postponed.has(purchase_ref) ? attempts + 1 : 0 }
   })
   await writeSent(tx, tried)
 }
 
-async function provisioned(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
+async function recordProvisioned(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
   const licences = applied.flatMap(({ effect, outcome }) =>
     effect.kind === 'paid' && 'applied' in outcome && outcome.applied.licenceId !== undefined
       ? [{ id: effect.purchase_ref, licence_id: outcome.applied.licenceId }]
@@ -89,7 +89,7 @@ function eventOf(
 }
 
 /** A refused purchase waits for a replay, with all its effects. */
-async function provisionsFailed(tx: Transaction, sent: SentEffect[]): Promise<NewEvent[]> {
+async function recordFailedProvisions(tx: Transaction, sent: SentEffect[]): Promise<NewEvent[]> {
   const refused = sent.flatMap(({ effect, outcome }) =>
     'refused' in outcome ? [{ id: effect.purchase_ref, failure_reason: outcome.refused.code }] : [],
   )
@@ -107,7 +107,7 @@ async function provisionsFailed(tx: Transaction, sent: SentEffect[]): Promise<Ne
 }
 
 /** Events of the refunds themselves. Licensing appends the events of the licences. */
-async function refundsProcessed(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
+async function recordProcessedRefunds(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
   const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
   if (ids.length === 0) return []
   return (await markRefundsProcessed(tx, ids)).map(({ charge_ref: chargeRef, amount, lane, ...row }) =>
@@ -127,7 +127,7 @@ async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promis
     if (!('applied' in outcome)) continue
     const { licenceId = '', status } = outcome.applied
     if (status !== 'revoked' && status !== 'retired') continue
-    for (const renewal of await lostRenewals(tx, effect)) {
+    for (const renewal of await renewalsWithoutLicence(tx, effect)) {
       const alert = {
         kind: 'renewal_without_licence' as const,
         subject: `A renewal was paid on licence ${licenceId}, which is ${status}`,
@@ -138,7 +138,7 @@ async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promis
   }
 }
 
-async function lostRenewals(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
+async function renewalsWithoutLicence(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
   if (effect.kind === 'renewed') return [effect]
   const isRevocation = effect.kind === 'refunded' || effect.kind === 'charged_back'
   return isRevocation ? findLostRenewals(tx, effect.position) : []

@@ -1,4 +1,4 @@
-import { waitingForLocks } from '@licensing/changes/change'
+import { longLockTimeout } from '@licensing/changes/change'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
@@ -23,13 +23,13 @@ import type { LeasedPurchase, Outcome, SentEffect } from './record-results.ts'
 
 const perRound = 200
 // The limit of the RPC.
-const mostEffects = 200
+const maxEffects = 200
 
 /** @returns a round, which sends the effects of many purchases and returns how many purchases it took */
-export function sendRounds(deps: BillingDependencies): () => Promise<number> {
+export function createSendRound(deps: BillingDependencies): () => Promise<number> {
   const shares = new Shares(perRound, 100)
   return async () => {
-    const list = (after: string, most: number) => listOwners(deps.sql, queues.send, after, most)
+    const list = (after: string, limit: number) => listOwners(deps.sql, queues.send, after, limit)
     const { owners, each } = await shares.next(list)
     if (owners.length === 0) return 0
     const leased = await lease(deps.sql, queues.send, owners, each)
@@ -47,8 +47,8 @@ async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]):
   const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
   // An effect that was not applied stops later effects of its own purchase, but not of other purchases.
   const stopped = new Set<string>()
-  for (let from = 0; from < effects.length; from += mostEffects) {
-    const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
+  for (let from = 0; from < effects.length; from += maxEffects) {
+    const batch = effects.slice(from, from + maxEffects).filter((each) => !stopped.has(each.purchase_ref))
     const outcomes = await apply(
       deps,
       batch.filter((effect) => effect.kind !== null),
@@ -89,7 +89,7 @@ async function record(
   sent: SentEffect[],
 ): Promise<void> {
   try {
-    await deps.change((tx) => recordResults(tx, leased, sent), waitingForLocks)
+    await deps.change((tx) => recordResults(tx, leased, sent), longLockTimeout)
   } catch (error) {
     if (leased.length === 1) throw error
     deps.log.warn(
@@ -171,7 +171,7 @@ function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined):
     case 'refused': {
       const { code, detail } = result.outcome.value
       const known = isErrorCode(code) ? code : 'internal'
-      if (isPassing(known)) return { failed: new ServiceError(known, detail) }
+      if (isTransient(known)) return { failed: new ServiceError(known, detail) }
       // If the licence no longer exists, the effect changes nothing and must not stop later ones.
       return effect.kind === 'paid' ? { refused: new ServiceError(known, detail) } : nothingChanged
     }
@@ -183,7 +183,7 @@ function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined):
 const passing: ReadonlySet<ErrorCode> = new Set(['unavailable', 'internal', 'rate_limited'])
 
 /** Whether a retry may succeed without the vendor doing anything. */
-export function isPassing(code: ErrorCode): boolean {
+export function isTransient(code: ErrorCode): boolean {
   return passing.has(code)
 }
 

@@ -13,20 +13,20 @@ export interface StoredKeys {
 }
 
 /** Why received keys were not accepted. */
-export interface KeysTrouble {
+export interface KeysProblem {
   readonly reason: FailureReason
   readonly detail: string
 }
 
 /** The service signs key sets for 30 days. A set that lasts longer belongs to an offline file, and is accepted only there. */
-const LONGEST_LIFE_MS = 31 * 86_400_000
+const MAX_LIFE_MS = 31 * 86_400_000
 
 /** The public keys of the application that this installation trusts. */
-export class HeldKeys {
+export class TrustedKeys {
   readonly #trust: Trust
   readonly #appId: string
   #signed: SignedKeys | null = null
-  #unproven: KeySet | null = null
+  #unsigned: KeySet | null = null
 
   constructor(trust: Trust, appId: string) {
     this.#trust = trust
@@ -35,7 +35,7 @@ export class HeldKeys {
 
   /** Null if there is no key set, or the trusted root keys do not verify it. */
   get set(): KeySet | null {
-    return this.#signed ?? this.#unproven
+    return this.#signed ?? this.#unsigned
   }
 
   /** The signed set held; null if there is none. */
@@ -55,34 +55,34 @@ export class HeldKeys {
   }
 
   /** Reads an answer of `jwks.json`; null if its keys are accepted. */
-  async learn(body: unknown, time: number): Promise<KeysTrouble | null> {
+  async accept(body: unknown, time: number): Promise<KeysProblem | null> {
     if (!isKeySet(body)) return { reason: 'unexpected_answer', detail: 'the answer is no key set' }
     if (this.#trust === 'unpinned') {
-      this.#unproven = body
+      this.#unsigned = body
       return null
     }
     const { signed } = body as { signed?: unknown }
-    let trouble: KeysTrouble = TROUBLE.untrusted_keys
+    let problem: KeysProblem = PROBLEMS.untrusted_keys
     for (const jws of Array.isArray(signed) ? signed.filter(isString) : []) {
       const read = await readSignedKeys(jws, this.#trust, this.#appId)
       const refusal = isString(read) ? read : this.#refusal(read, time)
       if (isString(read) || refusal !== null) {
-        if (refusal !== null && refusal !== 'untrusted_keys') trouble = TROUBLE[refusal]
+        if (refusal !== null && refusal !== 'untrusted_keys') problem = PROBLEMS[refusal]
         continue
       }
       this.#signed = read
       return null
     }
-    return trouble
+    return problem
   }
 
   /** Uses the set in the store if it is newer. It is verified like a set of the service. */
   async merge({ signedKeys, keySet }: StoredKeys, isNewer: boolean): Promise<void> {
     if (this.#trust === 'unpinned') {
-      if (isNewer) this.#unproven = keySet ?? this.#unproven
+      if (isNewer) this.#unsigned = keySet ?? this.#unsigned
     } else if (signedKeys !== null && signedKeys !== this.#signed?.jws) {
       const read = await readSignedKeys(signedKeys, this.#trust, this.#appId)
-      if (isString(read) || !isOrdinary(read)) return
+      if (isString(read) || !isFromService(read)) return
       const age = read.issuedAt - (this.#signed?.issuedAt ?? -Infinity)
       // If both sets are of the same second, the newer record has the newer set.
       if (age > 0 || (age === 0 && isNewer)) this.#signed = read
@@ -102,17 +102,17 @@ export class HeldKeys {
   }
 
   /** Whether the key was withdrawn: a later set of the service lacks it. */
-  withdrew(kid: string | undefined, issuedAt: number): boolean {
-    const held = this.#signed
-    return held !== null && held.issuedAt > issuedAt && !held.keys.some((key) => key.kid === kid)
+  isWithdrawn(kid: string | undefined, issuedAt: number): boolean {
+    const current = this.#signed
+    return current !== null && current.issuedAt > issuedAt && !current.keys.some((key) => key.kid === kid)
   }
 
   save(): StoredKeys {
-    return { signedKeys: this.#signed?.jws ?? null, keySet: this.#unproven }
+    return { signedKeys: this.#signed?.jws ?? null, keySet: this.#unsigned }
   }
 
   #refusal(keys: SignedKeys, time: number): 'untrusted_keys' | 'keys_expired' | 'keys_outdated' | null {
-    if (!isOrdinary(keys)) return 'untrusted_keys'
+    if (!isFromService(keys)) return 'untrusted_keys'
     if (keys.expiresAt <= time) return 'keys_expired'
     if (this.#signed && keys.issuedAt < this.#signed.issuedAt) return 'keys_outdated'
     return null
@@ -121,11 +121,11 @@ export class HeldKeys {
 
 type FileKeysRefusal = 'root_key_required' | 'untrusted_keys' | 'unsupported_runtime'
 
-function isOrdinary({ issuedAt, expiresAt }: SignedKeys): boolean {
-  return expiresAt - issuedAt <= LONGEST_LIFE_MS
+function isFromService({ issuedAt, expiresAt }: SignedKeys): boolean {
+  return expiresAt - issuedAt <= MAX_LIFE_MS
 }
 
-const TROUBLE = {
+const PROBLEMS = {
   untrusted_keys: {
     reason: 'untrusted_keys',
     detail: 'the keys are not signed with a root key of this product',
@@ -139,4 +139,4 @@ const TROUBLE = {
     reason: 'unsupported_runtime',
     detail: 'Web Crypto of this runtime does not support Ed25519',
   },
-} as const satisfies Record<string, KeysTrouble>
+} as const satisfies Record<string, KeysProblem>

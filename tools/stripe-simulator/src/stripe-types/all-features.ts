@@ -13,13 +13,13 @@ const withFee = { payment_intent_data: { application_fee_amount: 245, metadata }
 const subscribing = { subscription_data: { application_fee_percent: 5, metadata }, metadata }
 
 /** Runs every feature of the simulator at least once. */
-export async function tellWholeStory(world: World): Promise<void> {
+export async function runAllFeatures(world: World): Promise<void> {
   await world.simulator.control('clock', { now: 1_793_700_000 })
-  await tellPayments(world)
-  await tellDisputes(world)
-  await tellSubscriptions(world)
-  await tellPriceChanges(world)
-  await tellItems(world)
+  await runPayments(world)
+  await runDisputes(world)
+  await runSubscriptions(world)
+  await runPriceChanges(world)
+  await runItems(world)
   await world.stripe.webhookEndpoints.create({
     url: 'http://127.0.0.1:9/',
     enabled_events: ['invoice.paid'],
@@ -32,7 +32,7 @@ export async function tellWholeStory(world: World): Promise<void> {
   await world.simulator.settled()
 }
 
-async function tellPayments(world: World): Promise<void> {
+async function runPayments(world: World): Promise<void> {
   const { simulator, stripe } = world
   const paid = await givenPayment(world, withFee)
   await stripe.refunds.create({ charge: paid.charge, amount: 1900, reason: 'duplicate' }, asVendor)
@@ -61,7 +61,7 @@ async function tellPayments(world: World): Promise<void> {
   await stripe.checkout.sessions.expire(abandoned.id, {}, asVendor)
 }
 
-async function tellDisputes(world: World): Promise<void> {
+async function runDisputes(world: World): Promise<void> {
   const { simulator } = world
   for (const outcome of ['won', 'lost', 'escalated', 'warning_closed']) {
     const { charge } = await givenPayment(world)
@@ -72,7 +72,7 @@ async function tellDisputes(world: World): Promise<void> {
   }
 }
 
-async function tellSubscriptions(world: World): Promise<void> {
+async function runSubscriptions(world: World): Promise<void> {
   const { simulator } = world
   const { subscription } = await givenSubscription(world, subscribing)
   await simulator.control('renew', { subscription })
@@ -89,22 +89,22 @@ async function tellSubscriptions(world: World): Promise<void> {
   await simulator.control('fail', { session: delayed.id })
 }
 
-async function tellPriceChanges(world: World): Promise<void> {
+async function runPriceChanges(world: World): Promise<void> {
   const { simulator } = world
-  const cheap = await givenPrice(simulator, { amount: 1000, recurring: 'month' })
-  const dear = await givenPrice(simulator, { amount: 3000, recurring: 'month' })
+  const low = await givenPrice(simulator, { amount: 1000, recurring: 'month' })
+  const high = await givenPrice(simulator, { amount: 3000, recurring: 'month' })
   const yearly = await givenPrice(simulator, { amount: 20_000, recurring: 'year' })
-  const { subscription } = await givenSubscription(world, { price: cheap, ...subscribing })
+  const { subscription } = await givenSubscription(world, { price: low, ...subscribing })
   const half = 15 * 86_400
   await simulator.control('clock', { subscription, advance_seconds: half })
-  await simulator.control('change-price', { subscription, price: dear })
-  await simulator.control('change-price', { subscription, price: cheap })
-  await simulator.control('change-price', { subscription, price: dear, proration: 'create_prorations' })
+  await simulator.control('change-price', { subscription, price: high })
+  await simulator.control('change-price', { subscription, price: low })
+  await simulator.control('change-price', { subscription, price: high, proration: 'create_prorations' })
   await simulator.control('renew', { subscription })
   await simulator.control('change-price', { subscription, price: yearly })
 }
 
-async function tellItems(world: World): Promise<void> {
+async function runItems(world: World): Promise<void> {
   const { simulator } = world
   const price = await givenPrice(simulator, { amount: 1000, recurring: 'month' })
   const extra = await givenPrice(simulator, { amount: 500, recurring: 'month' })

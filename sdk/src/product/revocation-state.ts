@@ -1,8 +1,8 @@
-import { judgeList, type Acceptance, type RevocationList } from './revocation-list.ts'
+import { checkList, type Acceptance, type RevocationList } from './revocation-list.ts'
 import type { LicenceState } from './state.ts'
 import type { StoredRevocations } from './stored-record.ts'
 
-interface HeldList {
+interface AcceptedList {
   readonly jws: string
   readonly version: number
   readonly issuedAt: number
@@ -14,12 +14,12 @@ interface HeldList {
 }
 
 /** The revocations of one licence: the list that was last accepted, and the list that names the licence. */
-export class HeldRevocations {
-  #list: HeldList | null = null
+export class RevocationState {
+  #list: AcceptedList | null = null
   #namedBy: string | null = null
   #checkedAt: number | null = null
 
-  get list(): HeldList | null {
+  get list(): AcceptedList | null {
     return this.#list
   }
 
@@ -34,11 +34,11 @@ export class HeldRevocations {
   }
 
   /** Processes an authentic list that came in answer to a request with `since`; `names` if it names the licence. */
-  learn(list: RevocationList, names: boolean, from: Origin): Acceptance {
-    const acceptance = judgeList(list, this.#list?.version ?? null, from.time)
+  accept(list: RevocationList, names: boolean, from: Origin): Acceptance {
+    const acceptance = checkList(list, this.#list?.version ?? null, from.time)
     if (names) this.#namedBy = from.jws
     if (acceptance !== 'accepted') return acceptance
-    this.#hold(list, from.jws, from.etag, from.since)
+    this.#setList(list, from.jws, from.etag, from.since)
     this.#checkedAt = from.time
     return acceptance
   }
@@ -52,26 +52,26 @@ export class HeldRevocations {
   }
 
   /** The trusted time was set to `time`. If the last check seems to be later, it counts as made at `time`. */
-  timeWasSet(time: number): void {
+  limitCheckedAt(time: number): void {
     if (this.#checkedAt !== null) this.#checkedAt = Math.min(this.#checkedAt, time)
   }
 
   /** Restores an authentic list that names the licence. */
-  restoreNaming(jws: string): void {
+  restoreNamedBy(jws: string): void {
     this.#namedBy ??= jws
   }
 
   /** Uses the list that the store has for the same licence, if it is newer. */
   restoreList(list: RevocationList, jws: string, stored: StoredRevocations): void {
-    const held = this.#list
-    if (held?.jws === jws) {
+    const current = this.#list
+    if (current?.jws === jws) {
       this.#checkedAt = Math.max(this.#checkedAt ?? stored.checkedAt, stored.checkedAt)
     } else if (
-      !held ||
-      list.version > held.version ||
-      (list.version === held.version && list.issuedAt > held.issuedAt)
+      !current ||
+      list.version > current.version ||
+      (list.version === current.version && list.issuedAt > current.issuedAt)
     ) {
-      this.#hold(list, jws, stored.etag, stored.etagSince)
+      this.#setList(list, jws, stored.etag, stored.etagSince)
       this.#checkedAt = stored.checkedAt
     }
   }
@@ -93,7 +93,7 @@ export class HeldRevocations {
     return isCurrent ? 'current' : 'stale'
   }
 
-  #hold(list: RevocationList, jws: string, etag: string | null, since: number | null): void {
+  #setList(list: RevocationList, jws: string, etag: string | null, since: number | null): void {
     const { version, issuedAt, expiresAt } = list
     this.#list = { jws, version, issuedAt, expiresAt, etag, etagSince: since }
   }

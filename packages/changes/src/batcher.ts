@@ -9,8 +9,8 @@ interface RequestQueue<Request, Outcome> {
   busySlots: number
 }
 
-interface GatherOptions<Request> {
-  mostTogether: number
+interface BatcherOptions<Request> {
+  maxBatchSize: number
   /** Whether each request alone would fail with this error too, such as an outage of the database. */
   isTransient: (error: unknown) => boolean
   /** Requests of one queue share batches and wait for each other. By default all requests are in one queue. */
@@ -28,13 +28,13 @@ interface GatherOptions<Request> {
  *
  * @param flush runs a batch; returns the outcomes in the order of the requests
  */
-export function gather<Request, Outcome>(
+export function createBatcher<Request, Outcome>(
   flush: (batch: Request[]) => Promise<Outcome[]>,
-  { mostTogether, isTransient, queueOf, slots = 1 }: GatherOptions<Request>,
+  { maxBatchSize, isTransient, queueOf, slots = 1 }: BatcherOptions<Request>,
 ): (request: Request) => Promise<Outcome> {
   const queues = new Map<string, RequestQueue<Request, Outcome>>()
 
-  const settle = async (batch: Waiting<Request, Outcome>[]): Promise<void> => {
+  const runBatch = async (batch: Waiting<Request, Outcome>[]): Promise<void> => {
     try {
       const outcomes = await flush(batch.map((waiting) => waiting.request))
       batch.forEach((waiting, at) => waiting.resolve(outcomes[at]!))
@@ -43,12 +43,12 @@ export function gather<Request, Outcome>(
         for (const waiting of batch) waiting.reject(error)
         return
       }
-      for (const waiting of batch) await settle([waiting])
+      for (const waiting of batch) await runBatch([waiting])
     }
   }
 
-  const drive = async (name: string, queue: RequestQueue<Request, Outcome>): Promise<void> => {
-    while (queue.waiting.length > 0) await settle(queue.waiting.splice(0, mostTogether))
+  const runQueue = async (name: string, queue: RequestQueue<Request, Outcome>): Promise<void> => {
+    while (queue.waiting.length > 0) await runBatch(queue.waiting.splice(0, maxBatchSize))
     queue.busySlots -= 1
     if (queue.busySlots === 0) queues.delete(name)
   }
@@ -61,6 +61,6 @@ export function gather<Request, Outcome>(
       if (queue.waiting.length > 1 || queue.busySlots >= slots) return
       queues.set(name, queue)
       queue.busySlots += 1
-      setImmediate(() => void drive(name, queue))
+      setImmediate(() => void runQueue(name, queue))
     })
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { gather } from './gather.ts'
+import { createBatcher } from './batcher.ts'
 
 /** Records the batches. Each runs until the test ends it. */
 function recorder() {
@@ -15,11 +15,11 @@ function recorder() {
 }
 
 const turn = () => new Promise((resolve) => setTimeout(resolve))
-const options = { mostTogether: 3, isTransient: () => false }
+const options = { maxBatchSize: 3, isTransient: () => false }
 
 test('requests of one turn share a batch; requests that arrive during a batch run after it', async () => {
   const { batches, flush, letGo } = recorder()
-  const submit = gather(flush, options)
+  const submit = createBatcher(flush, options)
   const first = [submit('a'), submit('b')]
   await turn()
   expect(batches).toEqual([['a', 'b']])
@@ -39,7 +39,7 @@ test('requests of one turn share a batch; requests that arrive during a batch ru
 
 test('queues do not wait for each other', async () => {
   const { batches, flush, letGo } = recorder()
-  const submit = gather(flush, { ...options, queueOf: (request: string) => request[0]! })
+  const submit = createBatcher(flush, { ...options, queueOf: (request: string) => request[0]! })
   const all = [submit('a1'), submit('b1'), submit('a2')]
   await turn()
   expect(batches).toEqual([['a1', 'a2'], ['b1']])
@@ -49,7 +49,7 @@ test('queues do not wait for each other', async () => {
 
 test('with several slots a batch starts while another one runs', async () => {
   const { batches, flush, letGo } = recorder()
-  const submit = gather(flush, { ...options, slots: 2 })
+  const submit = createBatcher(flush, { ...options, slots: 2 })
   const all = [submit('a')]
   await turn()
   all.push(submit('b'))
@@ -69,7 +69,7 @@ test('if a request makes its batch fail, the others still succeed', async () => 
     if (batch.includes('poison')) throw new Error('refused')
     return batch
   }
-  const submit = gather(flush, options)
+  const submit = createBatcher(flush, options)
   const outcomes = await Promise.allSettled([submit('a'), submit('poison'), submit('b')])
   expect(outcomes.map((outcome) => outcome.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
 })
@@ -80,7 +80,7 @@ test('a transient failure, which each request alone would have too, rejects the 
     tries += 1
     throw new Error('unavailable')
   }
-  const submit = gather(flush, { ...options, isTransient: () => true })
+  const submit = createBatcher(flush, { ...options, isTransient: () => true })
   const outcomes = await Promise.allSettled([submit('a'), submit('b')])
   expect(outcomes.map((outcome) => outcome.status)).toEqual(['rejected', 'rejected'])
   expect(tries).toBe(1)

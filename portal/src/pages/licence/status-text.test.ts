@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { HistoryEntry, LicenceDetail } from '../../api/licences.ts'
-import { standingOf } from './standing.ts'
+import { statusText } from './status-text.ts'
 
-type Licence = Parameters<typeof standingOf>[0]['licence']
+type Licence = Parameters<typeof statusText>[0]['licence']
 
 const licence = (status: Licence['status'], fields: Partial<Licence> = {}): Licence => ({
   status,
@@ -160,7 +160,7 @@ test.each(sentences)(
       cause: null,
       changes: null,
     }
-    expect(standingOf({ licence: one, entry, who: 'Ada' })).toBe(sentence)
+    expect(statusText({ licence: one, entry, who: 'Ada' })).toBe(sentence)
   },
 )
 
@@ -175,7 +175,7 @@ test('if the entry that set the status is not known, the sentence leaves out tim
     changes: null,
   }
   for (const entry of [null, before]) {
-    expect(standingOf({ licence: suspendedFor('payment_failed'), entry, who: 'Ada' })).toBe(
+    expect(statusText({ licence: suspendedFor('payment_failed'), entry, who: 'Ada' })).toBe(
       'Suspended. It becomes active when the customer pays.',
     )
   }

@@ -38,22 +38,24 @@ export function parseSessionKeys(text: string): SessionKeys {
  *
  * @param keyHash SHA-256 of the API key, base64
  */
-export function sealSession(keyHash: string, nowMs: number, keys: SessionKeys): string {
+export function encryptSession(keyHash: string, nowMs: number, keys: SessionKeys): string {
   const nonce = randomBytes(nonceBytes)
   const cipher = createCipheriv('aes-256-gcm', keys.byId.get(keys.current)!, nonce)
   cipher.setAAD(purpose)
   const end = Buffer.alloc(timeBytes)
   end.writeUIntBE(nowMs + sessionSeconds * 1000, 0, timeBytes)
-  const sealed = Buffer.concat([
+  const encrypted = Buffer.concat([
     cipher.update(Buffer.concat([end, Buffer.from(keyHash, 'base64')])),
     cipher.final(),
   ])
   const keyId = Buffer.from(keys.current, 'hex')
-  return Buffer.concat([Buffer.of(version), keyId, nonce, cipher.getAuthTag(), sealed]).toString('base64url')
+  return Buffer.concat([Buffer.of(version), keyId, nonce, cipher.getAuthTag(), encrypted]).toString(
+    'base64url',
+  )
 }
 
 /** The hash of the API key in a session; undefined if the session has expired, was changed, or has another key. */
-export function openSession(text: string, nowMs: number, keys: SessionKeys): string | undefined {
+export function decryptSession(text: string, nowMs: number, keys: SessionKeys): string | undefined {
   const bytes = Buffer.from(text, 'base64url')
   if (bytes.length !== headBytes + timeBytes + keyHashBytes || bytes[0] !== version) return undefined
   const key = keys.byId.get(bytes.toString('hex', 1, 1 + keyIdBytes))
@@ -62,12 +64,12 @@ export function openSession(text: string, nowMs: number, keys: SessionKeys): str
   const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
   decipher.setAAD(purpose)
   decipher.setAuthTag(bytes.subarray(headBytes - tagBytes, headBytes))
-  let opened: Buffer
+  let decrypted: Buffer
   try {
-    opened = Buffer.concat([decipher.update(bytes.subarray(headBytes)), decipher.final()])
+    decrypted = Buffer.concat([decipher.update(bytes.subarray(headBytes)), decipher.final()])
   } catch {
     return undefined
   }
-  if (nowMs >= opened.readUIntBE(0, timeBytes)) return undefined
-  return opened.toString('base64', timeBytes)
+  if (nowMs >= decrypted.readUIntBE(0, timeBytes)) return undefined
+  return decrypted.toString('base64', timeBytes)
 }

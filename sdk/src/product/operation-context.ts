@@ -1,5 +1,5 @@
 import type { Installation } from './installation.ts'
-import { isClosed, RESTED, slower, type Pace } from './pace.ts'
+import { isBlocked, NO_BACKOFF, afterFailure, type Backoff } from './backoff.ts'
 import { failure, unexpected, type Answer, type Ask, type Call } from './service.ts'
 import { isObject, isString } from './shape.ts'
 import type { Problem, RefusalReason } from './state.ts'
@@ -14,15 +14,15 @@ export interface Product {
 
 type Kind = 'token' | 'list'
 type Operation = Problem['operation']
-type AskingForToken = 'activate' | 'refresh' | 'migrate' | 'start_trial'
+type TokenOperation = 'activate' | 'refresh' | 'migrate' | 'start_trial'
 
 /** The parts that all operations with the service share. */
-export class Contact {
+export class OperationContext {
   readonly installation: Installation
   readonly product: Product
   readonly #ask: Ask
   readonly #random: () => number
-  readonly #paces: Record<Kind, Pace> = { token: RESTED, list: RESTED }
+  readonly #backoffs: Record<Kind, Backoff> = { token: NO_BACKOFF, list: NO_BACKOFF }
 
   constructor(installation: Installation, product: Product, ask: Ask, random: () => number) {
     this.installation = installation
@@ -31,8 +31,8 @@ export class Contact {
     this.#random = random
   }
 
-  pace(kind: Kind): Pace {
-    return this.#paces[kind]
+  backoff(kind: Kind): Backoff {
+    return this.#backoffs[kind]
   }
 
   ask(call: Call, signal: AbortSignal): Promise<Answer> {
@@ -40,56 +40,56 @@ export class Contact {
   }
 
   /** The service answered with a `Retry-After` that has not passed. */
-  isClosed(kind: Kind): boolean {
-    return isClosed(this.#paces[kind], this.installation.time())
+  isBlocked(kind: Kind): boolean {
+    return isBlocked(this.#backoffs[kind], this.installation.time())
   }
 
   /** Records how an operation ended, and when the next try of its kind may be. */
-  settle(operation: Operation, kind: Kind, trouble: Trouble | null, longestMs?: number): void {
-    this.installation.note(operation, trouble && { code: trouble.code, detail: trouble.detail })
-    if (trouble) this.#slowDown(kind, trouble.retryAfterMs ?? null, longestMs)
-    else this.#paces[kind] = RESTED
+  recordOutcome(operation: Operation, kind: Kind, problem: ProblemDetail | null, maxMs?: number): void {
+    this.installation.recordProblem(operation, problem && { code: problem.code, detail: problem.detail })
+    if (problem) this.#backOff(kind, problem.retryAfterMs ?? null, maxMs)
+    else this.#backoffs[kind] = NO_BACKOFF
   }
 
   /** Records a try to get a token: success (null), a refusal, or a failure. */
-  conclude(operation: AskingForToken, trouble: Answer | null): void {
-    const refusal = trouble && refusalIn(operation, trouble)
-    if (!trouble) {
-      this.installation.note(operation, null)
+  recordTokenOutcome(operation: TokenOperation, problem: Answer | null): void {
+    const refusal = problem && refusalIn(operation, problem)
+    if (!problem) {
+      this.installation.recordProblem(operation, null)
       // The new token is due for renewal already. Another call would bring no better token, so the next one waits.
-      if (this.installation.isTokenDue()) this.#slowDown('token', null)
-      else this.#paces.token = RESTED
+      if (this.installation.isTokenDue()) this.#backOff('token', null)
+      else this.#backoffs.token = NO_BACKOFF
     } else if (refusal !== null) {
-      this.installation.refuse(refusal)
-      this.settle(operation, 'token', { code: refusal, detail: detailOf(trouble) }, this.#longestWaitMs())
+      this.installation.recordRefusal(refusal)
+      this.recordOutcome(operation, 'token', { code: refusal, detail: detailOf(problem) }, this.#maxWaitMs())
     } else {
-      const failed = unexpected(trouble)
-      this.installation.fail(failed.reason)
-      this.settle(operation, 'token', troubleOf(failed), this.#longestWaitMs())
+      const failed = unexpected(problem)
+      this.installation.recordFailure(failed.reason)
+      this.recordOutcome(operation, 'token', problemOf(failed), this.#maxWaitMs())
     }
   }
 
   /** A token of a short lease needs several tries between half of its life and its end. */
-  #longestWaitMs(): number | undefined {
+  #maxWaitMs(): number | undefined {
     const claims = this.installation.token?.claims
     return claims && (claims.expiresAt - claims.issuedAt) / 8
   }
 
-  #slowDown(kind: Kind, retryAfterMs: number | null, longestMs?: number): void {
-    const wait = { random: this.#random(), retryAfterMs, longestMs }
-    this.#paces[kind] = slower(this.#paces[kind], this.installation.time(), wait)
+  #backOff(kind: Kind, retryAfterMs: number | null, maxMs?: number): void {
+    const wait = { random: this.#random(), retryAfterMs, maxMs }
+    this.#backoffs[kind] = afterFailure(this.#backoffs[kind], this.installation.time(), wait)
   }
 
   /** Fetches the application's public keys and checks them at `time`; null on success. */
   async fetchKeys(signal: AbortSignal, time: number): Promise<Answer | null> {
     const path = `/v1/apps/${encodeURIComponent(this.product.appId)}/jwks.json`
     const answer = await this.#ask({ method: 'GET', path }, signal)
-    if (answer.kind !== 'good') return unexpected(answer)
-    const trouble = await this.installation.keys.learn(answer.body, time)
-    if (trouble === null) return null
-    return trouble.reason === 'unexpected_answer'
+    if (answer.kind !== 'success') return unexpected(answer)
+    const problem = await this.installation.keys.accept(answer.body, time)
+    if (problem === null) return null
+    return problem.reason === 'unexpected_answer'
       ? unexpected(answer)
-      : failure(trouble.reason, trouble.detail)
+      : failure(problem.reason, problem.detail)
   }
 
   /** Reads a signed text. If it is signed with an unknown key, the keys are fetched once. */
@@ -97,33 +97,33 @@ export class Contact {
     read: () => Promise<T | 'unknown_key' | 'forged' | 'unsupported_runtime'>,
     signal: AbortSignal,
     time: number,
-  ): Promise<{ value: T } | { trouble: Answer & { kind: 'failure' } }> {
+  ): Promise<{ value: T } | { problem: Answer & { kind: 'failure' } }> {
     let value = await read()
     if (value === 'unknown_key') {
-      const trouble = await this.fetchKeys(signal, time)
-      if (trouble) return { trouble: unexpected(trouble) }
+      const problem = await this.fetchKeys(signal, time)
+      if (problem) return { problem: unexpected(problem) }
       value = await read()
     }
     if (value === 'unsupported_runtime') {
       return {
-        trouble: failure('unsupported_runtime', 'Web Crypto of this runtime does not support Ed25519'),
+        problem: failure('unsupported_runtime', 'Web Crypto of this runtime does not support Ed25519'),
       }
     }
     if (value === 'unknown_key' || value === 'forged') {
-      return { trouble: failure('untrusted_signature', 'not signed by a key of this application') }
+      return { problem: failure('untrusted_signature', 'not signed by a key of this application') }
     }
     return { value: value as T }
   }
 
   /** Reads the token of an answer to a request with `nonce`; null if it is valid. */
   async receiveToken(answer: Answer, nonce: string, signal: AbortSignal): Promise<Answer | null> {
-    if (answer.kind !== 'good') return answer
+    if (answer.kind !== 'success') return answer
     const { body } = answer
     if (!isObject(body) || !isString(body['token'])) return unexpected(answer)
     const jws = body['token']
     const time = this.installation.timeFor(jws, nonce)
     const read = await this.readSigned(() => this.installation.readToken(jws, time), signal, time)
-    if ('trouble' in read) return read.trouble
+    if ('problem' in read) return read.problem
     const { activationId, licenceId } = read.value.claims
     if (activationId !== body['activation_id'] || licenceId !== body['licence_id']) {
       return failure('untrusted_signature', 'the token belongs to another activation')
@@ -138,23 +138,23 @@ export class Contact {
 }
 
 /** A failure as the state's `problem`. */
-interface Trouble {
+interface ProblemDetail {
   readonly code: string
   readonly detail: string
   readonly retryAfterMs?: number | null
 }
 
-export function troubleOf(answer: Answer): Trouble {
+export function problemOf(answer: Answer): ProblemDetail {
   const { reason, detail, retryAfterMs } = unexpected(answer)
   return { code: reason, detail, retryAfterMs }
 }
 
 function detailOf(answer: Answer): string {
-  return answer.kind === 'good' ? '' : answer.detail
+  return answer.kind === 'success' ? '' : answer.detail
 }
 
 /** The reasons of refusals, by operation. Any other refusal is a failure. */
-const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> = {
+const REFUSALS: Record<TokenOperation, Readonly<Record<string, RefusalReason>>> = {
   activate: {
     '404 not_found': 'unknown_licence_key',
     '409 limit_reached': 'limit_reached',
@@ -182,8 +182,8 @@ const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> 
 }
 
 /** The refusal in an answer; null if there is none. */
-export function refusalIn(operation: AskingForToken, answer: Answer): RefusalReason | null {
-  if (answer.kind !== 'no') return null
+export function refusalIn(operation: TokenOperation, answer: Answer): RefusalReason | null {
+  if (answer.kind !== 'refusal') return null
   if (answer.code === 'licence_refused') return answer.reason ?? answer.code
   if (answer.code === 'limit_reached' && answer.reason === 'max_concurrent') return 'no_place'
   return REFUSALS[operation][`${answer.status} ${answer.code}`] ?? null

@@ -1,14 +1,14 @@
 import { assert, double, integer, option, property } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { earliest, isClosed, RESTED, slower, type Pace } from './pace.ts'
+import { earliest, isBlocked, NO_BACKOFF, afterFailure, type Backoff } from './backoff.ts'
 
 const NOW = Date.parse('2026-11-21T10:00:00Z')
 
 function delaysOf(failures: number, random: number): number[] {
   const delays: number[] = []
-  let pace: Pace = RESTED
+  let pace: Backoff = NO_BACKOFF
   for (let failure = 0; failure < failures; failure++) {
-    pace = slower(pace, NOW, { random, retryAfterMs: null })
+    pace = afterFailure(pace, NOW, { random, retryAfterMs: null })
     delays.push(pace.retryAt - NOW)
   }
   return delays
@@ -24,8 +24,8 @@ describe('the pace after failures', () => {
   })
 
   it('waits no longer than the configured maximum', () => {
-    const wait = { random: 0, retryAfterMs: null, longestMs: 10_000 }
-    expect(slower(RESTED, NOW, wait).retryAt).toBe(NOW + 10_000)
+    const wait = { random: 0, retryAfterMs: null, maxMs: 10_000 }
+    expect(afterFailure(NO_BACKOFF, NOW, wait).retryAt).toBe(NOW + 10_000)
   })
 
   it('never tries before the service allows it', () => {
@@ -34,8 +34,8 @@ describe('the pace after failures', () => {
         integer({ min: 0, max: 3_600_000 }),
         double({ min: 0, max: 1, noNaN: true }),
         (retryAfterMs, random) => {
-          const pace = slower(RESTED, NOW, { random, retryAfterMs })
-          return pace.retryAt >= NOW + retryAfterMs && isClosed(pace, NOW) === retryAfterMs > 0
+          const pace = afterFailure(NO_BACKOFF, NOW, { random, retryAfterMs })
+          return pace.retryAt >= NOW + retryAfterMs && isBlocked(pace, NOW) === retryAfterMs > 0
         },
       ),
     )
@@ -46,7 +46,7 @@ describe('the pace after failures', () => {
     const retryAfter = option(integer({ min: 0, max: 3_600_000 }))
     assert(
       property(backward, retryAfter, (setBackBy, retryAfterMs) => {
-        const pace = slower(RESTED, NOW, { random: 0, retryAfterMs })
+        const pace = afterFailure(NO_BACKOFF, NOW, { random: 0, retryAfterMs })
         const later = NOW - setBackBy
         return earliest(pace, later, later) - later <= 3_600_000
       }),

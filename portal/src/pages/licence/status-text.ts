@@ -1,10 +1,10 @@
 import type { HistoryEntry, LicenceDetail } from '../../api/licences.ts'
 import { day } from '../../parts/text.tsx'
 
-type Standing = Pick<LicenceDetail, 'status' | 'status_reason' | 'expires_on' | 'trial' | 'allowed'>
+type LicenceFacts = Pick<LicenceDetail, 'status' | 'status_reason' | 'expires_on' | 'trial' | 'allowed'>
 
 interface Facts {
-  licence: Standing
+  licence: LicenceFacts
   /** The entry that set the licence's status; null if it is not known. */
   entry: HistoryEntry | null
   /** The actor of the entry, as part of a sentence. */
@@ -12,7 +12,7 @@ interface Facts {
 }
 
 /** A text that support staff can read out: the state of a licence, since when, why, and what to do. */
-export function standingOf(facts: Facts): string {
+export function statusText(facts: Facts): string {
   const { licence, entry } = facts
   const state = licence.trial ? `${capital(licence.status)} trial` : capital(licence.status)
   // The entry may have been read before the last change; then it describes another state.
@@ -61,7 +61,7 @@ function activeBecause(type: HistoryEntry['type'], who: string, isByProcessor: b
   }
 }
 
-function suspendedBecause({ status_reason: reason }: Standing, who: string): string {
+function suspendedBecause({ status_reason: reason }: LicenceFacts, who: string): string {
   switch (reason) {
     case 'payment_failed':
       return ' because payments for its subscription failed'
@@ -75,7 +75,7 @@ function suspendedBecause({ status_reason: reason }: Standing, who: string): str
   }
 }
 
-function nextOf(licence: Standing): string {
+function nextOf(licence: LicenceFacts): string {
   const end = licence.expires_on === null ? null : day(licence.expires_on)
   switch (licence.status) {
     case 'active':
@@ -98,7 +98,7 @@ function nextOf(licence: Standing): string {
   }
 }
 
-function afterSuspension({ status_reason: reason, allowed }: Standing): string {
+function afterSuspension({ status_reason: reason, allowed }: LicenceFacts): string {
   const canReactivate = allowed.includes('reactivate')
   switch (reason) {
     case 'payment_failed':

@@ -9,7 +9,7 @@ import { Refusal } from '../command/failures.ts'
 type TriggerPlan =
   'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired' | 'licensing-trigger-trial'
 
-interface BenchOptions {
+interface TriggerOptions {
   readonly backend: LicensingBackend
   readonly baseUrl: string
   readonly appId: string
@@ -17,12 +17,12 @@ interface BenchOptions {
 }
 
 /** The actions that cause events. Each licence belongs to a new customer. */
-export type Workbench = ReturnType<typeof createWorkbench>
+export type TriggerActions = ReturnType<typeof createTriggerActions>
 
 const price = { amount: 4900, currency: 'usd' } as const
 const SETTLE_MS = 30_000
 
-export function createWorkbench({ backend, baseUrl, appId, simulatorUrl }: BenchOptions) {
+export function createTriggerActions({ backend, baseUrl, appId, simulatorUrl }: TriggerOptions) {
   const path = { app_id: appId }
   const reference = () => `trigger-${randomBytes(6).toString('hex')}`
 
