@@ -2,7 +2,6 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { once } from 'node:events'
 import { connect as connectTo, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
 import type { Statement, Transaction } from './connect.ts'
@@ -257,11 +256,11 @@ async function startStallingProxy(target: string, word: string, stallMs: number)
       // Passes the end of the word's message, and a part of the next message.
       const cut = at + word.length + 4
       client.pause()
-      upstream.write(bytes.subarray(0, cut), async () => {
-        await sleep(stallMs)
+      upstream.write(bytes.subarray(0, cut))
+      setTimeout(() => {
         upstream.write(bytes.subarray(cut))
         client.resume()
-      })
+      }, stallMs)
     })
   })
   server.listen(0, '127.0.0.1')
