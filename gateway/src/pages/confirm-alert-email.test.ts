@@ -33,16 +33,27 @@ beforeEach(() => {
   }
 })
 
-const look = (query: string, method = 'GET') => fetch(`${gateway.url}${path}${query}`, { method })
+// As browsers send it.
+const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+const look = (query: string, init: RequestInit = { headers: { accept } }) =>
+  fetch(`${gateway.url}${path}${query}`, init)
 const click = (form: Record<string, string>, headers: Record<string, string> = {}) =>
   fetch(`${gateway.url}${path}`, { method: 'POST', body: new URLSearchParams(form), headers })
 
 test('requests for the page, such as those of a mail scanner, confirm nothing', async () => {
-  for (const method of ['GET', 'HEAD', 'GET']) {
-    const answer = await look(`?token=${token}`, method)
-    expect([method, answer.status]).toEqual([method, 200])
-  }
+  const requests = [{ headers: { accept } }, { method: 'HEAD' }, { method: 'HEAD', headers: { accept } }]
+  for (const request of requests) expect((await look(`?token=${token}`, request)).status).toBe(200)
   expect(confirmed).toEqual([])
+})
+
+test('a script that follows the link confirms, once', async () => {
+  const done = await look(`?token=${token}`, {})
+  expect(done.status).toBe(200)
+  expect(await done.text()).toContain('Confirmed')
+  expect(Buffer.from(confirmed[0]!).toString('hex')).toBe(hash('sha256', token))
+  expect((await look(`?token=${token}`, {})).status).toBe(400)
+  expect((await look('?token=short', {})).status).toBe(400)
+  expect(confirmed).toHaveLength(1)
 })
 
 test('the page works without a script, loads nothing, is not cached, and shows the address as text', async () => {

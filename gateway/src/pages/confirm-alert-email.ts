@@ -11,8 +11,9 @@ import { escapeHtml, page } from './html.ts'
 const path = '/confirm-alert-email'
 
 /**
- * The page behind the link in a confirmation mail. Mail scanners follow links, so opening the page changes nothing; the
- * reader confirms with a button. The token proves that the reader has the mail, so no login is needed.
+ * The page behind the link in a confirmation mail. Mail scanners open links in a browser, so opening the page changes nothing;
+ * the reader confirms with a button. A script cannot click, so a request that does not accept HTML confirms at once. The token
+ * proves that the caller has the mail, so no login is needed.
  */
 export function mountConfirmAlertEmail(
   scope: FastifyInstance,
@@ -21,12 +22,18 @@ export function mountConfirmAlertEmail(
 ): void {
   const { catalog } = gate.services
   const answer = answers(gate, log, refusal)
+  const confirm = async (token: string | undefined) => {
+    const confirmed = await catalog.confirmAlertEmail({ tokenHash: hashOf(token) })
+    return page('Confirmed', `${described(confirmed)}\n<p>Alerts are sent to this address from now on.</p>`)
+  }
   scope.route({
     method: 'GET',
     url: path,
     handler: (request, reply) =>
       answer(request, reply, async () => {
         const { token } = textsOf(request.query)
+        const isScript = request.method === 'GET' && !request.headers.accept?.includes('text/html')
+        if (isScript) return confirm(token)
         const found = await catalog.findAlertEmailConfirmation({ tokenHash: hashOf(token) })
         return page(
           'Receive alerts?',
@@ -44,14 +51,7 @@ export function mountConfirmAlertEmail(
     url: path,
     bodyLimit: 4096,
     handler: (request, reply) =>
-      answer(request, reply, async () => {
-        const tokenHash = hashOf(formOf(request).get('token') ?? undefined)
-        const confirmed = await catalog.confirmAlertEmail({ tokenHash })
-        return page(
-          'Confirmed',
-          `${described(confirmed)}\n<p>Alerts are sent to this address from now on.</p>`,
-        )
-      }),
+      answer(request, reply, () => confirm(formOf(request).get('token') ?? undefined)),
   })
 }
 

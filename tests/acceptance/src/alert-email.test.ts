@@ -53,7 +53,7 @@ test('an address that the API sets gets one mail, and alerts go to it after its 
   const { pathname, search, searchParams } = new URL(link)
   expect(await givenAlert()).toEqual(['old@vendor.example'])
 
-  const page = await fetch(`${gatewayUrl}${pathname}${search}`)
+  const page = await fetch(`${gatewayUrl}${pathname}${search}`, { headers: { accept: 'text/html' } })
   expect(page.status).toBe(200)
   const [, action = ''] = /<form method="post" action="([^"]+)">/.exec(await page.text()) ?? []
   expect(await account()).toMatchObject({ alert_email_confirmed: false })
