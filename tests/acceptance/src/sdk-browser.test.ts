@@ -1,12 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { createRequire, stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { chromium } from '@licensing/test-support/chromium'
 import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
@@ -101,7 +97,7 @@ test.skipIf(!chromium)(
       host: 'localhost',
       background: false,
     }
-    const script = await bundle(`
+    const script = `
       import { LicenceClient } from '@licensing/sdk'
       import { useLicence } from '@licensing/sdk/react'
       import { StrictMode } from 'react'
@@ -132,7 +128,7 @@ test.skipIf(!chromium)(
       root.unmount()
       const before = renderings
       await licence.activate()
-      tell({ seen: seen.filter(Boolean), isBounded: renderings < 20, after: renderings - before })`)
+      tell({ seen: seen.filter(Boolean), isBounded: renderings < 20, after: renderings - before })`
     await using page = await openPage()
     expect(await page.run(script)).toEqual({
       seen: ['starting false', 'unlicensed false', 'licensed true', 'unlicensed false'],
@@ -147,8 +143,8 @@ const limitMs = 100_000
 
 interface BrowserPage extends AsyncDisposable {
   /**
-   * Reloads the page and runs this module in it. The result is the value that it passes to `tell`. It can import
-   * `@licensing/sdk`: the sources with stripped types. The page's storage is kept between runs.
+   * Reloads the page and runs this module in it, bundled with what it imports. The result is the value that it passes to
+   * `tell`. The page's storage is kept between runs.
    */
   run<T>(script: string): Promise<T>
 }
@@ -177,7 +173,7 @@ async function openPage(): Promise<BrowserPage> {
   })
   const running = started.move()
   return {
-    run: async <T>(script: string) => JSON.parse(await site.run(script)) as T,
+    run: async <T>(script: string) => JSON.parse(await site.run(await bundle(script))) as T,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
@@ -189,10 +185,6 @@ interface Site extends AsyncDisposable {
 
 /** A web server with one page. The page requests a module to run, reports the result, and reloads. */
 async function startSite(): Promise<Site> {
-  const sdk = dirname(fileURLToPath(import.meta.resolve('@licensing/sdk')))
-  const jose = createRequire(join(sdk, 'index.ts')).resolve('jose')
-  const folders: Record<string, string> = { sdk, jose: dirname(jose) }
-  const imports = { '@licensing/sdk': '/sdk/index.ts', jose: `/jose${jose.slice(dirname(jose).length)}` }
   let script = Promise.withResolvers<string>()
   let result = Promise.withResolvers<string>()
 
@@ -201,17 +193,13 @@ async function startSite(): Promise<Site> {
     const { pathname } = new URL(request.url!, 'http://localhost')
     requests.push(pathname)
     const send = (type: string, body: string) => response.writeHead(200, { 'content-type': type }).end(body)
-    const [, root, ...rest] = pathname.split('/')
-    if (pathname === '/') send('text/html', page(imports))
+    if (pathname === '/') send('text/html', page)
     else if (pathname === '/script.js') send('text/javascript', await script.promise)
     else if (pathname === '/result') {
       const reported = await text(request)
       script = Promise.withResolvers()
       result.resolve(reported)
       response.writeHead(204).end()
-    } else if (folders[root!]) {
-      const code = await readFile(join(folders[root!]!, ...rest), 'utf8')
-      send('text/javascript', pathname.endsWith('.ts') ? stripTypeScriptTypes(code) : code)
     } else response.writeHead(404).end()
   }
   const server = createServer((request, response) => {
@@ -236,9 +224,10 @@ async function startSite(): Promise<Site> {
   }
 }
 
-const page = (imports: object) => `<!doctype html>
+// Chromium ends its requests with ERR_NETWORK_CHANGED when the machine gets or loses a network interface, for example of a
+// container. If the script could not be loaded, the page tries again.
+const page = `<!doctype html>
   <title>Product</title>
-  <script type="importmap">${JSON.stringify({ imports })}</script>
   <script>
     const tell = async (result) => {
       await fetch('/result', { method: 'POST', body: JSON.stringify(result) })
@@ -247,4 +236,4 @@ const page = (imports: object) => `<!doctype html>
     addEventListener('error', (event) => tell({ error: String(event.message) }))
     addEventListener('unhandledrejection', (event) => tell({ error: String(event.reason) }))
   </script>
-  <script type="module" src="/script.js"></script>`
+  <script type="module" src="/script.js" onerror="location.reload()"></script>`

@@ -3,7 +3,6 @@ import { licencesAsCsv } from '../../api/export-licences.ts'
 import { Button } from '../../parts/button.tsx'
 import { Progress } from '../../parts/progress.tsx'
 import { startWork, useWork } from '../../parts/work.ts'
-import styles from './licences.module.css'
 import { useLicenceFilters } from './licence-filters.tsx'
 
 const idOf = (appId: string) => `export ${appId}`
@@ -14,12 +13,7 @@ export function ExportLicences({ planName }: { planName: (planId: string) => str
   const { appId } = useApplication()
   const work = useWork().get(idOf(appId))
   return (
-    <Button
-      className={styles.export}
-      disabled={appId === ''}
-      busy={work?.state === 'running'}
-      onClick={start}
-    >
+    <Button disabled={appId === ''} busy={work?.state === 'running'} onClick={start}>
       Export CSV
     </Button>
   )

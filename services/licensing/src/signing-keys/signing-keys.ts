@@ -8,7 +8,6 @@ import { LRUCache } from 'lru-cache'
 import type { KeyObject } from 'node:crypto'
 import { createBatcher } from '@licensing/changes/batcher'
 import { importSigningKey, newSigningKey } from './new-signing-key.ts'
-import type { ImportedKey } from './new-signing-key.ts'
 import { findSigningKeys, insertFirstSigningKey } from './signing-key-queries.ts'
 import type { SigningKeyRow } from './signing-key-queries.ts'
 
@@ -17,7 +16,8 @@ export interface KeySet {
   kid: string
   signingKey: KeyObject
   publicJwks: JWK[]
-  verifyingKeys: ReadonlyMap<string, KeyObject>
+  /** The private keys by their ids, also those that do not sign any more. */
+  keys: ReadonlyMap<string, KeyObject>
 }
 
 export interface SigningKeys {
@@ -25,8 +25,8 @@ export interface SigningKeys {
   of(applicationId: string): Promise<KeySet>
   /** Like `of`, but read from the database instead of the cache. */
   latest(applicationId: string): Promise<KeySet>
-  /** The key with this id, if the application has it. */
-  verifyingKey(applicationId: string, kid: string): Promise<KeyObject | undefined>
+  /** The private key with this id, if the application has it. */
+  find(applicationId: string, kid: string): Promise<KeyObject | undefined>
 }
 
 /** How long a signed revocation list is valid. */
@@ -56,9 +56,9 @@ export function createSigningKeys(
   const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: maxApplications, ttl: cachedMs })
   /** Applications that are known to have keys: their tokens may be genuine. */
   const withKeys = new LRUCache<string, true>({ max: maxApplications })
-  const imported = new LRUCache<string, ImportedKey>({ max: maxApplications })
+  const imported = new LRUCache<string, KeyObject>({ max: maxApplications })
 
-  const importOnce = (row: SigningKeyRow): ImportedKey => {
+  const importOnce = (row: SigningKeyRow): KeyObject => {
     const known = imported.get(row.kid)
     if (known) return known
     const key = importSigningKey(row, encryption)
@@ -74,9 +74,9 @@ export function createSigningKeys(
     withKeys.set(applicationId, true)
     return {
       kid: inUse.kid,
-      signingKey: importOnce(inUse).signingKey,
+      signingKey: importOnce(inUse),
       publicJwks: rows.map((row) => row.public_jwk),
-      verifyingKeys: new Map(rows.map((row) => [row.kid, importOnce(row).verifyingKey])),
+      keys: new Map(rows.map((row) => [row.kid, importOnce(row)])),
     }
   }
 
@@ -108,12 +108,12 @@ export function createSigningKeys(
   return {
     of: (applicationId) => withFirst(applicationId, cached.get(applicationId) ?? readOnce(applicationId)),
     latest: (applicationId) => withFirst(applicationId, readOnce(applicationId)),
-    async verifyingKey(applicationId, kid) {
+    async find(applicationId, kid) {
       const held =
         cached.get(applicationId) ?? (withKeys.has(applicationId) ? readOnce(applicationId) : undefined)
-      const known = (await held)?.verifyingKeys.get(kid)
+      const known = (await held)?.keys.get(kid)
       // Another replica may already sign with a newer key.
-      return known ?? (await lookUp(applicationId))?.verifyingKeys.get(kid)
+      return known ?? (await lookUp(applicationId))?.keys.get(kid)
     },
   }
 }
