@@ -9,7 +9,7 @@ import { readCatalogue } from './catalogue.ts'
 import { planChanges } from './plan-changes.ts'
 import type { Change } from './plan-changes.ts'
 import { readWanted } from './wanted.ts'
-import type { Flaw } from './wanted.ts'
+import type { FileProblem } from './wanted.ts'
 
 export function applyCommand(program: CommandUnknownOpts, { out, service, onStop }: Context): void {
   program
@@ -95,7 +95,7 @@ async function makeAll(
 }
 
 /** Refuses the whole file, before anything is written. */
-function refuse(file: string, flaws: readonly Flaw[]): void {
+function refuse(file: string, flaws: readonly FileProblem[]): void {
   if (flaws.length === 0) return
   const list = flaws.map(
     ({ line, key, message }) => `${file}:${line}: ${key === '' ? '' : `${key} `}${message}`,

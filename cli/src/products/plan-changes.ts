@@ -1,7 +1,7 @@
 import type { LicensingBackend } from '@licensing/sdk/backend'
 import type { Catalogue, Definition, Plan } from './catalogue.ts'
 import { quoted } from './wanted.ts'
-import type { Flaw, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
+import type { FileProblem, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
 
 /** A call that makes one of the changes that the file requires. */
 export interface Change {
@@ -13,8 +13,8 @@ export interface Change {
 }
 
 /** The calls in the order in which they can be made, and the flaws that make the file invalid. */
-export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change[]; flaws: Flaw[] } {
-  const flaws: Flaw[] = []
+export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change[]; flaws: FileProblem[] } {
+  const flaws: FileProblem[] = []
   const entitlements = wanted.entitlements.filter(({ deleted }) => !deleted)
   const kinds = kindsOf(entitlements, found, flaws)
   for (const gone of wanted.entitlements) if (gone.deleted) kinds.delete(gone.key)
@@ -48,7 +48,11 @@ const valuesOf: Record<Definition['kind'], { pattern: RegExp; problem: string }>
 }
 const verbTo: Record<Plan['status'], 'archive' | 'restore'> = { retired: 'archive', active: 'restore' }
 
-function kindsOf(entitlements: readonly WantedEntitlement[], { definitions }: Catalogue, flaws: Flaw[]) {
+function kindsOf(
+  entitlements: readonly WantedEntitlement[],
+  { definitions }: Catalogue,
+  flaws: FileProblem[],
+) {
   const kinds = new Map([...definitions].map(([key, { kind }]) => [key, kind] as const))
   for (const { key, kind: asked, value, line, place } of entitlements) {
     const before = kinds.get(key)
@@ -78,7 +82,7 @@ function repeated<Item extends { readonly line: number; readonly place: string }
   nameOf: (item: Item) => string,
 ) {
   const seen = new Set<string>()
-  return items.flatMap((item): Flaw[] => {
+  return items.flatMap((item): FileProblem[] => {
     const name = nameOf(item)
     if (seen.has(name)) return [{ line: item.line, key: item.place, message: `${name} appears twice` }]
     seen.add(name)

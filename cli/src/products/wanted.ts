@@ -32,7 +32,7 @@ export interface Wanted {
 }
 
 /** An error in the file. */
-export interface Flaw {
+export interface FileProblem {
   readonly line: number
   /** The path in the file, for example `plans[0].values.seats`. Empty if the error is not in a value. */
   readonly key: string
@@ -71,10 +71,10 @@ function oneOf<Member extends string>(members: Record<Member, true>): Rule {
 type Rule = { readonly pattern: RegExp; readonly message: string }
 
 /** Reads the file: its entitlements and plans, and all flaws of its form. */
-export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
+export function readWanted(text: string): { wanted: Wanted; flaws: FileProblem[] } {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, version: '1.2', schema: 'core' })
-  const flaws: Flaw[] = document.errors.map(({ pos, message }) => ({
+  const flaws: FileProblem[] = document.errors.map(({ pos, message }) => ({
     line: lines.linePos(pos[0]).line,
     key: '',
     message: message.split('\n')[0]!.replace(/ at line \d+, column \d+:?$/, ''),
@@ -137,7 +137,7 @@ export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
   return { wanted, flaws }
 }
 
-function createReader(document: Document, flaws: Flaw[], lines: LineCounter) {
+function createReader(document: Document, flaws: FileProblem[], lines: LineCounter) {
   const line = (node: Node | null | undefined) => lines.linePos(node?.range?.[0] ?? 0).line
   const flaw = (node: Node | null | undefined, key: string, message: string) =>
     void flaws.push({ line: line(node), key, message })

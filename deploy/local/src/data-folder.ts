@@ -1,7 +1,7 @@
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { tryFileLock, type FileLock } from '@licensing/local-servers/file-lock'
-import { makePassableFolder } from '@licensing/local-servers/folders'
+import { makeAccessibleFolder } from '@licensing/local-servers/folders'
 import {
   identityOf,
   isRunning,
@@ -38,7 +38,7 @@ export interface DataFolder extends AsyncDisposable {
   publish(stack: StackFile): Promise<void>
 }
 
-interface NotedProcess extends ProcessIdentity {
+interface RecordedProcess extends ProcessIdentity {
   name: string
 }
 
@@ -49,9 +49,9 @@ interface NotedProcess extends ProcessIdentity {
  * @throws Error if another launcher uses the folder
  */
 export async function takeDataFolder(path: string, say: (line: string) => void): Promise<DataFolder> {
-  await makePassableFolder(path)
+  await makeAccessibleFolder(path)
   const logs = join(path, 'logs')
-  await makePassableFolder(logs)
+  await makeAccessibleFolder(logs)
   const lock = tryFileLock(join(path, 'lock'))
   if (lock === undefined) {
     const holder = await readStackFile(path)
@@ -83,7 +83,7 @@ export async function findRunningStack(path: string): Promise<StackFile | undefi
 }
 
 function dataFolder(path: string, logs: string, lock: FileLock): DataFolder {
-  const noted = new Map<string, NotedProcess>()
+  const recorded = new Map<string, RecordedProcess>()
   let written: Promise<void> = Promise.resolve()
   return {
     path,
@@ -91,9 +91,11 @@ function dataFolder(path: string, logs: string, lock: FileLock): DataFolder {
     note: async (name, pid) => {
       const identity = await identityOf(pid)
       if (identity === undefined) return
-      noted.set(name, { name, ...identity })
+      recorded.set(name, { name, ...identity })
       // Writes run one after another, because they write the same file.
-      written = written.then(() => writeSecretFile(processesFile(path), JSON.stringify([...noted.values()])))
+      written = written.then(() =>
+        writeSecretFile(processesFile(path), JSON.stringify([...recorded.values()])),
+      )
       await written
     },
     publish: (stack) => writeSecretFile(stackFile(path), JSON.stringify(stack, undefined, 2)),
@@ -110,18 +112,18 @@ function dataFolder(path: string, logs: string, lock: FileLock): DataFolder {
 async function stopLeftovers(path: string, say: (line: string) => void): Promise<void> {
   await rm(stackFile(path), { force: true })
   const text = await readFile(processesFile(path), 'utf8').catch(() => '[]')
-  const noted = JSON.parse(text) as NotedProcess[]
-  const isServer = ({ name }: NotedProcess) => name === 'postgres' || name === 'nats'
-  for (const group of [noted.filter((each) => !isServer(each)), noted.filter(isServer)]) {
+  const recorded = JSON.parse(text) as RecordedProcess[]
+  const isServer = ({ name }: RecordedProcess) => name === 'postgres' || name === 'nats'
+  for (const group of [recorded.filter((each) => !isServer(each)), recorded.filter(isServer)]) {
     await Promise.all(group.map((each) => stopLeftover(each, say)))
   }
 }
 
-async function stopLeftover(noted: NotedProcess, say: (line: string) => void): Promise<void> {
-  if (!(await isRunning(noted))) return
-  say(`stopping ${noted.name} (process ${noted.pid}), left over from an npm start that was killed`)
+async function stopLeftover(recorded: RecordedProcess, say: (line: string) => void): Promise<void> {
+  if (!(await isRunning(recorded))) return
+  say(`stopping ${recorded.name} (process ${recorded.pid}), left over from an npm start that was killed`)
   // On SIGTERM, PostgreSQL would wait for its clients.
-  await stopProcess(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
+  await stopProcess(recorded, recorded.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
 }
 
 async function readStackFile(path: string): Promise<StackFile | undefined> {

@@ -11,7 +11,7 @@ import { runProduct } from './demo/product-story.ts'
 import { startReceiver } from './demo/receiver.ts'
 import { chapter, DemoFailure, tell } from './demo/show.ts'
 import { sellByHand, setUpShop } from './demo/vendor-story.ts'
-import { makePassableFolder } from '@licensing/local-servers/folders'
+import { makeAccessibleFolder } from '@licensing/local-servers/folders'
 import { YOUNG_GENERATION } from '@licensing/local-servers/node-process'
 import { printableLines } from '@licensing/terminal/printable'
 import { dataDirOf } from './start-settings.ts'
@@ -52,7 +52,7 @@ async function useStack(): Promise<UsedStack> {
 
 async function startStack(): Promise<UsedStack> {
   const folder = await mkdtemp(join(tmpdir(), 'licensing-demo-'))
-  await makePassableFolder(folder)
+  await makeAccessibleFolder(folder)
   const main = fileURLToPath(new URL('npm-start.mjs', import.meta.url))
   const start = spawn(process.execPath, [YOUNG_GENERATION, main], {
     env: {

@@ -1,5 +1,5 @@
-const usualSize = 50
-const mostRows = 200
+const defaultSize = 50
+const maxRows = 200
 
 /** Request for a page of a list. `beforeId` is the id of the last row of the page before; empty for the first page. */
 export interface PageRequest {
@@ -9,7 +9,7 @@ export interface PageRequest {
 
 /** Number of rows of a page: 50 if the request has no limit, and at most 200. */
 export function pageSize(limit: number): number {
-  return limit < 1 ? usualSize : Math.min(limit, mostRows)
+  return limit < 1 ? defaultSize : Math.min(limit, maxRows)
 }
 
 /** Number of rows to read for a page. The additional row shows whether there are more. */

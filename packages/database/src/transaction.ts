@@ -1,7 +1,7 @@
 import type { Database, Sql, Statement, Transaction } from './connect.ts'
 import { isFailedBefore, isRetryable } from './problems.ts'
 
-const mostTries = 10
+const maxTries = 10
 
 /** The statements of `sendAlong`, by their transaction. */
 const sentAlong = new WeakMap<object, Statement[]>()
@@ -68,7 +68,7 @@ export async function retrying<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (tries >= mostTries || !isRetryable(error)) throw error
+      if (tries >= maxTries || !isRetryable(error)) throw error
       await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(10 * 2 ** tries, 500)))
     }
   }

@@ -17,11 +17,11 @@ export interface Received {
 export class BatchTooLarge extends Error {
   override name = 'BatchTooLarge'
   /** The largest number of events that the handler accepts together. */
-  readonly mostTogether: number
+  readonly maxBatchSize: number
 
-  constructor(mostTogether: number) {
-    super(`at most ${mostTogether} of these events can be consumed together`)
-    this.mostTogether = mostTogether
+  constructor(maxBatchSize: number) {
+    super(`at most ${maxBatchSize} of these events can be consumed together`)
+    this.maxBatchSize = maxBatchSize
   }
 }
 

@@ -10,7 +10,7 @@ import type { ConsumerOptions } from './consumer-options.ts'
 import { countDeadLetters, listDeadLetters, removeDeadLetter } from './dead-letter-queries.ts'
 import type { DeadLetter } from './dead-letter-queries.ts'
 
-const mostListed = 1_000
+const maxListed = 1_000
 const retriedAtOnce = 100
 
 /** The events that a service could not process, for operators. */
@@ -34,7 +34,7 @@ export function deadLettersService(
   }
   return implement(DeadLettersService, {
     async listDeadLetters() {
-      const letters = await listDeadLetters(sql, 0n, mostListed)
+      const letters = await listDeadLetters(sql, 0n, maxListed)
       return { deadLetters: letters.map(toProto), total: await countDeadLetters(sql) }
     },
     async retryDeadLetters({ afterId }) {

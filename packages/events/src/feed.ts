@@ -8,7 +8,7 @@ import type { JsMsg } from 'nats'
 import { randomUUID } from 'node:crypto'
 import type { Nats } from './connection.ts'
 
-const mostTogether = 64
+const maxBatchSize = 64
 const answerMs = 2_000
 // If a request expires just as a message arrives, NATS before 2.9.16 may drop the request without an answer. Requests as
 // long as this end because they have received all their messages.
@@ -54,7 +54,7 @@ export async function openFeed(
     num_replicas: 1,
   })
   const consumer = await connection.jetstream({ timeout: answerMs }).consumers.get(stream, name)
-  const messages = await consumer.consume({ max_messages: mostTogether, expires: expiresMs })
+  const messages = await consumer.consume({ max_messages: maxBatchSize, expires: expiresMs })
   return { waiting, arrivals: arrivalsOf(messages), close: () => void messages.close() }
 }
 
@@ -73,8 +73,8 @@ async function* arrivalsOf(messages: AsyncIterable<JsMsg>): AsyncGenerator<Arriv
     if (first.done) return
     const group = [first.value]
     next = request()
-    while (group.length < mostTogether) {
-      const another = await Promise.race([next, turnOfEventLoop()])
+    while (group.length < maxBatchSize) {
+      const another = await Promise.race([next, nextTick()])
       if (!another || another.done) break
       group.push(another.value)
       next = request()
@@ -83,7 +83,7 @@ async function* arrivalsOf(messages: AsyncIterable<JsMsg>): AsyncGenerator<Arriv
   }
 }
 
-const turnOfEventLoop = () => new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))
+const nextTick = () => new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))
 
 /** The decoded batches; none if the bytes cannot be decoded. A damaged batch is read from the log instead. */
 function decoded(bytes: Uint8Array): EventBatch[] {

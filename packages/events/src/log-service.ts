@@ -23,13 +23,13 @@ import {
 import { beginEpoch, oldestAge } from './outbox-queries.ts'
 
 // A NATS message has at most 1 MiB.
-const mostAnswerBytes = 512 * 1024
-const mostOpen = 8
+const maxAnswerBytes = 512 * 1024
+const maxOpen = 8
 const hourMs = 3_600_000
 // A consumer restored from yesterday's backup still finds the events since then.
 const keptSeconds = 86_400
 // A consumer that is stopped for longer loses events. The alert comes after an hour.
-const mostKeptSeconds = 6 * 86_400
+const maxKeptSeconds = 6 * 86_400
 
 const labelNames = ['source']
 const waiting = new Gauge({
@@ -69,7 +69,7 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
   const unsubscribes = consumers.map((consumer) => {
     const handle = (message: Msg) => {
       // If there is no answer, the consumer asks again.
-      if (open.size >= mostOpen) return
+      if (open.size >= maxOpen) return
       const answering = answer(options, consumer, message).catch((error: unknown) =>
         log.warn({ err: error, consumer }, 'a read of the event log failed'),
       )
@@ -119,7 +119,7 @@ async function answer(
   const response = create(ReadLogResponseSchema, {
     numbers: known.numbers,
     epochs: known.epochs.map(({ epoch, first_numbers: firstNumbers }) => ({ epoch, firstNumbers })),
-    batches: range ? (await listBatches(sql, { ...range, bytes: mostAnswerBytes })).map(encoded) : [],
+    batches: range ? (await listBatches(sql, { ...range, bytes: maxAnswerBytes })).map(encoded) : [],
   })
   message.respond(toBinary(ReadLogResponseSchema, response))
 }
@@ -129,7 +129,7 @@ async function trim({ sql, source, log }: LogServiceOptions): Promise<void> {
     sql,
     consumersOf[source],
   )) {
-    if (age < keptSeconds || (!isConfirmed && age < mostKeptSeconds)) continue
+    if (age < keptSeconds || (!isConfirmed && age < maxKeptSeconds)) continue
     await truncateSlot(sql, slot)
     if (isConfirmed) continue
     dropped.inc({ source })

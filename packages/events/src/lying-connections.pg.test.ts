@@ -123,7 +123,7 @@ describe.concurrent.each(['one server', 'a cluster of three'] as const)('on %s',
       }
       const changes = startChanges(sql)
       await eventually(async () => (await effectsOf(sql)).length > 0)
-      const faults = await whenFaulty(place.proxies, { rounds, seed, mostMs: 3_000 })
+      const faults = await whenFaulty(place.proxies, { rounds, seed, maxMs: 3_000 })
       const last = await changes.stop()
       await expectAll(place.proxies, sql, last, { faults })
       const consumed = byAccount(await effectsOf(sql))
@@ -148,7 +148,7 @@ describe.concurrent.each(['one server', 'a cluster of three'] as const)('on %s',
         running.defer(() => relay.stop())
       }
       const changes = startChanges(sql)
-      const faults = await whenFaulty(place.proxies, { rounds, seed, mostMs: 3_000 })
+      const faults = await whenFaulty(place.proxies, { rounds, seed, maxMs: 3_000 })
       const last = await changes.stop()
       for (const proxy of place.proxies) proxy.flow()
       await eventually(

@@ -11,7 +11,7 @@ import { openFeed } from './feed.ts'
 import type { Feed } from './feed.ts'
 import type { LogClient } from './log-client.ts'
 import { startMs } from './partitions.ts'
-import { mostTogether, PartitionLost, PartitionWriter } from './partition-writer.ts'
+import { maxBatchSize, PartitionLost, PartitionWriter } from './partition-writer.ts'
 import { isNotFound } from './streams.ts'
 
 // A reader is behind if more events wait than it consumes within a moment.
@@ -144,7 +144,7 @@ export class PartitionReader {
         const events = batches.reduce((sum, batch) => sum + batch.events.length, 0)
         // JetStream says how many batches wait, but not how many events.
         const waitingEvents = waiting * (events / Math.max(1, batches.length))
-        this.#behind = waitingEvents + Math.max(0, events - mostTogether)
+        this.#behind = waitingEvents + Math.max(0, events - maxBatchSize)
         await this.#consume(batches, signal)
         if (waiting === 0) this.#isDrained = true
         this.#behind = waitingEvents

@@ -14,7 +14,7 @@ import type { Place, Position } from './consumer-queries.ts'
 import { insertDeadLetter } from './dead-letter-queries.ts'
 
 /** Most events in a transaction. */
-export const mostTogether = 500
+export const maxBatchSize = 500
 const poisonTries = 5
 
 const labelNames = ['stream']
@@ -80,19 +80,19 @@ export class PartitionWriter {
   async consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
     const entries = entriesOf(batches, this.#position)
     let at = 0
-    let most = mostTogether
+    let batchSize = maxBatchSize
     let tries = 0
     while (at < entries.length && !signal.aborted) {
-      const part = entries.slice(at, at + most)
+      const part = entries.slice(at, at + batchSize)
       let afterCommit: void | (() => void) = undefined
       try {
         afterCommit = await this.#commit(part)
       } catch (error) {
         if (error instanceof PartitionLost) throw error
         const isTransient = this.#options.isTransient(error)
-        const isTooMany = error instanceof BatchTooLarge && error.mostTogether < part.length
+        const isTooMany = error instanceof BatchTooLarge && error.maxBatchSize < part.length
         if (!isTransient && part.length > 1) {
-          most = isTooMany ? error.mostTogether : 1
+          batchSize = isTooMany ? error.maxBatchSize : 1
           tries = 0
           continue
         }
@@ -103,7 +103,7 @@ export class PartitionWriter {
           continue
         }
         await this.#park(part[0]!, error)
-        most = mostTogether
+        batchSize = maxBatchSize
       }
       at += part.length
       tries = 0

@@ -34,11 +34,11 @@ export interface RelayOptions {
 // Polling finds the events of replicas that were killed between commit and publication.
 const pollMs = 7_500
 // Accounts take turns: a round takes at most so many events of each account. If a round may have left events behind, the
-// next one begins after `turnMs`. A single account reaches 5,000 events a second.
-const shareOfAccount = 100
-const mostEvents = 1_000
-const turnMs = 20
-const mostBatchBytes = 128 * 1024
+// next one begins after `roundPauseMs`. A single account reaches 5,000 events a second.
+const maxEventsPerAccount = 100
+const maxEvents = 1_000
+const roundPauseMs = 20
+const maxBatchBytes = 128 * 1024
 const streamTimeoutMs = 2_000
 const keepStreamMs = 30_000
 
@@ -68,7 +68,7 @@ export function startRelay(options: RelayOptions): Relay {
   const sql = oneConnection(options.sql, settings)
   let after = ''
 
-  const look = async (signal: AbortSignal) => {
+  const publishBatches = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const batches = await numberEvents(sql, after)
@@ -76,40 +76,40 @@ export function startRelay(options: RelayOptions): Relay {
     for (const batch of batches) nats.connection.publish(subjectOf(source, batch.partition), encoded(batch))
     const count = batches.reduce((sum, batch) => sum + batch.event_count, 0)
     published.inc(count)
-    if (after === '' && count < shareOfAccount) return
-    after = count < mostEvents ? '' : batches[0]!.last_account
+    if (after === '' && count < maxEventsPerAccount) return
+    after = count < maxEvents ? '' : batches[0]!.last_account
     // A `wake` would end the loop's own pause.
-    await pause(turnMs, signal)
+    await pause(roundPauseMs, signal)
     return 0
   }
-  const keepStream = async (signal: AbortSignal) => {
+  const ensureStreamExists = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const manager = await nats.connection.jetstreamManager({ timeout: streamTimeoutMs })
     await ensureStream(manager, source, options.streamReplicas, options.streamBytes)
   }
 
-  const looking = startLoop({
-    work: look,
+  const publishLoop = startLoop({
+    work: publishBatches,
     everyMs: pollMs,
     failed: (error) => log.warn({ err: error }, 'events could not be published, trying again'),
     isOutage: isDatabaseOutage,
     retry: { firstMs: 250, maxMs: 1_000 },
   })
-  const keepingStream = startLoop({
-    work: keepStream,
+  const streamLoop = startLoop({
+    work: ensureStreamExists,
     everyMs: keepStreamMs,
     failed: (error) =>
       log.warn({ err: error }, 'jetstream is unavailable: consumers read events from the log, seconds later'),
     isOutage: () => true,
   })
-  const ignoreReconnects = nats.onReconnect(() => keepingStream.wake())
+  const ignoreReconnects = nats.onReconnect(() => streamLoop.wake())
   const service = startLogService(options)
   return {
-    wake: () => looking.wake(),
+    wake: () => publishLoop.wake(),
     async stop() {
       ignoreReconnects()
-      await Promise.all([looking.stop(), keepingStream.stop(), service.stop()])
+      await Promise.all([publishLoop.stop(), streamLoop.stop(), service.stop()])
       await sql.end({ timeout: 5 })
     },
   }
@@ -119,7 +119,7 @@ export function startRelay(options: RelayOptions): Relay {
 async function numberEvents(sql: Database, after: string) {
   const connection = await sql.reserve()
   try {
-    const share = { after, each: shareOfAccount, limit: mostEvents, batchBytes: mostBatchBytes }
+    const share = { after, each: maxEventsPerAccount, limit: maxEvents, batchBytes: maxBatchBytes }
     const [, , , batches] = await sendTogether(
       begin(connection),
       lockState(connection),

@@ -31,17 +31,17 @@ export interface CallOptions {
  * The plain object for a request. All fields are required, except those that the contract declares `optional`, messages and
  * repeated fields. If such a field is undefined, it is absent.
  */
-export type RequestOf<M extends DescMessage> = Given<MessageShape<M>>
+export type RequestOf<M extends DescMessage> = Init<MessageShape<M>>
 
-type Given<T extends Message> =
-  T | ({ [K in Needed<T>]: T[K] } & { [K in Leavable<T>]?: Part<T[K]> | undefined })
+type Init<T extends Message> =
+  T | ({ [K in RequiredField<T>]: T[K] } & { [K in OptionalField<T>]?: Part<T[K]> | undefined })
 
 type FieldName<T> = Exclude<keyof T, keyof Message>
-type Needed<T> = {
+type RequiredField<T> = {
   [K in FieldName<T>]: undefined extends T[K] ? never : T[K] extends readonly unknown[] ? never : K
 }[FieldName<T>]
-type Leavable<T> = Exclude<FieldName<T>, Needed<T>>
-type Part<F> = F extends Message ? Given<F> : F extends (infer Row)[] ? Part<Row>[] : F
+type OptionalField<T> = Exclude<FieldName<T>, RequiredField<T>>
+type Part<F> = F extends Message ? Init<F> : F extends (infer Row)[] ? Part<Row>[] : F
 
 /** Typed calls of a service. Each resolves to its answer or rejects with a ServiceError. */
 export type ServiceClient<S extends DescService> = {

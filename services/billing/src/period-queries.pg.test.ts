@@ -4,7 +4,7 @@ import type { IdPrefix } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
 import { listSessionRows } from './checkout-sessions/session-queries.ts'
 import { listPaymentRows } from './payments/payment-queries.ts'
-import { happenedIn } from './period-queries.ts'
+import { occurredIn } from './period-queries.ts'
 import type { Period } from './period-queries.ts'
 import { listRefundRows } from './refunds/refund-queries.ts'
 import { listSaleRows } from './sale-events/sale-event-queries.ts'
@@ -139,7 +139,7 @@ test('a page reads only the rows of its period, not all rows before or after it'
     from unnest(${ids}::text[]) with ordinality r (id, n)`
   await sql`vacuum analyze payments`
   const page = (period: Period, beforeId = ids.at(-1)!) =>
-    happenedIn(
+    occurredIn(
       sql,
       { prefix: 'pay', id: sql`id`, time: sql`coalesce(charged_at, paid_at)` },
       period,

@@ -48,7 +48,7 @@ export function createdIn(sql: Sql, prefix: IdPrefix, { since, until }: Period):
  * @param columns a row's id, and the time when it happened
  * @param select the statement of the list, with a further condition
  */
-export function happenedIn<Listed extends object>(
+export function occurredIn<Listed extends object>(
   sql: Sql,
   columns: { prefix: IdPrefix; id: Statement; time: Statement },
   { since, until }: Period,

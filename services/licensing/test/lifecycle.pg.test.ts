@@ -18,7 +18,7 @@ import {
   findWrongStatuses,
   verbOn,
 } from './makers.ts'
-import type { Happening } from './purchases.ts'
+import type { EffectName } from './purchases.ts'
 import { happen, inDays, provision, renew, unique } from './purchases.ts'
 import { allowedIn, describe, positions, resultOf, rules } from '@licensing/test-support/licence-rules'
 import type { Cause, Position, Result } from '@licensing/test-support/licence-rules'
@@ -40,7 +40,7 @@ interface Given {
 const cause = 'the cause'
 const verb = ({ licence }: Given) => verbOn(harness, licence)
 const happens =
-  (name: Happening) =>
+  (name: EffectName) =>
   ({ licence }: Given) =>
     happen(harness, licence, name, cause)
 /** How each cause happens in the service: by a call or by background work. */

@@ -31,7 +31,7 @@ export interface Paid {
   purchase: ModelPurchase
 }
 
-type Happening = Extract<Call, { call: 'consequence' }>['name']
+type EffectName = Extract<Call, { call: 'consequence' }>['name']
 export type Outcome = { refused: string } | { licence: ModelLicence; events?: SentEvent[] }
 
 export const hasEnded = ({ endsIn }: ModelPurchase) => endsIn !== undefined && endsIn <= 0
@@ -160,7 +160,7 @@ export class Model {
     return this.#bring(purchase.endsIn === before ? 'a renewal that moves no end' : 'a renewal', licence)
   }
 
-  consequence(name: Happening, { licence, purchase }: Paid, cause: string): Outcome {
+  consequence(name: EffectName, { licence, purchase }: Paid, cause: string): Outcome {
     if (!this.#first(purchase, name, cause) || isOver(licence)) return { licence }
     const { terminated } = purchase
     if (name === 'a cancelled subscription') purchase.terminated ??= 'canceled'

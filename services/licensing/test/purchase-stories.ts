@@ -20,7 +20,7 @@ const dayMs = 86_400_000
 /** The processor's clock: days counted from some time ago. */
 export const day = (days: number, now: Date) => new Date(now.getTime() + (days - 100) * dayMs)
 
-const happenings = constantFrom(
+const effectKinds = constantFrom(
   'renewed',
   'renewed on another plan',
   'payment_failed',
@@ -41,7 +41,7 @@ export interface StoryPurchase {
   /** How many days of updates its price includes. */
   updatesFor: number | null
   metadata: Metadata
-  happened: [what: string, on: number][]
+  effects: [what: string, on: number][]
 }
 
 /** Of two or three payments with many entries, not all fit into a licence. */
@@ -59,7 +59,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
       endsAfter: option(integer({ min: 3, max: 150 })),
       updatesFor: option(integer({ min: 1, max: 200 })),
       metadata,
-      happened: array(happenings, { maxLength: 3 }),
+      effects: array(effectKinds, { maxLength: 3 }),
     }),
     { minLength: 1, maxLength: 4 },
   ),
@@ -69,23 +69,23 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
   ),
 ).map(([purchases, days]) => {
   let next = 0
-  return purchases.map(({ plan, endsAfter, updatesFor, metadata: brought, happened }) => {
-    const own = days.slice(next, next + 1 + happened.length).sort((a, b) => a - b)
+  return purchases.map(({ plan, endsAfter, updatesFor, metadata: brought, effects }) => {
+    const own = days.slice(next, next + 1 + effects.length).sort((a, b) => a - b)
     next += own.length
     const [orderedOn = 0, ...later] = own
     // A renewal comes before the end that it moves. If it came later, a revocation that it prevents could be sent
     // first.
-    const renewed = later.filter((_, at) => happened[at]!.startsWith('renewed'))
+    const renewed = later.filter((_, at) => effects[at]!.startsWith('renewed'))
     return {
       plan,
       orderedOn,
       updatesFor,
       metadata: brought,
       endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...renewed.map((on) => on + 1)),
-      happened: happened
+      effects: effects
         .map((what, at) => [what, later[at]!] as [string, number])
         // A cancelled and partially refunded purchase grants defaults until the sweep, whose time is not known.
-        .filter(([what], at) => what !== 'partially_refunded' || !happened.slice(0, at).includes('canceled')),
+        .filter(([what], at) => what !== 'partially_refunded' || !effects.slice(0, at).includes('canceled')),
     }
   })
 })
@@ -106,7 +106,7 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
   return story
     .flatMap(
       (
-        { plan, orderedOn, endsOn, updatesFor, metadata: brought, happened },
+        { plan, orderedOn, endsOn, updatesFor, metadata: brought, effects },
         at,
       ): { on: number; effect: Effect }[] => {
         const purchase = {
@@ -129,7 +129,7 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
           updatesUntil: updatesUntil(orderedOn),
           renews: true,
         }
-        const rest = happened.map(([what, on]) => ({
+        const rest = effects.map(([what, on]) => ({
           on,
           effect: {
             ...purchase,

@@ -17,7 +17,7 @@ export const daysAgo = (days: number) => inDays(-days)
 
 type Callee = Pick<Harness, 'accountId' | 'applicationId' | 'purchases'>
 /** An effect on a purchase: its kind, and its values. */
-export type Happened = Pick<
+export type EffectFields = Pick<
   MessageInitShape<typeof PurchaseEffectSchema>,
   'planId' | 'externalRef' | 'endsAt' | 'updatesUntil'
 > & { kind: PurchaseEffectKind }
@@ -67,7 +67,7 @@ export async function buy(harness: Callee, buying: Buying): Promise<Bought> {
 export async function apply(
   harness: Callee,
   purchase: Pick<Bought, 'bought'>,
-  happened: Happened,
+  happened: EffectFields,
   at: Date,
   cause = unique('cause'),
 ): Promise<Licence> {
@@ -78,7 +78,7 @@ export async function apply(
 async function applied(
   harness: Callee,
   { bought: { purchaseRef, orderedAt } }: Pick<Bought, 'bought'>,
-  happened: Happened,
+  happened: EffectFields,
   at: Date,
   cause: string,
 ): Promise<{ licence: Licence; created: boolean }> {
@@ -132,7 +132,7 @@ export async function bought(harness: Callee, planId: string, expiresOn?: Date):
 }
 
 /** Events of a licence's latest purchase, with the names of the written rules. */
-const happenings = {
+const effectsByName = {
   'failed payments': { kind: 'payment_failed' },
   'an inquiry': { kind: 'inquiry_opened' },
   'an inquiry that closes': { kind: 'inquiry_closed' },
@@ -142,20 +142,20 @@ const happenings = {
   'a cancelled subscription': { kind: 'canceled' },
   'a cancellation for the end of the period': { kind: 'renewal_stopped' },
   'the undoing of such a cancellation': { kind: 'renewal_resumed' },
-} satisfies Record<string, Happened>
+} satisfies Record<string, EffectFields>
 
-export type Happening = keyof typeof happenings
+export type EffectName = keyof typeof effectsByName
 
-export const kindOf = (name: Happening): Happened => happenings[name]
+export const kindOf = (name: EffectName): EffectFields => effectsByName[name]
 
 /** Applies an effect now to the purchase that the licence was last paid with. */
 export function happen(
   harness: Callee,
   licence: { id: string },
-  name: Happening,
+  name: EffectName,
   cause = unique('cause'),
 ): Promise<Licence> {
-  return apply(harness, latest.get(licence.id)!, happenings[name], tick(), cause)
+  return apply(harness, latest.get(licence.id)!, effectsByName[name], tick(), cause)
 }
 
 export function renew(
@@ -167,6 +167,6 @@ export function renew(
   return apply(harness, latest.get(licence.id)!, renewal(endsAt), tick(), cause)
 }
 
-export function renewal(endsAt: Date): Happened {
+export function renewal(endsAt: Date): EffectFields {
   return { kind: 'renewed', endsAt: timestampFromDate(endsAt) }
 }

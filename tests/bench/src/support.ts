@@ -7,7 +7,7 @@ import type { Stack } from '@licensing/test-support/stack-shape'
 import { chromium } from 'playwright-core'
 import { givenPastEvents } from '../../../services/notifier/test/past-events.ts'
 import { scaled } from './bench-scale.ts'
-import { startBed, type Bed } from './notifier/bed.ts'
+import { startTestBed, type TestBed } from './notifier/test-bed.ts'
 import { ours } from './notifier/deliveries-per-cpu-second.ts'
 import { atLeast, median, under, type Figure, type Section } from './report.ts'
 import { givenPopulation } from './scale/population.ts'
@@ -93,7 +93,7 @@ const goal = 0.9
 
 /** Recovery of 100,000 events to a new endpoint, compared with the notifier's rate for new events. */
 export async function recovery(): Promise<Figure[]> {
-  await using bed = await startBed()
+  await using bed = await startTestBed()
   const usually = await ours(bed, scaled(20_000, 500))
   const count = scaled(100_000, 1_000)
   const vendor = await bed.givenVendor(0, [])
@@ -128,7 +128,7 @@ export async function recovery(): Promise<Figure[]> {
   ]
 }
 
-async function attempts({ sql }: Bed): Promise<number> {
+async function attempts({ sql }: TestBed): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from attempts`
   return row!.count
 }

@@ -1,7 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { scaled, scaledSeconds } from './bench-scale.ts'
 import { claimCost, givenBacklog } from './notifier/backlog.ts'
-import { startBed } from './notifier/bed.ts'
+import { startTestBed } from './notifier/test-bed.ts'
 import { delays } from './notifier/isolation.ts'
 import { atMost } from './report.ts'
 import type { Figure, Section } from './report.ts'
@@ -22,7 +22,7 @@ type Options = { endpoints: number; perSecond: number; seconds: number }
 
 async function deadShares(options: Options): Promise<Figure[]> {
   const measure = async (deadShare: number) => {
-    await using bed = await startBed()
+    await using bed = await startTestBed()
     return await delays(bed, { ...options, deadShare })
   }
   const healthy = await measure(0)
@@ -37,7 +37,7 @@ async function deadShares(options: Options): Promise<Figure[]> {
 
 /** A million due deliveries to one dead endpoint, compared with ten thousand to another. */
 async function deadBacklog(options: Options): Promise<Figure[]> {
-  await using bed = await startBed()
+  await using bed = await startTestBed()
   const few = await bed.givenVendor(0, ['/dead/few'])
   const many = await bed.givenVendor(1, ['/dead/many'])
   const before = await delays(bed, { ...options, deadShare: 0 })

@@ -2,7 +2,7 @@ import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import { scaled, scaledSeconds } from './bench-scale.ts'
 import { givenBacklog } from './notifier/backlog.ts'
-import { startBed } from './notifier/bed.ts'
+import { startTestBed } from './notifier/test-bed.ts'
 import { delays, type Delays } from './notifier/isolation.ts'
 import { startSender } from './notifier/start-sender.ts'
 import { atMost, beside, median, type Figure, type Section } from './report.ts'
@@ -17,7 +17,7 @@ export async function webhooksNeighbours(): Promise<Section> {
   const quiet = { endpoints: scaled(100, 20), perSecond: scaled(100, 20), seconds: scaledSeconds(20) }
   const backlog = scaled(1_000_000)
   const flooded = scaled(10_000)
-  await using bed = await startBed()
+  await using bed = await startTestBed()
   using sender = await startSender(bed)
   using elsewhere = await startSender(bed, { publishes: false })
   const dead = await bed.givenVendor(

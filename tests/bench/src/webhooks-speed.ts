@@ -1,5 +1,5 @@
 import { scaled } from './bench-scale.ts'
-import { startBed } from './notifier/bed.ts'
+import { startTestBed } from './notifier/test-bed.ts'
 import { ours, perCpuSecond, perRow, type Cost } from './notifier/deliveries-per-cpu-second.ts'
 import { bareLoop, graphileWorker, pgBoss } from './notifier/job-queues.ts'
 import { latency } from './notifier/latency.ts'
@@ -9,7 +9,7 @@ import { atLeast, beside, type Figure, type Section } from './report.ts'
 export async function webhooksSpeed(): Promise<Section> {
   const count = scaled(40_000, 500)
   const fewer = Math.round(count / 5)
-  await using bed = await startBed()
+  await using bed = await startTestBed()
   const costs = {
     bare: await bareLoop(bed, count),
     plain: await perRow(bed, fewer),
@@ -63,7 +63,7 @@ async function costOfSupport(): Promise<Figure[]> {
 }
 
 async function measuredOnce(isFoundAndCounted: boolean): Promise<number> {
-  await using bed = await startBed()
+  await using bed = await startTestBed()
   if (!isFoundAndCounted) {
     await bed.sql.unsafe(`
       drop index deliveries_of_event, deliveries_of_licence;

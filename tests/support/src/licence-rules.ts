@@ -43,7 +43,7 @@ const reactivated: Result = {
   event: 'licence.reactivated',
   history: [['reactivated', 'active']],
 }
-const takesThePlan = (to: string, reason?: string): Result => {
+const getsPlan = (to: string, reason?: string): Result => {
   return { to, reason, event: 'licence.plan_changed', history: [['plan_changed', to]] }
 }
 /** A change by the vendor that sends no event. */
@@ -230,14 +230,14 @@ export const rules = {
 
   'a payment': {
     'on a retired plan': refused('plan_archived'),
-    active: takesThePlan('active'),
+    active: getsPlan('active'),
     suspended: nothing,
-    'suspended for manual': takesThePlan('suspended', 'manual'),
-    'suspended for plan_archived': takesThePlan('suspended', 'plan_archived'),
-    'suspended for payment_failed': takesThePlan('active'),
-    'suspended for dispute_inquiry': takesThePlan('suspended', 'dispute_inquiry'),
-    downgraded: takesThePlan('active'),
-    expired: takesThePlan('active'),
+    'suspended for manual': getsPlan('suspended', 'manual'),
+    'suspended for plan_archived': getsPlan('suspended', 'plan_archived'),
+    'suspended for payment_failed': getsPlan('active'),
+    'suspended for dispute_inquiry': getsPlan('suspended', 'dispute_inquiry'),
+    downgraded: getsPlan('active'),
+    expired: getsPlan('active'),
     revoked: { newLicence: true },
     retired: { newLicence: true },
   },

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { makePassableFolder } from './folders.ts'
+import { makeAccessibleFolder } from './folders.ts'
 import { findNatsProgram, type NatsProgram } from './nats-program.ts'
 import { startOnPort } from './ports.ts'
 import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
@@ -13,7 +13,7 @@ import { lastLines, startServerProcess, type ServerProcess } from './server-proc
 
 const USUAL_START_LIMIT_MS = 60_000
 // Processes of a killed server end by themselves; on a busy machine this takes many seconds.
-const RESTART_PATIENCE_MS = 60_000
+const RESTART_TIMEOUT_MS = 60_000
 
 interface NatsOptions {
   /** The data folder of this server. It is created if it is missing; streams in it are kept. */
@@ -62,7 +62,7 @@ export interface NatsServer extends AsyncDisposable {
 export async function startNats(options: NatsOptions): Promise<NatsServer> {
   const dataDir = resolve(options.dataDir)
   const program = await findNatsProgram(options.signal)
-  await makePassableFolder(dataDir)
+  await makeAccessibleFolder(dataDir)
   const name = `licensing-nats-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`
   const launch = (port: number) => launchNats(program, name, dataDir, options, port)
   let { port, started: server } = await startOnPort(options.port, launch)
@@ -87,7 +87,7 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
     },
     start: async () => {
       await server.stop()
-      ;({ port, started: server } = await startOnPort(port, launch, RESTART_PATIENCE_MS))
+      ;({ port, started: server } = await startOnPort(port, launch, RESTART_TIMEOUT_MS))
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }

@@ -60,15 +60,15 @@ export async function isPortFree(port: number): Promise<boolean> {
  * Starts a server on the given port, or on a free port.
  *
  * @param start returns undefined if the port is taken
- * @param patienceMs how long to wait for a taken port, by default 5 s: the port of a server that has just ended can stay taken
+ * @param timeoutMs how long to wait for a taken port, by default 5 s: the port of a server that has just ended can stay taken
  * @throws if the port stays taken
  */
 export async function startOnPort<Started>(
   wanted: number | undefined,
   start: (port: number) => Promise<Started | undefined>,
-  patienceMs = 5_000,
+  timeoutMs = 5_000,
 ): Promise<{ port: number; started: Started }> {
-  for (const until = Date.now() + patienceMs; ; await sleep(250)) {
+  for (const until = Date.now() + timeoutMs; ; await sleep(250)) {
     const isLast = Date.now() >= until
     const port = wanted ?? (await freePort())
     const started = await start(port)

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { makePassableFolder } from './folders.ts'
+import { makeAccessibleFolder } from './folders.ts'
 import { startOnPort } from './ports.ts'
 import {
   clearLeftovers,
@@ -15,7 +15,7 @@ import { lastLines, startServerProcess, type ServerProcess } from './server-proc
 
 const USUAL_START_LIMIT_MS = 60_000
 // Processes of a killed server end by themselves; on a busy machine this takes many seconds.
-const RESTART_PATIENCE_MS = 60_000
+const RESTART_TIMEOUT_MS = 60_000
 
 interface PostgresOptions {
   /** The data folder of this server. It is created if it is missing; data in it is kept. */
@@ -56,11 +56,11 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const dataDir = resolve(options.dataDir)
   const cluster = join(dataDir, 'cluster')
   const programs = await findPostgresPrograms()
-  await makePassableFolder(dataDir)
+  await makeAccessibleFolder(dataDir)
   const password = await ensureCluster(dataDir, cluster, programs, options.durable)
   const launch = (port: number) => launchPostgres(programs.postgres, dataDir, cluster, port, options)
   // Without a fixed port, it only has to wait for the processes of a killed server.
-  const patienceMs = options.port === undefined ? RESTART_PATIENCE_MS : undefined
+  const patienceMs = options.port === undefined ? RESTART_TIMEOUT_MS : undefined
   let { port, started: server } = await startOnPort(options.port, launch, patienceMs)
   return {
     get port() {
@@ -78,7 +78,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     kill: () => server.stop({ signal: 'SIGKILL' }),
     start: async () => {
       await server.stop()
-      ;({ port, started: server } = await startOnPort(port, launch, RESTART_PATIENCE_MS))
+      ;({ port, started: server } = await startOnPort(port, launch, RESTART_TIMEOUT_MS))
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }

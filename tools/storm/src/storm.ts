@@ -31,8 +31,8 @@ export interface StormResult {
   folder: string
 }
 
-const quietMs = 60_000
-const calmMs = 5_000
+const settleTimeoutMs = 60_000
+const loadAfterFaultsMs = 5_000
 
 /** Runs a storm: load with faults, recovery, a wait until no work is pending, and the check of the data. */
 export async function runStorm({
@@ -67,10 +67,10 @@ export async function runStorm({
   const ready = await whenReady(stack)
   await supervisor.stop()
   // The load continues for a moment, so that requests fail now if a fault broke something permanently.
-  await sleep(calmMs)
+  await sleep(loadAfterFaultsMs)
   await load.stop()
   report(`${seconds(Date.now() - startedAt)} s the clients have stopped`)
-  await untilQuiet(() => unsettled(databases), report)
+  await untilSettled(() => unsettled(databases), report)
   const read = () =>
     collect(stack, databases, { world, accepted, startMs, ready, crashes: supervisor.crashes })
   let outcome = await read()
@@ -120,12 +120,12 @@ function answerRequests({ receiver }: StormStack, receiverAnswers: ReceiverAnswe
   return accepted
 }
 
-async function untilQuiet(read: () => Promise<string[]>, report: (line: string) => void): Promise<void> {
-  const until = Date.now() + quietMs
+async function untilSettled(read: () => Promise<string[]>, report: (line: string) => void): Promise<void> {
+  const until = Date.now() + settleTimeoutMs
   let left = await read()
   while (left.length > 0 && Date.now() < until) {
     await sleep(500)
     left = await read()
   }
-  if (left.length > 0) report(`not quiet after ${quietMs / 1_000} s: ${left.join(', ')}`)
+  if (left.length > 0) report(`not quiet after ${settleTimeoutMs / 1_000} s: ${left.join(', ')}`)
 }

@@ -30,7 +30,7 @@ async function tell(world: World, names: Record<string, string>, action: () => P
 const metadata = { licensing_session_id: 'chk_1', application_id: 'app_1' }
 const withFee = { payment_intent_data: { application_fee_amount: 245, metadata }, metadata }
 
-async function tellPurchase(world: World): Promise<void> {
+async function runPurchase(world: World): Promise<void> {
   const { simulator, stripe } = world
   let charge = ''
   await tell(
@@ -50,7 +50,7 @@ async function tellPurchase(world: World): Promise<void> {
   })
 }
 
-async function tellDelayed(world: World): Promise<void> {
+async function runDelayed(world: World): Promise<void> {
   const { simulator } = world
   const [b, c] = [await givenSession(world, { metadata }), await givenSession(world, { metadata })]
   const pay = (session: string, method: string) => () => simulator.control('pay', { session, method })
@@ -65,7 +65,7 @@ async function tellDelayed(world: World): Promise<void> {
   )
 }
 
-async function tellSubscription(world: World): Promise<void> {
+async function runSubscription(world: World): Promise<void> {
   const { simulator } = world
   let subscription = ''
   const control = (name: string, body: object) => () => simulator.control(name, { subscription, ...body })
@@ -100,9 +100,9 @@ let world: World
 
 beforeAll(async () => {
   world = await startWorld()
-  await tellPurchase(world)
-  await tellDelayed(world)
-  await tellSubscription(world)
+  await runPurchase(world)
+  await runDelayed(world)
+  await runSubscription(world)
   await tell(world, { x1: 'account.application.deauthorized' }, () =>
     world.simulator.control('deauthorize', { account: vendor }),
   )

@@ -70,7 +70,7 @@ export const faults: Record<string, Fault> = {
 /** Causes random faults on random proxies, one after another, until `rounds` are over. @returns the faults */
 export async function whenFaulty(
   proxies: FaultyProxy[],
-  { rounds, seed, mostMs }: { rounds: number; seed: number; mostMs: number },
+  { rounds, seed, maxMs }: { rounds: number; seed: number; maxMs: number },
 ): Promise<string[]> {
   const random = randomFrom(seed)
   const names = Object.keys(faults)
@@ -79,7 +79,7 @@ export async function whenFaulty(
     const name = names[Math.floor(random() * names.length)]!
     const proxy = proxies[Math.floor(random() * proxies.length)]!
     // Most faults are short.
-    const ms = Math.floor(random() ** 2 * mostMs)
+    const ms = Math.floor(random() ** 2 * maxMs)
     done.push(`${name} ${ms} ms`)
     await faults[name]!(proxy, ms, random)
     await sleep(random() * 200)

@@ -252,11 +252,11 @@ describe('if accounts have to be proven', () => {
   })
 
   test('a state belongs to the account that began: any browser that returns with it connects that account, and sees its name', async () => {
-    const [victim, thief] = [await givenUnconnected(), await givenUnconnected()]
+    const [victim, attacker] = [await givenUnconnected(), await givenUnconnected()]
     const account = newAccount()
-    shop.catalog.accounts.get(thief.accountId)!.name = 'Thief & Sons'
-    const received = await receive(await consent(thief, account))
-    expect(received).toMatchObject({ accountId: thief.accountId, accountName: 'Thief & Sons' })
+    shop.catalog.accounts.get(attacker.accountId)!.name = 'Thief & Sons'
+    const received = await receive(await consent(attacker, account))
+    expect(received).toMatchObject({ accountId: attacker.accountId, accountName: 'Thief & Sons' })
     await confirm(received.confirmation)
     expect(await connectedTo(victim)).toBe('not_found')
     await expect(connect(victim, account)).rejects.toMatchObject({ code: 'conflict' })

@@ -26,11 +26,11 @@ export async function postEntries(tx: Transaction, entries: NewFeeEntry[]): Prom
   )
   await insertFeeEntries(tx, entries)
   const spent = await addToPeriods(tx, entries)
-  await reachCaps(tx, crossings(caps, spent, entries))
+  await reachCaps(tx, findReachedCaps(caps, spent, entries))
 }
 
 /** Finds the entry by which each period reached its cap, among these entries in their order. */
-export function crossings(
+export function findReachedCaps(
   caps: ReadonlyMap<string, CapRow>,
   spent: PeriodSpent[],
   entries: Pick<NewFeeEntry, 'account_id' | 'application_id' | 'period' | 'currency' | 'amount_minor'>[],

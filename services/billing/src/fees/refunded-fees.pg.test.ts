@@ -16,13 +16,13 @@ interface Step {
 }
 
 /** A proxy in front of the simulated Stripe that can hold requests about application fees. */
-class HoldingProxy {
+class BlockingProxy {
   url = ''
   step: Step | undefined
   /** How many requests to refund a fee were begun. */
   begun = 0
   target = ''
-  #held: ((how: 'goes on' | 'is cut') => void)[] = []
+  #blocked: ((how: 'goes on' | 'is cut') => void)[] = []
   readonly #server = createServer((request, response) => {
     this.#pass(request, response).catch(() => response.destroy())
   })
@@ -37,13 +37,13 @@ class HoldingProxy {
     await new Promise((resolve) => this.#server.close(resolve))
   }
 
-  get isHolding(): boolean {
-    return this.#held.length > 0
+  get isBlocking(): boolean {
+    return this.#blocked.length > 0
   }
 
   release(how: 'goes on' | 'is cut'): void {
     this.step = undefined
-    for (const release of this.#held.splice(0)) release(how)
+    for (const release of this.#blocked.splice(0)) release(how)
   }
 
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -66,11 +66,11 @@ class HoldingProxy {
   async #lets(when: Step['when'], method: string, url: string): Promise<boolean> {
     const { step } = this
     if (!url.startsWith('/v1/application_fees') || step?.method !== method || step.when !== when) return true
-    return (await new Promise((resolve) => this.#held.push(resolve))) === 'goes on'
+    return (await new Promise((resolve) => this.#blocked.push(resolve))) === 'goes on'
   }
 }
 
-const proxy = new HoldingProxy()
+const proxy = new BlockingProxy()
 let harness: Harness
 beforeAll(async () => {
   await proxy.listen()
@@ -125,7 +125,7 @@ describe('a refund that succeeds, whose fee refund is interrupted, and that then
     const { charge } = await givenSold(harness, vendor)
     proxy.step = step
     const refund = await harness.simulator.control<{ id: string }>('refund', { charge })
-    await eventually(() => expect(proxy.isHolding).toBe(true))
+    await eventually(() => expect(proxy.isBlocking).toBe(true))
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     await harness.simulator.control('refund-status', { refund: refund.id, status: 'failed' })
     const reversed = ['charge 245', 'credit -245', 'reversal 245']
@@ -174,7 +174,7 @@ test('a fee refund whose answer was lost is not repeated, and the credit remains
   const { charge } = await givenSold(harness, vendor)
   proxy.step = { method: 'POST', when: 'after' }
   await harness.simulator.control('refund', { charge })
-  await eventually(() => expect(proxy.isHolding).toBe(true))
+  await eventually(() => expect(proxy.isBlocking).toBe(true))
   const { begun } = proxy
   proxy.release('is cut')
   await eventually(async () => {

@@ -19,7 +19,7 @@ const period = periodOf(new Date())
 
 const cap = (vendor: Vendor, capMinor: bigint | undefined, currency = 'usd') =>
   harness.billing.setSpendCap({ accountId: vendor.accountId, capMinor, currency })
-const standing = ({ accountId }: Vendor) => harness.billing.getSpendCap({ accountId })
+const capStatus = ({ accountId }: Vendor) => harness.billing.getSpendCap({ accountId })
 
 function reached(vendor: Vendor) {
   return harness.events.of(vendor.accountId).filter((event) => event.type === 'spend_cap.reached')
@@ -28,18 +28,18 @@ function reached(vendor: Vendor) {
 describe('the spend cap', () => {
   test('is not set at first', async () => {
     const vendor = await harness.givenVendor()
-    expect(await standing(vendor)).toMatchObject({ period, spentMinor: 0n, paused: false })
-    expect((await standing(vendor)).capMinor).toBeUndefined()
+    expect(await capStatus(vendor)).toMatchObject({ period, spentMinor: 0n, paused: false })
+    expect((await capStatus(vendor)).capMinor).toBeUndefined()
   })
 
   test('pauses checkouts when a charge reaches it, and is reported once', async () => {
     const vendor = await harness.givenVendor()
     await cap(vendor, 490n)
     await givenSold(harness, vendor)
-    expect(await standing(vendor)).toMatchObject({ spentMinor: 245n, paused: false })
+    expect(await capStatus(vendor)).toMatchObject({ spentMinor: 245n, paused: false })
     const open = await openCheckout(harness, vendor)
     await givenSold(harness, vendor)
-    expect(await standing(vendor)).toMatchObject({
+    expect(await capStatus(vendor)).toMatchObject({
       capMinor: 490n,
       spentMinor: 490n,
       currency: 'usd',
@@ -50,7 +50,7 @@ describe('the spend cap', () => {
     // A customer who has paid gets a licence.
     await pay(harness, open)
     await eventually(async () => expect(await statusOf(harness, vendor, open.id)).toBe('provisioned'))
-    expect(await standing(vendor)).toMatchObject({ spentMinor: 735n })
+    expect(await capStatus(vendor)).toMatchObject({ spentMinor: 735n })
     await handled(harness)
     await eventually(() =>
       expect(reached(vendor)).toEqual([
@@ -66,7 +66,7 @@ describe('the spend cap', () => {
     expect(await cap(vendor, 245n)).toMatchObject({ paused: true })
     expect(await cap(vendor, 246n)).toMatchObject({ paused: false })
     await givenSold(harness, vendor)
-    expect(await standing(vendor)).toMatchObject({ paused: true, spentMinor: 490n })
+    expect(await capStatus(vendor)).toMatchObject({ paused: true, spentMinor: 490n })
     expect(await cap(vendor, undefined)).toMatchObject({ paused: false, spentMinor: 490n })
     await openCheckout(harness, vendor)
     await handled(harness)
@@ -79,7 +79,7 @@ describe('the spend cap', () => {
     const { charge } = await givenSold(harness, vendor)
     await harness.simulator.control('refund', { charge })
     await handled(harness)
-    expect(await standing(vendor)).toMatchObject({ spentMinor: 0n, paused: true })
+    expect(await capStatus(vendor)).toMatchObject({ spentMinor: 0n, paused: true })
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
   })
 
@@ -116,13 +116,13 @@ describe('the spend cap', () => {
     await eventually(() => expect(reached(vendor)).toHaveLength(1))
     // This is the state of a cap that was set in an earlier month.
     await harness.sql`update cap_periods set period = '2020-01' where account_id = ${vendor.accountId}`
-    expect(await standing(vendor)).toMatchObject({ paused: true, capMinor: 0n, spentMinor: 0n })
+    expect(await capStatus(vendor)).toMatchObject({ paused: true, capMinor: 0n, spentMinor: 0n })
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
     await reachZeroCaps(harness.deps)
     await reachZeroCaps(harness.deps)
     await handled(harness)
     await eventually(() => expect(reached(vendor)).toHaveLength(2))
-    expect(await standing(vendor)).toMatchObject({ paused: true, reachedAt: expect.anything() })
+    expect(await capStatus(vendor)).toMatchObject({ paused: true, reachedAt: expect.anything() })
   })
 
   test('refuses checkouts in another currency, and never pauses a checkout without a fee', async () => {
@@ -140,7 +140,7 @@ describe('the spend cap', () => {
     await cap(vendor, 245n)
     await givenSold(harness, vendor, { created: Date.UTC(2026, 9, 31, 23, 59, 59) / 1000 })
     expect(await feesOf(harness, vendor)).toMatchObject([{ period: '2026-10' }])
-    expect(await standing(vendor)).toMatchObject({ spentMinor: 0n, paused: false })
+    expect(await capStatus(vendor)).toMatchObject({ spentMinor: 0n, paused: false })
     await openCheckout(harness, vendor)
   })
 
@@ -151,7 +151,7 @@ describe('the spend cap', () => {
       await cap(vendor, 1000n)
       await Promise.all(sessions.map((session) => pay(harness, session)))
       await handled(harness)
-      expect(await standing(vendor)).toMatchObject({ spentMinor: 20n * 245n, paused: true })
+      expect(await capStatus(vendor)).toMatchObject({ spentMinor: 20n * 245n, paused: true })
       await eventually(() => expect(reached(vendor)).toHaveLength(1))
       expect(reached(vendor)).toMatchObject([{ cap_minor: 1000, spent_minor: 1225 }])
     }

@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import type { SearchMatch } from '@licensing/proto/closed-sets'
-import { happenedIn } from '../period-queries.ts'
+import { occurredIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
 import { insertRows } from '@licensing/database/row-queries'
 
@@ -75,7 +75,7 @@ export async function listPaymentRows(
   const { accountId, applicationId, licenceId, chargeRef } = filter
   const rows = rowsFor(page.limit)
   const columns = { prefix: 'pay', id: sql`id`, time: sql`coalesce(charged_at, paid_at)` } as const
-  return happenedIn(
+  return occurredIn(
     sql,
     columns,
     filter,

@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { SaleFilter } from '../payments/payment-queries.ts'
-import { happenedIn } from '../period-queries.ts'
+import { occurredIn } from '../period-queries.ts'
 import type { DisputeStatus, RefundLane, RefundStatus } from '@licensing/proto/closed-sets'
 
 export interface RefundRow {
@@ -54,7 +54,7 @@ export async function listRefundRows(
   const { accountId, applicationId, licenceId, chargeRef } = filter
   const rows = rowsFor(page.limit)
   const columns = { prefix: 'rfd', id: sql`r.id`, time: sql`r.occurred_at` } as const
-  return happenedIn(
+  return occurredIn(
     sql,
     columns,
     filter,

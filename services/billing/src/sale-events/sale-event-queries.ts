@@ -3,7 +3,7 @@ import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import type { SaleStatus } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
-import { happenedIn } from '../period-queries.ts'
+import { occurredIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
 
 export interface SaleRow {
@@ -84,7 +84,7 @@ export async function listSaleRows(
   const { accountId, applicationId, status } = filter
   const rows = rowsFor(page.limit)
   const columns = { prefix: 'sale', id: sql`id`, time: sql`occurred_at` } as const
-  return happenedIn(
+  return occurredIn(
     sql,
     columns,
     filter,

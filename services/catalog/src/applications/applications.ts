@@ -9,7 +9,7 @@ import type { ChangeOptions } from '@licensing/changes/change'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { lockAccount } from '../accounts/account-queries.ts'
 import type { CatalogDependencies, Handler } from '../dependencies.ts'
-import { checkLicensingAvailable, raiseAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
+import { checkLicensingAvailable, incrementAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
 import { notFound, Violations, checkPage } from '../refusals.ts'
 import {
   countApplications,
@@ -82,7 +82,7 @@ export const updateApplication: Handler<'updateApplication'> = async (deps, requ
       violations.add('/expiring_notice_days', `must be a whole number from 0 to ${maxNoticeDays}`)
     violations.throwIfAny()
     const updated = await updateApplicationRow(tx, applicationId, { name, expiringNoticeDays })
-    if (updated.expiring_notice_days !== before.expiring_notice_days) await raiseAllVersions(tx, request)
+    if (updated.expiring_notice_days !== before.expiring_notice_days) await incrementAllVersions(tx, request)
     return updated
   })
   // Even if the notice has not changed: an earlier call may have saved it without reaching licensing.

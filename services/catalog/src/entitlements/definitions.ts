@@ -11,7 +11,7 @@ import { checkQuota } from '@licensing/quotas/quota'
 import { pageOf } from '@licensing/database/page'
 import { changeApplication } from '../applications/applications.ts'
 import type { CatalogDependencies, Handler } from '../dependencies.ts'
-import { checkLicensingAvailable, raiseAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
+import { checkLicensingAvailable, incrementAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
 import { Violations, notFound, checkPage } from '../refusals.ts'
 import {
   countDefinitions,
@@ -49,7 +49,7 @@ async function save(
   const define = async (tx: Transaction) => {
     const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
     await checkQuota(tx, accountId, 'entitlement_defs', await countDefinitions(tx, applicationId))
-    await raiseAllVersions(tx, { accountId, applicationId })
+    await incrementAllVersions(tx, { accountId, applicationId })
     return inserted
   }
   return changeApplication(deps, request, define, { answer }).catch((error: unknown) => {
@@ -138,7 +138,7 @@ export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (d
       displayName: displayName ?? found.display_name,
       default: value,
     })
-    if (value !== found.default_value) await raiseAllVersions(tx, { accountId, applicationId })
+    if (value !== found.default_value) await incrementAllVersions(tx, { accountId, applicationId })
     return updated
   })
   // Even if the default has not changed: an earlier call may have saved it without reaching licensing.
@@ -153,7 +153,7 @@ export const deleteDefinition: Handler<'deleteEntitlementDefinition'> = async (d
   await changeApplication(deps, request, async (tx) => {
     const deleted = isId('ent', id) && (await deleteDefinitionRow(tx, applicationId, id))
     if (!deleted) throw notFound('entitlement definition', id)
-    await raiseAllVersions(tx, { accountId, applicationId })
+    await incrementAllVersions(tx, { accountId, applicationId })
   })
   await syncAllPlans(deps, applicationId)
   return {}

@@ -4,7 +4,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { CatalogDependencies } from '../dependencies.ts'
-import { listCopiesOfApplication, raiseVersions } from './plan-copy-queries.ts'
+import { listCopiesOfApplication, incrementVersions } from './plan-copy-queries.ts'
 import { toPlanCopy } from './plan-copy.ts'
 
 const checkTimeoutMs = 2_000
@@ -63,8 +63,8 @@ export async function syncAllPlans(deps: CatalogDependencies, applicationId: str
 }
 
 /** After a change of a definition, under the application's lock: gives every plan a new version, and appends the events. */
-export async function raiseAllVersions(tx: Transaction, of: ChangedApplication): Promise<void> {
-  await appendPlanChanges(tx, of, await raiseVersions(tx, of.applicationId))
+export async function incrementAllVersions(tx: Transaction, of: ChangedApplication): Promise<void> {
+  await appendPlanChanges(tx, of, await incrementVersions(tx, of.applicationId))
 }
 
 /**

@@ -58,7 +58,7 @@ export async function listCopiesOfApplication(
 }
 
 /** Gives all plans a new version, after a change of their entitlements, under the application's lock. */
-export async function raiseVersions(
+export async function incrementVersions(
   sql: Sql,
   applicationId: string,
 ): Promise<{ planId: string; version: bigint }[]> {

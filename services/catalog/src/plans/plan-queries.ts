@@ -87,7 +87,7 @@ export async function updatePlanRow(
 }
 
 /** Gives the plan a new version, after a change of a value that licensing copies. */
-export async function raiseVersion(sql: Sql, id: string): Promise<void> {
+export async function incrementVersion(sql: Sql, id: string): Promise<void> {
   await sql`update plans set version = version + 1 where id = ${id}`
 }
 

@@ -5,7 +5,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { lockApplication } from '../applications/application-queries.ts'
 import { updateDefinitionRow } from '../entitlements/definition-queries.ts'
-import { raiseVersions } from '../plan-copies/plan-copy-queries.ts'
+import { incrementVersions } from '../plan-copies/plan-copy-queries.ts'
 import {
   actor,
   changesOf,
@@ -224,7 +224,7 @@ test('a PATCH waits for a change of a definition on another replica, and has its
       expect(waiting).toHaveLength(1)
     })
     await updateDefinitionRow(tx, users!, { displayName: 'users', default: '5' })
-    await raiseVersions(tx, tenant.applicationId)
+    await incrementVersions(tx, tenant.applicationId)
     return { patch }
   })
   await patch

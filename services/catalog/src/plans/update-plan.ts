@@ -22,7 +22,7 @@ import {
   toPlan,
 } from './plan.ts'
 import type { PlanRow } from './plan.ts'
-import { findPlan, raiseVersion, replaceOverrides, updatePlanRow } from './plan-queries.ts'
+import { findPlan, incrementVersion, replaceOverrides, updatePlanRow } from './plan-queries.ts'
 import type { PlanFields } from './plan-queries.ts'
 
 /** Updates a plan, also a retired one. Answers when licensing has the change, so that later licences use it. */
@@ -52,18 +52,18 @@ async function update(
   const replaces = overrides !== undefined && !sameOverrides(before.overrides, overrides)
   if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
   await updatePlanRow(tx, planId, fields, replaces)
-  const copy = await raiseIfChanged(tx, request, copyBefore)
+  const copy = await incrementIfChanged(tx, request, copyBefore)
   return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
 }
 
 /** Gives the plan a new version if a value that licensing copies has changed. @returns the current copy */
-async function raiseIfChanged(
+async function incrementIfChanged(
   tx: Transaction,
   request: UpdatePlanRequest,
   before: PlanCopy,
 ): Promise<PlanCopy> {
   if (!differs(before, await readCopy(tx, request))) return before
-  await raiseVersion(tx, request.planId)
+  await incrementVersion(tx, request.planId)
   const copy = await readCopy(tx, request)
   const { accountId, applicationId } = request
   await appendPlanChanges(tx, { accountId, applicationId }, [{ planId: copy.id, version: copy.version }])

@@ -16,7 +16,7 @@ import {
   verbOn,
 } from '../../test/makers.ts'
 import { apply, bought, buy, daysAgo, happen, inDays, kindOf, renew, unique } from '../../test/purchases.ts'
-import type { Happening } from '../../test/purchases.ts'
+import type { EffectName } from '../../test/purchases.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -96,7 +96,7 @@ test('an invoice that is paid after its period’s end reactivates what the swee
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-const happenings: Happening[] = [
+const effectNames: EffectName[] = [
   'failed payments',
   'an inquiry',
   'an inquiry that closes',
@@ -104,7 +104,7 @@ const happenings: Happening[] = [
   'a partial refund',
   'a cancelled subscription',
 ]
-test.each(happenings)('%s has an effect once for each cause', async (name) => {
+test.each(effectNames)('%s has an effect once for each cause', async (name) => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   const before = name === 'an inquiry that closes' ? await happen(harness, licence, 'an inquiry') : licence
@@ -130,7 +130,7 @@ test('a reactivation counts as later than all known effects, even if the process
   const first = await buy(harness, { planId: plan.id, orderedAt: daysAgo(1) })
   const { licence } = first
   const ahead = Date.now() + 60_000
-  const happens = (name: Happening, afterMs: number) =>
+  const happens = (name: EffectName, afterMs: number) =>
     apply(harness, first, kindOf(name), new Date(ahead + afterMs))
   expect(await happens('an inquiry', 0)).toMatchObject({ statusReason: 'dispute_inquiry' })
   await harness.licensing.reactivateLicence(verbOn(harness, licence))
@@ -199,7 +199,7 @@ test('an effect on a purchase of another account is refused', async () => {
   const plan = await givenPlan(harness)
   const paid = await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) })
   const otherAccount = { ...harness, accountId: 'acct_other' }
-  for (const name of happenings) {
+  for (const name of effectNames) {
     const call = apply(otherAccount, paid, kindOf(name), daysAgo(1))
     expect(await refusal(call)).toMatchObject({ code: 'not_found' })
   }

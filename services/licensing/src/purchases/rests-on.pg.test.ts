@@ -21,7 +21,7 @@ import {
 } from '../../test/makers.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../../test/purchases.ts'
-import type { Happened } from '../../test/purchases.ts'
+import type { EffectFields } from '../../test/purchases.ts'
 import { lockCustomers } from './purchase-queries.ts'
 
 let harness: Harness
@@ -79,7 +79,7 @@ test('after a full refund of the latest purchase the licence rests on the earlie
 })
 
 test('a refund, chargeback, cancellation, failure, inquiry, partial refund or renewal of an earlier purchase changes nothing', async () => {
-  const kinds: Happened[] = [
+  const kinds: EffectFields[] = [
     { kind: 'refunded' },
     { kind: 'charged_back' },
     { kind: 'canceled' },
@@ -289,12 +289,12 @@ test('a refused effect stops later effects of its own purchase, and no others', 
     at: timestampFromDate(daysAgo(1)),
     orderedAt: timestampFromDate(daysAgo(1)),
   })
-  const effect = (purchaseRef: string, cause: string, happened: Happened) =>
+  const effect = (purchaseRef: string, cause: string, happened: EffectFields) =>
     create(PurchaseEffectSchema, { ...about(purchaseRef), cause, ...happened })
-  const paid = (planId: string): Happened => {
+  const paid = (planId: string): EffectFields => {
     return { kind: 'paid', planId, externalRef: unique('buyer') }
   }
-  const cancelled: Happened = { kind: 'canceled' }
+  const cancelled: EffectFields = { kind: 'canceled' }
   const { results } = await harness.purchases.applyPurchaseEffects({
     effects: [
       effect(refused, 'a', paid(retired.id)),

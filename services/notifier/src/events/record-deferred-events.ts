@@ -116,8 +116,8 @@ async function recordEvents(
       recorded?.send()
       return recorded ? 'recorded' : 'taken'
     } catch (error) {
-      if (error instanceof BatchTooLarge && max > error.mostTogether) {
-        max = error.mostTogether
+      if (error instanceof BatchTooLarge && max > error.maxBatchSize) {
+        max = error.maxBatchSize
       } else if (isTransient(error)) {
         throw error
       } else if (max > 1) {

@@ -2,12 +2,12 @@ import { connect } from '@licensing/database/connect'
 import { randomUUID } from 'node:crypto'
 import { claimDue } from '../../../../services/notifier/src/dispatch/claim-queries.ts'
 import { median } from '../report.ts'
-import type { Bed, Vendor } from './bed.ts'
+import type { TestBed, Vendor } from './test-bed.ts'
 
 const claimed = 32
 
 /** Inserts `count` due deliveries of one event to the vendor's endpoints. @returns the id of the first endpoint */
-export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Promise<string> {
+export async function givenBacklog(bed: TestBed, vendor: Vendor, count: number): Promise<string> {
   const { sql } = bed
   const { accountId, applicationId } = vendor
   const eventId = `evt_${randomUUID()}`
@@ -35,7 +35,7 @@ export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Pro
 }
 
 /** The median time of a claim of this endpoint's deliveries in milliseconds, over `times` claims, without other claims. */
-export async function claimCost(bed: Bed, endpointId: string, times: number): Promise<number> {
+export async function claimCost(bed: TestBed, endpointId: string, times: number): Promise<number> {
   const sql = connect(bed.databaseUrl, { name: 'claims', max: 1 })
   const others = await sql<{ id: string }[]>`
     select endpoint_id as id from waiting_endpoints where endpoint_id <> ${endpointId}`

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Bed } from './bed.ts'
+import type { TestBed } from './test-bed.ts'
 import { cpuSeconds } from './cpu-time.ts'
 
 /** CPU time of deliveries in the sender, PostgreSQL and NATS, from the published event to the stored attempt. */
@@ -18,7 +18,7 @@ export const perCpuSecond = ({ nodeMicroseconds, postgresMicroseconds, natsMicro
 
 /** Measures the cost of the `deliveries` that `work` causes. `work` ends when the last is stored. */
 export async function measured(
-  bed: Bed,
+  bed: TestBed,
   pid: number,
   deliveries: number,
   work: () => Promise<unknown>,
@@ -36,7 +36,7 @@ export async function measured(
 }
 
 /** The cost of the notifier under a burst of events of eight vendors. */
-export async function ours(bed: Bed, events: number): Promise<Cost> {
+export async function ours(bed: TestBed, events: number): Promise<Cost> {
   const vendors = await Promise.all(Array.from({ length: 8 }, (_, i) => bed.givenVendor(i, [`/of/${i}`])))
   const burst = async (count: number) => {
     const [before] = await bed.sql<{ count: number }[]>`select count(*)::int as count from attempts`
@@ -56,7 +56,7 @@ export async function ours(bed: Bed, events: number): Promise<Cost> {
 }
 
 /** The cost of a sender that claims, logs and updates row by row, with the same HTTP client and receiver. */
-export async function perRow(bed: Bed, deliveries: number): Promise<Cost> {
+export async function perRow(bed: TestBed, deliveries: number): Promise<Cost> {
   const child = fork(new URL('per-row.ts', import.meta.url), [
     bed.databaseUrl,
     bed.url('/per-row'),

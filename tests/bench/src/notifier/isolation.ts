@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { scaledSeconds } from '../bench-scale.ts'
 import { quantile } from '../report.ts'
-import type { Bed, Vendor } from './bed.ts'
+import type { TestBed, Vendor } from './test-bed.ts'
 import { machineMs } from './machine-clock.ts'
 import type { Sender } from './start-sender.ts'
 
@@ -48,7 +48,7 @@ const warmUpSeconds = scaledSeconds(3)
  * events of `seconds`, after a warm-up.
  */
 export async function delays(
-  bed: Bed,
+  bed: TestBed,
   options: {
     endpoints: number
     deadShare: number
@@ -95,7 +95,7 @@ export async function delays(
   }
 }
 
-const intoTheStream = (bed: Bed) => async (vendor: Vendor) => {
+const intoTheStream = (bed: TestBed) => async (vendor: Vendor) => {
   const atMs = machineMs()
   return { id: await bed.publish(vendor), atMs }
 }

@@ -3,13 +3,13 @@ import { Logger, makeWorkerUtils, run } from 'graphile-worker'
 import { PgBoss } from 'pg-boss'
 import { Pool } from 'undici'
 import { deliveryHeaders } from '../../../../services/notifier/src/dispatch/attempt.ts'
-import type { Bed } from './bed.ts'
+import type { TestBed } from './test-bed.ts'
 import { measured, type Cost } from './deliveries-per-cpu-second.ts'
 
 const insertedAtOnce = 500
 
 /** Only signed posts, without queue and database. */
-export async function bareLoop(bed: Bed, deliveries: number): Promise<Cost> {
+export async function bareLoop(bed: TestBed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/bare')
   const one = () => post(envelope())
   await times(Math.min(1_000, deliveries), one)
@@ -19,7 +19,7 @@ export async function bareLoop(bed: Bed, deliveries: number): Promise<Cost> {
 }
 
 /** Creates a log of attempts for vendors, which job queues do not have. */
-async function attemptLog({ sql }: Bed) {
+async function attemptLog({ sql }: TestBed) {
   await sql`
     create table if not exists job_attempts (event_id text not null, attempt int not null, at timestamptz not null,
       response_code int, duration_ms int not null, primary key (event_id, attempt))`
@@ -29,7 +29,7 @@ async function attemptLog({ sql }: Bed) {
 }
 
 /** graphile-worker, configured as in its performance documentation: a local queue, and completions in batches. */
-export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost> {
+export async function graphileWorker(bed: TestBed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/graphile-worker')
   const record = await attemptLog(bed)
   const quiet = new Logger(() => () => {})
@@ -78,7 +78,7 @@ export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost
 }
 
 /** pg-boss, configured for throughput as in its guide: jobs are fetched in batches and announced by notifications. */
-export async function pgBoss(bed: Bed, deliveries: number): Promise<Cost> {
+export async function pgBoss(bed: TestBed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/pg-boss')
   const record = await attemptLog(bed)
   const boss = new PgBoss({ connectionString: bed.databaseUrl, max: 20 })
@@ -155,7 +155,7 @@ export function envelope(): { id: string; body: string } {
 }
 
 /** Sends signed posts over kept HTTPS connections, as the handler of each compared program does. */
-function signedPosts(bed: Bed, path: string) {
+function signedPosts(bed: TestBed, path: string) {
   const { origin, pathname } = new URL(bed.url(path))
   const pool = new Pool(origin, { connections: inFlight, connect: { ca: bed.authority } })
   return {

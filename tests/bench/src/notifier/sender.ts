@@ -8,7 +8,7 @@ import { startRelay } from '@licensing/events/relay'
 import { keepHeapSmall } from '@licensing/process/heap'
 import { createLogger } from '@licensing/process/log'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Vendor } from './bed.ts'
+import type { Vendor } from './test-bed.ts'
 import { machineMs } from './machine-clock.ts'
 import type { Order } from './start-sender.ts'
 

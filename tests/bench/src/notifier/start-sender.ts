@@ -1,7 +1,7 @@
 import { YOUNG_GENERATION } from '@licensing/local-servers/node-process'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import type { Bed, Vendor } from './bed.ts'
+import type { TestBed, Vendor } from './test-bed.ts'
 
 /** A service that sends events, in a separate process. */
 export interface Sender extends Disposable {
@@ -26,7 +26,7 @@ export type Order =
  *
  * @param options.publishes false: events stay in the outbox, so that the machine has only the cost of the commits
  */
-export async function startSender(bed: Bed, { publishes } = { publishes: true }): Promise<Sender> {
+export async function startSender(bed: TestBed, { publishes } = { publishes: true }): Promise<Sender> {
   const database = publishes ? 'sender' : 'silent_sender'
   await bed.sql`create database ${bed.sql(database)}`
   const databaseUrl = new URL(bed.databaseUrl)

@@ -80,7 +80,7 @@ function gone(
 export const definitions: Rule = (outcome) => {
   const deletes = sentTo(outcome, 'delete definition')
   const idOf = ({ asked }: Sent) => (asked.do === 'delete definition' ? asked.definitionId : '')
-  const surely = gone(deletes, idOf, ['acknowledged'])
+  const certainly = gone(deletes, idOf, ['acknowledged'])
   const maybe = gone(deletes, idOf, ['acknowledged', 'unknown'])
   const there = new Set(outcome.definitions.map(({ id }) => id))
   const made = sentTo(outcome, 'define')
@@ -94,7 +94,9 @@ export const definitions: Rule = (outcome) => {
   )
   return [
     ...lost.map((id) => `definition ${id} was acknowledged and does not exist`),
-    ...[...surely].filter((id) => there.has(id)).map((id) => `definition ${id} was deleted and still exists`),
+    ...[...certainly]
+      .filter((id) => there.has(id))
+      .map((id) => `definition ${id} was deleted and still exists`),
     ...unasked.map(({ id }) => `definition ${id} exists although it was refused or never requested`),
     ...duplicates(outcome.definitions.map(({ appId, key }) => `${appId} ${key}`)).map(
       (key) => `key ${key} is defined twice`,
@@ -106,7 +108,7 @@ export const definitions: Rule = (outcome) => {
 export const apiKeys: Rule = (outcome) => {
   const revokes = sentTo(outcome, 'revoke key')
   const idOf = ({ asked }: Sent) => (asked.do === 'revoke key' ? asked.keyId : '')
-  const surely = gone(revokes, idOf, ['acknowledged'])
+  const certainly = gone(revokes, idOf, ['acknowledged'])
   const maybe = gone(revokes, idOf, ['acknowledged', 'unknown'])
   const listed = new Map(outcome.apiKeys.map((key) => [key.id, key]))
   const made = groupBy(sentTo(outcome, 'create key'), ({ asked }) => `${asked.accountId} ${asked.name}`)
@@ -118,7 +120,7 @@ export const apiKeys: Rule = (outcome) => {
     ),
   )
   const states = [...listed.values()].flatMap(({ id, revoked, accepted }) => {
-    if (surely.has(id) && !revoked) return [`key ${id} was revoked and is not`]
+    if (certainly.has(id) && !revoked) return [`key ${id} was revoked and is not`]
     if (!maybe.has(id) && revoked) return [`key ${id} is revoked without a request`]
     if (revoked && accepted === true) return [`key ${id} is revoked and still accepted`]
     if (!revoked && accepted === false) return [`key ${id} is valid and not accepted`]
@@ -141,7 +143,7 @@ export const caps: Rule = (outcome) =>
 export const endpoints: Rule = (outcome) => {
   const deletes = sentTo(outcome, 'delete endpoint')
   const idOf = ({ asked }: Sent) => (asked.do === 'delete endpoint' ? asked.endpointId : '')
-  const surely = gone(deletes, idOf, ['acknowledged'])
+  const certainly = gone(deletes, idOf, ['acknowledged'])
   const maybe = gone(deletes, idOf, ['acknowledged', 'unknown'])
   const counted = [
     ...groupBy(sentTo(outcome, 'create endpoint'), ({ asked }) => `${asked.appId} ${asked.url}`),
@@ -153,7 +155,7 @@ export const endpoints: Rule = (outcome) => {
     ),
   )
   const states = outcome.endpoints.flatMap(({ id, status, disabledReason, dead }) => {
-    if (surely.has(id) && status !== 'disabled') return [`endpoint ${id} was deleted and is ${status}`]
+    if (certainly.has(id) && status !== 'disabled') return [`endpoint ${id} was deleted and is ${status}`]
     if (status === 'enabled' || dead) return []
     if (maybe.has(id) && disabledReason === 'deleted') return []
     return [

@@ -98,7 +98,7 @@ export const activations: Rule = (outcome) => {
         .map(({ asked }) => asked.activationId),
     )
   const maybeFreed = freed(['acknowledged', 'unknown'])
-  const surelyFreed = freed(['acknowledged'])
+  const certainlyFreed = freed(['acknowledged'])
   const replaced = replacedIn(outcome)
   const tries = groupBy(sentTo(outcome, 'activate'), ({ asked }) => `${asked.licenceId} ${asked.fingerprint}`)
   const lost = [...tries.values()].flatMap((sent) =>
@@ -132,7 +132,9 @@ export const activations: Rule = (outcome) => {
     ...[...groupBy([...replaced.values()], ({ licenceId, at }) => `${licenceId} on ${dayOf(at)}`)]
       .filter(([, entries]) => entries.length > maxReplaced)
       .map(([of, entries]) => `${entries.length} activations of ${of} were replaced`),
-    ...[...surelyFreed].filter((id) => there.has(id)).map((id) => `activation ${id} was freed and is there`),
+    ...[...certainlyFreed]
+      .filter((id) => there.has(id))
+      .map((id) => `activation ${id} was freed and is there`),
     ...duplicates(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
       (key) => `fingerprint ${key} is activated twice`,
     ),

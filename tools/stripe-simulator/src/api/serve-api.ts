@@ -61,7 +61,7 @@ async function serve(
     fault: fault?.answer ?? null,
     status: null,
   })
-  if (fault !== undefined && !fault.applied && !fault.saved) return spoil(request, reply, fault, logged)
+  if (fault !== undefined && !fault.applied && !fault.saved) return corrupt(request, reply, fault, logged)
 
   const answer = once(api, request, reply, logged, () => {
     const spoilt = fault?.saved === true && { answer: faultAnswer(fault.answer, logged), savable: true }
@@ -73,7 +73,7 @@ async function serve(
     if (method !== 'GET') api.changed()
     return spoilt || result
   })
-  if (fault?.applied === true) return spoil(request, reply, fault, logged)
+  if (fault?.applied === true) return corrupt(request, reply, fault, logged)
   logged.status = answer.status
   return send(reply, answer)
 }
@@ -108,7 +108,7 @@ function once(
   return answer
 }
 
-async function spoil(
+async function corrupt(
   request: FastifyRequest,
   reply: FastifyReply,
   fault: Fault,

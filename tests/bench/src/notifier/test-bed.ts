@@ -18,7 +18,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { startReceiver } from './start-receiver.ts'
 
 /** A notifier with its own servers, and a receiver in a separate process. */
-export type Bed = Awaited<ReturnType<typeof startBed>>
+export type TestBed = Awaited<ReturnType<typeof startTestBed>>
 
 export interface Vendor {
   accountId: string
@@ -26,7 +26,7 @@ export interface Vendor {
   partition: number
 }
 
-export async function startBed(environment: Record<string, string> = {}) {
+export async function startTestBed(environment: Record<string, string> = {}) {
   await using started = new AsyncDisposableStack()
   const folder = started.use(await makeTemporaryFolder())
   const server = started.use(await startPostgres({ dataDir: `${folder.path}/postgres`, durable: true }))
