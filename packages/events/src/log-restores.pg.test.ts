@@ -81,6 +81,31 @@ test.concurrent(
 )
 
 test.concurrent(
+  'a consumer that restarts before its restored producer ignores messages whose numbers are assigned again',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    await given.change('acct_a', 1, 10)
+    await producer.backUp()
+    await given.change('acct_a', 11, 30)
+    await expectNumbers(pipeline, upTo(30))
+    const position = await positionOf(pipeline)
+    await producer.restore()
+    await producer.start()
+    await eventually(async () => expect(await positionOf(pipeline)).toBeLessThan(position))
+    await producer.stop()
+    await consumer.stop()
+    // JetStream still has the messages of events 11 to 30.
+    const startedAt = Date.now()
+    await consumer.start()
+    await readFromStream(given.nats.url, startedAt)
+    await producer.start()
+    await given.change('acct_a', 101, 105)
+    await expectNumbers(pipeline, [...upTo(30), ...upTo(105).slice(100)])
+  },
+)
+
+test.concurrent(
   'a log that was set back without a restart of PostgreSQL is noticed by its consumers',
   async () => {
     await using given = await givenBoth()
@@ -268,6 +293,20 @@ test.concurrent(
     await expectNumbers(pipeline, [...upTo(5), ...upTo(15).slice(10)])
   },
 )
+
+/** Waits until a consumer of JetStream that was created after a time has got all messages of the partition. */
+async function readFromStream(url: string, after: number): Promise<void> {
+  await eventually(() =>
+    byHand(url, async ({ consumers }) => {
+      const list = await consumers.list('LICENSING_EVENTS').next()
+      const reading = list.find(
+        ({ name, created }) => name.startsWith(`notifier-${partition}-`) && Date.parse(created) > after,
+      )
+      expect(reading).toMatchObject({ num_pending: 0 })
+      expect(reading!.delivered.consumer_seq).toBeGreaterThan(1)
+    }),
+  )
+}
 
 async function byHand(
   url: string,

@@ -82,18 +82,18 @@ export function moveToLog(
       select taken.*, sum(length(payload)) over (partition by partition order by position) - length(payload) as bytes_before
       from taken
     ), batch as (
-      select partition, row_number() over (partition by partition order by min(position)) as place,
+      select partition, row_number() over (partition by partition order by min(position) desc) - 1 as following,
         min(position) as position, string_agg(payload, ''::bytea order by position) as events,
         count(*)::int as event_count, max(max(account_id)) over () as last_account
       from sized group by partition, div(bytes_before, ${batchBytes})
     ), state as (
       update event_log_state set numbers = array(
-        select newest + count(batch.place) from unnest(numbers) with ordinality as known (newest, at)
+        select newest + count(batch.following) from unnest(numbers) with ordinality as known (newest, at)
         left join batch on batch.partition = at - 1 group by at, newest order by at
       ) where exists (select from batch) returning numbers, epoch, began_after
     ), numbered as (
-      select partition, numbers[partition + 1] - count(*) over (partition by partition) + place as number, epoch,
-        batch.position <= began_after as precedes_epoch, events, event_count, last_account
+      select partition, numbers[partition + 1] - following as number, epoch, batch.position <= began_after as precedes_epoch, events,
+        event_count, last_account
       from batch cross join state
     ), logged as (
       insert into event_log (slot, partition, number, epoch, precedes_epoch, events)

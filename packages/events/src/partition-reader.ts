@@ -165,7 +165,7 @@ export class PartitionReader {
     for (const batch of batches) {
       if (batch.partition !== this.#place.partition) continue
       const next = this.position.number + BigInt(run.length) + 1n
-      const isKnown = this.position.epochs.includes(batch.epoch)
+      const isKnown = this.#isKnown(batch.epoch)
       if (isKnown && (batch.number < next || this.#isSuperseded(batch))) continue
       if (isKnown && batch.number === next) {
         run.push(batch)
@@ -238,6 +238,17 @@ export class PartitionReader {
 
   #unknownEpochs() {
     return (this.#log.view?.epochs ?? []).filter(({ epoch }) => !this.position.epochs.includes(epoch))
+  }
+
+  /**
+   * Whether it is known which numbers of an epoch are valid. Those of an earlier epoch than the newest may be assigned again,
+   * which only the producer's answer says: there is none yet after a start, and an answer may arrive late.
+   */
+  #isKnown(epoch: string): boolean {
+    const { epochs } = this.position
+    const newest = epochs.at(-1)
+    const isCurrent = this.#log.view?.epochs.at(-1)?.epoch === newest
+    return epoch === newest || (isCurrent && epochs.includes(epoch))
   }
 
   /** Whether a later epoch has given the number of a batch again. */
