@@ -1,4 +1,4 @@
-/** What is wrong with a text that is no timestamp. */
+/** The message for a text that is not a timestamp. */
 export const notTimestamp = 'must be an ISO 8601 timestamp such as 2027-01-31T00:00:00.000Z'
 
 const pattern =
