@@ -32,11 +32,9 @@ export async function findDemoAccount(
   for (; ; await sleep(50)) {
     signal.throwIfAborted()
     try {
-      const account = (await get('/v1/account')) as { id: string }
-      const appId = await oldestApp(get)
-      if (appId === undefined)
-        throw Object.assign(new Error('the account has no application'), { isRefusal: true })
-      return { accountId: account.id, appId }
+      const app = await oldestApp(get)
+      if (app) return { accountId: app.account_id, appId: app.id }
+      throw Object.assign(new Error('the account has no application'), { isRefusal: true })
     } catch (error) {
       const { message, isRefusal } = error as Error & { isRefusal?: boolean }
       refusedSince = isRefusal ? (refusedSince ?? Date.now()) : undefined
@@ -46,16 +44,18 @@ export async function findDemoAccount(
   }
 }
 
+interface App {
+  id: string
+  account_id: string
+}
+
 /** Pages are newest first. */
-async function oldestApp(get: (path: string) => Promise<unknown>): Promise<string | undefined> {
-  let oldest: string | undefined
+async function oldestApp(get: (path: string) => Promise<unknown>): Promise<App | undefined> {
+  let oldest: App | undefined
   for (let cursor: string | null = ''; cursor !== null;) {
     const query: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`
-    const page = (await get(`/v1/apps?limit=200${query}`)) as {
-      data: { id: string }[]
-      next_cursor: string | null
-    }
-    oldest = page.data.at(-1)?.id ?? oldest
+    const page = (await get(`/v1/apps?limit=200${query}`)) as { data: App[]; next_cursor: string | null }
+    oldest = page.data.at(-1) ?? oldest
     cursor = page.next_cursor
   }
   return oldest

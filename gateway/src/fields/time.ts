@@ -1,41 +1,23 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { notTimestamp, parseTimestamp } from '@licensing/proto/timestamp'
 import { z } from 'zod'
+import { storableText } from './text.ts'
 
-const pattern =
-  /^(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))$/
-
-// The range of google.protobuf.Timestamp.
-const firstMs = Date.parse('0001-01-01T00:00:00Z')
-const lastMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
-
-/** Milliseconds since the epoch of an ISO 8601 timestamp with `Z` or an offset; undefined for any other text. */
-export function parseTimestamp(text: string): number | undefined {
-  const parts = pattern.exec(text)
-  if (!parts) return undefined
-  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHours, offsetMinutes] = parts
-  const local = new Date(0)
-  local.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
-  // 31 June does not exist and becomes a day in July.
-  if (local.getUTCMonth() !== Number(month) - 1 || local.getUTCDate() !== Number(day)) return undefined
-  local.setUTCHours(Number(hour), Number(minute), Number(second), Number(fraction.padEnd(3, '0').slice(0, 3)))
-  const offset = sign ? Number(`${sign}1`) * (Number(offsetHours) * 60 + Number(offsetMinutes)) : 0
-  const ms = local.getTime() - offset * 60_000
-  return ms >= firstMs && ms <= lastMs ? ms : undefined
-}
+const timestampFormat = { format: 'date-time', examples: ['2027-01-31T00:00:00.000Z'] }
 
 /** A timestamp in a request: ISO 8601 with `Z` or an offset, and an existing date. Shortened to milliseconds. */
 export const timestamp = z
   .string()
-  .meta({ format: 'date-time', examples: ['2027-01-31T00:00:00.000Z'] })
+  .meta(timestampFormat)
   .transform((text, context) => {
     const ms = parseTimestamp(text)
     if (ms !== undefined) return toProto(ms)
-    context.addIssue({
-      code: 'custom',
-      message: 'must be an ISO 8601 timestamp such as 2027-01-31T00:00:00.000Z',
-    })
+    context.addIssue({ code: 'custom', message: notTimestamp })
     return z.NEVER
   })
+
+/** A timestamp of an item of an import. If it is invalid, the service refuses only that item. */
+export const importedTimestamp = storableText.meta(timestampFormat)
 
 /** A timestamp in an answer. */
 export const timestampText = z.string().meta({ format: 'date-time', examples: ['2026-11-01T12:00:00.000Z'] })

@@ -1,5 +1,6 @@
+import { parseTimestamp } from '@licensing/proto/timestamp'
 import { expect, test } from 'vitest'
-import { isoText, parseTimestamp, toProto } from './time.ts'
+import { isoText, toProto } from './time.ts'
 
 test.each([
   ['2027-01-31T00:00:00Z', '2027-01-31T00:00:00.000Z'],

@@ -34,6 +34,49 @@ test('updates_until is set by issue, sale event and PATCH, and cleared by null',
   expect((await detail(sold.body.licence_id)).updates_until).toBe(until)
 })
 
+test('an invalid updates_until fails only its own item of an import, and an imported item stays existing', async () => {
+  const { api, app, detail } = studio
+  const [known, wrong] = [randomUUID(), randomUUID()]
+  const importing = (dryRun: boolean, ...items: [legacyKey: string, updatesUntil: string | null][]) =>
+    api.post<{ items: { result: string; licence_id: string; error: { code: string; detail: string } }[] }>(
+      `${app}/licences/import`,
+      {
+        body: {
+          dry_run: dryRun,
+          items: items.map(([legacy_key, updates_until]) => ({
+            legacy_key,
+            external_ref: 'imported',
+            plan_id: planId,
+            updates_until,
+          })),
+        },
+      },
+    )
+  const batch: [string, string | null][] = [
+    [known, '2030-01-01T02:00:00+02:00'],
+    [wrong, '2030-02-30T00:00:00Z'],
+    [randomUUID(), ''],
+    [randomUUID(), null],
+  ]
+  for (const dryRun of [true, false]) {
+    const { body } = await importing(dryRun, ...batch)
+    expect(body.items.map(({ result }) => result)).toEqual(['created', 'failed', 'failed', 'created'])
+    expect(body.items[1]!.error).toMatchObject({
+      code: 'validation_failed',
+      detail: expect.stringContaining('updates_until must be an ISO 8601 timestamp'),
+    })
+    if (!dryRun) {
+      const limits = [body.items[0]!, body.items[3]!].map(async (item) => detail(item.licence_id))
+      expect((await Promise.all(limits)).map((licence) => licence.updates_until)).toEqual([
+        '2030-01-01T00:00:00.000Z',
+        null,
+      ])
+    }
+  }
+  const again = await importing(false, [known, 'tomorrow'])
+  expect(again.body.items[0]!.result).toBe('existing')
+})
+
 test('a payment at a price with updates_months moves the limit, never to an earlier time', async () => {
   const { sells, buy, patch, detail, sell } = studio
   const plan = await sells({ price_id: `price_${randomUUID()}`, updates_months: 12 })

@@ -214,6 +214,17 @@ test('if a setting of a service is invalid, the start fails with an explanation'
   expect(invalid.stderr).toContain('WEBHOOK_SLOTS: must be a whole number')
 })
 
+test('the start uses one request of the demo key’s rate limit', async () => {
+  await using limited = startLocalStack({
+    dataDir: join(folder.path, 'limited'),
+    environment: { RATE_LIMIT_PER_MINUTE: '2' },
+  })
+  const { gateway } = await limited.ready()
+  const api = apiClient(gateway, limited.apiKey())
+  expect(await api.get('/v1/account')).toMatchObject({ status: 200 })
+  expect(await api.get('/v1/account')).toMatchObject({ status: 429, body: { code: 'rate_limited' } })
+})
+
 test('a signal during the start stops it', async () => {
   await using early = startLocalStack({ dataDir: join(folder.path, 'early') })
   await eventually(() => expect(early.stderr).toContain('postgres is up'), { timeoutMs: 60_000 })

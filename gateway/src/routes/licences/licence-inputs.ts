@@ -1,4 +1,5 @@
 import { textLimits } from '@licensing/proto/text'
+import { parseTimestamp } from '@licensing/proto/timestamp'
 import { z } from 'zod'
 import { domain, optional, storableText, text } from '../../fields/text.ts'
 import { reference } from '../../fields/id.ts'
@@ -11,7 +12,7 @@ import {
   metadataFilter,
 } from '../../fields/metadata.ts'
 import { idCursor, limit } from '../../fields/page.ts'
-import { parseTimestamp, timestamp, toProto } from '../../fields/time.ts'
+import { importedTimestamp, timestamp, toProto } from '../../fields/time.ts'
 import { licenceStatus } from './licence-json.ts'
 
 const maxDomains = 100
@@ -90,7 +91,7 @@ export const importLicencesBody = z.strictObject({
         external_ref: storableText,
         plan_id: storableText,
         metadata: optional(importedMetadata),
-        updates_until: optional(timestamp).describe(`${updatesUntil} Default: no limit.`),
+        updates_until: optional(importedTimestamp).describe(`${updatesUntil} Default: no limit.`),
       }),
     )
     .min(1, 'must have at least one item')

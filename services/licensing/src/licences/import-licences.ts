@@ -1,5 +1,4 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
@@ -13,6 +12,7 @@ import type {
 } from '@licensing/proto/licensing'
 import { problemOfMetadata } from '@licensing/proto/metadata'
 import { problemOfText, textLimits } from '@licensing/proto/text'
+import { notTimestamp, parseTimestamp } from '@licensing/proto/timestamp'
 import type { LicensingDependencies, Handler } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
@@ -202,6 +202,9 @@ function itemProblem(item: ImportItem): string | undefined {
     const problem = problemOfText(text, textLimits.reference)
     if (problem) return `${name} ${problem}`
   }
+  if (item.updatesUntil !== undefined && parseTimestamp(item.updatesUntil) === undefined) {
+    return `updates_until ${notTimestamp}`
+  }
   const wrong = problemOfMetadata(item.metadata?.entries ?? {})
   return wrong && `metadata${wrong.pointer} ${wrong.problem}`
 }
@@ -215,7 +218,7 @@ function newImport({ item, id }: Entry): NewImport {
     externalRef,
     planId,
     metadata: metadata?.entries ?? {},
-    updatesUntil: updatesUntil ? timestampDate(updatesUntil) : null,
+    updatesUntil: updatesUntil === undefined ? null : new Date(parseTimestamp(updatesUntil)!),
   }
 }
 
