@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
@@ -78,10 +78,8 @@ export async function findLicencesOfKeys(
   })
 }
 
-type Which = ReturnType<typeof licenceColumns>
-
 /** Locks a licence. A second statement, sent with the first, sees everything committed while that one waited for the lock. */
-async function lock(sql: Sql, which: Which): Promise<ProductLicence | undefined> {
+async function lock(sql: Sql, which: Statement): Promise<ProductLicence | undefined> {
   const [, [row]] = await Promise.all([
     sql`select from licences l where ${which} for update`,
     sql<Read<ProductLicence>[]>`select ${licenceColumns(sql)} from licences l where ${which}`,

@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
 import type { BulkTransition, LicenceState } from './licence.ts'
@@ -138,7 +138,7 @@ export type ChangedUncounted = ChangedLicence &
  * If it waits for the locks of several, it sorts the ids first (`offset 0` forces this order) and locks one by one: two such
  * statements cannot deadlock, and no licence beyond the limit is locked.
  */
-export type Selection = ReturnType<typeof licenceColumns>
+export type Selection = Statement
 
 /**
  * Locks the licences of `selection`, changes them, and writes their history and the plans' counters.
@@ -158,7 +158,7 @@ export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
   transition: BulkTransition,
-  { cause, order }: { cause: string | undefined; order: Selection },
+  { cause, order }: { cause: string | undefined; order: Statement },
 ): Promise<ChangedUncounted[]> {
   return sql<ChangedUncounted[]>`
     with ${changed(sql, selection, transition, cause)}
@@ -192,7 +192,7 @@ const changed = (sql: Sql, selection: Selection, transition: BulkTransition, cau
   )`
 
 /** Adds the changes in a query (plan_id, former_status, status) to the plans' counters. */
-const countChanges = (sql: Sql, from: Selection) => sql`
+const countChanges = (sql: Sql, from: Statement) => sql`
   insert into plan_counts (plan_id, shard, active)
   select plan_id, pg_backend_pid() % 16, sum((status = 'active')::int - (former_status = 'active')::int)
   from ${from}

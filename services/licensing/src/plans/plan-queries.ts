@@ -84,7 +84,7 @@ export const licencesToSuspend = (
 }
 
 /** The order in which an archive locks licences. */
-export const suspensionOrder = (sql: Sql): Selection => sql`l.id`
+export const suspensionOrder = (sql: Sql) => sql`l.id`
 
 export async function recordSuspended(
   sql: Sql,
