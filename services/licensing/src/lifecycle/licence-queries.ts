@@ -92,9 +92,10 @@ export async function findLicences(sql: Sql, scopes: LicenceScope[]): Promise<(F
   return scopes.map((_, at) => found.get(at + 1))
 }
 
+/** Whether a statement waits for rows that other transactions have locked, or skips them. */
 export type OnLocked = 'wait' | 'skip'
 
-const skipLocked = (sql: Sql, onLocked: OnLocked) => (onLocked === 'skip' ? sql`skip locked` : sql``)
+export const skipLocked = (sql: Sql, onLocked: OnLocked) => (onLocked === 'skip' ? sql`skip locked` : sql``)
 
 /**
  * Selects licences that have one of these statuses and, if given, one of these plans, each for the actor of its scope.

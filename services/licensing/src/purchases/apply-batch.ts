@@ -1,6 +1,7 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
+import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
 import type { Batch } from './apply-effect.ts'
@@ -17,7 +18,6 @@ import {
   lockLicences,
   lockPlansOf,
 } from './purchase-queries.ts'
-import type { Busy } from './purchase-queries.ts'
 import { takesPayments } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
@@ -114,10 +114,10 @@ export function planIdsOf(effects: readonly ReceivedEffect[]): string[] {
 export async function lockPurchasedLicences(
   tx: Transaction,
   licenceIds: string[],
-  busy: Busy = 'wait',
+  onLocked: OnLocked = 'wait',
 ): Promise<Map<string, PurchasedLicence>> {
   if (licenceIds.length === 0) return new Map()
-  const rows = await lockLicences(tx, licenceIds, busy)
+  const rows = await lockLicences(tx, licenceIds, onLocked)
   const [purchases, effects] = await Promise.all([findPurchases(tx, licenceIds), findEffects(tx, licenceIds)])
   const licences = new Map(
     rows.map((licence): [string, PurchasedLicence] => [licence.id, { licence, purchases: [], effects: [] }]),
