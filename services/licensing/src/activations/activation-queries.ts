@@ -2,6 +2,7 @@ import type { Sql, Statement } from '@licensing/database/connect'
 import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
+import { inOrderOf } from '@licensing/database/row-queries'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 import { inScope } from '../lifecycle/licence-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
@@ -71,11 +72,7 @@ export async function findLicencesOfKeys(
     ) with ordinality as machine (key, fingerprint, place)
     join licences l on l.key = machine.key
     left join activations a on a.licence_id = l.id and a.fingerprint = machine.fingerprint`
-  const found = new Map(rows.map((row) => [row.place, row]))
-  return machines.map((_, at) => {
-    const row = found.get(at + 1)
-    return row && parsed<LicenceOfMachine>(row)
-  })
+  return inOrderOf(machines, rows).map((row) => row && parsed<LicenceOfMachine>(row))
 }
 
 /** Locks a licence. A second statement, sent with the first, sees everything committed while that one waited for the lock. */

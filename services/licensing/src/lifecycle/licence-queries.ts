@@ -1,4 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
+import { inOrderOf } from '@licensing/database/row-queries'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
 import type { BulkTransition, LicenceState } from './licence.ts'
@@ -74,7 +75,7 @@ export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<Licenc
 }
 
 /** Joins the licences `l` of these scopes; `wanted.place` counts from 1. */
-const joinScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
+export const joinScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
   unnest(
     ${scopes.map(({ licenceId }) => licenceId)}::text[],
     ${scopes.map(({ accountId }) => accountId)}::text[],
@@ -88,8 +89,7 @@ export async function findLicences(sql: Sql, scopes: LicenceScope[]): Promise<(F
   const rows = await sql<(FoundLicence & { place: number })[]>`
     select ${stateColumns(sql)}, p.status as plan_status, wanted.place::int
     from ${joinScopes(sql, scopes)} join plans p on p.id = l.plan_id`
-  const found = new Map(rows.map((row) => [row.place, row]))
-  return scopes.map((_, at) => found.get(at + 1))
+  return inOrderOf(scopes, rows)
 }
 
 /** Whether a statement waits for rows that other transactions have locked, or skips them. */

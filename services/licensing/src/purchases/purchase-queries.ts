@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import { insertRows } from '@licensing/database/row-queries'
+import { inOrderOf, insertRows } from '@licensing/database/row-queries'
 import { skipLocked, stateColumns, statusIn } from '../lifecycle/licence-queries.ts'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { payable } from '../lifecycle/licence.ts'
@@ -48,8 +48,7 @@ export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(
     ) with ordinality as name (account_id, application_id, purchase_ref, place)
     join provisions p on p.application_id = name.application_id and p.payment_ref = name.purchase_ref
     join licences l on l.id = p.licence_id and l.account_id = name.account_id`
-  const found = new Map(rows.map((row) => [row.place, row]))
-  return names.map((_, at) => found.get(at + 1))
+  return inOrderOf(names, rows)
 }
 
 /** The newest licence of each customer that a payment can change, in the order of `customers`. */
@@ -67,8 +66,7 @@ export async function findNewestLicences(sql: Sql, customers: Customer[]): Promi
         and external_ref = customer.external_ref and ${statusIn(sql, payable)}
       order by id desc limit 1
     ) l`
-  const found = new Map(rows.map((row) => [row.place, row.id]))
-  return customers.map((_, at) => found.get(at + 1))
+  return inOrderOf(customers, rows).map((row) => row?.id)
 }
 
 /** Locks these plans, and the plans of the licences and of their purchases: shared, in the order of their ids. */

@@ -28,7 +28,11 @@ export async function replaceEndedPurchases(
 }
 
 // Lock order: plans before licences.
-async function replaceIn(tx: Transaction, licenceIds: string[], { now, onLocked }: Options): Promise<boolean> {
+async function replaceIn(
+  tx: Transaction,
+  licenceIds: string[],
+  { now, onLocked }: Options,
+): Promise<boolean> {
   const plans = await lockPlansOf(tx, licenceIds, [], onLocked)
   const licences = await lockPurchasedLicences(tx, licenceIds, onLocked)
   const changes = noChanges(now ?? (await databaseTime(tx)))
