@@ -7,6 +7,7 @@ import { statuses } from '../lifecycle/licence.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { conflictOf, licenceNotFound } from '../lifecycle/refusals.ts'
 import { findOverrides } from '../overrides/override-queries.ts'
 import { hasEnded } from '../overrides/override.ts'
 import { recordChanges } from '../overrides/record-changes.ts'
@@ -20,7 +21,6 @@ import type { Changes } from '../purchases/changes.ts'
 import { databaseTime, lockPlansOf, replaceRenewedSnapshots } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
-import { conflictOf, licenceNotFound } from './change-licence.ts'
 
 /** Replaces the snapshot of a licence by the entitlements that its plan grants now (additions 14.2). */
 export const takePlanValues: Handler<'takePlanValues'> = async ({ change }, request) => {

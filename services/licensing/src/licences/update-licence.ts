@@ -2,7 +2,7 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
-import { invalid, ServiceError } from '@licensing/grpc/errors'
+import { invalid } from '@licensing/grpc/errors'
 import type { UpdateLicenceRequest } from '@licensing/proto/licensing'
 import { changedMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
@@ -21,12 +21,12 @@ import type { Changes } from '../purchases/changes.ts'
 import { databaseTime, clearRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
-import { conflictOf, licenceNotFound } from './change-licence.ts'
-import type { Changes as FieldChanges } from '../lifecycle/history-queries.ts'
+import type { FieldChanges } from '../lifecycle/history-queries.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { allowedVerbs, applyCauses, statuses } from '../lifecycle/licence.ts'
+import { applyCauses, statuses } from '../lifecycle/licence.ts'
+import { conflictOf, licenceNotFound, planArchived } from '../lifecycle/refusals.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { writeTerms } from './update-queries.ts'
 
@@ -137,7 +137,7 @@ async function changeFields(
   const { licence } = purchased
   const before = { ...licence }
   const followed = returns ? applyCauses(['extended'], licence, { plan: plan!.status }) : undefined
-  if (followed?.steps.length === 0) throw planArchived(licence)
+  if (followed?.steps.length === 0) throw planArchived(licence, 'change the end')
   const active = followed?.state.status === 'active'
   Object.assign(licence, requested, { updated_at: changes.now })
   // A trial with a customer's reference is the customer's licence.
@@ -206,13 +206,4 @@ function restrictionsOf(licence: LicenceRow) {
     ...limits.filter(([, limit]) => limit !== null),
   ]
   return set.length === 0 ? null : Object.fromEntries(set)
-}
-
-function planArchived(licence: LicenceRow): ServiceError {
-  const { id, plan_id: planId, status } = licence
-  return new ServiceError(
-    'plan_archived',
-    `plan ${planId} of licence ${id} is retired: restore plan ${planId} first, then change the end`,
-    { members: { current: status, allowed: allowedVerbs(status, 'retired') } },
-  )
 }
