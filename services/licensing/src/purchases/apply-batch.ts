@@ -79,11 +79,10 @@ async function locateLicences(tx: Transaction, effects: readonly ReceivedEffect[
     tx,
     effects.map(({ effect }) => effect),
   )
-  const located = effects.map(({ effect, refusal }, at): LocatedEffect => {
+  const located = effects.map((received, at): LocatedEffect => {
     const provision = provisions[at]
     return {
-      ...(refusal && { refusal }),
-      effect,
+      ...received,
       licenceId: provision?.licence_id,
       created: provision?.created ?? false,
       isPaid: provision !== undefined,
