@@ -1,5 +1,6 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { Handler } from '../dependencies.ts'
@@ -18,7 +19,7 @@ import { findAllEntitlements, storeSnapshots } from '../plans/snapshot-queries.t
 import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
 import { noChanges, savePurchase, writeChanges } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { databaseTime, lockPlansOf, replaceRenewedSnapshots } from '../purchases/purchase-queries.ts'
+import { lockPlansOf, replaceRenewedSnapshots } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 

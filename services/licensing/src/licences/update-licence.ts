@@ -1,6 +1,7 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid } from '@licensing/grpc/errors'
 import type { UpdateLicenceRequest } from '@licensing/proto/licensing'
@@ -18,7 +19,7 @@ import {
   writeChanges,
 } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { databaseTime, clearRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
+import { clearRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 import type { FieldChanges } from '../lifecycle/history-queries.ts'

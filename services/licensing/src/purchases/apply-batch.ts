@@ -1,5 +1,6 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
@@ -9,7 +10,6 @@ import { noChanges, writeChanges } from './changes.ts'
 import { planIdOf } from './effect.ts'
 import type { Effect } from './effect.ts'
 import {
-  databaseTime,
   findEffects,
   findNewestLicences,
   findProvisions,

@@ -167,8 +167,3 @@ export interface NewProvision extends Provision {
 export async function insertProvisions(sql: Sql, provisions: NewProvision[]): Promise<void> {
   await insertRows(sql, 'provisions', provisions)
 }
-
-export async function databaseTime(sql: Sql): Promise<Date> {
-  const [row] = await sql<{ now: Date }[]>`select clock_timestamp()::timestamptz(3) as now`
-  return row!.now
-}

@@ -1,11 +1,12 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Change } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { alignLicence } from './align-licence.ts'
 import { lockPurchasedLicences } from './apply-batch.ts'
 import { noChanges, writeChanges } from './changes.ts'
-import { databaseTime, lockPlansOf } from './purchase-queries.ts'
+import { lockPlansOf } from './purchase-queries.ts'
 import { basisAt, restsOn } from './purchased-licence.ts'
 
 interface Options {
