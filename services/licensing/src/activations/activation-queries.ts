@@ -9,7 +9,7 @@ import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { currentOverrides } from '../overrides/override-queries.ts'
 import type { CurrentOverride } from '../overrides/override.ts'
 
-const freedEntry: HistoryType = 'activation_freed'
+export const freedEntry: HistoryType = 'activation_freed'
 
 /** The actor in the history if a product frees an activation. */
 export const byProduct = 'product'

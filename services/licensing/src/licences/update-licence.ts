@@ -137,9 +137,10 @@ async function changeFields(
 ): Promise<void> {
   const { licence } = purchased
   const before = { ...licence }
-  const followed = returns ? applyCauses(['extended'], licence, { plan: plan!.status }) : undefined
-  if (followed?.steps.length === 0) throw planArchived(licence, 'change the end')
-  const active = followed?.state.status === 'active'
+  const conditions = plan ? { plan: plan.status } : {}
+  const extension = { causes: ['extended'], conditions, by: { actor } } as const
+  const [step] = returns ? applyCauses(extension.causes, licence, conditions).steps : []
+  if (returns && !step) throw planArchived(licence, 'change the end')
   Object.assign(licence, requested, { updated_at: changes.now })
   // A trial with a customer's reference is the customer's licence.
   if (differences['external_ref']) licence.trial = false
@@ -147,7 +148,8 @@ async function changeFields(
     licenceId: licence.id,
     type: 'changed',
     from: before.status,
-    to: followed && !active ? followed.state.status : before.status,
+    // `changeLicence` adds an entry for a transition that has one.
+    to: step && !step.transition.history ? step.to : before.status,
     actor,
     at: changes.now,
     changes: returns
@@ -155,16 +157,7 @@ async function changeFields(
       : differences,
   })
   changes.licences.set(licence.id, licence)
-  if (followed) {
-    const { plan_id, snapshot_id, expires_on } = licence
-    const terms = { plan_id, snapshot_id, expires_on }
-    changeLicence(changes, purchased, {
-      causes: ['extended'],
-      conditions: { plan: plan!.status },
-      by: { actor },
-      terms,
-    })
-  }
+  if (step) changeLicence(changes, purchased, extension)
   if ('expires_on' in requested) await moveEnd(tx, changes, purchased)
   await writeTerms(tx, licence, before.domains)
   await writeChanges(tx, changes)

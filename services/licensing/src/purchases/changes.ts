@@ -56,8 +56,8 @@ interface LicenceChange {
   causes: readonly Cause[]
   conditions: TransitionConditions
   by: By
-  /** The plan and end that the licence gets. */
-  terms: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
+  /** The plan and end that the licence gets; by default it keeps them. */
+  terms?: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
 }
 
 /** Changes a licence as the lifecycle table says for these causes, one after the other. */
