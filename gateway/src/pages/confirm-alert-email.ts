@@ -16,11 +16,11 @@ const path = '/confirm-alert-email'
  */
 export function mountConfirmAlertEmail(
   scope: FastifyInstance,
-  gate: AdmissionDependencies,
+  admission: AdmissionDependencies,
   log: Logger,
 ): void {
-  const { catalog } = gate.services
-  const answer = answers(gate, log, refusal)
+  const { catalog } = admission.services
+  const answer = answers(admission, log, refusal)
   scope.route({
     method: 'GET',
     url: path,
