@@ -54,7 +54,7 @@ const defaultStepSizes: readonly number[] = [400, 1_600, 11_500]
  * planner would assume that filters are independent and the page is soon full: if no licence matches all filters, it would
  * read the whole of a large part.
  */
-export async function findLicences(
+export async function findLicencePage(
   sql: Sql,
   filter: LicenceFilter,
   stepSizes = defaultStepSizes,
