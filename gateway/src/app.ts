@@ -126,7 +126,7 @@ function addHooks(
   unknown: UnknownRoutes,
 ): void {
   app.decorateRequest('call', null)
-  app.decorateRequest('handled', false)
+  app.decorateRequest('isInputValid', false)
   app.decorateRequest('span', null)
   app.decorateRequest('context')
   let stopping = false

@@ -4,7 +4,7 @@ import { isId, noSuch, pathIds } from '../fields/id.ts'
 import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
 import type { Sessions } from '../portal/sessions.ts'
 import type { Services } from '../services.ts'
-import { bearerOf } from './api-keys.ts'
+import { bearerOf, hashOfKey } from './api-keys.ts'
 import type { ApiKeys } from './api-keys.ts'
 import { noApplication } from './applications.ts'
 import type { Applications } from './applications.ts'
@@ -87,9 +87,8 @@ async function authenticate(
 ) {
   const requester = throttle.requesterAt(callerAt(request.ip))
   try {
-    const keyHash = sessions.keyHashOf(request)
-    if (keyHash !== undefined) return await keys.principalWith(keyHash, requester)
-    return await keys.principalOf(request.headers.authorization, requester)
+    const keyHash = sessions.keyHashOf(request) ?? hashOfKey(bearerOf(request.headers.authorization))
+    return await keys.principalOf(keyHash, requester)
   } catch (error) {
     throttle.unauthenticated(reply, requester.caller)
     throw error

@@ -37,16 +37,11 @@ export class ApiKeys {
     this.#outage = new CatalogOutage(services)
   }
 
-  /** @throws ServiceError `unauthenticated`, or `unavailable` if the key cannot be checked now */
-  principalOf(authorization: string | undefined, requester: Requester): Principal | Promise<Principal> {
-    return this.principalWith(hashOfKey(bearerOf(authorization)), requester)
-  }
-
   /**
    * @param keyHash from `hashOfKey`
    * @throws ServiceError `unauthenticated`, or `unavailable` if the key cannot be checked now
    */
-  principalWith(keyHash: string, requester: Requester): Principal | Promise<Principal> {
+  principalOf(keyHash: string, requester: Requester): Principal | Promise<Principal> {
     const entry = this.#known.get(keyHash)
     if (entry && ageOf(entry) < recheckMs) return entry.principal
     if (entry && ageOf(entry) < outageMs && this.#outage.isKnown()) return entry.principal

@@ -41,9 +41,8 @@ export class KeyLookups {
   readonly #limited: CallerQueue
 
   constructor(catalog: Catalog) {
-    const authenticateKeys = (keyHashes: string[]) => callCatalog(catalog, keyHashes)
-    this.#usual = new CallerQueue(authenticateKeys, 0)
-    this.#limited = new CallerQueue(authenticateKeys, limitedPauseMs)
+    this.#usual = new CallerQueue(catalog, 0)
+    this.#limited = new CallerQueue(catalog, limitedPauseMs)
   }
 
   /**
@@ -57,17 +56,14 @@ export class KeyLookups {
 
 /** A queue of keys that takes one key of each caller in turn. */
 class CallerQueue {
-  readonly #authenticateKeys: (keyHashes: string[]) => Promise<(Principal | undefined)[]>
+  readonly #catalog: Catalog
   readonly #pauseMs: number
   readonly #callers = new Map<string, Waiting[]>()
   #waiting = 0
   #isRunning = false
 
-  constructor(
-    authenticateKeys: (keyHashes: string[]) => Promise<(Principal | undefined)[]>,
-    pauseMs: number,
-  ) {
-    this.#authenticateKeys = authenticateKeys
+  constructor(catalog: Catalog, pauseMs: number) {
+    this.#catalog = catalog
     this.#pauseMs = pauseMs
   }
 
@@ -95,9 +91,10 @@ class CallerQueue {
       const batch = this.#take()
       try {
         const calledMs = performance.now()
-        const answers = await this.#authenticateKeys(batch.map(({ keyHash }) => keyHash))
+        const keyHashes = batch.map(({ keyHash }) => Buffer.from(keyHash, 'base64'))
+        const { answers } = await this.#catalog.authenticateKeys({ keyHashes }, { timeoutMs })
         batch.forEach(({ resolve }, at) => {
-          const principal = answers[at]
+          const principal = answers[at]?.principal
           resolve(principal && { principal, calledMs })
         })
       } catch (error) {
@@ -120,13 +117,4 @@ class CallerQueue {
     this.#waiting -= batch.length
     return batch
   }
-}
-
-async function callCatalog(
-  { authenticateKeys }: Catalog,
-  keyHashes: string[],
-): Promise<(Principal | undefined)[]> {
-  const bytes = keyHashes.map((keyHash) => Buffer.from(keyHash, 'base64'))
-  const { answers } = await authenticateKeys({ keyHashes: bytes }, { timeoutMs })
-  return keyHashes.map((_, at) => answers[at]?.principal)
 }

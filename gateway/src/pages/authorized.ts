@@ -19,9 +19,13 @@ const portalPath = '/portal/settings'
  * The page to which the payment processor sends a vendor's browser back. It shows the vendor account and the processor
  * account, and connects them after a click on this page in the same browser.
  */
-export function mountAuthorizedPage(scope: FastifyInstance, gate: AdmissionDependencies, log: Logger): void {
-  const { billing } = gate.services
-  const answer = answers(gate, log, refusal)
+export function mountAuthorizedPage(
+  scope: FastifyInstance,
+  admission: AdmissionDependencies,
+  log: Logger,
+): void {
+  const { billing } = admission.services
+  const answer = answers(admission, log, refusal)
   scope.route({
     method: 'GET',
     url: authorizedPath,
@@ -33,7 +37,7 @@ export function mountAuthorizedPage(scope: FastifyInstance, gate: AdmissionDepen
         if (state === undefined) throw new ServiceError('bad_request', 'the link has no state parameter')
         const browser = randomBytes(32).toString('base64url')
         const received = await billing.receiveProcessorAuthorization({ processor, state, code, browser })
-        reply.header('set-cookie', cookie(gate, request, browser, cookieSeconds))
+        reply.header('set-cookie', cookie(admission, request, browser, cookieSeconds))
         return page(
           'Connect this account?',
           `${named(received)}
@@ -53,13 +57,13 @@ ${wayBack('', 'Back to the portal, without connecting')}`,
     handler: (request, reply) =>
       answer(request, reply, async () => {
         // A form of another site does not send the cookie (SameSite). In addition the origin is checked.
-        if (!isOfOwnPage(request, gate.publicUrl)) {
+        if (!isOfOwnPage(request, admission.publicUrl)) {
           throw new ServiceError('bad_request', 'this request was sent from another origin')
         }
         const confirmation = formOf(request).get('confirmation') ?? ''
         const browser = cookieOf(request)
         const confirmed = await billing.confirmProcessorAuthorization({ processor, confirmation, browser })
-        reply.header('set-cookie', cookie(gate, request, '', 0))
+        reply.header('set-cookie', cookie(admission, request, '', 0))
         const query = `?connected=${encodeURIComponent(confirmed.connectedAccount)}`
         return page(
           'Connected',

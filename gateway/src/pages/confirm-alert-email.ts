@@ -17,11 +17,11 @@ const path = '/confirm-alert-email'
  */
 export function mountConfirmAlertEmail(
   scope: FastifyInstance,
-  gate: AdmissionDependencies,
+  admission: AdmissionDependencies,
   log: Logger,
 ): void {
-  const { catalog } = gate.services
-  const answer = answers(gate, log, refusal)
+  const { catalog } = admission.services
+  const answer = answers(admission, log, refusal)
   const confirm = async (token: string | undefined) => {
     const confirmed = await catalog.confirmAlertEmail({ tokenHash: hashOf(token) })
     return page('Confirmed', `${described(confirmed)}\n<p>Alerts are sent to this address from now on.</p>`)

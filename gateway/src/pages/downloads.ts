@@ -2,7 +2,8 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyInstance } from 'fastify'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { escapeHtml, sendPage } from './page.ts'
+import { escapeHtml } from './html.ts'
+import { sendPage } from './page.ts'
 
 const packages: Readonly<Record<string, readonly [name: string, purpose: string]>> = {
   'licensing-sdk.tgz': ['@licensing/sdk', 'for installed products, webhook receivers and backends'],

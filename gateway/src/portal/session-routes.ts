@@ -12,11 +12,11 @@ export const sessionPath = '/portal/session'
 const credentials = z.strictObject({ key: z.string() })
 
 /** Sign-in and sign-out of the portal. Only for the portal’s pages, so not in the API's document. */
-export function mountSessions(app: FastifyInstance, gate: AdmissionDependencies): void {
-  const { sessions, throttle } = gate
+export function mountSessions(app: FastifyInstance, admission: AdmissionDependencies): void {
+  const { sessions, throttle } = admission
 
   app.post(sessionPath, async (request, reply) => {
-    const { keyHash, principal } = await signIn(gate, request, reply)
+    const { keyHash, principal } = await signIn(admission, request, reply)
     throttle.key(reply, principal.keyId)
     sessions.begin(request, reply, keyHash)
     return done(reply)
@@ -42,7 +42,7 @@ async function signIn(
     const { key } = validate(credentials, parseJson(request.body, false), 'body')
     sessions.requireKeys()
     const keyHash = hashOfKey(key)
-    return { keyHash, principal: await keys.principalWith(keyHash, requester) }
+    return { keyHash, principal: await keys.principalOf(keyHash, requester) }
   } catch (error) {
     throttle.unauthenticated(reply, requester.caller)
     throw error

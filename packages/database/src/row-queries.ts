@@ -9,6 +9,18 @@ export function rowsOf(sql: Sql, table: string, rows: readonly object[]): Statem
 }
 
 /**
+ * Sorts the rows that a statement found for requests into the order of the requests; undefined for a request without a row.
+ * `place` is the request's number from `with ordinality`, which counts from 1.
+ */
+export function inOrderOf<Row extends { place: number }>(
+  requests: readonly unknown[],
+  rows: readonly Row[],
+): (Row | undefined)[] {
+  const byPlace = new Map(rows.map((row) => [row.place, row]))
+  return requests.map((_, at) => byPlace.get(at + 1))
+}
+
+/**
  * Inserts rows, if there are any. Columns that the rows do not have get their defaults.
  *
  * @param onConflict what to do with rows that exist; without it they are an error

@@ -81,7 +81,9 @@ export function connectTo<S extends DescService>(
     'grpc.enable_channelz': 0,
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
-    ...reconnectOptions,
+    // It reconnects so fast that callers can wait for it.
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': maxBackoffMs,
     'grpc.dns_min_time_between_resolutions_ms': 2_000,
     // A revocation list of 100,000 licences has 8 MiB.
     'grpc.max_receive_message_length': 64 * 1024 * 1024,
@@ -241,12 +243,6 @@ const reconnectWaitMs = 2_000
 // If a server has been unreachable for longer, a call waits only for the next attempt to connect.
 const maxBackoffMs = 500
 const nextAttemptMs = maxBackoffMs * 1.4
-
-/** A channel reconnects so fast that callers can wait for it. */
-const reconnectOptions = {
-  'grpc.initial_reconnect_backoff_ms': 100,
-  'grpc.max_reconnect_backoff_ms': maxBackoffMs,
-}
 
 /**
  * Checks whether a call can be sent. If the server has just become unreachable, the call waits for it. If the server stays

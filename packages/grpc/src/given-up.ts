@@ -18,6 +18,11 @@ export class GivenUp extends ServiceError {
  * @throws GivenUp
  */
 export function refuseGivenUp(): void {
+  if (hasGivenUp()) throw new GivenUp()
+}
+
+/** Whether the caller of the call being served no longer waits for the answer. */
+export function hasGivenUp(): boolean {
   const call = callContext()
-  if (call && (call.signal.aborted || Date.now() >= call.deadlineMs)) throw new GivenUp()
+  return call !== undefined && (call.signal.aborted || Date.now() >= call.deadlineMs)
 }

@@ -1,5 +1,5 @@
-import { callContext } from './call-context.ts'
 import { ServiceError } from './errors.ts'
+import { hasGivenUp } from './given-up.ts'
 
 /** Runs work of the same key in order, few at a time. Work waits here, so it does not hold a connection of the pool. */
 export interface KeyedQueue {
@@ -20,7 +20,7 @@ export function createKeyedQueue(busy: string, concurrency = 1): KeyedQueue {
       if (queue.running < concurrency) queue.running += 1
       else await new Promise<void>((resolve) => queue.waiting.push(resolve))
       try {
-        checkDeadline(busy)
+        if (hasGivenUp()) throw new ServiceError('unavailable', busy)
         return await work()
       } finally {
         const next = queue.waiting.shift()
@@ -30,10 +30,4 @@ export function createKeyedQueue(busy: string, concurrency = 1): KeyedQueue {
       }
     },
   }
-}
-
-function checkDeadline(busy: string): void {
-  const call = callContext()
-  if (call && (call.signal.aborted || call.deadlineMs <= Date.now()))
-    throw new ServiceError('unavailable', busy)
 }

@@ -37,22 +37,19 @@ export interface Implementation {
   name: string
 }
 
-export interface ServeOptions {
-  /** Where to listen; port 0 takes a free one. */
-  address: { host: string; port: number }
-  services: ((settings: HandlerSettings) => Implementation)[]
+interface HandlerSettings {
   log: Logger
-  health: Health
   /** Checks the caller of each call. If absent, anyone may call all RPCs. */
   checkCaller?: CheckCaller | undefined
   /** Whether an error other than a ServiceError means that a dependency, such as the database, is unavailable. */
   isUnavailable?: (error: unknown) => boolean
 }
 
-interface HandlerSettings {
-  log: Logger
-  checkCaller?: CheckCaller | undefined
-  isUnavailable: (error: unknown) => boolean
+export interface ServeOptions extends HandlerSettings {
+  /** Where to listen; port 0 takes a free one. */
+  address: { host: string; port: number }
+  services: ((settings: HandlerSettings) => Implementation)[]
+  health: Health
 }
 
 type UntypedHandler = (request: MessageShape<DescMessage>) => Promise<Record<string, unknown>>
@@ -200,7 +197,7 @@ function publicError(error: unknown, method: string, { log, isUnavailable }: Han
       log.warn({ err: error, method }, error.code)
     return error
   }
-  if (isUnavailable(error)) {
+  if (isUnavailable?.(error)) {
     log.warn({ err: error, method }, 'unavailable')
     return new ServiceError('unavailable', 'a dependency is temporarily unavailable: try again')
   }
@@ -214,11 +211,6 @@ function publicError(error: unknown, method: string, { log, isUnavailable }: Han
  * @returns the port, and `stop`, which waits for running calls
  */
 export async function serve(options: ServeOptions): Promise<{ port: number; stop(): Promise<void> }> {
-  const settings = {
-    log: options.log,
-    checkCaller: options.checkCaller,
-    isUnavailable: options.isUnavailable ?? (() => false),
-  }
   const server = new Server({
     'grpc.enable_channelz': 0,
     'grpc.keepalive_time_ms': 20_000,
@@ -227,7 +219,7 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
     'grpc.max_connection_age_grace_ms': maxCallMs,
     'grpc.max_receive_message_length': 16 * 1024 * 1024,
   })
-  const implementations = options.services.map((service) => service(settings))
+  const implementations = options.services.map((service) => service(options))
   for (const { definition, handlers } of implementations) server.addService(definition, handlers)
   addHealth(server, ['', ...implementations.map(({ name }) => name)], options.health)
 

@@ -104,7 +104,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     callHome: createRecordCallHome(sql, change),
     takeLease: createTakeLease(change),
     replaceEndedPurchase: (licenceId) =>
-      replaceEndedPurchases(change, [licenceId], { now: now(), busy: 'wait' }),
+      replaceEndedPurchases(change, [licenceId], { now: now(), onLocked: 'wait' }),
     now,
   }
 

@@ -1,14 +1,15 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
+import { inOrderOf } from '@licensing/database/row-queries'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 import { inScope } from '../lifecycle/licence-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { currentOverrides } from '../overrides/override-queries.ts'
 import type { CurrentOverride } from '../overrides/override.ts'
 
-const freedEntry: HistoryType = 'activation_freed'
+export const freedEntry: HistoryType = 'activation_freed'
 
 /** The actor in the history if a product frees an activation. */
 export const byProduct = 'product'
@@ -39,7 +40,7 @@ export interface ActivatedLicence extends ProductLicence {
   has_lease: boolean
 }
 
-const licenceColumns = (sql: Sql) => sql`
+const productColumns = (sql: Sql) => sql`
   l.id, l.account_id, l.application_id, l.plan_id, l.snapshot_id, l.status, l.domains, l.max_activations,
   l.max_seats, l.max_concurrent, l.lease_minutes, l.expires_on, l.updates_until, ${currentOverrides(sql)} as overrides`
 
@@ -65,26 +66,20 @@ export async function findLicencesOfKeys(
   machines: Machine[],
 ): Promise<(LicenceOfMachine | undefined)[]> {
   const rows = await sql<(Read<LicenceOfMachine> & { place: number })[]>`
-    select machine.place::int, a.id as activation_id, ${licenceColumns(sql)}
+    select machine.place::int, a.id as activation_id, ${productColumns(sql)}
     from unnest(
       ${machines.map(({ licenceKey }) => licenceKey)}::text[], ${machines.map(({ fingerprint }) => fingerprint)}::text[]
     ) with ordinality as machine (key, fingerprint, place)
     join licences l on l.key = machine.key
     left join activations a on a.licence_id = l.id and a.fingerprint = machine.fingerprint`
-  const found = new Map(rows.map((row) => [row.place, row]))
-  return machines.map((_, at) => {
-    const row = found.get(at + 1)
-    return row && parsed<LicenceOfMachine>(row)
-  })
+  return inOrderOf(machines, rows).map((row) => row && parsed<LicenceOfMachine>(row))
 }
 
-type Which = ReturnType<typeof licenceColumns>
-
 /** Locks a licence. A second statement, sent with the first, sees everything committed while that one waited for the lock. */
-async function lock(sql: Sql, which: Which): Promise<ProductLicence | undefined> {
+async function lock(sql: Sql, which: Statement): Promise<ProductLicence | undefined> {
   const [, [row]] = await Promise.all([
     sql`select from licences l where ${which} for update`,
-    sql<Read<ProductLicence>[]>`select ${licenceColumns(sql)} from licences l where ${which}`,
+    sql<Read<ProductLicence>[]>`select ${productColumns(sql)} from licences l where ${which}`,
   ])
   return row && parsed<ProductLicence>(row)
 }
@@ -92,7 +87,7 @@ async function lock(sql: Sql, which: Which): Promise<ProductLicence | undefined>
 /** Locks the licence of a key, so that its activations are made one after the other. */
 export const lockLicenceOfKey = (sql: Sql, key: string) => lock(sql, sql`l.key = ${key}`)
 
-export const lockLicence = (sql: Sql, licenceId: string) => lock(sql, sql`l.id = ${licenceId}`)
+export const lockLicenceOfId = (sql: Sql, licenceId: string) => lock(sql, sql`l.id = ${licenceId}`)
 
 /** The activations, in the order of the request. */
 export async function findActivations(
@@ -100,7 +95,7 @@ export async function findActivations(
   activationIds: string[],
 ): Promise<(ActivatedLicence | undefined)[]> {
   const rows = await sql<Read<ActivatedLicence>[]>`
-    select a.id as activation_id, ${licenceColumns(sql)},
+    select a.id as activation_id, ${productColumns(sql)},
       coalesce(lease.counted and lease.ends_at > clock_timestamp(), false) as has_lease
     from activations a join licences l on l.id = a.licence_id
       left join leases lease on lease.activation_id = a.id and l.max_concurrent is not null

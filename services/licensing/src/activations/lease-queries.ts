@@ -1,8 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
-import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { freedEntry } from './activation-queries.ts'
 import type { ProductLicence } from './activation-queries.ts'
-
-const freedEntry: HistoryType = 'activation_freed'
 
 /** The leases of a floating licence, read under its lock. */
 export interface CountedLeases {

@@ -6,7 +6,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { DeactivateRequest } from '@licensing/proto/products'
 import type { ProductDependencies } from '../dependencies.ts'
-import { lockLicence } from './activation-queries.ts'
+import { lockLicenceOfId } from './activation-queries.ts'
 import type { ActivatedLicence, ProductLicence } from './activation-queries.ts'
 import { authenticate } from './authenticate.ts'
 import { countLeases, endLease, findExisting, writeLeases } from './lease-queries.ts'
@@ -29,7 +29,7 @@ export function createTakeLease(change: Change): (activation: ActivatedLicence) 
 
 /** Gives leases of one licence to activations, in their order. */
 async function takeLeases(tx: Transaction, activations: ActivatedLicence[]): Promise<boolean[]> {
-  const licence = await lockLicence(tx, activations[0]!.id)
+  const licence = await lockLicenceOfId(tx, activations[0]!.id)
   // If the licence is no longer floating, an activation needs no lease.
   if (!licence || licence.max_concurrent === null) return activations.map(() => true)
   const ids = [...new Set(activations.map(({ activation_id }) => activation_id))]
@@ -62,7 +62,7 @@ export async function release(
   const found = await authenticate(deps, request)
   if (!found.has_lease) return {}
   await deps.change(async (tx) => {
-    await lockLicence(tx, found.id)
+    await lockLicenceOfId(tx, found.id)
     await endLease(tx, found.id, found.activation_id)
   })
   return {}

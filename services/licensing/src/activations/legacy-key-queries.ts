@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { inOrderOf } from '@licensing/database/row-queries'
 import type { HistoryType } from '@licensing/proto/closed-sets'
 
 const migrated: HistoryType = 'migrated'
@@ -21,8 +22,7 @@ export async function findByLegacyKeys(
       ${asked.map(({ applicationId }) => applicationId)}::text[], ${asked.map(({ legacyKey }) => legacyKey)}::text[]
     ) with ordinality as asked (application_id, legacy_key, place)
     join licences l on l.application_id = asked.application_id and l.legacy_key = asked.legacy_key`
-  const found = new Map(rows.map(({ place, ...licence }) => [place, licence]))
-  return asked.map((_, at) => found.get(at + 1))
+  return inOrderOf(asked, rows)
 }
 
 /** Marks the first exchange of a legacy key, with an entry in the history. Later calls change nothing. */

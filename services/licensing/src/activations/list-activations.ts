@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
-import { ServiceError } from '@licensing/grpc/errors'
 import type {
   ActivationSchema,
   ListActivationsRequest,
   ListActivationsResponseSchema,
 } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
+import { licenceNotFound } from '../lifecycle/refusals.ts'
 import { listActivationRows } from './activation-queries.ts'
 import type { ActivationRow } from './activation-queries.ts'
 
@@ -16,7 +16,7 @@ export async function listActivations(
   request: ListActivationsRequest,
 ): Promise<MessageInitShape<typeof ListActivationsResponseSchema>> {
   const rows = await listActivationRows(sql, request, request)
-  if (!rows) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
+  if (!rows) throw licenceNotFound(request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { activations: page.map(activationMessage), hasMore }
 }

@@ -1,7 +1,12 @@
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { byProduct, findPlaces, freeActivation, insertActivations } from './activation-queries.ts'
-import { lockLicenceOfKey } from './activation-queries.ts'
+import {
+  byProduct,
+  findPlaces,
+  freeActivation,
+  insertActivations,
+  lockLicenceOfKey,
+} from './activation-queries.ts'
 import type { LicenceOfMachine, Places, ProductLicence } from './activation-queries.ts'
 import { countLeases, writeLeases } from './lease-queries.ts'
 import type { CountedLeases } from './lease-queries.ts'

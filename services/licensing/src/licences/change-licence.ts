@@ -1,13 +1,13 @@
-import { LostRace } from '@licensing/changes/change'
-import { createBatcher } from '@licensing/changes/batcher'
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { createBatcher } from '@licensing/changes/batcher'
+import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable, isLockTimeout } from '@licensing/database/problems'
 import { append, currentOrigin } from '@licensing/events/outbox'
 import type { Origin } from '@licensing/events/outbox'
 import { callContext } from '@licensing/grpc/call-context'
-import { ServiceError } from '@licensing/grpc/errors'
-import type { LicenceVerb, PlanStatus } from '@licensing/proto/closed-sets'
+import type { ServiceError } from '@licensing/grpc/errors'
+import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
@@ -15,21 +15,9 @@ import { changeLicences, findLicences, licencesToChange, lockPlans } from '../li
 import type { FoundLicence, OnLocked } from '../lifecycle/licence-queries.ts'
 import { licenceMessage, licenceEvent } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { allowedVerbs, lifecycle, transitionOf } from '../lifecycle/licence.ts'
+import { lifecycle, transitionOf } from '../lifecycle/licence.ts'
 import type { BulkTransition } from '../lifecycle/licence.ts'
-
-/**
- * A stored answer belongs to an account and its idempotency key. An API key that is bound to one application gets it only
- * if the licence belongs to that application.
- */
-export async function requireVisible(
-  { sql }: Pick<LicensingDependencies, 'sql'>,
-  request: LifecycleRequest,
-): Promise<void> {
-  if (!callContext()?.idempotencyKey || request.onlyApplicationId === undefined) return
-  const [found] = await findLicences(sql, [request])
-  if (!found) throw licenceNotFound(request)
-}
+import { conflictOf, licenceNotFound, planArchived } from '../lifecycle/refusals.ts'
 
 type ChangeLicence = (request: LifecycleRequest) => Promise<MessageInitShape<typeof LicenceSchema>>
 
@@ -124,11 +112,10 @@ function outcomeOf(verb: LicenceVerb, call: Call, found: FoundLicence | undefine
   const transition = transitionOf(verb, found, { plan: found.plan_status })
   if (transition) return transition.to === 'same' ? { kind: 'done', row: found } : { kind: 'busy' }
   const isRetired = (lifecycle[verb][0] as BulkTransition).from.includes(found.status)
-  return { kind: 'refused', error: isRetired ? planArchived(found) : conflict(verb, found) }
-}
-
-export function licenceNotFound({ licenceId }: { licenceId: string }): ServiceError {
-  return new ServiceError('not_found', `there is no licence ${licenceId}`)
+  const error = isRetired
+    ? planArchived(found, 'reactivate')
+    : conflictOf(found, found.plan_status, verbRules[verb])
+  return { kind: 'refused', error }
 }
 
 const verbRules: Record<LicenceVerb, string> = {
@@ -138,24 +125,15 @@ const verbRules: Record<LicenceVerb, string> = {
   retire: 'it cannot be retired',
 }
 
-function conflict(verb: LicenceVerb, found: FoundLicence): ServiceError {
-  return conflictOf(found, found.plan_status, verbRules[verb])
-}
-
-/** The refusal of a change that the licence's status does not allow. `rule` explains which status would allow it. */
-export function conflictOf(found: LicenceRow, plan: PlanStatus, rule: string): ServiceError {
-  const allowed = allowedVerbs(found.status, plan)
-  const remedy =
-    allowed.length > 0 ? `possible now: ${allowed.join(', ')}` : 'no change is possible: issue a new licence'
-  return new ServiceError('conflict', `licence ${found.id} is ${found.status}; ${rule}; ${remedy}`, {
-    members: { current: found.status, allowed },
-  })
-}
-
-function planArchived(found: LicenceRow): ServiceError {
-  return new ServiceError(
-    'plan_archived',
-    `plan ${found.plan_id} of licence ${found.id} is retired: restore plan ${found.plan_id} first, then reactivate`,
-    { members: { current: found.status, allowed: allowedVerbs(found.status, 'retired') } },
-  )
+/**
+ * A stored answer belongs to an account and its idempotency key. An API key that is bound to one application gets it only
+ * if the licence belongs to that application.
+ */
+export async function requireVisible(
+  { sql }: Pick<LicensingDependencies, 'sql'>,
+  request: LifecycleRequest,
+): Promise<void> {
+  if (!callContext()?.idempotencyKey || request.onlyApplicationId === undefined) return
+  const [found] = await findLicences(sql, [request])
+  if (!found) throw licenceNotFound(request)
 }

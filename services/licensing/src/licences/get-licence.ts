@@ -1,15 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { createBatcher } from '@licensing/changes/batcher'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { ServiceError } from '@licensing/grpc/errors'
 import type { GetLicenceRequest, LicenceDetailSchema, PlanDriftSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { createBatcher } from '@licensing/changes/batcher'
 import { findDetails } from './detail-queries.ts'
 import type { DetailRow } from './detail-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { allowedVerbs } from '../lifecycle/licence.ts'
+import { licenceNotFound } from '../lifecycle/refusals.ts'
 import { overrideMessage } from '../overrides/override.ts'
 import { effectiveEntitlements } from '../plans/effective.ts'
 import type { SnapshotEntitlement } from '../plans/snapshot.ts'
@@ -36,7 +36,7 @@ export function createGetLicence({
   }
   return async (request) => {
     const row = await read(request)
-    if (!row) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
+    if (!row) throw licenceNotFound(request)
     const entitlements = await snapshots.entitlementsOf(row)
     return {
       licence: licenceMessage(row),

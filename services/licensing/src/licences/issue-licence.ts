@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { createBatcher } from '@licensing/changes/batcher'
 import type { Sql } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
@@ -9,12 +10,12 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { createBatcher } from '@licensing/changes/batcher'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { mintLicences, whyNotMinted } from './issue-queries.ts'
 import type { NewLicence, NotMinted } from './issue-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
+import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { checkRestrictions } from './restrictions.ts'
@@ -84,8 +85,8 @@ function newLicence(request: IssueLicenceRequest): NewLicence {
   }
 }
 
-async function mint(sql: Sql, batch: NewLicence[], lockedPlans: 'skip' | 'wait'): Promise<Outcome[]> {
-  const minted = await mintLicences(sql, batch, lockedPlans)
+async function mint(sql: Sql, batch: NewLicence[], onLocked: OnLocked): Promise<Outcome[]> {
+  const minted = await mintLicences(sql, batch, onLocked)
   const refused = batch.filter((licence) => !minted.has(licence.id))
   const reasons = refused.length > 0 ? await whyNotMinted(sql, refused) : undefined
   return batch.map((licence) => {

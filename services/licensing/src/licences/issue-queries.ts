@@ -2,7 +2,8 @@ import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
 import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
-import { licenceColumns } from '../lifecycle/licence-queries.ts'
+import { licenceColumns, skipLocked } from '../lifecycle/licence-queries.ts'
+import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 
@@ -40,7 +41,7 @@ export interface NewLicence {
 export async function mintLicences(
   sql: Sql,
   licences: NewLicence[],
-  lockedPlans: 'skip' | 'wait',
+  onLocked: OnLocked,
 ): Promise<Map<string, Date>> {
   const column = <K extends keyof NewLicence>(name: K) => licences.map((licence) => licence[name])
   const rows = await sql<{ id: string; created_at: Date }[]>`
@@ -60,7 +61,7 @@ export async function mintLicences(
     ),
     plan as materialized (
       select p.id, p.account_id, p.application_id, p.status, p.snapshot_id, p.entitlements from plans p
-      where p.id in (select plan_id from request) order by p.id for share ${lockedPlans === 'skip' ? sql`skip locked` : sql``}
+      where p.id in (select plan_id from request) order by p.id for share ${skipLocked(sql, onLocked)}
     ),
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,

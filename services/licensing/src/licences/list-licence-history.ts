@@ -1,13 +1,13 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf, rowsFor } from '@licensing/database/page'
-import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { findHistory } from '../lifecycle/history-queries.ts'
+import { licenceNotFound } from '../lifecycle/refusals.ts'
 
 export const listLicenceHistory: Handler<'listLicenceHistory'> = async ({ sql }, request) => {
   const rows = await findHistory(sql, request, request.beforePosition, rowsFor(request.limit))
-  if (!rows) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
+  if (!rows) throw licenceNotFound(request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return {
     entries: page.map((row) => ({

@@ -4,7 +4,7 @@ import type { Message } from '@bufbuild/protobuf'
 import type { Licence, ListLicencesRequest } from '@licensing/proto/licensing'
 import { startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
-import { findLicences } from './list-queries.ts'
+import { findLicencePage } from './list-queries.ts'
 import type { FoundLicences, LicenceFilter } from './list-queries.ts'
 import {
   firstPage,
@@ -164,7 +164,7 @@ test('licences seen since a time are in list order, not in the order of their ca
   const find = async (more: Partial<LicenceFilter>) => {
     const { accountId, applicationId } = within
     const base = { accountId, applicationId, beforeId: '', limit: 10, neverSeen: false, mayEndEarly: false }
-    const { rows } = await findLicences(harness.deps.lists, { ...base, seenSince: at(4), ...more })
+    const { rows } = await findLicencePage(harness.deps.lists, { ...base, seenSince: at(4), ...more })
     return rows.map((row) => row.id)
   }
   // Seen on days 4, 1, 5, 2, 6 and 3.
@@ -240,7 +240,7 @@ test('with any filters, pages that may end early contain each matching licence o
     const found: string[] = []
     for (let beforeId: string | undefined = ''; beforeId !== undefined;) {
       const page: LicenceFilter = { ...base, beforeId }
-      const { rows, lookedUntil }: FoundLicences = await findLicences(harness.deps.lists, page, [1, 4])
+      const { rows, lookedUntil }: FoundLicences = await findLicencePage(harness.deps.lists, page, [1, 4])
       found.push(...rows.map(({ id }) => id))
       beforeId = rows.length === page.limit ? found.at(-1) : lookedUntil
     }
@@ -261,13 +261,13 @@ test('a page ends early after a number of licences of the rarest filter, if the 
   const page = { accountId, applicationId, beforeId: '', limit: 3, neverSeen: false, mayEndEarly: true }
   const none = { ...page, domain: 'host.example.com', status: 'revoked' }
   const { lists } = harness.deps
-  const revoked = await findLicences(lists, { ...page, limit: 60, status: 'revoked' })
+  const revoked = await findLicencePage(lists, { ...page, limit: 60, status: 'revoked' })
   expect(revoked.rows.length).toBeGreaterThan(7)
-  expect(await findLicences(lists, none, [2, 5])).toEqual({ rows: [], lookedUntil: revoked.rows[6]!.id })
-  expect(await findLicences(lists, none)).toEqual({ rows: [] })
-  expect(await findLicences(lists, { ...none, mayEndEarly: false }, [2, 5])).toEqual({ rows: [] })
+  expect(await findLicencePage(lists, none, [2, 5])).toEqual({ rows: [], lookedUntil: revoked.rows[6]!.id })
+  expect(await findLicencePage(lists, none)).toEqual({ rows: [] })
+  expect(await findLicencePage(lists, { ...none, mayEndEarly: false }, [2, 5])).toEqual({ rows: [] })
   const others = { ...page, accountId: 'acct_other', planId, neverSeen: true }
-  expect(await findLicences(lists, others, [2])).toEqual({ rows: [] })
+  expect(await findLicencePage(lists, others, [2])).toEqual({ rows: [] })
   expect(licences).toHaveLength(60)
 })
 

@@ -5,7 +5,7 @@ import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
-import { findLicences } from './list-queries.ts'
+import { findLicencePage } from './list-queries.ts'
 
 const maxMetadata = 3
 
@@ -25,7 +25,7 @@ export const listLicences: Handler<'listLicences'> = async ({ lists, listQueue }
     metadata,
     mayEndEarly: request.mayEndEarly ?? false,
   }
-  const { rows, lookedUntil } = await listQueue.run(request.accountId, () => findLicences(lists, filter))
+  const { rows, lookedUntil } = await listQueue.run(request.accountId, () => findLicencePage(lists, filter))
   const { page, hasMore } = pageOf(rows, request.limit)
   return {
     licences: page.map(licenceMessage),

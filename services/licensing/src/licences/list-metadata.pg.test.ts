@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
 import { firstPage, givenLicence, givenPlan, refusal, verbOn } from '../../test/makers.ts'
-import { findLicences } from './list-queries.ts'
+import { findLicencePage } from './list-queries.ts'
 import type { FoundLicences, LicenceFilter } from './list-queries.ts'
 
 let harness: Harness
@@ -149,7 +149,7 @@ test('combined with other filters, pages contain each matching licence once, in 
     const found: string[] = []
     for (let beforeId: string | undefined = ''; beforeId !== undefined;) {
       const page: LicenceFilter = { ...base, beforeId }
-      const { rows, lookedUntil }: FoundLicences = await findLicences(harness.deps.lists, page, [1, 4])
+      const { rows, lookedUntil }: FoundLicences = await findLicencePage(harness.deps.lists, page, [1, 4])
       found.push(...rows.map(({ id }) => id))
       beforeId = rows.length === page.limit ? found.at(-1) : lookedUntil
     }

@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import type { Metadata } from '@licensing/proto/metadata'
@@ -28,13 +28,11 @@ export interface FoundLicences {
   lookedUntil?: string
 }
 
-type Fragment = ReturnType<typeof licenceColumns>
-
 /** The licences that match one filter, from a table that has an index for it in list order. */
 interface Part {
   table: string
   column: 'id' | 'licence_id'
-  conditions: Fragment
+  conditions: Statement
   pair?: Pair
 }
 
@@ -42,7 +40,7 @@ interface Part {
 interface Pair {
   entry: Buffer
   /** Whether a licence may have the other pairs, by the bits in the index. */
-  hasOthers: Fragment
+  hasOthers: Statement
 }
 
 /**
@@ -56,7 +54,7 @@ const defaultStepSizes: readonly number[] = [400, 1_600, 11_500]
  * planner would assume that filters are independent and the page is soon full: if no licence matches all filters, it would
  * read the whole of a large part.
  */
-export async function findLicences(
+export async function findLicencePage(
   sql: Sql,
   filter: LicenceFilter,
   stepSizes = defaultStepSizes,
@@ -95,7 +93,7 @@ function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
     metadata = {},
   } = filter
   const parts: Part[] = []
-  const add = (table: string, conditions: Fragment) =>
+  const add = (table: string, conditions: Statement) =>
     parts.push({ table, column: table === 'licences' ? 'id' : 'licence_id', conditions })
   const own = sql`application_id = ${applicationId}`
   if (status !== undefined) {
@@ -185,7 +183,7 @@ async function readPairs(sql: Sql, filter: LicenceFilter, parts: Part[], count: 
 const probed = 100
 
 /** The entry whose next licences extend furthest back. */
-function rarestEntry(sql: Sql, pairs: Pair[], beforeId: string): Fragment {
+function rarestEntry(sql: Sql, pairs: Pair[], beforeId: string): Statement {
   const [first, ...others] = pairs.map(({ entry }) => sql`(${entry}::bytea)`)
   if (others.length === 0) return first!
   return sql`(
@@ -233,7 +231,7 @@ function among(
   { table, column, conditions, pair }: Part,
   { beforeId, limit }: Pick<LicenceFilter, 'beforeId' | 'limit'>,
   within: { from: string; others: Part[] } = { from: '', others: [] },
-): Fragment {
+): Statement {
   return sql`
     select part.${sql(column)} as id from ${sql(table)} part
     where ${conditions} ${before(sql, column, beforeId)}
@@ -243,7 +241,7 @@ function among(
 }
 
 /** `offset 0` makes the planner look them up one by one. */
-function areIn(sql: Sql, parts: Part[], id: Fragment): Fragment {
+function areIn(sql: Sql, parts: Part[], id: Statement): Statement {
   const lookups = parts.map(
     ({ table, column, conditions }) => sql`
     and exists (select from ${sql(table)} other where other.${sql(column)} = ${id} and ${conditions} offset 0)`,
@@ -251,12 +249,12 @@ function areIn(sql: Sql, parts: Part[], id: Fragment): Fragment {
   return joined(sql, lookups)
 }
 
-const joined = (sql: Sql, fragments: Fragment[]): Fragment =>
+const joined = (sql: Sql, fragments: Statement[]): Statement =>
   fragments.reduce((all, one) => sql`${all} ${one}`, sql``)
 
 const before = (sql: Sql, column: string, id: string) => (id === '' ? sql`` : sql`and ${sql(column)} < ${id}`)
 
-async function readPage(sql: Sql, filter: LicenceFilter, ids: Fragment): Promise<LicenceRow[]> {
+async function readPage(sql: Sql, filter: LicenceFilter, ids: Statement): Promise<LicenceRow[]> {
   const { accountId, applicationId } = filter
   return sql<LicenceRow[]>`
     select ${licenceColumns(sql)}

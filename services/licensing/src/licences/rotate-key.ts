@@ -8,7 +8,7 @@ import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { lockLicence } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { conflictOf, licenceNotFound } from './change-licence.ts'
+import { conflictOf, licenceNotFound } from '../lifecycle/refusals.ts'
 import { replaceKey } from './update-queries.ts'
 
 /**

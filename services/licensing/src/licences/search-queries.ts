@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import type { SearchMatch } from '@licensing/proto/closed-sets'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
@@ -12,8 +12,6 @@ export interface Match {
   id: string
   matched: SearchMatch
 }
-
-type Fragment = ReturnType<typeof licenceColumns>
 
 const own = (sql: Sql, { accountId, applicationId }: SearchScope) =>
   sql`l.application_id = ${applicationId} and l.account_id = ${accountId}`
@@ -30,9 +28,9 @@ export interface ExactTerms {
 
 /** Licences by identifiers that are unique. */
 export async function findExactly(sql: Sql, scope: SearchScope, terms: ExactTerms): Promise<Match[]> {
-  const by = (matched: SearchMatch, condition: Fragment) => sql`
+  const by = (matched: SearchMatch, condition: Statement) => sql`
     select l.id, ${matched}::text as matched from licences l where ${condition} and ${own(sql, scope)}`
-  const parts: Fragment[] = [by('legacy_key', sql`l.legacy_key = ${terms.text}`)]
+  const parts: Statement[] = [by('legacy_key', sql`l.legacy_key = ${terms.text}`)]
   if (terms.licenceId !== undefined) parts.push(by('id', sql`l.id = ${terms.licenceId}`))
   if (terms.licenceKey !== undefined) parts.push(by('key', sql`l.key = ${terms.licenceKey}`))
   if (terms.activationId !== undefined) {
@@ -53,7 +51,7 @@ export async function findByHost(
   host: string,
   limit: number,
 ): Promise<Match[]> {
-  const newest = (before: Fragment) => sql`
+  const newest = (before: Statement) => sql`
     select max(a.licence_id) as licence_id from activations a
     where a.application_id = ${applicationId} and a.host = ${host} ${before}`
   return sql<Match[]>`
@@ -72,7 +70,7 @@ export async function findByHost(
     where l.account_id = ${accountId} order by l.id desc limit ${limit}`
 }
 
-const folded = (sql: Sql, text: Fragment) => sql`(upper(${text} collate "und-x-icu") collate "C")`
+const folded = (sql: Sql, text: Statement) => sql`(upper(${text} collate "und-x-icu") collate "C")`
 
 /** The newest licences with a customer reference, ignoring letter case. */
 export async function findByReference(

@@ -1,5 +1,6 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { problemOfValue } from '@licensing/proto/entitlement-kinds'
@@ -11,6 +12,7 @@ import { statuses } from '../lifecycle/licence.ts'
 import { lockLicence } from '../lifecycle/licence-queries.ts'
 import type { LicenceScope, LicenceWithSnapshot } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { conflictOf, licenceNotFound } from '../lifecycle/refusals.ts'
 import { deleteOverrideRow, findOverrides, upsertOverride } from '../overrides/override-queries.ts'
 import type { LicenceOverride } from '../overrides/override-queries.ts'
 import { hasEnded, overrideMessage, settingsOf } from '../overrides/override.ts'
@@ -19,8 +21,6 @@ import { recordEnds } from '../overrides/record-ends.ts'
 import { effectiveEntitlements } from '../plans/effective.ts'
 import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 import { findEntitlements, findPlanEntitlements } from '../plans/snapshot-queries.ts'
-import { databaseTime } from '../purchases/purchase-queries.ts'
-import { conflictOf, licenceNotFound } from './change-licence.ts'
 
 /** Gives one licence another value than its snapshot has, or changes that value (additions 14.2). */
 export const setOverride: Handler<'setOverride'> = async ({ change }, request) => {

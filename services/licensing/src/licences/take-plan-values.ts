@@ -1,5 +1,6 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { Handler } from '../dependencies.ts'
@@ -7,6 +8,7 @@ import { statuses } from '../lifecycle/licence.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { conflictOf, licenceNotFound } from '../lifecycle/refusals.ts'
 import { findOverrides } from '../overrides/override-queries.ts'
 import { hasEnded } from '../overrides/override.ts'
 import { recordChanges } from '../overrides/record-changes.ts'
@@ -17,10 +19,9 @@ import { findAllEntitlements, storeSnapshots } from '../plans/snapshot-queries.t
 import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
 import { noChanges, savePurchase, writeChanges } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { databaseTime, lockPlansOf, replaceRenewedSnapshots } from '../purchases/purchase-queries.ts'
+import { lockPlansOf, replaceRenewedSnapshots } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
-import { conflictOf, licenceNotFound } from './change-licence.ts'
 
 /** Replaces the snapshot of a licence by the entitlements that its plan grants now (additions 14.2). */
 export const takePlanValues: Handler<'takePlanValues'> = async ({ change }, request) => {

@@ -1,8 +1,9 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
-import { invalid, ServiceError } from '@licensing/grpc/errors'
+import { invalid } from '@licensing/grpc/errors'
 import type { UpdateLicenceRequest } from '@licensing/proto/licensing'
 import { changedMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
@@ -18,15 +19,15 @@ import {
   writeChanges,
 } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { databaseTime, clearRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
+import { clearRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
-import { conflictOf, licenceNotFound } from './change-licence.ts'
-import type { Changes as FieldChanges } from '../lifecycle/history-queries.ts'
+import type { FieldChanges } from '../lifecycle/history-queries.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { allowedVerbs, applyCauses, statuses } from '../lifecycle/licence.ts'
+import { applyCauses, statuses } from '../lifecycle/licence.ts'
+import { conflictOf, licenceNotFound, planArchived } from '../lifecycle/refusals.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { writeTerms } from './update-queries.ts'
 
@@ -136,9 +137,10 @@ async function changeFields(
 ): Promise<void> {
   const { licence } = purchased
   const before = { ...licence }
-  const followed = returns ? applyCauses(['extended'], licence, { plan: plan!.status }) : undefined
-  if (followed?.steps.length === 0) throw planArchived(licence)
-  const active = followed?.state.status === 'active'
+  const conditions = plan ? { plan: plan.status } : {}
+  const extension = { causes: ['extended'], conditions, by: { actor } } as const
+  const [step] = returns ? applyCauses(extension.causes, licence, conditions).steps : []
+  if (returns && !step) throw planArchived(licence, 'change the end')
   Object.assign(licence, requested, { updated_at: changes.now })
   // A trial with a customer's reference is the customer's licence.
   if (differences['external_ref']) licence.trial = false
@@ -146,7 +148,8 @@ async function changeFields(
     licenceId: licence.id,
     type: 'changed',
     from: before.status,
-    to: followed && !active ? followed.state.status : before.status,
+    // `changeLicence` adds an entry for a transition that has one.
+    to: step && !step.transition.history ? step.to : before.status,
     actor,
     at: changes.now,
     changes: returns
@@ -154,16 +157,7 @@ async function changeFields(
       : differences,
   })
   changes.licences.set(licence.id, licence)
-  if (followed) {
-    const { plan_id, snapshot_id, expires_on } = licence
-    const terms = { plan_id, snapshot_id, expires_on }
-    changeLicence(changes, purchased, {
-      causes: ['extended'],
-      conditions: { plan: plan!.status },
-      by: { actor },
-      terms,
-    })
-  }
+  if (step) changeLicence(changes, purchased, extension)
   if ('expires_on' in requested) await moveEnd(tx, changes, purchased)
   await writeTerms(tx, licence, before.domains)
   await writeChanges(tx, changes)
@@ -206,13 +200,4 @@ function restrictionsOf(licence: LicenceRow) {
     ...limits.filter(([, limit]) => limit !== null),
   ]
   return set.length === 0 ? null : Object.fromEntries(set)
-}
-
-function planArchived(licence: LicenceRow): ServiceError {
-  const { id, plan_id: planId, status } = licence
-  return new ServiceError(
-    'plan_archived',
-    `plan ${planId} of licence ${id} is retired: restore plan ${planId} first, then change the end`,
-    { members: { current: status, allowed: allowedVerbs(status, 'retired') } },
-  )
 }

@@ -1,4 +1,4 @@
-import type { Transaction } from '@licensing/database/connect'
+import type { Statement, Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { licenceEvent } from './licence-row.ts'
@@ -10,7 +10,7 @@ interface Changes {
   transition: BulkTransition
   cause?: string
   /** The columns of `l` by which the selection is ordered. */
-  order: Selection
+  order: Statement
   /** Selects the next licences after a licence; see `Selection`. */
   select: (after: ChangedUncounted | undefined, limit: number) => Selection
   /** At most this many steps; by default until no licence is left. */

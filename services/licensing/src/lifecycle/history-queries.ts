@@ -12,11 +12,11 @@ export interface HistoryRow {
   to_status: LicenceStatus
   actor: string
   cause: string | null
-  changes: Changes | null
+  changes: FieldChanges | null
 }
 
 /** The changes in an entry of type `changed`: fields and values as in REST. */
-export type Changes = Record<string, { from: unknown; to: unknown }>
+export type FieldChanges = Record<string, { from: unknown; to: unknown }>
 
 /** A page of a licence's history, newest first; undefined if there is no such licence. */
 export async function findHistory(
@@ -46,7 +46,7 @@ export interface NewHistory {
   to: LicenceStatus
   actor: string
   cause?: string | undefined
-  changes?: Changes
+  changes?: FieldChanges
   /** Default: now. */
   at?: Date
 }

@@ -1,4 +1,5 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
+import { inOrderOf } from '@licensing/database/row-queries'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
 import type { BulkTransition, LicenceState } from './licence.ts'
@@ -74,7 +75,7 @@ export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<Licenc
 }
 
 /** Joins the licences `l` of these scopes; `wanted.place` counts from 1. */
-const joinScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
+export const joinScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
   unnest(
     ${scopes.map(({ licenceId }) => licenceId)}::text[],
     ${scopes.map(({ accountId }) => accountId)}::text[],
@@ -88,13 +89,13 @@ export async function findLicences(sql: Sql, scopes: LicenceScope[]): Promise<(F
   const rows = await sql<(FoundLicence & { place: number })[]>`
     select ${stateColumns(sql)}, p.status as plan_status, wanted.place::int
     from ${joinScopes(sql, scopes)} join plans p on p.id = l.plan_id`
-  const found = new Map(rows.map((row) => [row.place, row]))
-  return scopes.map((_, at) => found.get(at + 1))
+  return inOrderOf(scopes, rows)
 }
 
+/** Whether a statement waits for rows that other transactions have locked, or skips them. */
 export type OnLocked = 'wait' | 'skip'
 
-const skipLocked = (sql: Sql, onLocked: OnLocked) => (onLocked === 'skip' ? sql`skip locked` : sql``)
+export const skipLocked = (sql: Sql, onLocked: OnLocked) => (onLocked === 'skip' ? sql`skip locked` : sql``)
 
 /**
  * Selects licences that have one of these statuses and, if given, one of these plans, each for the actor of its scope.
@@ -138,7 +139,7 @@ export type ChangedUncounted = ChangedLicence &
  * If it waits for the locks of several, it sorts the ids first (`offset 0` forces this order) and locks one by one: two such
  * statements cannot deadlock, and no licence beyond the limit is locked.
  */
-export type Selection = ReturnType<typeof licenceColumns>
+export type Selection = Statement
 
 /**
  * Locks the licences of `selection`, changes them, and writes their history and the plans' counters.
@@ -158,7 +159,7 @@ export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
   transition: BulkTransition,
-  { cause, order }: { cause: string | undefined; order: Selection },
+  { cause, order }: { cause: string | undefined; order: Statement },
 ): Promise<ChangedUncounted[]> {
   return sql<ChangedUncounted[]>`
     with ${changed(sql, selection, transition, cause)}
@@ -192,7 +193,7 @@ const changed = (sql: Sql, selection: Selection, transition: BulkTransition, cau
   )`
 
 /** Adds the changes in a query (plan_id, former_status, status) to the plans' counters. */
-const countChanges = (sql: Sql, from: Selection) => sql`
+const countChanges = (sql: Sql, from: Statement) => sql`
   insert into plan_counts (plan_id, shard, active)
   select plan_id, pg_backend_pid() % 16, sum((status = 'active')::int - (former_status = 'active')::int)
   from ${from}

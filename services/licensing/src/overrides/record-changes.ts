@@ -1,7 +1,7 @@
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
-import type { Changes } from '../lifecycle/history-queries.ts'
+import type { FieldChanges } from '../lifecycle/history-queries.ts'
 import { licenceEvent } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import type { EffectiveEntitlement } from '../plans/effective.ts'
@@ -13,7 +13,7 @@ export interface EntitlementsChange {
   before: EffectiveEntitlement[]
   after: EffectiveEntitlement[]
   /** The changes for the history. */
-  changes: Changes
+  changes: FieldChanges
   actor: string
 }
 

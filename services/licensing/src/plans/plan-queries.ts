@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { inOrderOf } from '@licensing/database/row-queries'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
@@ -84,7 +85,7 @@ export const licencesToSuspend = (
 }
 
 /** The order in which an archive locks licences. */
-export const suspensionOrder = (sql: Sql): Selection => sql`l.id`
+export const suspensionOrder = (sql: Sql) => sql`l.id`
 
 export async function recordSuspended(
   sql: Sql,
@@ -131,8 +132,7 @@ export async function findPlansOfCodes(
       where p.application_id = asked.application_id and p.code = asked.code
       order by awaited.plan_id is not null, p.id desc limit 1
     ) plan`
-  const found = new Map(rows.map((row) => [row.place, row.id]))
-  return asked.map((_, at) => found.get(at + 1))
+  return inOrderOf(asked, rows).map((row) => row?.id)
 }
 
 /** The plans in this list that have a copy. */

@@ -1,6 +1,8 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { ServiceError } from '@licensing/grpc/errors'
+import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
 import type { Batch } from './apply-effect.ts'
@@ -8,7 +10,6 @@ import { noChanges, writeChanges } from './changes.ts'
 import { planIdOf } from './effect.ts'
 import type { Effect } from './effect.ts'
 import {
-  databaseTime,
   findEffects,
   findNewestLicences,
   findProvisions,
@@ -17,7 +18,6 @@ import {
   lockLicences,
   lockPlansOf,
 } from './purchase-queries.ts'
-import type { Busy } from './purchase-queries.ts'
 import { takesPayments } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
@@ -79,11 +79,10 @@ async function locateLicences(tx: Transaction, effects: readonly ReceivedEffect[
     tx,
     effects.map(({ effect }) => effect),
   )
-  const located = effects.map(({ effect, refusal }, at): LocatedEffect => {
+  const located = effects.map((received, at): LocatedEffect => {
     const provision = provisions[at]
     return {
-      ...(refusal && { refusal }),
-      effect,
+      ...received,
       licenceId: provision?.licence_id,
       created: provision?.created ?? false,
       isPaid: provision !== undefined,
@@ -114,10 +113,10 @@ export function planIdsOf(effects: readonly ReceivedEffect[]): string[] {
 export async function lockPurchasedLicences(
   tx: Transaction,
   licenceIds: string[],
-  busy: Busy = 'wait',
+  onLocked: OnLocked = 'wait',
 ): Promise<Map<string, PurchasedLicence>> {
   if (licenceIds.length === 0) return new Map()
-  const rows = await lockLicences(tx, licenceIds, busy)
+  const rows = await lockLicences(tx, licenceIds, onLocked)
   const [purchases, effects] = await Promise.all([findPurchases(tx, licenceIds), findEffects(tx, licenceIds)])
   const licences = new Map(
     rows.map((licence): [string, PurchasedLicence] => [licence.id, { licence, purchases: [], effects: [] }]),

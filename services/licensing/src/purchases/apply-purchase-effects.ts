@@ -49,7 +49,6 @@ function read(request: PurchaseEffect): ReceivedEffect {
 /** Applies effects in their order. If the database refuses a batch, its effects are applied one by one. */
 async function applyAll(deps: LicensingDependencies, received: ReceivedEffect[]): Promise<Result[]> {
   if (received.length === 0) return []
-  const refusals: Refusals = new Map()
   const effects = await fetchUnknownPlans(deps, received)
   try {
     return await applyInBatches(deps, effects, new Map())
@@ -57,6 +56,7 @@ async function applyAll(deps: LicensingDependencies, received: ReceivedEffect[])
     if (effects.length === 1 || affectsAllEffects(error)) throw error
     deps.log.warn({ err: error }, 'a batch of effects failed; they are applied one by one')
   }
+  const refusals: Refusals = new Map()
   const results: Result[] = []
   for (const effect of effects) results.push(await applyAlone(deps, effect, refusals))
   return results

@@ -39,13 +39,11 @@ const rank = {
 /** The tick of the processor's clock, in milliseconds. */
 const clockResolutionMs = 1_000
 
-interface PurchaseEvent {
-  kind: keyof typeof rank
-  /** Absent if the vendor reactivated the licence. */
-  purchase: Purchase | undefined
-  at: number
-  cause: string
-}
+type KindOfPurchase = Exclude<keyof typeof rank, 'reactivated'>
+
+type PurchaseEvent = { at: number; cause: string } & (
+  { kind: KindOfPurchase; purchase: Purchase } | { kind: 'reactivated'; purchase: undefined }
+)
 
 /** Effects on the current purchase that change which effect is decisive, if it was one of these. */
 const transitions = {
@@ -82,11 +80,6 @@ export function basisOf(
     events.push({ purchase: undefined, kind: 'reactivated', at: reactivatedAt.getTime(), cause: '' })
   }
   for (const { purchase, kind } of events.sort(compareEvents)) {
-    if (!purchase) {
-      if (decisive === 'payment_failed' || decisive === 'inquiry_opened') decisive = 'paid'
-      inDispute = undefined
-      continue
-    }
     switch (kind) {
       case 'paid': {
         const wasValid = current !== undefined && valid.has(current)
@@ -112,8 +105,10 @@ export function basisOf(
         if (decisive === 'inquiry_opened' && inDispute === purchase) decisive = 'paid'
         break
       }
-      case 'reactivated':
+      case 'reactivated': {
+        if (decisive === 'payment_failed' || decisive === 'inquiry_opened') decisive = 'paid'
         break
+      }
       default: {
         if (current !== purchase) break
         if (!valid.has(purchase) && kind !== 'partially_refunded') break
@@ -169,7 +164,7 @@ function endsOf(
   { purchase_ref, terminated_at, money_returned, ends_at }: Purchase,
   effects: readonly RecordedEffect[],
   now: number,
-): Pick<PurchaseEvent, 'kind' | 'at'>[] {
+): { kind: KindOfPurchase; at: number }[] {
   const terminated = terminated_at?.getTime() ?? Number.POSITIVE_INFINITY
   const end = ends_at
     ? Math.floor(ends_at.getTime() / clockResolutionMs) * clockResolutionMs

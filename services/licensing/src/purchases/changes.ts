@@ -3,7 +3,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
-import type { Changes as FieldChanges, NewHistory } from '../lifecycle/history-queries.ts'
+import type { FieldChanges, NewHistory } from '../lifecycle/history-queries.ts'
 import { licenceEvent } from '../lifecycle/licence-row.ts'
 import { applyCauses } from '../lifecycle/licence.ts'
 import type { Cause, TransitionConditions } from '../lifecycle/licence.ts'
@@ -56,8 +56,8 @@ interface LicenceChange {
   causes: readonly Cause[]
   conditions: TransitionConditions
   by: By
-  /** The plan and end that the licence gets. */
-  terms: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
+  /** The plan and end that the licence gets; by default it keeps them. */
+  terms?: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
 }
 
 /** Changes a licence as the lifecycle table says for these causes, one after the other. */

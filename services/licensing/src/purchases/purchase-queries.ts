@@ -1,6 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
-import { insertRows } from '@licensing/database/row-queries'
-import { stateColumns, statusIn } from '../lifecycle/licence-queries.ts'
+import { inOrderOf, insertRows } from '@licensing/database/row-queries'
+import { skipLocked, stateColumns, statusIn } from '../lifecycle/licence-queries.ts'
+import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
@@ -47,8 +48,7 @@ export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(
     ) with ordinality as name (account_id, application_id, purchase_ref, place)
     join provisions p on p.application_id = name.application_id and p.payment_ref = name.purchase_ref
     join licences l on l.id = p.licence_id and l.account_id = name.account_id`
-  const found = new Map(rows.map((row) => [row.place, row]))
-  return names.map((_, at) => found.get(at + 1))
+  return inOrderOf(names, rows)
 }
 
 /** The newest licence of each customer that a payment can change, in the order of `customers`. */
@@ -66,19 +66,15 @@ export async function findNewestLicences(sql: Sql, customers: Customer[]): Promi
         and external_ref = customer.external_ref and ${statusIn(sql, payable)}
       order by id desc limit 1
     ) l`
-  const found = new Map(rows.map((row) => [row.place, row.id]))
-  return customers.map((_, at) => found.get(at + 1))
+  return inOrderOf(customers, rows).map((row) => row?.id)
 }
-
-/** Whether to wait for rows that other transactions have locked, or to skip them. */
-export type Busy = 'wait' | 'skip'
 
 /** Locks these plans, and the plans of the licences and of their purchases: shared, in the order of their ids. */
 export async function lockPlansOf(
   sql: Sql,
   licenceIds: string[],
   planIds: string[],
-  busy: Busy = 'wait',
+  onLocked: OnLocked = 'wait',
 ): Promise<Map<string, PlanRow>> {
   const rows = await sql<PlanRow[]>`
     select p.id, p.account_id, p.application_id, p.status, p.snapshot_id from plans p
@@ -87,14 +83,14 @@ export async function lockPlansOf(
       union select plan_id from licences where id = any(${licenceIds}::text[])
       union select plan_id from purchases where licence_id = any(${licenceIds}::text[])
     )
-    order by p.id for share ${busy === 'skip' ? sql`skip locked` : sql``}`
+    order by p.id for share ${skipLocked(sql, onLocked)}`
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise<LockedLicence[]> {
+export async function lockLicences(sql: Sql, ids: string[], onLocked: OnLocked): Promise<LockedLicence[]> {
   return sql<LockedLicence[]>`
     select ${stateColumns(sql)}, l.snapshot_id, l.rests_on, l.reactivated_at from licences l
-    where l.id = any(${ids}::text[]) order by l.id for update ${busy === 'skip' ? sql`skip locked` : sql``}`
+    where l.id = any(${ids}::text[]) order by l.id for update ${skipLocked(sql, onLocked)}`
 }
 
 export async function findPurchases(sql: Sql, licenceIds: string[]): Promise<Purchase[]> {
@@ -170,9 +166,4 @@ export interface NewProvision extends Provision {
 
 export async function insertProvisions(sql: Sql, provisions: NewProvision[]): Promise<void> {
   await insertRows(sql, 'provisions', provisions)
-}
-
-export async function databaseTime(sql: Sql): Promise<Date> {
-  const [row] = await sql<{ now: Date }[]>`select clock_timestamp()::timestamptz(3) as now`
-  return row!.now
 }

@@ -1,18 +1,18 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Change } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
+import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { alignLicence } from './align-licence.ts'
 import { lockPurchasedLicences } from './apply-batch.ts'
 import { noChanges, writeChanges } from './changes.ts'
-import { databaseTime, lockPlansOf } from './purchase-queries.ts'
-import type { Busy } from './purchase-queries.ts'
+import { lockPlansOf } from './purchase-queries.ts'
 import { basisAt, restsOn } from './purchased-licence.ts'
 
 interface Options {
   /** Default: the database's time. */
   now?: Date
-  /** Whether to wait for licences and plans that other transactions have locked, or to skip them. */
-  busy: Busy
+  onLocked: OnLocked
 }
 
 /**
@@ -29,9 +29,13 @@ export async function replaceEndedPurchases(
 }
 
 // Lock order: plans before licences.
-async function replaceIn(tx: Transaction, licenceIds: string[], { now, busy }: Options): Promise<boolean> {
-  const plans = await lockPlansOf(tx, licenceIds, [], busy)
-  const licences = await lockPurchasedLicences(tx, licenceIds, busy)
+async function replaceIn(
+  tx: Transaction,
+  licenceIds: string[],
+  { now, onLocked }: Options,
+): Promise<boolean> {
+  const plans = await lockPlansOf(tx, licenceIds, [], onLocked)
+  const licences = await lockPurchasedLicences(tx, licenceIds, onLocked)
   const changes = noChanges(now ?? (await databaseTime(tx)))
   for (const purchased of licences.values()) {
     const { licence, purchases } = purchased
@@ -39,7 +43,7 @@ async function replaceIn(tx: Transaction, licenceIds: string[], { now, busy }: O
     if (!restedOn) continue
     const possible = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
     if (possible.some((planId) => !plans.has(planId))) {
-      if (busy === 'skip') continue
+      if (onLocked === 'skip') continue
       throw new LostRace()
     }
     const after = basisAt(purchased, changes.now)

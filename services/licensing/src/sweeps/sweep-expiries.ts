@@ -68,7 +68,7 @@ async function replaceInBatches(
       await replaceEndedPurchases(
         change,
         due.map(({ id }) => id),
-        { busy: 'skip' },
+        { onLocked: 'skip' },
       )
     }
     last = due.length < replacedAtOnce ? undefined : due.at(-1)

@@ -1,9 +1,9 @@
 import type { Transaction } from '@licensing/database/connect'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
+import { databaseTime } from '@licensing/database/time-queries'
 import type { Loop } from '@licensing/process/loop'
 import { hasUnrecordedEnds, lockLicencesWithEnds } from '../overrides/override-queries.ts'
 import { recordEnds } from '../overrides/record-ends.ts'
-import { databaseTime } from '../purchases/purchase-queries.ts'
 import type { SweepDependencies, SweepOptions } from './sweep-expiries.ts'
 
 const endsAtOnce = 200

@@ -35,7 +35,7 @@ export async function isAnyPast(sql: Sql): Promise<boolean> {
 }
 
 /** The order in which a sweep locks licences. */
-export const dueOrder = (sql: Sql): Selection => sql`l.expires_on, l.id`
+export const dueOrder = (sql: Sql) => sql`l.expires_on, l.id`
 
 const validPurchase = (sql: Sql) => sql`
   select from purchases p

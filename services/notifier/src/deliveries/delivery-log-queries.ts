@@ -1,7 +1,6 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { idOf } from '@licensing/database/ids'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
-import type { PendingQuery, Row } from 'postgres'
 import { statusIfAbandoned } from './delivery-queries.ts'
 import type { Attempt, Delivery } from './delivery.ts'
 
@@ -80,7 +79,7 @@ export async function listAttemptRows(
     from attempts where delivery_id = ${deliveryId} and attempt <= ${last} order by attempt desc limit ${limit}`
 }
 
-function select(sql: Sql, filter: DeliveryFilter, status: PendingQuery<Row[]>) {
+function select(sql: Sql, filter: DeliveryFilter, status: Statement) {
   const { id, endpointId, eventType, eventId, licenceId, beforeId } = filter
   return sql<Delivery[]>`
     select d.id, d.event_id, d.event_type, d.endpoint_id,
@@ -103,7 +102,7 @@ function select(sql: Sql, filter: DeliveryFilter, status: PendingQuery<Row[]>) {
 const idMarginMs = 5 * 60_000
 
 /** Filters by created_at, and by the corresponding range of ids, because the indexes contain the id. */
-function createdIn(sql: Sql, { since, until }: DeliveryFilter): PendingQuery<Row[]> {
+function createdIn(sql: Sql, { since, until }: DeliveryFilter): Statement {
   const idAt = (time: Date, marginMs: number) => idOf('dlv', new Date(time.getTime() + marginMs), 0n)
   const from = since && sql`and d.created_at >= ${since} and d.id >= ${idAt(since, -idMarginMs)}`
   const to = until && sql`and d.created_at < ${until} and d.id < ${idAt(until, idMarginMs)}`

@@ -1,7 +1,6 @@
 import { plainArray } from '@licensing/database/arrays'
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { sendAlong } from '@licensing/database/transaction'
-import type { PendingQuery, Row } from 'postgres'
 import type { DueDelivery } from './delivery.ts'
 import { deliveryTransitions } from './delivery-states.ts'
 import type { DeliveryOutcome, Transition } from './delivery-states.ts'
@@ -102,13 +101,13 @@ function casesOf(resultOf: (transition: Transition, status: string) => string | 
 }
 
 /** The status of a delivery `d` after it was abandoned. */
-export function statusIfAbandoned(sql: Sql): PendingQuery<Row[]> {
+export function statusIfAbandoned(sql: Sql): Statement {
   const outcome: DeliveryOutcome = 'abandoned'
   return sql`${sql.unsafe(nextStatus(`'${outcome}'`))}`
 }
 
 /** Assignments of an update of deliveries `d` that abandons them. */
-export function abandoned(sql: Sql): PendingQuery<Row[]> {
+export function abandoned(sql: Sql): Statement {
   return sql`
     status = ${statusIfAbandoned(sql)},
     retry_at = null, due_at = null, replays_due = 0, claim_id = null, claimed_until = null`

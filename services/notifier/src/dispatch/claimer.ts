@@ -16,11 +16,11 @@ import {
   abandonExpired,
   releaseClaims,
 } from './claim-queries.ts'
-import type { EndpointCache } from './endpoint-cache.ts'
 import { leaseMs } from './claimed-delivery.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
+import type { EndpointCache } from './endpoint-cache.ts'
 import { expiredClaims } from './metrics.ts'
 import type { Scheduler } from './scheduler.ts'
-import type { ClaimedDelivery } from './claimed-delivery.ts'
 
 export interface ClaimerOptions {
   sql: Database

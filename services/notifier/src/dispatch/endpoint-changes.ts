@@ -1,9 +1,10 @@
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
+import { databaseTime } from '@licensing/database/time-queries'
 import type { Nats } from '@licensing/events/connection'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
-import { listChangedEndpoints, findDatabaseTime, findEndpointRows } from '../endpoints/endpoint-queries.ts'
+import { findEndpointRows, listChangedEndpoints } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 
 const subject = 'notifier.endpoints-changed'
@@ -26,7 +27,7 @@ export function watchEndpointChanges(options: {
   const failed = (error: unknown) => log.warn({ err: error }, 'changed endpoints could not be read')
   let lastReadAt: Date | undefined
   const readChanges = async () => {
-    const now = await findDatabaseTime(sql)
+    const now = await databaseTime(sql)
     changed(await listChangedEndpoints(sql, new Date((lastReadAt ?? now).getTime() - overlapMs)))
     lastReadAt = now
     return nats.connected() ? pollMs.connected : pollMs.disconnected

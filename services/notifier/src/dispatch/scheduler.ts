@@ -20,6 +20,8 @@ const slowSpreadMs = 1_000
 const maxQueued = 20_000
 // The limit for one account, so that deliveries of other accounts are still claimed.
 const maxQueuedPerAccount = maxQueued / 4
+// For an endpoint to which nothing was sent yet.
+const initialCapacity = 16
 const idleEndpointLifeMs = 10 * 60_000
 
 export interface NextAttempt {
@@ -68,11 +70,11 @@ export class Scheduler {
     return this.#queued
   }
 
-  /** How many more deliveries of an endpoint may be queued; `usual` if nothing was sent to it yet. */
-  capacity({ id, accountId }: EndpointSettings, usual = 16): number {
+  /** How many more deliveries of an endpoint may be queued. */
+  capacity({ id, accountId }: EndpointSettings): number {
     if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#maxPerAccount) return 0
     const endpoint = this.#endpoints.get(id)
-    if (!endpoint) return usual
+    if (!endpoint) return initialCapacity
     if (endpoint.responsiveness === 'slow' && this.#queuedSlow >= this.#share(responsivenessShares.slow))
       return 0
     return endpoint.capacity
@@ -211,14 +213,12 @@ export class Scheduler {
   }
 
   #endpointOf(settings: EndpointSettings): EndpointQueue {
-    let endpoint = this.#endpoints.get(settings.id)
-    if (!endpoint) {
-      endpoint = new EndpointQueue(settings)
-      this.#endpoints.set(settings.id, endpoint)
-    } else if (endpoint.settings.generation < settings.generation) {
-      endpoint.settings = settings
-    }
-    return endpoint
+    this.change(settings)
+    const known = this.#endpoints.get(settings.id)
+    if (known) return known
+    const added = new EndpointQueue(settings)
+    this.#endpoints.set(settings.id, added)
+    return added
   }
 
   /** Makes the endpoint wait for its turn, if it may start a delivery. */

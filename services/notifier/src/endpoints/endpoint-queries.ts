@@ -191,11 +191,6 @@ export async function listChangedEndpoints(sql: Sql, after: Date): Promise<Endpo
   return sql<EndpointRow[]>`select ${rowColumns(sql)} from endpoints where changed_at > ${after}`
 }
 
-export async function findDatabaseTime(sql: Sql): Promise<Date> {
-  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
-  return row!.now
-}
-
 export async function listSecrets(
   sql: Sql,
   afterId: string,

@@ -25,8 +25,11 @@ export const sendTestEvent: Handler<'sendTestEvent'> = async (deps, request) => 
     if (!endpoint) throw endpointNotFound(endpointId)
     if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
     const traceParent = traceHeaders().traceparent
-    const options = { alsoDeferred: true, only: [endpoint] }
-    return (await recordEvents(deps, tx, [{ event, traceParent }], options)).send
+    const { send } = await recordEvents(deps, tx, [{ event, traceParent }], {
+      alsoDeferred: true,
+      onlyEndpoints: [endpoint],
+    })
+    return send
   }
   const response = { eventId: event.id }
   const send = await deps.change(record, {

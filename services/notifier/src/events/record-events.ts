@@ -40,7 +40,7 @@ export interface Recorded {
  * events. The dispatcher leases as many of the deliveries as it has capacity for.
  *
  * @param options.alsoDeferred records also events of accounts that have deferred events
- * @param options.only sends the events to these endpoints instead of the subscribed ones; the caller has locked them
+ * @param options.onlyEndpoints sends the events to these endpoints instead of the subscribed ones; the caller has locked them
  */
 export async function recordEvents(
   { dispatcher, clock }: Pick<NotifierDependencies, 'dispatcher' | 'clock'>,
