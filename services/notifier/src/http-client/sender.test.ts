@@ -12,7 +12,7 @@ test('a cleared deadline does not keep its callback in memory', async () => {
     const operation = () => {
       const held = new Array(50).fill(0)
       const deadline = new Deadline(60_000)
-      deadline.ends(() => held)
+      deadline.onEnd(() => held)
       deadline.clear()
     }`
   expect(await oldBytesOf({ given, from: import.meta.dirname, times: 200_000 })).toBeLessThan(50)
