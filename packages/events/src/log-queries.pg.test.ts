@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { findLogFor, listBatches } from './log-queries.ts'
+import { findLogFor, listBatches, truncateSlot } from './log-queries.ts'
+import { slotOf } from './outbox-queries.ts'
 import { givenDatabase, upTo } from './testing/given.ts'
 
 test('the newest batches of a large log are found without reading the rest of it', async () => {
@@ -37,4 +38,15 @@ test('replicas of a consumer that report the same partitions in different orders
   }
   const reports = [partitions, partitions.toReversed(), partitions, partitions.toReversed()].map(report)
   expect(await Promise.allSettled(reports)).toMatchObject(reports.map(() => ({ status: 'fulfilled' })))
+})
+
+test('the table that takes the batches of the present day is not truncated', async () => {
+  await using given = await givenDatabase()
+  const { sql } = given
+  await sql`
+    insert into event_log (slot, partition, number, epoch, precedes_epoch, events)
+    select slot, 0, slot + 1, 'first', false, 'payload' from generate_series(0, 7) as slot`
+  for (const slot of [0, 1, 2, 3, 4, 5, 6, 7]) await truncateSlot(sql, slot)
+  const left = await sql<{ is_present: boolean }[]>`select slot = ${slotOf(sql)} as is_present from event_log`
+  expect(left).toEqual([{ is_present: true }])
 })

@@ -80,11 +80,18 @@ export async function listPastSlots(sql: Sql, consumers: readonly string[]): Pro
     group by slot order by slot`
 }
 
-/** Truncates a day's table instead of deleting its rows. Waits for readers for a second at most. */
+/**
+ * Truncates a day's table instead of deleting its rows, unless it takes the batches of the present day. Waits for readers for a
+ * second at most.
+ */
 export async function truncateSlot(sql: Database, slot: number): Promise<void> {
   await sql.begin(async (tx) => {
+    const table = tx(`event_log_${slot}`)
     await tx`set local lock_timeout = '1s'`
-    await tx`truncate ${tx(`event_log_${slot}`)}`
+    await tx`lock table ${table}`
+    // The day may have ended while this statement waited.
+    const present = await tx`select where ${slotOf(tx, tx`clock_timestamp()`)} = ${slot}`
+    if (present.count === 0) await tx`truncate ${table}`
   })
 }
 

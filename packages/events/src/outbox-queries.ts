@@ -103,8 +103,9 @@ export function moveToLog(
     from numbered order by partition, number`
 }
 
-/** The table of the log that takes today's batches. */
-export const slotOf = (sql: Sql) => sql`(extract(epoch from now())::bigint / 86400 % 8)::smallint`
+/** The table of the log that takes the batches of the present day. */
+export const slotOf = (sql: Sql, time = sql`now()`) =>
+  sql`(extract(epoch from ${time})::bigint / 86400 % 8)::smallint`
 
 /**
  * Begins an epoch at the next number of each partition, if the database was started, restored or replaced since the newest
