@@ -77,8 +77,9 @@ const rules: Rule[] = [
   {
     operations: ['importLicences'],
     field: '/items/0/updates_until',
-    refused: timestamps,
-    accepted: [null, '2001-01-01T00:00:00Z'],
+    refused: [1, true, [], {}],
+    // The service checks the text, and refuses only the items with an invalid one.
+    accepted: [null, '2001-01-01T00:00:00Z', 'tomorrow'],
   },
   {
     operations: ['issueLicence', 'updateLicence'],
