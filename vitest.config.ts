@@ -38,9 +38,8 @@ export default defineConfig({
     })),
     // Once for the whole run, not once for each project.
     globalSetup: ['tests/support/src/global-setup.ts'],
-    // More than cores: tests wait for faults, restarts and timers. With two workers for each core, two cores were idle for a third
-    // of the time.
-    maxWorkers: 3 * availableParallelism(),
+    // More than cores: tests wait for faults, restarts and timers.
+    maxWorkers: availableParallelism() + 2,
     sequence: { sequencer: LongestFirst },
   },
 })
