@@ -19,8 +19,8 @@ export async function transaction<T>(sql: Database, work: (tx: Transaction) => P
     const tx = await sql.reserve()
     const sent: Statement[] = []
     sentAlong.set(tx, sent)
-    // A timeout of BEGIN would make the statements after it run outside of a transaction. As one message (the simple protocol)
-    // it cannot be waiting for its second half.
+    // If BEGIN failed with a timeout, the statements after it would run outside of a transaction. As one message (the simple
+    // protocol) it is complete when it arrives, so it does not wait for a connection that stalls.
     await sendAlong(tx, tx.unsafe('begin'))
     try {
       const result = await work(tx)

@@ -74,7 +74,7 @@ async function* arrivalsOf(messages: AsyncIterable<JsMsg>): AsyncGenerator<Arriv
     const group = [first.value]
     next = request()
     while (group.length < maxBatchSize) {
-      const another = await Promise.race([next, nextTick()])
+      const another = await Promise.race([next, nextImmediate()])
       if (!another || another.done) break
       group.push(another.value)
       next = request()
@@ -83,7 +83,7 @@ async function* arrivalsOf(messages: AsyncIterable<JsMsg>): AsyncGenerator<Arriv
   }
 }
 
-const nextTick = () => new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))
+const nextImmediate = () => new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))
 
 /** The decoded batches; none if the bytes cannot be decoded. A damaged batch is read from the log instead. */
 function decoded(bytes: Uint8Array): EventBatch[] {

@@ -31,7 +31,7 @@ export interface Origin {
 }
 
 // An event that is the last of a batch, and an answer with this batch, must fit into a NATS message (1 MiB).
-const mostEventBytes = 512 * 1024
+const maxEventBytes = 512 * 1024
 
 /** The current call. */
 export function currentOrigin(): Origin {
@@ -63,9 +63,9 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
       payload,
     })
     const bytes = batchOf(event, origin.traceParent)
-    if (bytes.length > mostEventBytes) {
+    if (bytes.length > maxEventBytes) {
       throw new Error(
-        `an event of ${bytes.length} bytes (${payload.case}) is too large: at most ${mostEventBytes}`,
+        `an event of ${bytes.length} bytes (${payload.case}) is too large: at most ${maxEventBytes}`,
       )
     }
     return { accountId, partition: partitionOf(accountId), payload: bytes }

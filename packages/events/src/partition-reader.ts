@@ -241,8 +241,8 @@ export class PartitionReader {
   }
 
   /**
-   * Whether it is known which numbers of an epoch are valid. Those of an earlier epoch than the newest may be assigned again,
-   * which only the producer's answer says: there is none yet after a start, and an answer may arrive late.
+   * Whether the reader knows which numbers of this epoch are valid. A later epoch may have assigned numbers of an earlier one
+   * again, and only the producer's answer contains where it begins. After a start there is no answer yet.
    */
   #isKnown(epoch: string): boolean {
     const { epochs } = this.position

@@ -56,7 +56,8 @@ export async function listDays(
 
 /**
  * Adds up the changes that are not in the days yet: the history since the last time, and the rows of
- * `application_day_changes`, which it then deletes. One replica at a time does this. The sums and the position in the history commit together.
+ * `application_day_changes`, which it then deletes. One replica at a time does this. The sums and the position in the history
+ * are committed together.
  *
  * @returns the number of changes that it added, at most `limit`
  */
