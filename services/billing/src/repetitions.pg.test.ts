@@ -1,15 +1,10 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { keyed } from '@licensing/changes/testing/keyed'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../test/harness.ts'
-import type { Harness } from '../test/harness.ts'
+import { expect, test } from 'vitest'
+import { sharedHarness } from '../test/harness.ts'
 import { checkoutRefOf, licencesOf, openCheckout, scope } from '../test/shop.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await sharedHarness()
 
 async function atOnce<T>(call: () => Promise<{ value: T; replayed: boolean }>): Promise<T[]> {
   const answers = await Promise.all(Array.from({ length: 20 }, call))

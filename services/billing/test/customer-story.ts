@@ -2,7 +2,7 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { array, constant, constantFrom, integer, oneof, option, record } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
-import { eventsAt } from './charge-story.ts'
+import { eventsAt } from './processor-events.ts'
 import type { Harness } from './harness.ts'
 import { outcomeOf } from './outcome.ts'
 import { checkoutRefOf, licencesOf, openCheckout, paymentsOf } from './shop.ts'
@@ -13,6 +13,8 @@ import type { Mode, Vendor } from './vendor.ts'
 export interface CustomerStory {
   bought: { mode: Mode; metadata: Record<string, string>; updatesMonths: number | null }[]
   moves: { of: number; action: string; how: Record<string, unknown> }[]
+  /** Seconds between two actions. */
+  pace: number
   seed: number
 }
 
@@ -32,6 +34,8 @@ const action = oneof(
   ].map((each) => each as Arbitrary<[string, Record<string, unknown>]>),
 )
 
+const seed = integer({ min: 1, max: 2 ** 30 })
+
 export const customerStories: Arbitrary<CustomerStory> = record({
   bought: array(
     record({
@@ -49,7 +53,34 @@ export const customerStories: Arbitrary<CustomerStory> = record({
     })),
     { minLength: 1, maxLength: 7 },
   ),
-  seed: integer({ min: 1, max: 2 ** 30 }),
+  pace: constant(60),
+  seed,
+})
+
+const actionOnCharge = oneof(
+  record({
+    amount: constantFrom(1900, 3000, 4900, 100),
+    status: constantFrom('succeeded', 'succeeded', 'pending'),
+  }).map((how) => ['refund', { ...how, force: true }]),
+  constantFrom('succeeded', 'failed', 'canceled').map((status) => ['refund-status', { status }]),
+  constantFrom('chargeback', 'inquiry').map((kind) => ['dispute', { kind, force: true }]),
+  constant(['escalate-dispute', {}]),
+  constantFrom('won', 'lost', 'warning_closed').map((outcome) => ['close-dispute', { outcome }]),
+).map((each) => each as [string, Record<string, unknown>])
+
+/** One payment, and refunds and disputes of its charge. */
+export const chargeStories: Arbitrary<CustomerStory> = record({
+  bought: constant([{ mode: 'payment', metadata: {}, updatesMonths: null }]),
+  moves: array(
+    actionOnCharge.map(([name, how]) => ({ of: 0, action: name, how })),
+    { minLength: 1, maxLength: 5 },
+  ),
+  // Within moments, or within days, so that some refunds come too late for a credit.
+  pace: oneof(
+    constant(60),
+    integer({ min: 3, max: 5 }).map((days) => days * 86_400),
+  ),
+  seed,
 })
 
 type Services = Parameters<typeof anotherPlan>[0] & Pick<Harness, 'simulator' | 'sql'>
@@ -58,7 +89,7 @@ type Services = Parameters<typeof anotherPlan>[0] & Pick<Harness, 'simulator' | 
 export async function happenTo(
   harness: Services,
   vendor: Vendor,
-  { bought, moves }: CustomerStory,
+  { bought, moves, pace }: CustomerStory,
   begins: number,
   between: () => Promise<void>,
 ): Promise<void> {
@@ -71,22 +102,30 @@ export async function happenTo(
     await harness.simulator.control('pay', { session, created: begins + at * 600 })
     await between()
   }
+  let refund = ''
+  let dispute = ''
   for (const { of, action: name, how } of moves) {
     const at = of % bought.length
-    const isOfSubscription = name !== 'refund' && name !== 'dispute'
-    if (isOfSubscription && bought[at]!.mode !== 'subscription') continue
     const session = sessions[at]!
-    const target = isOfSubscription
-      ? { subscription: await subscriptionOf(harness, vendor, session) }
-      : { charge: session }
+    const ofCharge: Record<string, object> = {
+      refund: { charge: session },
+      dispute: { charge: session },
+      'refund-status': { refund },
+      'escalate-dispute': { dispute },
+      'close-dispute': { dispute },
+    }
+    if (!(name in ofCharge) && bought[at]!.mode !== 'subscription') continue
+    const target = ofCharge[name] ?? { subscription: await subscriptionOf(harness, vendor, session) }
     // Renewals move the customer's clock by themselves. Two events of the same second have no order.
     const isRenewal = name === 'renew' || name === 'fail-invoice'
-    const time = isRenewal ? {} : { created: (await latestTime(harness, vendor)) + 60 }
-    const done = await harness.simulator.control(name, { ...target, ...how, ...time }).then(
-      () => true,
-      () => false,
-    )
-    if (done) await between()
+    const time = isRenewal ? {} : { created: (await latestTime(harness, vendor)) + pace }
+    const done = await harness.simulator
+      .control<{ id: string }>(name, { ...target, ...how, ...time })
+      .catch(() => undefined)
+    if (!done) continue
+    if (name === 'refund') refund = done.id
+    if (name === 'dispute') dispute = done.id
+    await between()
   }
 }
 

@@ -1,3 +1,4 @@
+import { partitionOf } from '@licensing/events/partitions'
 import type { CheckoutSession, Fee, Payment, Refund } from '@licensing/proto/billing'
 import type { Licence } from '@licensing/proto/licensing'
 import type { Metadata } from '@licensing/proto/metadata'
@@ -54,6 +55,15 @@ export async function pay(
   how: { method?: 'delayed'; discount?: number; created?: number } = {},
 ): Promise<void> {
   await simulator.control('pay', { session: checkoutRefOf(session), ...how })
+}
+
+/** The processor sends none of the vendor's events, or none of these types, so that the test can deliver them itself. */
+export async function dropEvents(
+  { simulator }: Pick<Harness, 'simulator'>,
+  { connectedAccount: account }: Vendor,
+  ...types: string[]
+): Promise<void> {
+  await simulator.control('delivery-rules', { action: 'drop', account, types })
 }
 
 /** A checkout that was paid and provisioned. */
@@ -126,17 +136,37 @@ export function sentTypes({ events }: Pick<Harness, 'events'>, { accountId }: Ve
     .sort()
 }
 
-/** Resolves when billing has no processor event left to handle, then gives the events a moment to be sent. */
-export async function handled({ sql, simulator }: Pick<Harness, 'sql' | 'simulator'>): Promise<void> {
+/**
+ * Resolves when billing has processed all events that the processor has sent for the vendor, licensing has applied their
+ * effects, and the event log has everything that the vendor is sent.
+ */
+export async function handled(
+  { sql, licensingSql, events, simulator }: Pick<Harness, 'sql' | 'licensingSql' | 'events' | 'simulator'>,
+  { accountId, connectedAccount }: Vendor,
+): Promise<void> {
+  const none = (count: () => Promise<{ waiting: number }[]>) =>
+    eventually(async () => expect((await count())[0]!.waiting).toBe(0))
   await simulator.settled()
-  await eventually(async () => {
-    const [waiting] = await sql`
-        select (select count(*) from processor_events where handled_at is null and not parked)::int as events,
-          (select count(*) from purchases where decide_at is not null or send_at is not null)::int as purchases,
-          (select count(*) from processor_questions where next_at is not null and attempts < 3)::int as questions,
-          (select count(*) from outbox)::int as outbox`
-    expect(waiting).toEqual({ events: 0, purchases: 0, questions: 0, outbox: 0 })
-  })
+  await none(
+    () => sql`
+      select count(*)::int as waiting from processor_events
+      where handled_at is null and not parked and merchant = ${`stripe:${connectedAccount}`}`,
+  )
+  await none(
+    () => sql`
+      select (
+        select count(*) from purchases
+        where account_id = ${accountId} and (decide_at is not null or send_at is not null)
+      )::int + (
+        select count(*) from processor_questions
+        where account_id = ${accountId} and next_at is not null and attempts < 3
+      )::int as waiting`,
+  )
+  const partition = partitionOf(accountId)
+  for (const each of [sql, licensingSql]) {
+    await none(() => each`select count(*)::int as waiting from outbox where partition = ${partition}`)
+  }
+  await events.caughtUp()
 }
 
 export function scope({ accountId, applicationId }: Vendor) {

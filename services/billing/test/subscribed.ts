@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import { changePlan, newPlan } from './catalog-stand-in.ts'
 import { subscriptionGraceMs } from './harness.ts'
 import type { Harness } from './harness.ts'
@@ -10,12 +11,9 @@ export const monthly: VendorOptions = { price: { amount: 2980n, currency: 'jpy',
 export type Subscribed = Sold & { vendor: Vendor; subscription: string }
 
 /** A customer who subscribed to the vendor's plan. */
-export async function givenSubscribed(
-  harness: Harness,
-  vendor: Vendor,
-  externalRef = 'cust-1001',
-): Promise<Subscribed> {
-  const sold = await givenSold(harness, vendor, { externalRef })
+export async function givenSubscribed(harness: Harness, of?: Vendor): Promise<Subscribed> {
+  const vendor = of ?? (await harness.givenVendor(monthly))
+  const sold = await givenSold(harness, vendor)
   const [row] = await harness.sql<{ subscription_ref: string }[]>`
     select subscription_ref from checkout_sessions where id = ${sold.session.id}`
   return { ...sold, vendor, subscription: row!.subscription_ref }
@@ -80,10 +78,11 @@ export async function itemsOf(
   return ((await answer.json()) as SubscriptionAtProcessor).items.data
 }
 
-/** When an item's period ends, with the grace after it, Unix seconds. */
-export async function endWithGrace(harness: Harness, subscribed: Subscribed, item = 0): Promise<number> {
+/** Expects that the licence ends with the period of this item of the subscription and the grace after it. */
+export async function expectPaidPeriod(harness: Harness, subscribed: Subscribed, item = 0): Promise<void> {
   const items = await itemsOf(harness, subscribed)
-  return items[item]!.current_period_end + subscriptionGraceMs / 1000
+  const end = items[item]!.current_period_end + subscriptionGraceMs / 1000
+  expect(await expiryOf(harness, subscribed)).toBe(end)
 }
 
 export async function expiryOf(harness: Harness, { vendor, licenceId }: Subscribed): Promise<number> {
