@@ -33,7 +33,7 @@ test('billing does everything once while it, licensing and PostgreSQL are killed
     }
   }
   const killing = async () => {
-    const servers = [harness.process, harness.licensingProcess, postgres, harness.process]
+    const servers = [harness.process, harness.licensingProcess, postgres]
     for (const [at, server] of servers.entries()) {
       await eventually(
         async () => {

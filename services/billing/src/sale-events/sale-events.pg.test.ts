@@ -180,6 +180,8 @@ describe('a sale of another shop', () => {
     }
     // Licensing, which was suspended, handles the call when it continues.
     await eventually(async () => expect(await licencesOf(harness, vendor)).toHaveLength(1))
+    // The lease of the call ends.
+    await harness.sql`update purchases set send_at = now() where account_id = ${vendor.accountId}`
     await handled(harness, vendor)
     const [licence] = await licencesOf(harness, vendor)
     expect(await paymentsOf(harness, vendor)).toMatchObject([{ saleId: 'order-1', licenceId: licence!.id }])
