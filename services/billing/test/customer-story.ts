@@ -1,38 +1,42 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { array, constant, constantFrom, integer, oneof, option, record } from 'fast-check'
+import { array, constant, constantFrom, integer, option, record, tuple } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
 import { eventsAt } from './processor-events.ts'
 import type { Harness } from './harness.ts'
 import { outcomeOf } from './outcome.ts'
-import { checkoutRefOf, licencesOf, openCheckout, paymentsOf } from './shop.ts'
+import { askProcessor, checkoutRefOf, licencesOf, openCheckout, paymentsOf } from './shop.ts'
 import { anotherPlan } from './vendor.ts'
 import type { Mode, Vendor } from './vendor.ts'
+
+/** The name of an action of the simulator, and its parameters. */
+type Action = [name: string, how: Record<string, unknown>]
 
 /** The purchases of a customer, and the actions on them. An action that is not possible at its time is left out. */
 export interface CustomerStory {
   bought: { mode: Mode; metadata: Record<string, string>; updatesMonths: number | null }[]
-  moves: { of: number; action: string; how: Record<string, unknown> }[]
+  /** Each of them is an action on the purchase with this number. */
+  moves: [of: number, Action][]
   /** Seconds between two actions. */
   pace: number
   seed: number
 }
 
-const action = oneof(
-  ...[
-    constant(['renew', {}]),
-    constant(['fail-invoice', {}]),
-    constant(['fail-invoice', { after_final: 'cancel' }]),
-    constant(['cancel', { when: 'period_end' }]),
-    constant(['cancel', { when: 'undo' }]),
-    constantFrom('cancellation_requested', 'payment_failed').map((reason) => [
-      'cancel',
-      { when: 'now', reason },
-    ]),
-    constantFrom(100, 1900, 3000, 4900).map((amount) => ['refund', { amount }]),
-    constantFrom('chargeback', 'inquiry').map((kind) => ['dispute', { kind }]),
-  ].map((each) => each as Arbitrary<[string, Record<string, unknown>]>),
-)
+const actions: Action[] = [
+  ['renew', {}],
+  ['renew', {}],
+  ['fail-invoice', {}],
+  ['fail-invoice', { after_final: 'cancel' }],
+  ['cancel', { when: 'period_end' }],
+  ['cancel', { when: 'undo' }],
+  ['cancel', { when: 'now', reason: 'cancellation_requested' }],
+  ['cancel', { when: 'now', reason: 'payment_failed' }],
+  ['refund', { amount: 100 }],
+  ['refund', { amount: 3000 }],
+  ['refund', { amount: 4900 }],
+  ['dispute', { kind: 'chargeback' }],
+  ['dispute', { kind: 'inquiry' }],
+]
 
 const seed = integer({ min: 1, max: 2 ** 30 })
 
@@ -45,41 +49,28 @@ export const customerStories: Arbitrary<CustomerStory> = record({
     }),
     { minLength: 1, maxLength: 2 },
   ),
-  moves: array(
-    record({ of: integer({ min: 0, max: 1 }), action }).map(({ of, action: [name, how] }) => ({
-      of,
-      action: name,
-      how,
-    })),
-    { minLength: 1, maxLength: 7 },
-  ),
+  moves: array(tuple(integer({ min: 0, max: 1 }), constantFrom(...actions)), { minLength: 1, maxLength: 7 }),
   pace: constant(60),
   seed,
 })
 
-const actionOnCharge = oneof(
-  record({
-    amount: constantFrom(1900, 3000, 4900, 100),
-    status: constantFrom('succeeded', 'succeeded', 'pending'),
-  }).map((how) => ['refund', { ...how, force: true }]),
-  constantFrom('succeeded', 'failed', 'canceled').map((status) => ['refund-status', { status }]),
-  constantFrom('chargeback', 'inquiry').map((kind) => ['dispute', { kind, force: true }]),
-  constant(['escalate-dispute', {}]),
-  constantFrom('won', 'lost', 'warning_closed').map((outcome) => ['close-dispute', { outcome }]),
-).map((each) => each as [string, Record<string, unknown>])
+const actionsOnCharge: Action[] = [
+  ...[100, 1900, 3000, 4900].flatMap((amount): Action[] => [
+    ['refund', { amount, force: true }],
+    ['refund', { amount, force: true, status: 'pending' }],
+  ]),
+  ...['succeeded', 'succeeded', 'failed', 'canceled'].map((status): Action => ['refund-status', { status }]),
+  ...['chargeback', 'inquiry'].map((kind): Action => ['dispute', { kind, force: true }]),
+  ['escalate-dispute', {}],
+  ...['won', 'lost', 'warning_closed'].map((outcome): Action => ['close-dispute', { outcome }]),
+]
 
 /** One payment, and refunds and disputes of its charge. */
 export const chargeStories: Arbitrary<CustomerStory> = record({
   bought: constant([{ mode: 'payment', metadata: {}, updatesMonths: null }]),
-  moves: array(
-    actionOnCharge.map(([name, how]) => ({ of: 0, action: name, how })),
-    { minLength: 1, maxLength: 5 },
-  ),
+  moves: array(tuple(constant(0), constantFrom(...actionsOnCharge)), { minLength: 1, maxLength: 6 }),
   // Within moments, or within days, so that some refunds come too late for a credit.
-  pace: oneof(
-    constant(60),
-    integer({ min: 3, max: 5 }).map((days) => days * 86_400),
-  ),
+  pace: constantFrom(60, 3 * 86_400, 4 * 86_400, 5 * 86_400),
   seed,
 })
 
@@ -104,7 +95,7 @@ export async function happenTo(
   }
   let refund = ''
   let dispute = ''
-  for (const { of, action: name, how } of moves) {
+  for (const [of, [name, how]] of moves) {
     const at = of % bought.length
     const session = sessions[at]!
     const ofCharge: Record<string, object> = {
@@ -135,11 +126,9 @@ async function latestTime(harness: Services, vendor: Vendor): Promise<number> {
   return Math.max(...events.map(({ created }) => created))
 }
 
-async function subscriptionOf({ simulator }: Services, vendor: Vendor, session: string): Promise<string> {
-  const answer = await fetch(`${simulator.url}/v1/checkout/sessions/${session}`, {
-    headers: { authorization: 'Bearer sk_test_simulated', 'stripe-account': vendor.connectedAccount },
-  })
-  return ((await answer.json()) as { subscription: string }).subscription
+async function subscriptionOf(harness: Services, vendor: Vendor, session: string): Promise<string> {
+  const path = `checkout/sessions/${session}`
+  return (await askProcessor<{ subscription: string }>(harness, path, vendor)).subscription
 }
 
 const timeOf = (time: Timestamp | undefined) => time && timestampDate(time).toISOString()

@@ -1,5 +1,6 @@
 import { Stripe } from 'stripe'
 import type { Harness } from './harness.ts'
+import { askProcessor } from './shop.ts'
 import { webhookSecret } from './surroundings.ts'
 import type { Vendor } from './vendor.ts'
 
@@ -12,17 +13,11 @@ interface ListedEvent {
 }
 
 /** The vendor's events as the processor made them, in their order. */
-export async function eventsAt(
-  { simulator }: Pick<Harness, 'simulator'>,
-  vendor: Vendor,
-): Promise<ListedEvent[]> {
+export async function eventsAt(harness: Pick<Harness, 'simulator'>, vendor: Vendor): Promise<ListedEvent[]> {
   const found: ListedEvent[] = []
   for (let after = ''; ; after = found.at(-1)!.id) {
-    const query = new URLSearchParams({ limit: '100', ...(after && { starting_after: after }) })
-    const answer = await fetch(`${simulator.url}/v1/events?${query.toString()}`, {
-      headers: { authorization: 'Bearer sk_test_simulated', 'stripe-account': vendor.connectedAccount },
-    })
-    const page = (await answer.json()) as { data: ListedEvent[]; has_more: boolean }
+    const path = `events?limit=100${after && `&starting_after=${after}`}`
+    const page = await askProcessor<{ data: ListedEvent[]; has_more: boolean }>(harness, path, vendor)
     found.push(...page.data)
     if (!page.has_more) return found.toReversed()
   }

@@ -1,8 +1,11 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { partitionOf } from '@licensing/events/partitions'
 import type { CheckoutSession, Fee, Payment, Refund } from '@licensing/proto/billing'
 import type { Licence } from '@licensing/proto/licensing'
 import type { Metadata } from '@licensing/proto/metadata'
 import { eventually } from '@licensing/test-support/poll'
+import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
 import { expect } from 'vitest'
 import type { Harness } from './harness.ts'
 import type { Vendor } from './vendor.ts'
@@ -66,6 +69,25 @@ export async function dropEvents(
   await simulator.control('delivery-rules', { action: 'drop', account, types })
 }
 
+/** What the processor answers to a GET request. Without a vendor, it is made for the platform. */
+export async function askProcessor<Answer>(
+  { simulator }: Pick<Harness, 'simulator'>,
+  path: string,
+  vendor?: Vendor,
+): Promise<Answer> {
+  const headers = {
+    authorization: 'Bearer sk_test_simulated',
+    ...(vendor && { 'stripe-account': vendor.connectedAccount }),
+  }
+  return (await fetch(`${simulator.url}/v1/${path}`, { headers })).json() as Promise<Answer>
+}
+
+/** The application fees of a charge at the processor. */
+export async function applicationFeesOf(harness: Pick<Harness, 'simulator'>, charge: string) {
+  type Fees = { data: { amount: number; amount_refunded: number }[] }
+  return (await askProcessor<Fees>(harness, `application_fees?charge=${charge}`)).data
+}
+
 /** A checkout that was paid and provisioned. */
 export interface Sold {
   session: CheckoutSession
@@ -85,6 +107,28 @@ export async function givenSold(
   await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
   const payment = (await paymentsOf(harness, vendor)).find((each) => each.sessionId === session.id)!
   return { session, licenceId: payment.licenceId!, charge: payment.chargeRef!, payment }
+}
+
+export type Sale = Partial<Parameters<Harness['billing']['recordSaleEvent']>[0]>
+
+export const saleOccurredAt = timestampFromDate(new Date(Date.UTC(2026, 0, 31, 9)))
+
+/** Stands for the hash of the request's body. */
+export const bodyHashOf = (sale: Sale) => createHash('sha256').update(inspect(sale)).digest()
+
+/** Records a sale of another shop, by default of the vendor's plan. */
+export function recordSale({ billing }: Pick<Harness, 'billing'>, vendor: Vendor, sale: Sale = {}) {
+  return billing.recordSaleEvent({
+    ...scope(vendor),
+    saleId: 'order-1',
+    externalRef: 'cust-1',
+    amount: 4900n,
+    currency: 'usd',
+    occurredAt: saleOccurredAt,
+    bodyHash: bodyHashOf(sale),
+    ...('priceId' in sale ? {} : { planId: vendor.planId }),
+    ...sale,
+  })
 }
 
 export async function statusOf(

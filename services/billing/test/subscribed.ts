@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import { changePlan, newPlan } from './catalog-stand-in.ts'
 import { subscriptionGraceMs } from './harness.ts'
 import type { Harness } from './harness.ts'
-import { givenSold, licenceOf, scope } from './shop.ts'
+import { askProcessor, givenSold, licenceOf, scope } from './shop.ts'
 import type { Sold } from './shop.ts'
 import type { Vendor, VendorOptions } from './vendor.ts'
 
@@ -37,14 +37,10 @@ export function alertsOf({ events }: Harness, { accountId }: Vendor): (string | 
 }
 
 /** Another plan of the vendor's, at a recurring price of its own. */
-export async function givenOtherPlan(
-  harness: Harness,
-  vendor: Vendor,
-  interval: 'month' | 'year' = 'month',
-): Promise<Vendor> {
+export async function givenOtherPlan(harness: Harness, vendor: Vendor): Promise<Vendor> {
   const plan = newPlan(vendor)
   await changePlan(harness.catalog, harness.licensingAddress, plan)
-  const priceId = await givenRecurringPrice(harness, vendor, interval)
+  const priceId = await givenRecurringPrice(harness, vendor)
   const price = { planId: plan.id, priceId, amount: 4980n, currency: 'jpy', mode: 'subscription' }
   await harness.billing.setPrice({ ...scope(vendor), price })
   return { ...vendor, planId: plan.id, priceId }
@@ -68,14 +64,9 @@ interface SubscriptionAtProcessor {
   items: { data: { id: string; price: { id: string }; current_period_end: number }[] }
 }
 
-export async function itemsOf(
-  { simulator }: Harness,
-  { subscription, vendor }: Subscribed,
-): Promise<SubscriptionAtProcessor['items']['data']> {
-  const answer = await fetch(`${simulator.url}/v1/subscriptions/${subscription}`, {
-    headers: { authorization: 'Bearer sk_test_simulated', 'stripe-account': vendor.connectedAccount },
-  })
-  return ((await answer.json()) as SubscriptionAtProcessor).items.data
+export async function itemsOf(harness: Harness, { subscription, vendor }: Subscribed) {
+  const path = `subscriptions/${subscription}`
+  return (await askProcessor<SubscriptionAtProcessor>(harness, path, vendor)).items.data
 }
 
 /** Expects that the licence ends with the period of this item of the subscription and the grace after it. */

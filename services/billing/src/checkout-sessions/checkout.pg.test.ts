@@ -2,6 +2,7 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { describe, expect, test } from 'vitest'
 import { sharedHarness } from '../../test/harness.ts'
 import {
+  applicationFeesOf,
   checkoutRefOf,
   feesOf,
   givenSold,
@@ -204,9 +205,6 @@ describe('opening a checkout', () => {
     const { session, charge, licenceId } = await givenSold(harness, vendor, { externalRef })
     expect(session.feeMinor).toBe(74n)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ externalRef, status: 'active' })
-    const fees = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
-      headers: { authorization: 'Bearer sk_test_simulated' },
-    })
-    expect(await fees.json()).toMatchObject({ data: [{ amount: 74 }] })
+    expect(await applicationFeesOf(harness, charge)).toMatchObject([{ amount: 74 }])
   })
 })

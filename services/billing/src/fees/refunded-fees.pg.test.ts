@@ -2,7 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { afterAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../../test/harness.ts'
 import { startProcessorProxy } from '../../test/processor-proxy.ts'
-import { givenSold, handled, ledgerOf } from '../../test/shop.ts'
+import { applicationFeesOf, givenSold, handled, ledgerOf } from '../../test/shop.ts'
 import type { Vendor } from '../../test/vendor.ts'
 import { startFeeRefunds } from './fee-refunds.ts'
 
@@ -59,13 +59,7 @@ afterAll(async () => {
   await proxy[Symbol.asyncDispose]()
 })
 
-const refundedFeeOf = async (charge: string): Promise<number | undefined> => {
-  const answer = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
-    headers: { authorization: 'Bearer sk_test_simulated' },
-  })
-  const { data } = (await answer.json()) as { data: { amount_refunded: number }[] }
-  return data[0]?.amount_refunded
-}
+const refundedFeeOf = async (charge: string) => (await applicationFeesOf(harness, charge))[0]?.amount_refunded
 
 const ofVendor = (vendor: Vendor) => harness.sql`
   payment_id in (select id from payments where account_id = ${vendor.accountId})`

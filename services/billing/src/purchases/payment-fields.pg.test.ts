@@ -1,10 +1,9 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
-import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { addMonths } from '../calendar.ts'
 import { sharedHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
 import {
   dropEvents,
   givenSold,
@@ -14,6 +13,7 @@ import {
   openCheckout,
   pay,
   paymentsOf,
+  recordSale,
   scope,
 } from '../../test/shop.ts'
 import { act, alertsOf, givenOtherPlan, givenSubscribed, monthly } from '../../test/subscribed.ts'
@@ -103,21 +103,7 @@ describe('a renewal', () => {
 })
 
 describe('a sale of another shop', () => {
-  const occurredAt = timestampFromDate(new Date(Date.UTC(2026, 0, 31, 9)))
   const given = timestampFromDate(new Date(Date.UTC(2031, 5, 1)))
-
-  let sales = 0
-  const record = (vendor: Vendor, sale: Partial<Parameters<Harness['billing']['recordSaleEvent']>[0]>) =>
-    harness.billing.recordSaleEvent({
-      ...scope(vendor),
-      saleId: `order-${(sales += 1)}`,
-      externalRef: `cust-${sales}`,
-      amount: 4900n,
-      currency: 'usd',
-      occurredAt,
-      bodyHash: createHash('sha256').digest(),
-      ...sale,
-    })
 
   test('includes updates for the months of a price that it names, or until a time that it gives', async () => {
     const vendor = await harness.givenVendor({ price: { updatesMonths: 12 } })
@@ -128,7 +114,12 @@ describe('a sale of another shop', () => {
       [{ priceId, updatesUntil: given }, timestampDate(given)],
       [{ planId, updatesUntil: given }, timestampDate(given)],
     ] as const) {
-      const { saleEvent } = await record(vendor, sale)
+      const reference = inspect(sale)
+      const { saleEvent } = await recordSale(harness, vendor, {
+        saleId: reference,
+        externalRef: reference,
+        ...sale,
+      })
       expect(await updatesOf(vendor, saleEvent!.licenceId!)).toEqual(until)
     }
   })
@@ -137,10 +128,12 @@ describe('a sale of another shop', () => {
     const vendor = await harness.givenVendor()
     const { planId } = vendor
     await harness.changePlan(planId, 'retired')
-    const sale = { saleId: 'again', planId, metadata: { entries: { a: '1' } }, updatesUntil: given }
-    expect(await record(vendor, sale)).toMatchObject({ saleEvent: { status: 'provision_failed' } })
+    const sale = { metadata: { entries: { a: '1' } }, updatesUntil: given }
+    expect(await recordSale(harness, vendor, sale)).toMatchObject({
+      saleEvent: { status: 'provision_failed' },
+    })
     await harness.changePlan(planId, 'active')
-    expect(await record(vendor, sale)).toMatchObject({ saleEvent: { status: 'provisioned' } })
+    expect(await recordSale(harness, vendor, sale)).toMatchObject({ saleEvent: { status: 'provisioned' } })
     expect(await licencesOf(harness, vendor)).toMatchObject([{ metadata: { a: '1' }, updatesUntil: given }])
   })
 })

@@ -2,7 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { describe, expect, test } from 'vitest'
 import { sharedHarness } from '../../test/harness.ts'
 import { outcomeOf } from '../../test/outcome.ts'
-import { dropEvents, givenSold, handled, licenceOf, refundsOf } from '../../test/shop.ts'
+import { applicationFeesOf, dropEvents, givenSold, handled, licenceOf, refundsOf } from '../../test/shop.ts'
 import type { Sold } from '../../test/shop.ts'
 import type { Vendor } from '../../test/vendor.ts'
 
@@ -171,12 +171,8 @@ describe.concurrent('of a sale,', () => {
     expect(await refundsOf(harness, vendor)).toMatchObject([
       { licenceId, chargeRef: charge, currency: 'usd' },
     ])
-    await eventually(async () => {
-      const answer = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
-        headers: { authorization: 'Bearer sk_test_simulated' },
-      })
-      expect(await answer.json()).toMatchObject({ data: [{ amount: 245, amount_refunded: 245 }] })
-    })
+    const refunded = { amount: 245, amount_refunded: 245 }
+    await eventually(async () => expect(await applicationFeesOf(harness, charge)).toMatchObject([refunded]))
   })
 })
 

@@ -1,46 +1,26 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
-import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { sharedHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
-import { feesOf, handled, licenceOf, licencesOf, paymentsOf, scope, sentTypes } from '../../test/shop.ts'
+import {
+  bodyHashOf,
+  feesOf,
+  handled,
+  licenceOf,
+  licencesOf,
+  paymentsOf,
+  recordSale,
+  saleOccurredAt,
+  scope,
+  sentTypes,
+} from '../../test/shop.ts'
+import type { Sale } from '../../test/shop.ts'
 import type { Vendor } from '../../test/vendor.ts'
 
 const harness = await sharedHarness()
 
-const occurredAt = timestampFromDate(new Date(Date.UTC(2026, 0, 31, 9)))
 const ahead = (hours: number) => timestampFromDate(new Date(Date.now() + hours * 3_600_000))
-
-type Sale = Partial<Parameters<Harness['billing']['recordSaleEvent']>[0]>
-
-function bodyOf(vendor: Vendor, sale: Sale) {
-  return {
-    saleId: 'order-1',
-    externalRef: 'cust-1',
-    amount: 4900n,
-    currency: 'usd',
-    ...('priceId' in sale ? {} : { planId: vendor.planId }),
-    ...sale,
-  }
-}
-
-const bodyHashOf = (vendor: Vendor, sale: Sale) =>
-  createHash('sha256')
-    .update(
-      JSON.stringify(bodyOf(vendor, sale), (_, value: unknown) =>
-        typeof value === 'bigint' ? String(value) : value,
-      ),
-    )
-    .digest()
-
-const record = (vendor: Vendor, sale: Sale = {}) =>
-  harness.billing.recordSaleEvent({
-    ...scope(vendor),
-    occurredAt,
-    bodyHash: bodyHashOf(vendor, sale),
-    ...bodyOf(vendor, sale),
-  })
+const record = (vendor: Vendor, sale?: Sale) => recordSale(harness, vendor, sale)
 
 /** Records a sale that provisions. @returns its licence */
 async function licenceFor(vendor: Vendor, sale: Sale) {
@@ -62,7 +42,7 @@ describe('a sale of another shop', () => {
       externalRef: 'cust-1',
     })
     expect(await paymentsOf(harness, vendor)).toMatchObject([
-      { saleId: 'order-1', licenceId, amount: 4900n, feeMinor: 0n, occurredAt },
+      { saleId: 'order-1', licenceId, amount: 4900n, feeMinor: 0n, occurredAt: saleOccurredAt },
     ])
     expect(await feesOf(harness, vendor)).toEqual([])
     await handled(harness, vendor)
@@ -112,7 +92,7 @@ describe('a sale of another shop', () => {
     await record(vendor)
     const sale = { currency: 'xyz' }
     await harness.sql`
-      update sale_events set currency = 'xyz', body_hash = ${bodyHashOf(vendor, sale)}
+      update sale_events set currency = 'xyz', body_hash = ${bodyHashOf(sale)}
       where application_id = ${vendor.applicationId}`
     expect(await record(vendor, sale)).toMatchObject({ created: false, saleEvent: { status: 'provisioned' } })
     const page = { ...scope(vendor), beforeId: '', limit: 10 }

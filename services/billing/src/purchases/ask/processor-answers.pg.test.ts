@@ -2,6 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { afterEach, describe, expect, test } from 'vitest'
 import { sharedHarness } from '../../../test/harness.ts'
 import {
+  applicationFeesOf,
   dropEvents,
   feesOf,
   givenSold,
@@ -25,13 +26,6 @@ afterEach(clearFaults)
 /** Only the checkout's own event arrives. Billing has to ask for all other data. */
 const checkoutEventsOnly = (vendor: Vendor) =>
   dropEvents(harness, vendor, 'charge.succeeded', 'charge.updated', 'payment_intent.succeeded')
-
-const feesAt = async (charge: string) => {
-  const answer = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
-    headers: { authorization: 'Bearer sk_test_simulated' },
-  })
-  return ((await answer.json()) as { data: { amount: number; amount_refunded: number }[] }).data
-}
 
 describe('a charge', () => {
   test('that the processor refuses to show at first does not count as absent, and is known as soon as the processor shows it', async () => {
@@ -59,7 +53,7 @@ describe('a charge', () => {
     const account = vendor.connectedAccount
     await harness.simulator.control('settings', { account, capture: 'asynchronous' })
     const { charge } = await givenSold(harness, vendor)
-    expect(await feesAt(charge)).toEqual([])
+    expect(await applicationFeesOf(harness, charge)).toEqual([])
     await harness.simulator.control('refund', { charge })
     await eventually(async () => {
       const rows = await harness.sql`
@@ -70,7 +64,9 @@ describe('a charge', () => {
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     await harness.simulator.control('capture', { charge })
     await harness.sql`update fee_refunds set next_at = now() where done_at is null`
-    await eventually(async () => expect(await feesAt(charge)).toMatchObject([{ amount_refunded: 245 }]))
+    await eventually(async () =>
+      expect(await applicationFeesOf(harness, charge)).toMatchObject([{ amount_refunded: 245 }]),
+    )
   })
 
   test('with more than ten refunds has all of them, although none of their events arrived', async () => {
@@ -105,7 +101,7 @@ describe('a price', () => {
     await handled(harness, vendor)
     expect(await paymentsOf(harness, vendor)).toMatchObject([charged])
     expect(await feesOf(harness, vendor)).toMatchObject([{ amountMinor: 495n, currency: 'eur' }])
-    expect(await feesAt(charge)).toMatchObject([{ amount: 495 }])
+    expect(await applicationFeesOf(harness, charge)).toMatchObject([{ amount: 495 }])
   })
 
   test('below the processor’s minimum, or inactive there, is refused with an error about the price', async () => {
