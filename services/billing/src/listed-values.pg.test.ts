@@ -1,62 +1,49 @@
-import { connect } from '@licensing/database/connect'
 import type { IdPrefix } from '@licensing/database/ids'
-import { migrate } from '@licensing/database/migrate'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { FeeKind, PurchaseEffectKind } from '@licensing/proto/closed-sets'
-import { createTestDatabase } from '@licensing/test-support/database'
 import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
+import { givenTables } from '../test/tables.ts'
 import { effectStates, questionKinds } from './purchases/decide/decision.ts'
 import type { EffectState } from './purchases/decide/decision.ts'
-import { billingMigrations } from './migrations.ts'
 import { chargeStates } from './payments/payment-queries.ts'
 
 test('the values listed in definitions of the database equal the closed sets', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'test', max: 1 })
-  try {
-    await migrate(sql, billingMigrations)
-    expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
-      checkout_sessions_mode_check: closedSets.priceMode.toSorted(),
-      checkout_sessions_status_check: closedSets.checkoutStatus.toSorted(),
-      fee_entries_kind_check: closedSets.feeKind.toSorted(),
-      // Only a credit is negative.
-      fee_entries_check: ['credit' satisfies FeeKind],
-      // These indexes contain rows whose id does not match their time.
-      ...Object.fromEntries(
-        Object.entries({ payments: 'pay', refunds: 'rfd', sale_events: 'sale' } satisfies Record<
-          string,
-          IdPrefix
-        >).flatMap(([table, prefix]) => [
-          [`${table}_ahead`, [prefix]],
-          [`${table}_late`, [prefix]],
-        ]),
-      ),
-      payments_charge_state_check: chargeStates.toSorted(),
-      prices_mode_check: closedSets.priceMode.toSorted(),
-      processor_questions_kind_check: questionKinds.toSorted(),
-      purchase_effects_state_check: effectStates.toSorted(),
-      purchase_effects_kind_check: closedSets.purchaseEffect.toSorted(),
-      // This index contains paid purchases that were not sent.
-      purchase_effects_unsent: ['paid' satisfies PurchaseEffectKind, 'waiting' satisfies EffectState],
-      // This index contains all effects except those that are done.
-      purchase_effects_waiting: ['done' satisfies EffectState],
-      refunds_lane_check: closedSets.refundLane.toSorted(),
-      sale_events_status_check: closedSets.saleStatus.toSorted(),
-    })
-  } finally {
-    await sql.end({ timeout: 5 })
-  }
+  await using tables = await givenTables()
+  const { sql } = tables
+  expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
+    checkout_sessions_mode_check: closedSets.priceMode.toSorted(),
+    checkout_sessions_status_check: closedSets.checkoutStatus.toSorted(),
+    fee_entries_kind_check: closedSets.feeKind.toSorted(),
+    // Only a credit is negative.
+    fee_entries_check: ['credit' satisfies FeeKind],
+    // These indexes contain rows whose id does not match their time.
+    ...Object.fromEntries(
+      Object.entries({ payments: 'pay', refunds: 'rfd', sale_events: 'sale' } satisfies Record<
+        string,
+        IdPrefix
+      >).flatMap(([table, prefix]) => [
+        [`${table}_ahead`, [prefix]],
+        [`${table}_late`, [prefix]],
+      ]),
+    ),
+    payments_charge_state_check: chargeStates.toSorted(),
+    prices_mode_check: closedSets.priceMode.toSorted(),
+    processor_questions_kind_check: questionKinds.toSorted(),
+    purchase_effects_state_check: effectStates.toSorted(),
+    purchase_effects_kind_check: closedSets.purchaseEffect.toSorted(),
+    // This index contains paid purchases that were not sent.
+    purchase_effects_unsent: ['paid' satisfies PurchaseEffectKind, 'waiting' satisfies EffectState],
+    // This index contains all effects except those that are done.
+    purchase_effects_waiting: ['done' satisfies EffectState],
+    refunds_lane_check: closedSets.refundLane.toSorted(),
+    sale_events_status_check: closedSets.saleStatus.toSorted(),
+  })
 })
 
 test('every table and every column is in use', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'test', max: 1 })
-  try {
-    await migrate(sql, billingMigrations)
-    expect(await unusedInDatabase('billing', (statement) => sql.unsafe(statement))).toEqual([])
-  } finally {
-    await sql.end({ timeout: 5 })
-  }
+  await using tables = await givenTables()
+  const { sql } = tables
+  expect(await unusedInDatabase('billing', (statement) => sql.unsafe(statement))).toEqual([])
 })

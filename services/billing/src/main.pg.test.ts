@@ -4,16 +4,13 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { expect, test } from 'vitest'
 
 test('two replicas that start at once on an empty database serve, and stop cleanly', async () => {
   await using database = await createTestDatabase()
   await using nats = await startOwnNats()
-  const folder = await mkdtemp(join(tmpdir(), 'billing-'))
-  await using _folder = { [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) }
+  await using folder = await makeTemporaryFolder()
   const environments = await Promise.all(
     [1, 2].map(async () => ({
       GRPC_ADDRESS: await freeAddress(),
@@ -26,7 +23,7 @@ test('two replicas that start at once on an empty database serve, and stop clean
   )
   const replicas = await Promise.all(
     environments.map((environment, at) =>
-      startService('billing', environment, folder, { name: `billing-${at}` }),
+      startService('billing', environment, folder.path, { name: `billing-${at}` }),
     ),
   )
   for (const [at, replica] of replicas.entries()) {

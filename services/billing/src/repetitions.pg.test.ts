@@ -1,15 +1,9 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { keyed } from '@licensing/changes/testing/keyed'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../test/harness.ts'
-import type { Harness } from '../test/harness.ts'
-import { checkoutRefOf, licencesOf, openCheckout, scope } from '../test/shop.ts'
+import { expect, test } from 'vitest'
+import { sharedHarness } from '../test/harness.ts'
+import { checkoutRefOf, licencesOf, openCheckout, recordSale } from '../test/shop.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await sharedHarness()
 
 async function atOnce<T>(call: () => Promise<{ value: T; replayed: boolean }>): Promise<T[]> {
   const answers = await Promise.all(Array.from({ length: 20 }, call))
@@ -47,20 +41,8 @@ test('a checkout that is refused stores no idempotency key', async () => {
 
 test('20 concurrent reports of a sale with one key get the same answer, and make one licence', async () => {
   const vendor = await harness.givenVendor({ price: null })
-  const report = (saleId = 'order-1') =>
-    keyed(`sales ${vendor.accountId}`, () =>
-      harness.billing.recordSaleEvent({
-        ...scope(vendor),
-        saleId,
-        externalRef: 'customer',
-        planId: vendor.planId,
-        amount: 100n,
-        currency: 'usd',
-        occurredAt: timestampFromDate(new Date()),
-        bodyHash: Buffer.alloc(32),
-      }),
-    )
-  const answers = await atOnce(() => report())
+  const report = () => keyed(`sales ${vendor.accountId}`, () => recordSale(harness, vendor))
+  const answers = await atOnce(report)
   expect(new Set(answers.map(({ created, saleEvent }) => `${created} ${saleEvent!.licenceId}`)).size).toBe(1)
   expect(answers[0]).toMatchObject({ created: true, saleEvent: { status: 'provisioned' } })
   expect(await licencesOf(harness, vendor)).toHaveLength(1)

@@ -1,15 +1,10 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../test/harness.ts'
-import type { Harness } from '../test/harness.ts'
+import { expect, test } from 'vitest'
+import { sharedHarness } from '../test/harness.ts'
 import { feesOf, givenSold, openCheckout, refundsOf } from '../test/shop.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await sharedHarness()
 
 async function expectInternal(call: Promise<unknown>): Promise<void> {
   const error = await call.catch((thrown: unknown) => thrown)

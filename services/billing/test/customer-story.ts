@@ -1,36 +1,44 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { array, constant, constantFrom, integer, oneof, option, record } from 'fast-check'
+import { array, constant, constantFrom, integer, option, record, tuple } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
-import { eventsAt } from './charge-story.ts'
+import { eventsAt } from './processor-events.ts'
 import type { Harness } from './harness.ts'
 import { outcomeOf } from './outcome.ts'
-import { checkoutRefOf, licencesOf, openCheckout, paymentsOf } from './shop.ts'
+import { askProcessor, checkoutRefOf, licencesOf, openCheckout, paymentsOf } from './shop.ts'
 import { anotherPlan } from './vendor.ts'
 import type { Mode, Vendor } from './vendor.ts'
+
+/** The name of an action of the simulator, and its parameters. */
+type Action = [name: string, how: Record<string, unknown>]
 
 /** The purchases of a customer, and the actions on them. An action that is not possible at its time is left out. */
 export interface CustomerStory {
   bought: { mode: Mode; metadata: Record<string, string>; updatesMonths: number | null }[]
-  moves: { of: number; action: string; how: Record<string, unknown> }[]
+  /** Each of them is an action on the purchase with this number. */
+  moves: [of: number, Action][]
+  /** Seconds between two actions. */
+  pace: number
   seed: number
 }
 
-const action = oneof(
-  ...[
-    constant(['renew', {}]),
-    constant(['fail-invoice', {}]),
-    constant(['fail-invoice', { after_final: 'cancel' }]),
-    constant(['cancel', { when: 'period_end' }]),
-    constant(['cancel', { when: 'undo' }]),
-    constantFrom('cancellation_requested', 'payment_failed').map((reason) => [
-      'cancel',
-      { when: 'now', reason },
-    ]),
-    constantFrom(100, 1900, 3000, 4900).map((amount) => ['refund', { amount }]),
-    constantFrom('chargeback', 'inquiry').map((kind) => ['dispute', { kind }]),
-  ].map((each) => each as Arbitrary<[string, Record<string, unknown>]>),
-)
+const actions: Action[] = [
+  ['renew', {}],
+  ['renew', {}],
+  ['fail-invoice', {}],
+  ['fail-invoice', { after_final: 'cancel' }],
+  ['cancel', { when: 'period_end' }],
+  ['cancel', { when: 'undo' }],
+  ['cancel', { when: 'now', reason: 'cancellation_requested' }],
+  ['cancel', { when: 'now', reason: 'payment_failed' }],
+  ['refund', { amount: 100 }],
+  ['refund', { amount: 3000 }],
+  ['refund', { amount: 4900 }],
+  ['dispute', { kind: 'chargeback' }],
+  ['dispute', { kind: 'inquiry' }],
+]
+
+const seed = integer({ min: 1, max: 2 ** 30 })
 
 export const customerStories: Arbitrary<CustomerStory> = record({
   bought: array(
@@ -41,15 +49,29 @@ export const customerStories: Arbitrary<CustomerStory> = record({
     }),
     { minLength: 1, maxLength: 2 },
   ),
-  moves: array(
-    record({ of: integer({ min: 0, max: 1 }), action }).map(({ of, action: [name, how] }) => ({
-      of,
-      action: name,
-      how,
-    })),
-    { minLength: 1, maxLength: 7 },
-  ),
-  seed: integer({ min: 1, max: 2 ** 30 }),
+  moves: array(tuple(integer({ min: 0, max: 1 }), constantFrom(...actions)), { minLength: 1, maxLength: 7 }),
+  pace: constant(60),
+  seed,
+})
+
+const actionsOnCharge: Action[] = [
+  ...[100, 1900, 3000, 4900].flatMap((amount): Action[] => [
+    ['refund', { amount, force: true }],
+    ['refund', { amount, force: true, status: 'pending' }],
+  ]),
+  ...['succeeded', 'succeeded', 'failed', 'canceled'].map((status): Action => ['refund-status', { status }]),
+  ...['chargeback', 'inquiry'].map((kind): Action => ['dispute', { kind, force: true }]),
+  ['escalate-dispute', {}],
+  ...['won', 'lost', 'warning_closed'].map((outcome): Action => ['close-dispute', { outcome }]),
+]
+
+/** One payment, and refunds and disputes of its charge. */
+export const chargeStories: Arbitrary<CustomerStory> = record({
+  bought: constant([{ mode: 'payment', metadata: {}, updatesMonths: null }]),
+  moves: array(tuple(constant(0), constantFrom(...actionsOnCharge)), { minLength: 1, maxLength: 6 }),
+  // Within moments, or within days, so that some refunds come too late for a credit.
+  pace: constantFrom(60, 3 * 86_400, 4 * 86_400, 5 * 86_400),
+  seed,
 })
 
 type Services = Parameters<typeof anotherPlan>[0] & Pick<Harness, 'simulator' | 'sql'>
@@ -58,7 +80,7 @@ type Services = Parameters<typeof anotherPlan>[0] & Pick<Harness, 'simulator' | 
 export async function happenTo(
   harness: Services,
   vendor: Vendor,
-  { bought, moves }: CustomerStory,
+  { bought, moves, pace }: CustomerStory,
   begins: number,
   between: () => Promise<void>,
 ): Promise<void> {
@@ -71,22 +93,30 @@ export async function happenTo(
     await harness.simulator.control('pay', { session, created: begins + at * 600 })
     await between()
   }
-  for (const { of, action: name, how } of moves) {
+  let refund = ''
+  let dispute = ''
+  for (const [of, [name, how]] of moves) {
     const at = of % bought.length
-    const isOfSubscription = name !== 'refund' && name !== 'dispute'
-    if (isOfSubscription && bought[at]!.mode !== 'subscription') continue
     const session = sessions[at]!
-    const target = isOfSubscription
-      ? { subscription: await subscriptionOf(harness, vendor, session) }
-      : { charge: session }
+    const ofCharge: Record<string, object> = {
+      refund: { charge: session },
+      dispute: { charge: session },
+      'refund-status': { refund },
+      'escalate-dispute': { dispute },
+      'close-dispute': { dispute },
+    }
+    if (!(name in ofCharge) && bought[at]!.mode !== 'subscription') continue
+    const target = ofCharge[name] ?? { subscription: await subscriptionOf(harness, vendor, session) }
     // Renewals move the customer's clock by themselves. Two events of the same second have no order.
     const isRenewal = name === 'renew' || name === 'fail-invoice'
-    const time = isRenewal ? {} : { created: (await latestTime(harness, vendor)) + 60 }
-    const done = await harness.simulator.control(name, { ...target, ...how, ...time }).then(
-      () => true,
-      () => false,
-    )
-    if (done) await between()
+    const time = isRenewal ? {} : { created: (await latestTime(harness, vendor)) + pace }
+    const done = await harness.simulator
+      .control<{ id: string }>(name, { ...target, ...how, ...time })
+      .catch(() => undefined)
+    if (!done) continue
+    if (name === 'refund') refund = done.id
+    if (name === 'dispute') dispute = done.id
+    await between()
   }
 }
 
@@ -96,11 +126,9 @@ async function latestTime(harness: Services, vendor: Vendor): Promise<number> {
   return Math.max(...events.map(({ created }) => created))
 }
 
-async function subscriptionOf({ simulator }: Services, vendor: Vendor, session: string): Promise<string> {
-  const answer = await fetch(`${simulator.url}/v1/checkout/sessions/${session}`, {
-    headers: { authorization: 'Bearer sk_test_simulated', 'stripe-account': vendor.connectedAccount },
-  })
-  return ((await answer.json()) as { subscription: string }).subscription
+async function subscriptionOf(harness: Services, vendor: Vendor, session: string): Promise<string> {
+  const path = `checkout/sessions/${session}`
+  return (await askProcessor<{ subscription: string }>(harness, path, vendor)).subscription
 }
 
 const timeOf = (time: Timestamp | undefined) => time && timestampDate(time).toISOString()

@@ -9,37 +9,45 @@ import { BillingService } from '@licensing/proto/billing'
 import { BillingOperationsService } from '@licensing/proto/billing-operations'
 import { CatalogService } from '@licensing/proto/catalog'
 import { PurchaseService } from '@licensing/proto/purchases'
-import type { Simulator } from '@licensing/stripe-simulator/simulator'
 import { platformApplication } from '@licensing/stripe-simulator/ids'
 import { startBilling } from '../src/billing.ts'
 import type { BillingDependencies } from '../src/dependencies.ts'
 import { billingMigrations } from '../src/migrations.ts'
 import { stripeProcessor } from '../src/processor/stripe/stripe-processor.ts'
+import type { ProcessorProxy } from './processor-proxy.ts'
 import { startSurroundings, webhookSecret } from './surroundings.ts'
 import type { Surroundings } from './surroundings.ts'
 import { changeStatus, givenVendor } from './vendor.ts'
 import type { Vendor, VendorOptions } from './vendor.ts'
 import { startWebhookGate } from './webhook-gate.ts'
-import type { WebhookGate } from './webhook-gate.ts'
 
 export const subscriptionGraceMs = 336 * 3_600_000
 
 /** Billing in this process, beside a real licensing service, a stand-in for catalog and the simulated Stripe. */
 export interface Harness extends Surroundings {
-  /** Where the simulator's events arrive. */
-  readonly gate: WebhookGate
   readonly operations: ServiceClient<typeof BillingOperationsService>
   readonly deps: BillingDependencies
   givenVendor(options?: VendorOptions): Promise<Vendor>
   changePlan(planId: string, status: 'active' | 'retired'): Promise<void>
 }
 
-export async function startHarness(
-  options: { apiBase?: (simulator: Simulator) => string } = {},
-): Promise<Harness> {
+// Vitest loads this module once for all test files of a worker.
+let shared: Promise<Harness> | undefined
+
+/**
+ * A harness that the test files of a worker share. Each test makes its own vendors. A test that changes how the simulator
+ * delivers or answers does so for its vendor's account, or undoes it.
+ */
+export function sharedHarness(): Promise<Harness> {
+  return (shared ??= startHarness())
+}
+
+/** @param proxy is put between billing and the simulated Stripe */
+export async function startHarness(proxy?: ProcessorProxy): Promise<Harness> {
   await using started = new AsyncDisposableStack()
   const around = started.use(await startSurroundings())
   const { sql, simulator, catalog, licensingAddress, natsConnection } = around
+  if (proxy) proxy.target = simulator.url
   await migrate(sql, billingMigrations)
   const log = createLogger('billing', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const toCatalog = connectTo(CatalogService, catalog.address)
@@ -53,7 +61,7 @@ export async function startHarness(
     catalog: toCatalog.calls,
     purchases: toLicensing.calls,
     processor: stripeProcessor({
-      apiBase: options.apiBase?.(simulator) ?? simulator.url,
+      apiBase: proxy?.url ?? simulator.url,
       secretKey: 'sk_test_simulated',
       clientId: platformApplication,
       connectBase: simulator.url,
@@ -85,7 +93,6 @@ export async function startHarness(
   return {
     ...around,
     ...harness,
-    gate,
     operations: operations.calls,
     deps: running.deps,
     givenVendor: (vendor) => givenVendor(harness, vendor),

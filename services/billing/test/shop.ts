@@ -1,7 +1,11 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { partitionOf } from '@licensing/events/partitions'
 import type { CheckoutSession, Fee, Payment, Refund } from '@licensing/proto/billing'
 import type { Licence } from '@licensing/proto/licensing'
 import type { Metadata } from '@licensing/proto/metadata'
 import { eventually } from '@licensing/test-support/poll'
+import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
 import { expect } from 'vitest'
 import type { Harness } from './harness.ts'
 import type { Vendor } from './vendor.ts'
@@ -56,6 +60,34 @@ export async function pay(
   await simulator.control('pay', { session: checkoutRefOf(session), ...how })
 }
 
+/** The processor sends none of the vendor's events, or none of these types, so that the test can deliver them itself. */
+export async function dropEvents(
+  { simulator }: Pick<Harness, 'simulator'>,
+  { connectedAccount: account }: Vendor,
+  ...types: string[]
+): Promise<void> {
+  await simulator.control('delivery-rules', { action: 'drop', account, types })
+}
+
+/** What the processor answers to a GET request. Without a vendor, it is made for the platform. */
+export async function askProcessor<Answer>(
+  { simulator }: Pick<Harness, 'simulator'>,
+  path: string,
+  vendor?: Vendor,
+): Promise<Answer> {
+  const headers = {
+    authorization: 'Bearer sk_test_simulated',
+    ...(vendor && { 'stripe-account': vendor.connectedAccount }),
+  }
+  return (await fetch(`${simulator.url}/v1/${path}`, { headers })).json() as Promise<Answer>
+}
+
+/** The application fees of a charge at the processor. */
+export async function applicationFeesOf(harness: Pick<Harness, 'simulator'>, charge: string) {
+  type Fees = { data: { amount: number; amount_refunded: number }[] }
+  return (await askProcessor<Fees>(harness, `application_fees?charge=${charge}`)).data
+}
+
 /** A checkout that was paid and provisioned. */
 export interface Sold {
   session: CheckoutSession
@@ -75,6 +107,28 @@ export async function givenSold(
   await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
   const payment = (await paymentsOf(harness, vendor)).find((each) => each.sessionId === session.id)!
   return { session, licenceId: payment.licenceId!, charge: payment.chargeRef!, payment }
+}
+
+export type Sale = Partial<Parameters<Harness['billing']['recordSaleEvent']>[0]>
+
+export const saleOccurredAt = timestampFromDate(new Date(Date.UTC(2026, 0, 31, 9)))
+
+/** Stands for the hash of the request's body. */
+export const bodyHashOf = (sale: Sale) => createHash('sha256').update(inspect(sale)).digest()
+
+/** Records a sale of another shop, by default of the vendor's plan. */
+export function recordSale({ billing }: Pick<Harness, 'billing'>, vendor: Vendor, sale: Sale = {}) {
+  return billing.recordSaleEvent({
+    ...scope(vendor),
+    saleId: 'order-1',
+    externalRef: 'cust-1',
+    amount: 4900n,
+    currency: 'usd',
+    occurredAt: saleOccurredAt,
+    bodyHash: bodyHashOf(sale),
+    ...('priceId' in sale ? {} : { planId: vendor.planId }),
+    ...sale,
+  })
 }
 
 export async function statusOf(
@@ -126,17 +180,37 @@ export function sentTypes({ events }: Pick<Harness, 'events'>, { accountId }: Ve
     .sort()
 }
 
-/** Resolves when billing has no processor event left to handle, then gives the events a moment to be sent. */
-export async function handled({ sql, simulator }: Pick<Harness, 'sql' | 'simulator'>): Promise<void> {
+/**
+ * Resolves when billing has processed all events that the processor has sent for the vendor, licensing has applied their
+ * effects, and the event log has everything that the vendor is sent.
+ */
+export async function handled(
+  { sql, licensingSql, events, simulator }: Pick<Harness, 'sql' | 'licensingSql' | 'events' | 'simulator'>,
+  { accountId, connectedAccount }: Vendor,
+): Promise<void> {
+  const none = (count: () => Promise<{ waiting: number }[]>) =>
+    eventually(async () => expect((await count())[0]!.waiting).toBe(0))
   await simulator.settled()
-  await eventually(async () => {
-    const [waiting] = await sql`
-        select (select count(*) from processor_events where handled_at is null and not parked)::int as events,
-          (select count(*) from purchases where decide_at is not null or send_at is not null)::int as purchases,
-          (select count(*) from processor_questions where next_at is not null and attempts < 3)::int as questions,
-          (select count(*) from outbox)::int as outbox`
-    expect(waiting).toEqual({ events: 0, purchases: 0, questions: 0, outbox: 0 })
-  })
+  await none(
+    () => sql`
+      select count(*)::int as waiting from processor_events
+      where handled_at is null and not parked and merchant = ${`stripe:${connectedAccount}`}`,
+  )
+  await none(
+    () => sql`
+      select (
+        select count(*) from purchases
+        where account_id = ${accountId} and (decide_at is not null or send_at is not null)
+      )::int + (
+        select count(*) from processor_questions
+        where account_id = ${accountId} and next_at is not null and attempts < 3
+      )::int as waiting`,
+  )
+  const partition = partitionOf(accountId)
+  for (const each of [sql, licensingSql]) {
+    await none(() => each`select count(*)::int as waiting from outbox where partition = ${partition}`)
+  }
+  await events.caughtUp()
 }
 
 export function scope({ accountId, applicationId }: Vendor) {

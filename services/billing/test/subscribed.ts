@@ -1,7 +1,8 @@
+import { expect } from 'vitest'
 import { changePlan, newPlan } from './catalog-stand-in.ts'
 import { subscriptionGraceMs } from './harness.ts'
 import type { Harness } from './harness.ts'
-import { givenSold, licenceOf, scope } from './shop.ts'
+import { askProcessor, givenSold, licenceOf, scope } from './shop.ts'
 import type { Sold } from './shop.ts'
 import type { Vendor, VendorOptions } from './vendor.ts'
 
@@ -10,12 +11,9 @@ export const monthly: VendorOptions = { price: { amount: 2980n, currency: 'jpy',
 export type Subscribed = Sold & { vendor: Vendor; subscription: string }
 
 /** A customer who subscribed to the vendor's plan. */
-export async function givenSubscribed(
-  harness: Harness,
-  vendor: Vendor,
-  externalRef = 'cust-1001',
-): Promise<Subscribed> {
-  const sold = await givenSold(harness, vendor, { externalRef })
+export async function givenSubscribed(harness: Harness, of?: Vendor): Promise<Subscribed> {
+  const vendor = of ?? (await harness.givenVendor(monthly))
+  const sold = await givenSold(harness, vendor)
   const [row] = await harness.sql<{ subscription_ref: string }[]>`
     select subscription_ref from checkout_sessions where id = ${sold.session.id}`
   return { ...sold, vendor, subscription: row!.subscription_ref }
@@ -39,14 +37,10 @@ export function alertsOf({ events }: Harness, { accountId }: Vendor): (string | 
 }
 
 /** Another plan of the vendor's, at a recurring price of its own. */
-export async function givenOtherPlan(
-  harness: Harness,
-  vendor: Vendor,
-  interval: 'month' | 'year' = 'month',
-): Promise<Vendor> {
+export async function givenOtherPlan(harness: Harness, vendor: Vendor): Promise<Vendor> {
   const plan = newPlan(vendor)
   await changePlan(harness.catalog, harness.licensingAddress, plan)
-  const priceId = await givenRecurringPrice(harness, vendor, interval)
+  const priceId = await givenRecurringPrice(harness, vendor)
   const price = { planId: plan.id, priceId, amount: 4980n, currency: 'jpy', mode: 'subscription' }
   await harness.billing.setPrice({ ...scope(vendor), price })
   return { ...vendor, planId: plan.id, priceId }
@@ -70,20 +64,16 @@ interface SubscriptionAtProcessor {
   items: { data: { id: string; price: { id: string }; current_period_end: number }[] }
 }
 
-export async function itemsOf(
-  { simulator }: Harness,
-  { subscription, vendor }: Subscribed,
-): Promise<SubscriptionAtProcessor['items']['data']> {
-  const answer = await fetch(`${simulator.url}/v1/subscriptions/${subscription}`, {
-    headers: { authorization: 'Bearer sk_test_simulated', 'stripe-account': vendor.connectedAccount },
-  })
-  return ((await answer.json()) as SubscriptionAtProcessor).items.data
+export async function itemsOf(harness: Harness, { subscription, vendor }: Subscribed) {
+  const path = `subscriptions/${subscription}`
+  return (await askProcessor<SubscriptionAtProcessor>(harness, path, vendor)).items.data
 }
 
-/** When an item's period ends, with the grace after it, Unix seconds. */
-export async function endWithGrace(harness: Harness, subscribed: Subscribed, item = 0): Promise<number> {
+/** Expects that the licence ends with the period of this item of the subscription and the grace after it. */
+export async function expectPaidPeriod(harness: Harness, subscribed: Subscribed, item = 0): Promise<void> {
   const items = await itemsOf(harness, subscribed)
-  return items[item]!.current_period_end + subscriptionGraceMs / 1000
+  const end = items[item]!.current_period_end + subscriptionGraceMs / 1000
+  expect(await expiryOf(harness, subscribed)).toBe(end)
 }
 
 export async function expiryOf(harness: Harness, { vendor, licenceId }: Subscribed): Promise<number> {

@@ -13,11 +13,9 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TestProcess } from '@licensing/test-support/test-process'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { startCatalogStandIn } from './catalog-stand-in.ts'
 import type { CatalogStandIn } from './catalog-stand-in.ts'
 import { startEventLog } from './event-log.ts'
@@ -48,8 +46,7 @@ export interface Surroundings extends AsyncDisposable {
 /** @param serverUrl where billing's database is, if not on the server of the test run */
 export async function startSurroundings(serverUrl?: string): Promise<Omit<Surroundings, 'billing'>> {
   await using started = new AsyncDisposableStack()
-  const folder = await mkdtemp(join(tmpdir(), 'billing-'))
-  started.defer(() => rm(folder, { recursive: true, force: true }))
+  const folder = started.use(await makeTemporaryFolder()).path
   const nats = started.use(await startOwnNats())
   const database = started.use(await createTestDatabase(serverUrl))
   const catalog = started.use(await startCatalogStandIn())

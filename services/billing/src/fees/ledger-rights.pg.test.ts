@@ -1,15 +1,12 @@
-import { transaction } from '@licensing/database/transaction'
 import { connect } from '@licensing/database/connect'
-import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
+import { anApp, insertFee, insertPayment } from '../../test/tables.ts'
 import { billingMigrations } from '../migrations.ts'
-import { insertPayment } from '../payments/payment-queries.ts'
-import { postEntries } from './post-entries.ts'
 
-/** A database owned by an ordinary role, as in a deployment. */
+/** A database owned by an ordinary role, as in a deployment, and a superuser's connection to it. */
 async function givenRole() {
   const database = await createTestDatabase()
   const admin = connect(database.url, { name: 'test', max: 1 })
@@ -28,49 +25,21 @@ async function givenRole() {
     await admin.end()
     await database[Symbol.asyncDispose]()
   })
-  return sql
+  return { sql, admin }
 }
 
-test('the role that billing runs as can add to the ledger, and has no right to change or empty it', async () => {
-  const sql = await givenRole()
+test('the role that billing runs as can add to the ledger, and nobody can change or empty it', async () => {
+  const { sql, admin } = await givenRole()
   await migrate(sql, billingMigrations)
-  const owner = { account_id: newId('acct'), application_id: newId('app') }
-  const paymentId = newId('pay')
-  await insertPayment(sql, 'sale:1', {
-    ...owner,
-    id: paymentId,
-    session_id: null,
-    sale_id: null,
-    invoice_ref: null,
-    plan_id: newId('pln'),
-    external_ref: 'customer-1',
-    amount: 4_900n,
-    currency: 'usd',
-    fee_minor: 245n,
-    licence_id: null,
-    paid_at: new Date(),
-    merchant: 'stripe:acct_1',
-    payment_ref: null,
-    charge_state: 'none',
-  })
-  const entry = {
-    ...owner,
-    payment_id: paymentId,
-    id: newId('fee'),
-    kind: 'charge' as const,
-    cause: '',
-    amount_minor: 245n,
-    currency: 'usd',
-    period: '2026-11',
-    occurred_at: new Date(),
-  }
-  await transaction(sql, (tx) => postEntries(tx, [entry]))
+  const app = anApp()
+  await insertFee(sql, app, await insertPayment(sql, app), { kind: 'charge', amount: 245 })
   for (const statement of [
     'update fee_entries set amount_minor = amount_minor + 1',
     'delete from fee_entries',
-    'truncate fee_entries',
+    'truncate fee_entries cascade',
   ]) {
     await expect(sql.unsafe(statement)).rejects.toThrow('permission denied for table fee_entries')
+    await expect(admin.unsafe(statement)).rejects.toThrow('fee_entries is append-only')
   }
   expect(await sql`select amount_minor from fee_entries`).toEqual([{ amount_minor: 245n }])
 })

@@ -4,15 +4,15 @@ import { sample } from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startProcessHarness } from '../../test/billing-process.ts'
 import type { ProcessHarness } from '../../test/billing-process.ts'
-import { deliver, eventsAt } from '../../test/charge-story.ts'
+import { deliver, eventsAt } from '../../test/processor-events.ts'
 import { customerStories, endOf, happenTo } from '../../test/customer-story.ts'
 import type { CustomerStory } from '../../test/customer-story.ts'
-import { quiet } from '../../test/outcome.ts'
+import { handled } from '../../test/shop.ts'
 import { numbersFrom, shuffled } from '../../test/shuffle.ts'
 import { givenVendor } from '../../test/vendor.ts'
 
 const seed = Number(process.env['TEST_SEED'] ?? Date.now() % 100_000)
-const stories = sample(customerStories, { numRuns: isFull ? 60 : 8, seed })
+const stories = sample(customerStories, { numRuns: isFull ? 60 : 5, seed })
 /** Everything happens within the hour for which the newest events are listed. */
 const begins = Math.floor(Date.now() / 1000) - 3_000
 
@@ -33,7 +33,7 @@ async function asItHappens(story: CustomerStory): Promise<unknown> {
       await deliver(harness, vendor, event)
       seen.add(event.id)
     }
-    await quiet(harness, vendor)
+    await handled(harness, vendor)
   })
   return endOf(harness, vendor)
 }
@@ -52,9 +52,9 @@ async function afterwards(story: CustomerStory): Promise<() => Promise<unknown>>
     const once = await eventsAt(harness, vendor)
     for (const event of shuffled([...once, ...once.filter(() => next(2) === 0)], next)) {
       await deliverAtLast(vendor, event)
-      if (next(5) === 0) await quiet(harness, vendor)
+      if (next(5) === 0) await handled(harness, vendor)
     }
-    await quiet(harness, vendor)
+    await handled(harness, vendor)
     return endOf(harness, vendor)
   }
 }

@@ -1,42 +1,39 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { PaymentProcessor } from '../processor.ts'
 import { stripeProcessor } from './stripe-processor.ts'
 
-// Possible answers of Stripe, and the answer that the caller gets for each.
+// Possible answers of Stripe, and the answer that each caller gets.
 
-interface Answer {
-  status: number
-  error?: { type?: string; code?: string; param?: string; message?: string }
-  /** An error of OAuth. */
-  oauth?: string
-  text?: string
+interface Problem {
+  type?: string
+  code?: string
+  param?: string
 }
 
-let answer: Answer | 'reset' | 'silent'
+type Answer = { status: number; body: string } | 'reset' | 'silent'
+
+const error = (status: number, problem: Problem = {}): Answer => {
+  const body = JSON.stringify({ error: { message: 'No.', type: 'invalid_request_error', ...problem } })
+  return { status, body }
+}
+const oauth = (status: number, error: string): Answer => {
+  return { status, body: JSON.stringify({ error, error_description: error }) }
+}
+
+/** The answers by secret key. */
+const answers = new Map<string, Answer>()
 const server = createServer((request, response) => {
   request.resume()
+  const answer = answers.get(request.headers.authorization!.replace('Bearer ', ''))!
   if (answer === 'silent') return
   if (answer === 'reset') return void request.socket.resetAndDestroy()
-  const { status, error, oauth, text } = answer
-  const body = oauth ? { error: oauth, error_description: oauth } : { error: { message: 'No.', ...error } }
-  response.writeHead(status, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
-  response.end(text ?? JSON.stringify(body))
+  response.writeHead(answer.status, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
+  response.end(answer.body)
 })
-
-let processor: PaymentProcessor
-beforeAll(async () => {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  processor = stripeProcessor({
-    apiBase: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    secretKey: 'sk_test_1',
-    clientId: 'ca_1',
-    connectBase: undefined,
-    webhookSecrets: [],
-  })
-})
+beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)))
 afterAll(() => {
   server.closeAllConnections()
   server.close()
@@ -61,56 +58,50 @@ const order = {
 }
 
 const merchant = 'stripe:acct_1'
-const since = new Date(0)
 
 type AsksNobody = 'name' | 'live' | 'verify' | 'understands' | 'read' | 'consentUrl' | 'webhookNeeds'
 
 /** Every call of the processor. */
 const calls = {
-  isConnected: () => processor.isConnected('acct_1'),
-  redeemConsent: () => processor.redeemConsent('ac_1'),
-  openCheckout: () => processor.openCheckout(order, () => 0n),
-  createWebhook: () => processor.createWebhook('https://licensing.example/'),
-  findCharge: () => processor.findCharge(merchant, 'ch_1'),
-  chargeRecords: () => processor.chargeRecords(merchant, 'ch_1'),
-  findInvoice: () => processor.findInvoice(merchant, 'in_1'),
-  findSubscription: () => processor.findSubscription(merchant, 'sub_1'),
-  findFee: () => processor.findFee('ch_1'),
-  refundFee: () => processor.refundFee('fee_1', 1n, 'fee_2'),
-  listEvents: async () => {
-    const events: unknown[] = []
-    for await (const event of processor.listEvents(merchant, since)) events.push(event)
-    return events
-  },
-} satisfies Record<Exclude<keyof PaymentProcessor, AsksNobody>, () => Promise<unknown>>
-
-type Call = keyof typeof calls
+  isConnected: (processor) => processor.isConnected('acct_1'),
+  redeemConsent: (processor) => processor.redeemConsent('ac_1'),
+  openCheckout: (processor) => processor.openCheckout(order, () => 0n),
+  createWebhook: (processor) => processor.createWebhook('https://licensing.example/'),
+  findCharge: (processor) => processor.findCharge(merchant, 'ch_1'),
+  chargeRecords: (processor) => processor.chargeRecords(merchant, 'ch_1'),
+  findInvoice: (processor) => processor.findInvoice(merchant, 'in_1'),
+  findSubscription: (processor) => processor.findSubscription(merchant, 'sub_1'),
+  findFee: (processor) => processor.findFee('ch_1'),
+  refundFee: (processor) => processor.refundFee('fee_1', 1n, 'fee_2'),
+  listEvents: (processor) => Array.fromAsync(processor.listEvents(merchant, new Date(0))),
+} satisfies Record<
+  Exclude<keyof PaymentProcessor, AsksNobody>,
+  (processor: PaymentProcessor) => Promise<unknown>
+>
 
 /** `asked again`: no caller waits for the answer, and background work asks again. */
-type Row = [string, Answer | 'reset', Partial<Record<Call, string>>]
+type Outcomes = Partial<Record<keyof typeof calls, string>>
 
-const unavailable = {
+const askedAgain = Object.fromEntries(Object.keys(calls).map((call) => [call, 'asked again']))
+
+const unavailable: Outcomes = {
   isConnected: 'unavailable',
   redeemConsent: 'unavailable',
   openCheckout: 'unavailable',
   createWebhook: 'unavailable',
 }
 
-const refused = {
+const refused: Outcomes = {
   isConnected: 'validation_failed /connected_account',
   redeemConsent: 'bad_request',
   openCheckout: 'validation_failed /plan_id',
   createWebhook: 'validation_failed /url',
 }
 
-const absent = {
-  isConnected: 'false',
-  redeemConsent: 'bad_request',
-  openCheckout: 'conflict',
-  createWebhook: 'validation_failed /url',
-}
+const noAccount: Outcomes = { ...refused, isConnected: 'false', openCheckout: 'conflict' }
 
-const lookUps = {
+const absent: Outcomes = {
+  ...noAccount,
   findCharge: 'undefined',
   chargeRecords: 'undefined',
   findInvoice: 'undefined',
@@ -118,88 +109,75 @@ const lookUps = {
   refundFee: 'undefined',
 }
 
-const invalidRequest = (more: object = {}) => ({ type: 'invalid_request_error', ...more })
+const price = 'line_items[0][price]'
+const badUrl = { param: 'success_url', code: 'url_invalid' }
 
-const rows: Row[] = [
-  ['400', { status: 400, error: invalidRequest() }, refused],
-  ['400 about the price', { status: 400, error: invalidRequest({ param: 'line_items[0][price]' }) }, refused],
-  ['400 about the mode', { status: 400, error: invalidRequest({ param: 'mode' }) }, refused],
+const rows: [string, Answer, Outcomes][] = [
+  ['400', error(400), refused],
+  ['400 about the price', error(400, { param: price }), refused],
+  ['400 about the mode', error(400, { param: 'mode' }), refused],
   [
     '400 about a return address',
-    { status: 400, error: invalidRequest({ param: 'success_url', code: 'url_invalid' }) },
+    error(400, badUrl),
     { ...refused, openCheckout: 'validation_failed /success_url' },
   ],
   [
     '400 about the reference',
-    { status: 400, error: invalidRequest({ param: 'client_reference_id' }) },
+    error(400, { param: 'client_reference_id' }),
     { ...refused, openCheckout: 'validation_failed /external_ref' },
   ],
-  [
-    '400 of an amount that is too small',
-    { status: 400, error: invalidRequest({ code: 'amount_too_small' }) },
-    refused,
-  ],
-  [
-    '400 of another request with the same key',
-    { status: 400, error: { type: 'idempotency_error' } },
-    refused,
-  ],
+  ['400 of an amount that is too small', error(400, { code: 'amount_too_small' }), refused],
+  ['400 of another request with the same key', error(400, { type: 'idempotency_error' }), refused],
   [
     '400 of a price that does not exist',
-    { status: 400, error: invalidRequest({ code: 'resource_missing', param: 'line_items[0][price]' }) },
-    { ...absent, ...lookUps, openCheckout: 'validation_failed /plan_id' },
+    error(400, { code: 'resource_missing', param: price }),
+    { ...absent, openCheckout: 'validation_failed /plan_id' },
   ],
-  [
-    '400 of an object that does not exist',
-    { status: 400, error: invalidRequest({ code: 'resource_missing' }) },
-    { ...absent, ...lookUps },
-  ],
-  ['400 of OAuth, for a code that was used', { status: 400, oauth: 'invalid_grant' }, refused],
-  ['400 of OAuth, for an invalid code', { status: 400, oauth: 'invalid_request' }, refused],
-  ['401', { status: 401, error: invalidRequest() }, unavailable],
-  ['401 of OAuth, for the platform', { status: 401, oauth: 'invalid_client' }, unavailable],
-  ['402', { status: 402, error: { type: 'card_error' } }, refused],
-  ['403', { status: 403, error: invalidRequest() }, unavailable],
-  [
-    '403 of an account that is not connected',
-    { status: 403, error: invalidRequest({ code: 'account_invalid' }) },
-    absent,
-  ],
-  [
-    '401 of an account that is not connected',
-    { status: 401, error: invalidRequest({ code: 'account_invalid' }) },
-    absent,
-  ],
-  ['404', { status: 404, error: invalidRequest() }, { ...absent, ...lookUps }],
-  ['405', { status: 405, error: invalidRequest() }, refused],
-  ['408', { status: 408, text: 'Request Timeout' }, unavailable],
-  ['409', { status: 409, error: { type: 'idempotency_error', code: 'idempotency_key_in_use' } }, unavailable],
-  ['413', { status: 413, error: invalidRequest() }, refused],
-  ['414', { status: 414, error: invalidRequest() }, refused],
-  ['422', { status: 422, error: invalidRequest() }, refused],
-  ['429', { status: 429, error: invalidRequest({ code: 'rate_limit' }) }, unavailable],
-  ['429 of a lock', { status: 429, error: invalidRequest({ code: 'lock_timeout' }) }, unavailable],
-  ['500', { status: 500, error: { type: 'api_error' } }, unavailable],
-  ['502 with a page', { status: 502, text: '<html>Bad gateway</html>' }, unavailable],
-  ['503', { status: 503, error: { type: 'api_error' } }, unavailable],
-  ['504', { status: 504, text: '' }, unavailable],
-  ['200 without JSON', { status: 200, text: 'hello' }, unavailable],
+  ['400 of an object that does not exist', error(400, { code: 'resource_missing' }), absent],
+  ['400 of OAuth, for a code that was used', oauth(400, 'invalid_grant'), refused],
+  ['400 of OAuth, for an invalid code', oauth(400, 'invalid_request'), refused],
+  ['401', error(401), unavailable],
+  ['401 of OAuth, for the platform', oauth(401, 'invalid_client'), unavailable],
+  ['401 of an account that is not connected', error(401, { code: 'account_invalid' }), noAccount],
+  ['402', error(402, { type: 'card_error' }), refused],
+  ['403', error(403), unavailable],
+  ['403 of an account that is not connected', error(403, { code: 'account_invalid' }), noAccount],
+  ['404', error(404), absent],
+  ['405', error(405), refused],
+  ['413', error(413), refused],
+  ['414', error(414), refused],
+  ['422', error(422), refused],
+  ['408', { status: 408, body: 'Request Timeout' }, unavailable],
+  ['409', error(409, { type: 'idempotency_error', code: 'idempotency_key_in_use' }), unavailable],
+  ['429', error(429, { code: 'rate_limit' }), unavailable],
+  ['429 of a lock', error(429, { code: 'lock_timeout' }), unavailable],
+  ['500', error(500, { type: 'api_error' }), unavailable],
+  ['502 with a page', { status: 502, body: '<html>Bad gateway</html>' }, unavailable],
+  ['503', error(503, { type: 'api_error' }), unavailable],
+  ['504', { status: 504, body: '' }, unavailable],
+  ['200 without JSON', { status: 200, body: 'hello' }, unavailable],
   ['no answer: the connection is closed', 'reset', unavailable],
+  ['no answer at all', 'silent', unavailable],
 ]
 
-describe.each(rows)('when the processor answers %s', (_, given, expected) => {
-  test.each(Object.keys(calls) as Call[])('%s', async (call) => {
-    answer = given
-    expect(await outcomeOf(calls[call])).toBe(expected[call] ?? 'asked again')
-  })
-})
-
-test('a processor that is silent is unavailable', { timeout: 60_000 }, async () => {
-  answer = 'silent'
-  const names = Object.keys(unavailable) as Call[]
-  const outcomes = await Promise.all(names.map((call) => outcomeOf(calls[call])))
-  expect(outcomes).toEqual(names.map(() => 'unavailable'))
-})
+test.concurrent.each(rows)(
+  'when the processor answers %s, each caller gets its answer',
+  async (title, answer, expected) => {
+    const secretKey = `sk_test_${title.replaceAll(/\W/g, '')}`
+    answers.set(secretKey, answer)
+    const processor = stripeProcessor({
+      apiBase: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      secretKey,
+      clientId: 'ca_1',
+      connectBase: undefined,
+      webhookSecrets: [],
+    })
+    const outcomes = await Promise.all(
+      Object.entries(calls).map(async ([call, ask]) => [call, await outcomeOf(() => ask(processor))]),
+    )
+    expect(Object.fromEntries(outcomes)).toEqual({ ...askedAgain, ...expected })
+  },
+)
 
 async function outcomeOf(call: () => Promise<unknown>): Promise<string> {
   try {

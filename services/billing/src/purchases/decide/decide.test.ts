@@ -24,6 +24,8 @@ import {
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 
 describe('the ledger', () => {
+  const expected = ['charge 245', 'credit -245 re_1', 'credit -245 re_2', 'reversal 245 re_1']
+
   test('has charge, credit, reversal and credit after a refund, its failure and a second refund, in every order', () => {
     const facts = [
       charged,
@@ -31,7 +33,6 @@ describe('the ledger', () => {
       failure('re_1', start + day, start + 2 * day),
       refund('re_2', start + 3 * day),
     ]
-    const expected = ['charge 245', 'credit -245 re_1', 'credit -245 re_2', 'reversal 245 re_1']
     for (const order of permutations(facts)) {
       expect(ledgerOf(record(givenHistory(), [paid, ...order]))).toEqual(expected)
       expect(ledgerOf(record(givenHistory(), [...order, paid]))).toEqual(expected)
@@ -41,22 +42,27 @@ describe('the ledger', () => {
 
   test('has the same entries if all of that happened within one second of the processor’s clock', () => {
     const at = start + day
-    const facts = [
+    for (const order of permutations([
       charged,
       refund('re_2', at),
       failure('re_1', at, at),
       refund('re_1', at),
-      refund('re_3', at + day),
-    ]
-    const once = facts.slice(0, 4)
-    for (const order of permutations(once)) {
-      expect(ledgerOf(record(givenHistory(), [paid, ...order]))).toEqual([
-        'charge 245',
-        'credit -245 re_1',
-        'credit -245 re_2',
-        'reversal 245 re_1',
-      ])
+    ])) {
+      expect(ledgerOf(record(givenHistory(), [paid, ...order]))).toEqual(expected)
     }
+  })
+
+  test.each([
+    ['up to exactly 7 days after the charge', [refund('re_1', start + 7 * day)], ['charge', 'credit']],
+    ['and not a second later', [refund('re_1', start + 7 * day + second)], ['charge']],
+    [
+      'and not if only the part that completes the refund is late',
+      [refund('re_1', start + 5 * day, { amount: 4000 }), refund('re_2', start + 8 * day, { amount: 900 })],
+      ['charge'],
+    ],
+  ])('has a credit %s', (_, refunds, kinds) => {
+    const { history } = record(givenHistory(), [paid, charged, ...refunds])
+    expect(history.ledger.map(({ kind }) => kind)).toEqual(kinds)
   })
 
   test('never has more than one credit more than reversals, in whatever order facts become known', () => {
@@ -227,17 +233,6 @@ describe('a purchase', () => {
     expect(record(givenHistory(), [expired]).history.session.status).toBe('open')
     const own = { ...paid, state: 'expired' as const }
     expect(record(givenHistory(), [own]).history.session.status).toBe('expired')
-  })
-
-  test('parts that add up to the amount end with a full refund, whichever becomes known first', () => {
-    const parts = [
-      refund('re_1', start + day, { amount: 1900 }),
-      refund('re_2', start + 2 * day, { amount: 3000 }),
-    ]
-    const together = record(givenHistory(), [paid, charged, ...parts], { together: true })
-    expect(effectsOf(together)).toEqual(['paid', 'partially_refunded re_1', 'refunded re_2'])
-    const reversed = record(givenHistory(), [paid, charged, ...parts.toReversed()], { together: true })
-    expect(effectsOf(reversed)).toEqual(effectsOf(together))
   })
 
   test.each([

@@ -91,19 +91,25 @@ const update = (...lines: object[]): Shape => ({ reason: 'subscription_update', 
 const asked = (shape: Shape, ...items: object[]): Shape => ({ ...shape, items })
 
 const first = create(line('si_1', 'licence', feb))
+const ownItem = item('si_1', 'licence', feb)
 const addOn = item('si_2', 'storage', feb)
 const next = { from: feb }
 const changed = { from: mid, proration: true }
 const unused = { from: mid, credit: true }
+const renewed = line('si_1', 'licence', mar, next)
+const addOnForYear = line('si_2', 'storage', year)
+const credited = line('si_1', 'licence', feb, unused)
+const upgraded = line('si_1', 'team', feb, changed)
+const swapped = line('si_3', 'team', feb, changed)
 
 /** `wait`: the processor is asked. `none`: the invoice changes nothing. */
 const shapes: [string, Shape[], string][] = [
   ['a first invoice', [first], `licence ${feb}`],
-  ['a renewal', [first, cycle(line('si_1', 'licence', mar, next))], `licence ${mar}`],
-  ['a renewal before its first invoice', [cycle(line('si_1', 'licence', mar, next))], `licence ${mar}`],
+  ['a renewal', [first, cycle(renewed)], `licence ${mar}`],
+  ['a renewal before its first invoice', [cycle(renewed)], `licence ${mar}`],
   [
     'a first invoice with an add-on for a year, before the licence’s line',
-    [create(line('si_2', 'storage', year), line('si_1', 'licence', feb))],
+    [create(addOnForYear, line('si_1', 'licence', feb))],
     `licence ${feb}`,
   ],
   [
@@ -113,23 +119,19 @@ const shapes: [string, Shape[], string][] = [
   ],
   [
     'a first invoice at another price that is mapped, beside an add-on',
-    [create(line('si_2', 'storage', year), line('si_1', 'team', feb))],
+    [create(addOnForYear, line('si_1', 'team', feb))],
     `team ${feb}`,
   ],
   [
     'a renewal beside an invoice item for three years whose price a plan is mapped to',
-    [first, cycle(extra('team', threeYears), line('si_1', 'licence', mar, next))],
+    [first, cycle(extra('team', threeYears), renewed)],
     `licence ${mar}`,
   ],
   ['an invoice with only invoice items', [first, cycle(extra('team', threeYears))], 'none'],
-  [
-    'a renewal beside an add-on for a year',
-    [first, cycle(line('si_2', 'storage', year), line('si_1', 'licence', mar, next))],
-    `licence ${mar}`,
-  ],
+  ['a renewal beside an add-on for a year', [first, cycle(addOnForYear, renewed)], `licence ${mar}`],
   [
     'a renewal beside an item that another plan is mapped to',
-    [first, cycle(line('si_2', 'team', year), line('si_1', 'licence', mar, next))],
+    [first, cycle(line('si_2', 'team', year), renewed)],
     `licence ${mar}`,
   ],
   [
@@ -142,33 +144,18 @@ const shapes: [string, Shape[], string][] = [
     [first, { ...cycle(line('si_1', 'licence', feb, changed)), hasMore: true }],
     'wait',
   ],
-  [
-    'an item added',
-    [first, asked(update(line('si_2', 'storage', year, changed)), item('si_1', 'licence', feb), addOn)],
-    'none',
-  ],
-  ['an item added, before the processor is asked', [first, update(line('si_2', 'storage', year))], 'wait'],
+  ['an item added', [first, asked(update(line('si_2', 'storage', year, changed)), ownItem, addOn)], 'none'],
+  ['an item added, before the processor is asked', [first, update(addOnForYear)], 'wait'],
   [
     'an item added that another plan is mapped to',
-    [
-      first,
-      asked(
-        update(line('si_2', 'team', year, changed)),
-        item('si_1', 'licence', feb),
-        item('si_2', 'team', year, mid),
-      ),
-    ],
+    [first, asked(update(line('si_2', 'team', year, changed)), ownItem, item('si_2', 'team', year, mid))],
     'none',
   ],
   ['an add-on removed', [first, update(line('si_2', 'storage', feb, unused))], 'none'],
-  [
-    'an upgrade of the item’s price, prorated',
-    [first, update(line('si_1', 'licence', feb, unused), line('si_1', 'team', feb, changed))],
-    `team ${feb}`,
-  ],
+  ['an upgrade of the item’s price, prorated', [first, update(credited, upgraded)], `team ${feb}`],
   [
     'an upgrade of the item’s price, with the lines in the other order',
-    [first, update(line('si_1', 'team', feb, changed), line('si_1', 'licence', feb, unused))],
+    [first, update(upgraded, credited)],
     `team ${feb}`,
   ],
   [
@@ -178,22 +165,15 @@ const shapes: [string, Shape[], string][] = [
       update(
         line('si_1', 'business', feb, { ...changed, from: mid + 60 }),
         line('si_1', 'team', feb, { ...unused, from: mid + 60 }),
-        line('si_1', 'team', feb, changed),
-        line('si_1', 'licence', feb, unused),
+        upgraded,
+        credited,
       ),
     ],
     `business ${feb}`,
   ],
   [
     'a renewal with prorations that waited for it',
-    [
-      first,
-      cycle(
-        line('si_1', 'licence', feb, unused),
-        line('si_1', 'team', feb, changed),
-        line('si_1', 'team', mar, next),
-      ),
-    ],
+    [first, cycle(credited, upgraded, line('si_1', 'team', mar, next))],
     `team ${mar}`,
   ],
   [
@@ -206,10 +186,7 @@ const shapes: [string, Shape[], string][] = [
   ],
   [
     'a credit of zero, of a price that was free',
-    [
-      first,
-      update(line('si_1', 'licence', year, { ...unused, amount: 0 }), line('si_1', 'team', feb, changed)),
-    ],
+    [first, update(line('si_1', 'licence', year, { ...unused, amount: 0 }), upgraded)],
     `team ${feb}`,
   ],
   [
@@ -219,20 +196,10 @@ const shapes: [string, Shape[], string][] = [
   ],
   [
     'an item swapped for one that a plan is mapped to',
-    [
-      first,
-      asked(
-        update(line('si_1', 'licence', feb, unused), line('si_3', 'team', feb, changed)),
-        item('si_3', 'team', feb, mid),
-      ),
-    ],
+    [first, asked(update(credited, swapped), item('si_3', 'team', feb, mid))],
     `team ${feb}`,
   ],
-  [
-    'an item swapped, before the processor is asked',
-    [first, update(line('si_1', 'licence', feb, unused), line('si_3', 'team', feb, changed))],
-    'wait',
-  ],
+  ['an item swapped, before the processor is asked', [first, update(credited, swapped)], 'wait'],
   [
     'an item swapped, beside an older one that a plan is mapped to as well',
     [
@@ -255,7 +222,7 @@ const shapes: [string, Shape[], string][] = [
     [
       first,
       asked(
-        cycle(line('si_3', 'licence-2', mar, next), line('si_2', 'storage', year)),
+        cycle(line('si_3', 'licence-2', mar, next), addOnForYear),
         item('si_3', 'licence-2', mar, mid),
         addOn,
       ),
@@ -269,7 +236,7 @@ const shapes: [string, Shape[], string][] = [
   ],
   [
     'an item removed, with an add-on that continues',
-    [first, asked(cycle(line('si_2', 'storage', year)), addOn, item('si_4', 'seats', year))],
+    [first, asked(cycle(addOnForYear), addOn, item('si_4', 'seats', year))],
     'none',
   ],
   [
@@ -279,10 +246,7 @@ const shapes: [string, Shape[], string][] = [
   ],
   [
     'a trial of a subscription that was paid before',
-    [
-      first,
-      update(line('si_1', 'licence', feb, unused), line('si_1', 'licence', mar, { from: mid, amount: 0 })),
-    ],
+    [first, update(credited, line('si_1', 'licence', mar, { from: mid, amount: 0 }))],
     `licence ${mar}`,
   ],
   [
@@ -290,11 +254,7 @@ const shapes: [string, Shape[], string][] = [
     [first, cycle(line('si_1', 'licence', mar, { ...next, amount: 0 }))],
     `licence ${mar}`,
   ],
-  [
-    'the yearly cycle of only an add-on',
-    [first, asked(cycle(line('si_2', 'storage', year)), item('si_1', 'licence', feb), addOn)],
-    'none',
-  ],
+  ['the yearly cycle of only an add-on', [first, asked(cycle(addOnForYear), ownItem, addOn)], 'none'],
 ]
 
 test.each(shapes)('%s: the line for the purchase counts', (_, invoices, expected) => {
@@ -309,7 +269,7 @@ test.each(shapes)('%s: the line for the purchase counts', (_, invoices, expected
 })
 
 test('an invoice only for other items is no cycle of the purchase, so its refund does not end the purchase', () => {
-  const alone = asked(cycle(line('si_2', 'storage', year)), item('si_1', 'licence', feb), addOn)
+  const alone = asked(cycle(addOnForYear), ownItem, addOn)
   const facts = [first, alone].map((invoice, index) => recorded(factOf(invoice, index), 0))
   const folded = mergeInvoices(facts, undefined, new PurchasedItem('licence', prices))
   expect(folded.map(({ reason }) => reason)).toEqual(['first', 'proration'])
