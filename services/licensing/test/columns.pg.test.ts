@@ -1,14 +1,9 @@
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { globSync, readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from './harness.ts'
-import type { Harness } from './harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from './harness.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const atInsert = { created_at: 'the time of the insert', updated_at: 'the time of the insert' }
 const always = {

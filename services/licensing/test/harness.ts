@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { DescService, MessageInitShape } from '@bufbuild/protobuf'
 import type { Database } from '@licensing/database/connect'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { newId } from '@licensing/database/ids'
@@ -22,7 +22,7 @@ import { PurchaseService } from '@licensing/proto/purchases'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { eventually } from '@licensing/test-support/poll'
 import { randomBytes } from 'node:crypto'
-import { expect } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import { startLicensing } from '../src/licensing.ts'
 import type { Licensing } from '../src/licensing.ts'
 import { licensingMigrations } from '../src/migrations.ts'
@@ -51,7 +51,9 @@ export interface Harness extends Service {
   catalog: CatalogStandIn
   accountId: string
   applicationId: string
-  /** Another replica of the service, on the same database. */
+  /** The clock for the ends of tokens. It can be moved forward. */
+  clock: { aheadMs: number }
+  /** Another replica of the service, on the same database. It stops with the harness. */
   replica: (changes?: Partial<Settings>) => Promise<Service>
 }
 
@@ -61,13 +63,13 @@ export interface CatalogStandIn {
   unavailable: boolean
 }
 
-export async function startHarness(given: Partial<Settings> = {}): Promise<Harness> {
+export async function startHarness(): Promise<Harness> {
   await using started = new AsyncDisposableStack()
+  const clock = { aheadMs: 0 }
   const settings: Settings = {
     encryptionKey: randomBytes(32).toString('base64url'),
     tokens: { issuer: 'https://licensing.example', lifeSeconds: 86_400, checkIntervalSeconds: 900 },
-    now: () => new Date(),
-    ...given,
+    now: () => new Date(Date.now() + clock.aheadMs),
   }
   const database = started.use(await createTestDatabase())
   const catalog = started.use(await startCatalogStandIn())
@@ -81,10 +83,25 @@ export async function startHarness(given: Partial<Settings> = {}): Promise<Harne
     catalog: catalog.state,
     accountId: newId('acct'),
     applicationId: newId('app'),
-    replica: start,
+    clock,
+    replica: async (changes) => running.use(await start(changes)),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
+
+/** Starts what all tests of a file use, and stops it after them. */
+export async function forFile<T extends AsyncDisposable>(start: () => Promise<T>): Promise<T> {
+  const started = await start()
+  afterAll(() => started[Symbol.asyncDispose]())
+  return started
+}
+
+/** The same service for a new vendor. */
+export const newVendor = (harness: Harness): Harness => ({
+  ...harness,
+  accountId: newId('acct'),
+  applicationId: newId('app'),
+})
 
 const dayMs = 86_400_000
 
@@ -120,23 +137,23 @@ async function startReplica(databaseUrl: string, catalogPort: number, settings: 
   const server = await serve({ ...listen, services: running.services, isUnavailable: isDatabaseUnavailable })
   started.defer(() => server.stop())
   const address = `127.0.0.1:${server.port}`
-  const licensing = connectTo(LicensingService, address, { timeoutMs: 30_000 })
-  started.defer(() => licensing.close())
-  const products = connectTo(ProductService, address, { timeoutMs: 30_000 })
-  started.defer(() => products.close())
-  const rootKeys = connectTo(RootKeyService, address, { timeoutMs: 30_000 })
-  started.defer(() => rootKeys.close())
-  const purchases = connectTo(PurchaseService, address, { timeoutMs: 30_000 })
-  started.defer(() => purchases.close())
+  const client = <Service extends DescService>(service: Service) => {
+    const { calls, close } = connectTo(service, address, { timeoutMs: 30_000 })
+    started.defer(close)
+    return calls
+  }
+  const clients = {
+    licensing: client(LicensingService),
+    products: client(ProductService),
+    rootKeys: client(RootKeyService),
+    purchases: client(PurchaseService),
+  }
   const stack = started.move()
   return {
     sql,
     deps: running.deps,
     productDeps: running.productDeps,
-    licensing: licensing.calls,
-    products: products.calls,
-    rootKeys: rootKeys.calls,
-    purchases: purchases.calls,
+    ...clients,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   }
 }

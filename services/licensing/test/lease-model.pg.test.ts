@@ -1,32 +1,26 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { isFull } from '@licensing/test-support/drawn'
 import { assert, asyncProperty } from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { leaseCalls, LeaseModel, leaseMinutes } from './lease-model.ts'
 import type { Answer, LeaseCall } from './lease-model.ts'
 import { expectLeasesConsistent, leasesInUse, passMinutes, setConcurrent } from './leases.ts'
-import { givenLicence, givenPlan, verbOn } from './makers.ts'
-import { startProducts } from './products.ts'
-import type { ProductsHarness } from './products.ts'
+import { givenLicence, verbOn } from './makers.ts'
+import { forFile, startHarness } from './harness.ts'
 
 // The number of sequences; each has about forty calls.
 const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
 const maxSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const places = 4
 
 /** Runs calls on a new licence. */
 async function startRun(max: number) {
   const { products, licensing, accountId, applicationId } = harness
-  const plan = await givenPlan(harness)
   const limits = { maxConcurrent: max, leaseMinutes, maxActivations: places }
-  const licence = await givenLicence(harness, { planId: plan.id, ...limits })
+  const licence = await givenLicence(harness, { ...limits })
   // The latest activation and token of each machine, freed or not.
   const known = new Map<number, { activationId: string; token: string }>()
   const run = async (one: LeaseCall): Promise<unknown> => {

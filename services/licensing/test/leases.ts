@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
+import { detailOf } from './makers.ts'
 import type { Harness } from './harness.ts'
-import { verbOn } from './makers.ts'
 
 /** Sets or removes the limit of a licence. */
 export async function setConcurrent(
@@ -38,7 +38,7 @@ export async function leasesRunning({ sql }: Pick<Harness, 'sql'>, licence: { id
 }
 
 export async function leasesInUse(harness: Harness, licence: { id: string }): Promise<number> {
-  const { leasesInUse: count } = await harness.licensing.getLicence(verbOn(harness, licence))
+  const { leasesInUse: count } = await detailOf(harness, licence)
   return Number(count)
 }
 

@@ -1,10 +1,9 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { Licence } from '@licensing/proto/licensing'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { sweepExpiries } from '../src/sweeps/sweep-expiries.ts'
-import { startHarness } from './harness.ts'
-import type { Harness } from './harness.ts'
+import { forFile, startHarness } from './harness.ts'
 import {
   activeOn,
   actor,
@@ -17,24 +16,22 @@ import {
   restore,
   findWrongStatuses,
   verbOn,
+  detailOf,
 } from './makers.ts'
 import type { EffectName } from './purchases.ts'
 import { happen, inDays, provision, renew, unique } from './purchases.ts'
 import { allowedIn, describe, positions, resultOf, rules } from '@licensing/test-support/licence-rules'
-import type { Cause, Position, Result } from '@licensing/test-support/licence-rules'
+import type { Cause, Position } from '@licensing/test-support/licence-rules'
 import { lifecycle } from '../src/lifecycle/licence.ts'
 import type { Cause as RowName } from '../src/lifecycle/licence.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 interface Given {
   plan: PlanCopy
   licence: Licence
   externalRef: string
+  position: Position
 }
 
 const cause = 'the cause'
@@ -43,8 +40,8 @@ const happens =
   (name: EffectName) =>
   ({ licence }: Given) =>
     happen(harness, licence, name, cause)
-/** How each cause happens in the service: by a call or by background work. */
-const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
+/** The call of each cause. The sweep has none. */
+const bring: Record<Exclude<Cause, 'sweep'>, (given: Given) => Promise<Licence | undefined>> = {
   suspend: (given) => harness.licensing.suspendLicence(verb(given)),
   reactivate: (given) => harness.licensing.reactivateLicence(verb(given)),
   revoke: (given) => harness.licensing.revokeLicence(verb(given)),
@@ -56,10 +53,6 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
       neverExpires: false,
     }),
   archive: async ({ plan }) => void (await archive(harness, plan)),
-  sweep: async (given) => {
-    await letEnd(given)
-    await sweepExpiries(harness.deps)
-  },
   'failed payments': happens('failed payments'),
   'an inquiry': happens('an inquiry'),
   'an inquiry that closes': happens('an inquiry that closes'),
@@ -78,15 +71,6 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   },
   'a renewal that moves no end': ({ licence }) => renew(harness, licence, inDays(-9), cause),
 }
-
-const everyCase = (Object.keys(rules) as Cause[]).flatMap((cause) =>
-  positions.flatMap((position) =>
-    ['active', 'retired']
-      // There is never an active licence on a retired plan.
-      .filter((plan) => plan === 'active' || position.status !== 'active')
-      .map((plan) => ({ cause, position, plan })),
-  ),
-)
 
 // The causes that test each row of the service's table. A row without a cause does not compile.
 const walkedBy: Record<RowName, Cause[]> = {
@@ -121,63 +105,68 @@ test('the tests cover exactly the causes of the lifecycle', () => {
   expect(new Set([...Object.values(walkedBy).flat(), ...withoutRow])).toEqual(new Set(Object.keys(rules)))
 })
 
-for (const { cause, position, plan } of everyCase) {
-  const result = resultOf(cause, position, plan)
-  const of = `of a licence that is ${describe(position)}${plan === 'retired' ? ', on a retired plan,' : ''}`
-  test(`${cause} ${of} ${inWords(result)}`, async () => {
-    const given = await givenLicenceAt(position, plan)
-    const before = await observe(given)
-    if ('refused' in result) await expectRefused(cause, given, position, result.refused)
-    else {
-      const answer = await bring[cause](given)
-      const isTheLicence = answer?.id === given.licence.id
-      expect(isTheLicence).toBe(answer !== undefined && !('newLicence' in result))
+const cases = (Object.keys(rules) as Cause[]).flatMap((cause) =>
+  ['active', 'retired'].map((planStatus) => ({ cause, planStatus })),
+)
+
+test.each(cases)(
+  '$cause, on a plan that is $planStatus, has the result of the written rules in every position of a licence',
+  async ({ cause, planStatus }) => {
+    await harness.sql`truncate outbox`
+    const licences = await givenLicences(planStatus)
+    const before = await observe(licences)
+    if (cause === 'sweep') {
+      await Promise.all(licences.map(letEnd))
+      await sweepExpiries(harness.deps)
+    } else await Promise.all(licences.map((given) => expectAnswer(cause, given)))
+    const after = await observe(licences)
+    expect(after).toEqual(before.map((seen, at) => ({ ...seen, ...changesOf(cause, licences[at]!, seen) })))
+    for (const { plan } of licences) {
+      expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
     }
-    const after = await observe(given)
-    expect(after).toEqual({ ...before, ...changesOf(result, position, cause, given, before) })
-    expect(await activeOn(harness, given.plan)).toBe(await countedOn(harness, given.plan))
     expect(await findWrongStatuses(harness)).toEqual([])
-  })
-}
+  },
+)
 
-function inWords(result: Result): string {
-  if ('refused' in result) return `is refused: ${result.refused}`
-  if (!('to' in result)) return 'changes nothing of it'
-  return `leaves it ${describe({ status: result.to, reason: result.reason })}`
-}
-
-async function expectRefused(cause: Cause, given: Given, position: Position, code: string): Promise<void> {
-  const problem = await refusal(bring[cause](given))
-  expect(problem.code).toBe(code)
-  if (cause !== 'a payment') {
-    expect(problem.members).toEqual({
-      current: position.status,
-      allowed: allowedIn(position, given.plan.status),
-    })
+async function expectAnswer(cause: Exclude<Cause, 'sweep'>, given: Given): Promise<void> {
+  const { position, plan, licence } = given
+  const result = resultOf(cause, position, plan.status)
+  if ('refused' in result) {
+    const problem = await refusal(bring[cause](given))
+    expect([describe(position), problem.code]).toEqual([describe(position), result.refused])
+    if (cause === 'a payment') return
+    expect(problem.members).toEqual({ current: position.status, allowed: allowedIn(position, plan.status) })
+  } else {
+    const answer = await bring[cause](given)
+    const isTheLicence = answer?.id === licence.id
+    expect(isTheLicence).toBe(answer !== undefined && !('newLicence' in result))
   }
 }
 
-async function observe({ licence }: Given) {
-  const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
-  return {
-    status: now!.status,
-    reason: now!.statusReason,
-    events: await events(harness, licence),
-    history: await history(harness, licence),
-  }
+async function observe(licences: Given[]) {
+  const sent = await events(harness)
+  return Promise.all(
+    licences.map(async ({ licence, position }) => {
+      const { licence: now, allowed } = await detailOf(harness, licence)
+      return {
+        position: describe(position),
+        status: now!.status,
+        reason: now!.statusReason,
+        allowed,
+        events: sent.filter(({ object }) => object['licence_id'] === licence.id),
+        history: await history(harness, licence),
+      }
+    }),
+  )
 }
 
-type Observed = Awaited<ReturnType<typeof observe>>
+type Observed = Awaited<ReturnType<typeof observe>>[number]
 
 /** The visible result of a cause that changes a licence. */
-function changesOf(
-  result: Result,
-  position: Position,
-  cause: Cause,
-  { licence, plan }: Given,
-  before: Observed,
-): Partial<Observed> {
-  if (!('to' in result)) return {}
+function changesOf(cause: Cause, given: Given, before: Observed): Partial<Observed> {
+  const { licence, plan, position } = given
+  const result = resultOf(cause, position, plan.status)
+  if (!('to' in result)) return { allowed: allowedIn(position, plan.status) }
   const { to: status, reason, event } = result
   const by = doneBy(cause, plan, licence.externalRef)
   const entries = result.history.map(([type, to], at) => ({
@@ -187,23 +176,19 @@ function changesOf(
     ...by,
   }))
   const planId = event === 'licence.plan_changed' ? { plan_id: plan.id } : {}
-  const object = { licence_id: licence.id, ...planId, status }
+  const object = {
+    licence_id: licence.id,
+    ...planId,
+    status,
+    ...(event === 'licence.suspended' && { reason }),
+  }
+  const previous = event === 'licence.plan_changed' ? planId : null
   return {
     status,
     reason,
+    allowed: allowedIn({ status, reason }, plan.status),
     history: [...before.history, ...entries],
-    events: [
-      ...before.events,
-      ...(event === undefined
-        ? []
-        : [
-            {
-              type: event,
-              object: { ...object, ...(event === 'licence.suspended' && { reason }) },
-              previous: event === 'licence.plan_changed' ? planId : null,
-            },
-          ]),
-    ],
+    events: [...before.events, ...(event === undefined ? [] : [{ type: event, object, previous }])],
   }
 }
 
@@ -230,25 +215,28 @@ function doneBy(
   }
 }
 
-/** A licence in this position, reached by real calls. */
-async function givenLicenceAt(position: Position, planStatus: string): Promise<Given> {
-  await harness.sql`truncate outbox`
-  const plan = await givenPlan(harness)
-  const externalRef = unique('buyer')
-  const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn: inDays(2) })
-  const given = { plan, licence, externalRef }
-  await lead(given, position)
-  if (planStatus === 'retired' && plan.status === 'active') await archive(harness, plan)
-  return given
+/** A licence in each position, reached by real calls. No licence is active on a retired plan. */
+async function givenLicences(planStatus: string): Promise<Given[]> {
+  const possible = positions.filter(({ status }) => planStatus === 'active' || status !== 'active')
+  const licences = await Promise.all(
+    possible.map(async (position): Promise<Given> => {
+      const plan = await givenPlan(harness)
+      const externalRef = unique('buyer')
+      const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn: inDays(2) })
+      const given = { plan, licence, externalRef, position }
+      await lead(given, position.sweptFrom ?? position)
+      if (position.sweptFrom) await letEnd(given)
+      return given
+    }),
+  )
+  await sweepExpiries(harness.deps)
+  if (planStatus === 'retired') await Promise.all(licences.map(({ plan }) => archive(harness, plan)))
+  return licences
 }
 
-async function lead(given: Given, { status, reason, sweptFrom }: Position): Promise<void> {
+async function lead(given: Given, { status, reason }: Position): Promise<void> {
   const { licensing } = harness
-  if (sweptFrom) {
-    await lead(given, sweptFrom)
-    await letEnd(given)
-    await sweepExpiries(harness.deps)
-  } else if (status === 'expired') await happen(harness, given.licence, 'a cancelled subscription')
+  if (status === 'expired') await happen(harness, given.licence, 'a cancelled subscription')
   else if (status === 'downgraded') await happen(harness, given.licence, 'a partial refund')
   else if (status === 'revoked') await licensing.revokeLicence(verb(given))
   else if (status === 'retired') await licensing.retireLicence(verb(given))

@@ -2,17 +2,12 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import type { HistoryType } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { expirable, lifecycle } from '../src/lifecycle/licence.ts'
 import { byProduct } from '../src/activations/activation-queries.ts'
-import { startHarness } from './harness.ts'
-import type { Harness } from './harness.ts'
+import { forFile, startHarness } from './harness.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const freedByProducts = ['activation_freed' satisfies HistoryType, byProduct]
 

@@ -1,12 +1,23 @@
 import { fromBinary } from '@bufbuild/protobuf'
+import type { DescMessage, Message } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
+import type { RequestOf } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
-import type { IssueLicenceResponse, Licence } from '@licensing/proto/licensing'
+import type {
+  ImportItemSchema,
+  ImportLicencesResponse,
+  IssueLicenceResponse,
+  Licence,
+  LicenceDetail,
+  ListLicencesRequestSchema,
+  ListLicencesResponse,
+  UpdateLicenceRequestSchema,
+} from '@licensing/proto/licensing'
 import { toWebhook } from '@licensing/proto/webhook-events'
 import { isFull } from '@licensing/test-support/drawn'
 import { createHash } from 'node:crypto'
@@ -16,32 +27,19 @@ import { bought, happen } from './purchases.ts'
 
 export const actor = 'key_of_the_vendor'
 
-type PlanFields = Partial<
-  Pick<
-    PlanCopy,
-    | 'id'
-    | 'applicationId'
-    | 'status'
-    | 'version'
-    | 'archiveVersion'
-    | 'archivedBy'
-    | 'code'
-    | 'trialDays'
-    | 'expiringNoticeDays'
-  >
-> & {
-  entitlements?: { key: string; kind: string; value: string; default: string }[]
-}
-
 /** A plan with a copy in licensing. */
-export async function givenPlan(harness: Harness, fields: PlanFields = {}): Promise<PlanCopy> {
+export async function givenPlan(
+  harness: Harness,
+  fields: Parameters<typeof planCopy>[1] = {},
+): Promise<PlanCopy> {
   const plan = planCopy(harness, fields)
   await harness.licensing.syncPlans({ plans: [plan] })
   return plan
 }
 
 export interface IssueFields {
-  planId: string
+  /** Default: a new plan. */
+  planId?: string
   idempotencyKey?: string
   /** The text for the body hash. */
   body?: string
@@ -56,7 +54,7 @@ export interface IssueFields {
   leaseMinutes?: number
 }
 
-export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicenceResponse> {
+export async function issue(harness: Harness, fields: IssueFields = {}): Promise<IssueLicenceResponse> {
   const { accountId, applicationId } = harness
   const { domains, maxActivations, maxSeats, maxConcurrent, leaseMinutes } = fields
   const { metadata: entries, updatesUntil } = fields
@@ -70,23 +68,17 @@ export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicen
       .update(fields.body ?? 'body')
       .digest(),
     externalRef: fields.externalRef ?? 'customer',
-    planId: fields.planId,
-    ...(fields.expiresOn && { expiresOn: timestampFromDate(fields.expiresOn) }),
-    ...(entries && { metadata: { entries } }),
-    ...(updatesUntil && { updatesUntil: timestampFromDate(updatesUntil) }),
+    planId: fields.planId ?? (await givenPlan(harness)).id,
+    expiresOn: fields.expiresOn && timestampFromDate(fields.expiresOn),
+    metadata: entries && { entries },
+    updatesUntil: updatesUntil && timestampFromDate(updatesUntil),
     ...(restricted !== undefined && {
-      restrictions: {
-        domains: domains ?? [],
-        ...(maxActivations !== undefined && { maxActivations }),
-        ...(maxSeats !== undefined && { maxSeats }),
-        ...(maxConcurrent !== undefined && { maxConcurrent }),
-        ...(leaseMinutes !== undefined && { leaseMinutes }),
-      },
+      restrictions: { domains: domains ?? [], maxActivations, maxSeats, maxConcurrent, leaseMinutes },
     }),
   })
 }
 
-export async function givenLicence(harness: Harness, fields: IssueFields): Promise<Licence> {
+export async function givenLicence(harness: Harness, fields: IssueFields = {}): Promise<Licence> {
   return (await issue(harness, fields)).licence!
 }
 
@@ -95,12 +87,40 @@ export function verbOn(harness: Harness, licence: { id: string }) {
   return { accountId: harness.accountId, licenceId: licence.id, actor }
 }
 
+export const detailOf = (harness: Harness, licence: { id: string }): Promise<LicenceDetail> =>
+  harness.licensing.getLicence(verbOn(harness, licence))
+
+export async function licenceOf(harness: Harness, licence: { id: string }): Promise<Licence> {
+  return (await detailOf(harness, licence)).licence!
+}
+
+type FieldsOf<Schema extends DescMessage> = Partial<Exclude<RequestOf<Schema>, Message>>
+
+/** Changes the given fields of a licence. */
+export const update = (
+  harness: Harness,
+  licence: { id: string },
+  fields: FieldsOf<typeof UpdateLicenceRequestSchema>,
+): Promise<Licence> =>
+  harness.licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, ...fields })
+
+export function importItems(
+  harness: Harness,
+  items: (FieldsOf<typeof ImportItemSchema> & { legacyKey: string; planId: string })[],
+  dryRun = false,
+): Promise<ImportLicencesResponse> {
+  const { accountId, applicationId } = harness
+  const named = items.map((item) => ({ externalRef: 'customer', ...item }))
+  return harness.licensing.importLicences({ accountId, applicationId, actor, items: named, dryRun })
+}
+
 /** A licence in a status, reached by real calls. */
 export async function givenLicenceIn(
   harness: Harness,
   status: LicenceStatus,
-  planId: string,
+  givenPlanId?: string,
 ): Promise<Licence> {
+  const planId = givenPlanId ?? (await givenPlan(harness)).id
   // Payments do not end an issued licence, so these statuses need a purchase.
   const isPaid = status === 'expired' || status === 'downgraded'
   const licence = isPaid ? await bought(harness, planId) : await givenLicence(harness, { planId })
@@ -157,6 +177,24 @@ export async function eventTypes(harness: Harness, licence?: { id: string }): Pr
 /** The first page of a list, of the usual size. */
 export const firstPage = { limit: 0, beforeId: '' }
 
+export const list = (
+  harness: Harness,
+  filter: FieldsOf<typeof ListLicencesRequestSchema> = {},
+): Promise<ListLicencesResponse> => {
+  const { accountId, applicationId } = harness
+  return harness.licensing.listLicences({
+    accountId,
+    applicationId,
+    ...firstPage,
+    neverSeen: false,
+    ...filter,
+  })
+}
+
+export async function listedIds(...[harness, filter]: Parameters<typeof list>): Promise<string[]> {
+  return (await list(harness, filter)).licences.map(({ id }) => id)
+}
+
 /** The first page of a licence's history. */
 export const newest = { limit: 0, beforePosition: 0n }
 
@@ -171,14 +209,16 @@ export async function history(harness: Harness, licence: { id: string }) {
   return entries.toReversed().map(({ type, from, to, actor, cause }) => ({ type, from, to, actor, cause }))
 }
 
-/** The changed fields in a licence's history, oldest first. */
-export async function changesOf(harness: Harness, licence: { id: string }): Promise<unknown[]> {
-  const { entries } = await harness.licensing.listLicenceHistory({
-    ...verbOn(harness, licence),
-    ...newest,
-    limit: 200,
-  })
-  return entries.toReversed().flatMap(({ changesJson }) => (changesJson ? [JSON.parse(changesJson)] : []))
+/** The changed fields in a licence's history, with who changed them, oldest first. */
+export async function changesOf(
+  harness: Harness,
+  licence: { id: string },
+): Promise<{ actor: string; changes: unknown }[]> {
+  const request = { ...verbOn(harness, licence), ...newest, limit: 200 }
+  const { entries } = await harness.licensing.listLicenceHistory(request)
+  return entries
+    .toReversed()
+    .flatMap(({ actor, changesJson }) => (changesJson ? [{ actor, changes: JSON.parse(changesJson) }] : []))
 }
 
 export async function activeOn(harness: Harness, plan: { id: string }): Promise<bigint> {
@@ -219,11 +259,7 @@ export async function findWrongSnapshots({ sql }: Pick<Harness, 'sql'>) {
 }
 
 export async function statusOf(harness: Harness, licence: { id: string }): Promise<string> {
-  const detail = await harness.licensing.getLicence({
-    accountId: harness.accountId,
-    licenceId: licence.id,
-  })
-  return detail.licence!.status
+  return (await licenceOf(harness, licence)).status
 }
 
 /** Transactions that PostgreSQL had to undo because locks were acquired in different orders. */
@@ -242,6 +278,17 @@ export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
   if (outcome instanceof ServiceError) return outcome
   throw new Error('the call was not refused', { cause: outcome })
 }
+
+/** Makes that many calls at once. */
+export const atOnce = <T>(count: number, call: (at: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, at) => call(at)))
+
+/** Makes that many calls at once, of which some may be refused. */
+export const settledAtOnce = <T>(
+  count: number,
+  call: (at: number) => Promise<T>,
+): Promise<PromiseSettledResult<T>[]> =>
+  Promise.allSettled(Array.from({ length: count }, (_, at) => call(at)))
 
 /** How often a race is run. */
 export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? (isFull ? 20 : 8))

@@ -1,7 +1,7 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Override } from '@licensing/proto/licensing'
 import type { Harness } from './harness.ts'
-import { newest, verbOn } from './makers.ts'
+import { detailOf, verbOn } from './makers.ts'
 
 export interface OverrideFields {
   value: string
@@ -33,19 +33,8 @@ export async function effectiveOf(
   harness: Harness,
   licence: { id: string },
 ): Promise<Record<string, string>> {
-  const { effective } = await harness.licensing.getLicence(verbOn(harness, licence))
+  const { effective } = await detailOf(harness, licence)
   return Object.fromEntries(effective.map(({ key, value, from }) => [key, `${value} ${from}`]))
-}
-
-/** The changes in a licence's history, oldest first. Entries without changes are left out. */
-export async function changesOf(harness: Harness, licence: { id: string }): Promise<unknown[]> {
-  const request = { ...verbOn(harness, licence), ...newest, limit: 200 }
-  const { entries } = await harness.licensing.listLicenceHistory(request)
-  return entries
-    .toReversed()
-    .flatMap(({ changesJson, actor }) =>
-      changesJson === undefined ? [] : [{ actor, changes: JSON.parse(changesJson) as unknown }],
-    )
 }
 
 /** Changes the overrides of a licence as if their ends had passed. */

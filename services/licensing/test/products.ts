@@ -3,29 +3,9 @@ import { newId } from '@licensing/database/ids'
 import type { TokenGrant } from '@licensing/proto/products'
 import { createLocalJWKSet, decodeJwt, jwtVerify } from 'jose'
 import type { JSONWebKeySet, JWTPayload } from 'jose'
-import { startHarness } from './harness.ts'
-import type { Harness, Settings } from './harness.ts'
+import type { Harness } from './harness.ts'
 
 export type Products = Harness['products']
-
-/** The service with a token clock that can be moved forward. */
-export interface ProductsHarness extends Harness {
-  clock: { aheadMs: number }
-  /** The products' service of another replica. */
-  otherProducts(changes?: Partial<Settings>): Promise<Products>
-}
-
-export async function startProducts(): Promise<ProductsHarness> {
-  const running = new AsyncDisposableStack()
-  const clock = { aheadMs: 0 }
-  const harness = running.use(await startHarness({ now: () => new Date(Date.now() + clock.aheadMs) }))
-  return {
-    ...harness,
-    clock,
-    otherProducts: async (changes) => running.use(await harness.replica(changes)).products,
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
-  }
-}
 
 /** An installed product that asks for a place. */
 export interface Installed {
@@ -46,6 +26,23 @@ export async function givenActivation(
 ): Promise<TokenGrant> {
   return (await activate(products, licence, installed)).grant!
 }
+
+interface Asked extends Installed {
+  days?: number
+  accountId?: string
+  applicationId?: string
+}
+
+export function activateOffline(
+  { accountId, applicationId, products }: Harness,
+  { key: licenceKey }: { key: string },
+  asked: Asked = {},
+) {
+  const machine = { fingerprint: newId('evt'), host: 'island.example.com', productVersion: '1.0', days: 90 }
+  return products.activateOffline({ accountId, applicationId, licenceKey, ...machine, ...asked })
+}
+
+export const tokenOf = ({ file }: { file: string }) => file.split('\n')[1]!
 
 /** The request of an activation's own calls. */
 export function callOf({ activationId, token }: TokenGrant, installed: Installed = {}) {
@@ -85,7 +82,7 @@ interface RevocationsAnswer {
 
 /** The claims of a token, verified like in a product. */
 export async function verified(
-  { products, applicationId, clock }: ProductsHarness,
+  { products, applicationId, clock }: Harness,
   token: string,
 ): Promise<JWTPayload> {
   const keys = createLocalJWKSet(await keysOf(products, applicationId))

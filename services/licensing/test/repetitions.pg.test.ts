@@ -3,9 +3,8 @@ import { keyed } from '@licensing/changes/testing/keyed'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema } from '@licensing/proto/licensing'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from './harness.ts'
-import type { Harness } from './harness.ts'
+import { expect, test } from 'vitest'
+import { forFile } from './harness.ts'
 import {
   activeOn,
   actor,
@@ -18,21 +17,13 @@ import {
   refusal,
   restore,
   verbOn,
+  atOnce,
 } from './makers.ts'
+import { startReplicas } from './races.ts'
 
-let harness: Harness
-let other: Awaited<ReturnType<Harness['replica']>>
+const { harness, either } = await forFile(startReplicas)
 
-beforeAll(async () => {
-  harness = await startHarness()
-  other = await harness.replica()
-})
-afterAll(async () => {
-  await other[Symbol.asyncDispose]()
-  await harness[Symbol.asyncDispose]()
-})
-
-const replica = (at: number) => (at % 2 === 0 ? harness : other).licensing
+const replica = (at: number) => either(at).licensing
 const path = (verb: string, licence: { id: string }) => `/v1/licences/${licence.id}/${verb}`
 
 const before = {
@@ -45,14 +36,11 @@ const before = {
 test.each(closedSets.licenceVerb)(
   '%s in 20 concurrent calls with one key happens once, and all get the same answer',
   async (verb) => {
-    const plan = await givenPlan(harness)
-    const licence = await givenLicenceIn(harness, before[verb], plan.id)
+    const licence = await givenLicenceIn(harness, before[verb])
     const earlier = await events(harness)
     const request = verbOn(harness, licence)
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, at) =>
-        keyed(path(verb, licence), () => replica(at)[`${verb}Licence`](request)),
-      ),
+    const answers = await atOnce(20, (at) =>
+      keyed(path(verb, licence), () => replica(at)[`${verb}Licence`](request)),
     )
     expect(answers.filter(({ replayed }) => !replayed)).toHaveLength(1)
     expect(new Set(answers.map(({ value }) => JSON.stringify(value, bigint))).size).toBe(1)
@@ -77,8 +65,7 @@ test('a repeated verb gets the first answer and changes nothing, even if the lic
 })
 
 test('a refused verb stores no answer, and succeeds with the same key when it is allowed', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   const reactivate = () =>
     keyed(path('reactivate', licence), () => harness.licensing.reactivateLicence(verbOn(harness, licence)))
   expect(await refusal(reactivate())).toMatchObject({ code: 'conflict' })
@@ -87,8 +74,7 @@ test('a refused verb stores no answer, and succeeds with the same key when it is
 })
 
 test('an API key of one application gets no answer about another’s licence, even if the idempotency key was used before', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   const suspend = (onlyApplicationId?: string, body = '') =>
     keyed(
       path('suspend', licence),
@@ -120,16 +106,14 @@ const importing = (
 
 test('a repeated import with its idempotency key is answered as created, also in 20 calls at once', async () => {
   const plan = await givenPlan(harness)
-  const answers = await Promise.all(
-    Array.from({ length: 20 }, (_, at) =>
-      importing(
-        [
-          ['key-1', plan.id],
-          ['key-2', 'pln_unknown'],
-          ['key-1', plan.id],
-        ],
-        { at },
-      ),
+  const answers = await atOnce(20, (at) =>
+    importing(
+      [
+        ['key-1', plan.id],
+        ['key-2', 'pln_unknown'],
+        ['key-1', plan.id],
+      ],
+      { at },
     ),
   )
   const results = answers.map(({ value }) => value.items.map(({ result }) => result))
@@ -137,15 +121,6 @@ test('a repeated import with its idempotency key is answered as created, also in
   expect(new Set(answers.map(({ value }) => JSON.stringify(value))).size).toBe(1)
   expect(answers.filter(({ replayed }) => !replayed)).toHaveLength(1)
   expect(await activeOn(harness, plan)).toBe(1n)
-})
-
-test('a dry run stores no answer', async () => {
-  const plan = await givenPlan(harness)
-  await importing([['dry-1', plan.id]], { dryRun: true, body: 'dry' })
-  const real = await importing([['dry-1', plan.id]])
-  expect(real).toMatchObject({ replayed: false, value: { created: 1 } })
-  const another = importing([['dry-1', plan.id]], { dryRun: true, body: 'dry' })
-  expect(await refusal(another)).toMatchObject({ code: 'idempotency_mismatch' })
 })
 
 test('if a call ended after its batch was stored, the repetition is answered as created', async () => {
@@ -176,26 +151,4 @@ test('if a call ended after its batch was stored, the repetition is answered as 
   expect(again.value.items[2]!.licenceId).toBe(first.value.items[2]!.licenceId)
   expect(await importing(items)).toMatchObject({ replayed: true, value: again.value })
   expect(await activeOn(harness, plan)).toBe(2n)
-})
-
-test('20 offline activations at once with one idempotency key occupy one place and get the same file', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
-  const activate = (at: number) =>
-    keyed('/offline-activations', () =>
-      (at % 2 === 0 ? harness : other).products.activateOffline({
-        accountId: harness.accountId,
-        applicationId: harness.applicationId,
-        licenceKey: licence.key,
-        fingerprint: 'machine',
-        host: 'localhost',
-        productVersion: '1',
-        days: 30,
-      }),
-    )
-  const answers = await Promise.all(Array.from({ length: 20 }, (_, at) => activate(at)))
-  expect(new Set(answers.map(({ value }) => value.file)).size).toBe(1)
-  expect(answers.filter(({ replayed }) => !replayed)).toHaveLength(1)
-  const { activations } = await harness.licensing.getLicence(verbOn(harness, licence))
-  expect(activations).toHaveLength(1)
 })

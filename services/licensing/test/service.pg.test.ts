@@ -4,10 +4,10 @@ import { ProductService } from '@licensing/proto/products'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { contentsOf } from '@licensing/test-support/contents'
 import { expect, test } from 'vitest'
-import { startProducts } from './products.ts'
+import { startHarness } from './harness.ts'
 
 test('every RPC refuses a request without its account or application, and changes nothing', async () => {
-  await using harness = await startProducts()
+  await using harness = await startHarness()
   const before = await contentsOf(harness.sql)
   const answers = [
     ...(await callWithoutIds(LicensingService, harness.licensing)),
@@ -20,7 +20,7 @@ test('every RPC refuses a request without its account or application, and change
 })
 
 test('the same requests with all ids are answered, or refused for other reasons', async () => {
-  await using harness = await startProducts()
+  await using harness = await startHarness()
   const answers = {
     ...(await callWithIds(LicensingService, harness.licensing)),
     ...(await callWithIds(ProductService, harness.products)),

@@ -1,46 +1,22 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from './harness.ts'
-import type { Harness } from './harness.ts'
-import { archive, givenLicence, givenPlan, refusal, verbOn } from './makers.ts'
+import { expect, test } from 'vitest'
+import { forFile, planCopy, startHarness } from './harness.ts'
+import { archive, givenLicence, givenPlan, refusal, licenceOf, list, detailOf, history } from './makers.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 test('reading a licence with an unknown suspension reason is an internal error', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   await harness.sql`update licences set status = 'suspended', status_reason = 'whim' where id = ${licence.id}`
-  const { accountId, applicationId, licensing } = harness
-  const reads = [
-    licensing.getLicence(verbOn(harness, licence)),
-    licensing.listLicences({
-      accountId,
-      applicationId,
-      planId: plan.id,
-      beforeId: '',
-      neverSeen: false,
-      limit: 10,
-    }),
-  ]
+  const reads = [detailOf(harness, licence), list(harness, { planId: plan.id })]
   for (const { code } of await Promise.all(reads.map(refusal))) expect(code).toBe('internal')
 })
 
 test('reading a history entry of an unknown type is an internal error', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   await harness.sql`
     insert into licence_history (licence_id, type, to_status, actor) values (${licence.id}, 'thawed', 'active', 'key_1')`
-  const { accountId, licensing } = harness
-  const read = licensing.listLicenceHistory({
-    accountId,
-    licenceId: licence.id,
-    beforePosition: 0n,
-    limit: 10,
-  })
-  expect((await refusal(read)).code).toBe('internal')
+  expect((await refusal(history(harness, licence))).code).toBe('internal')
 })
 
 test.each([
@@ -57,7 +33,7 @@ test('an archived copy with an unknown status suspends nothing', async () => {
   const licence = await givenLicence(harness, { planId: plan.id })
   const frozen = { ...plan, status: 'frozen', version: plan.version + 1n, archiveVersion: plan.version + 1n }
   expect((await refusal(harness.licensing.archivePlan({ plan: frozen }))).code).toBe('internal')
-  const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
-  expect(now!.status).toBe('active')
+  const now = await licenceOf(harness, licence)
+  expect(now.status).toBe('active')
   expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 1n })
 })

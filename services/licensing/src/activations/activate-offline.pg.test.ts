@@ -4,51 +4,27 @@ import { newId } from '@licensing/database/ids'
 import { eventually } from '@licensing/test-support/poll'
 import { compactVerify, createLocalJWKSet, decodeProtectedHeader, importJWK, jwtVerify } from 'jose'
 import type { JWK } from 'jose'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenLicence, givenPlan, refusal, verbOn } from '../../test/makers.ts'
+import { expect, test } from 'vitest'
+import { givenLicence, refusal, verbOn } from '../../test/makers.ts'
 import type { IssueFields } from '../../test/makers.ts'
 import { rotateSigningKeys } from '../signing-keys/rotate-signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
-import { activate, callOf, keysOf, startProducts } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { activate, callOf, keysOf, activateOffline } from '../../test/products.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const daySeconds = 86_400
 
 async function given(fields: Partial<IssueFields> = {}) {
   const own = { ...harness, applicationId: newId('app') }
-  const plan = await givenPlan(own)
-  return { own, licence: await givenLicence(own, { planId: plan.id, ...fields }) }
+  return { own, licence: await givenLicence(own, { ...fields }) }
 }
-
-interface Asked {
-  fingerprint?: string
-  host?: string
-  days?: number
-  accountId?: string
-  applicationId?: string
-}
-
-const activateOffline = (own: ProductsHarness, licence: { key: string }, asked: Asked = {}) =>
-  own.products.activateOffline({
-    accountId: own.accountId,
-    applicationId: own.applicationId,
-    licenceKey: licence.key,
-    fingerprint: newId('evt'),
-    host: 'island.example.com',
-    productVersion: '1.0',
-    days: 90,
-    ...asked,
-  })
 
 /** The file's parts, verified with the root key alone. */
-async function opened({ rootKeys, applicationId }: ProductsHarness, file: string) {
+async function opened({ rootKeys, applicationId }: Harness, file: string) {
   const [begin, token, ...rest] = file.split('\n')
   expect([begin, rest.at(-2), rest.at(-1)]).toEqual(['-----BEGIN LICENCE-----', '-----END LICENCE-----', ''])
   const signed = rest.slice(0, -2)
@@ -116,19 +92,6 @@ test('an offline activation occupies a place like any other, and the same finger
   const { token } = await opened(own, first.file)
   await own.products.deactivate({ activationId: first.activationId, token })
   expect((await activateOffline(own, licence)).created).toBe(true)
-})
-
-test('if offline and online installations activate at once, exactly max_activations succeed', async () => {
-  const { own, licence } = await given({ maxActivations: 3 })
-  const tries = Array.from({ length: 20 }, (_, at) =>
-    (at % 2 ? activateOffline(own, licence) : activate(own.products, licence)).then(
-      () => 'placed',
-      (error: { code: string }) => error.code,
-    ),
-  )
-  const outcomes = await Promise.all(tries)
-  expect(outcomes.filter((outcome) => outcome === 'placed')).toHaveLength(3)
-  expect(new Set(outcomes)).toEqual(new Set(['placed', 'limit_reached']))
 })
 
 test('an offline activation is refused for the same reasons as an activation', async () => {

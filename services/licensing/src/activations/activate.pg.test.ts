@@ -1,18 +1,12 @@
-import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { decodeProtectedHeader } from 'jose'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { givenLicence, givenLicenceIn, givenPlan, refusal } from '../../test/makers.ts'
-import { bought, happen } from '../../test/purchases.ts'
-import { activate, callOf, givenActivation, lifeOf, startProducts, verified } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { afterEach, expect, test } from 'vitest'
+import { givenLicence, givenPlan, refusal, verbOn, detailOf } from '../../test/makers.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import { activate, callOf, givenActivation, lifeOf, verified } from '../../test/products.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 afterEach(() => {
   harness.clock.aheadMs = 0
 })
@@ -78,55 +72,10 @@ test('the token has exactly the claims that the decisions list', async () => {
   })
 })
 
-test('two tokens never have the same id, and without max_seats a token has no seats', async () => {
-  const licence = await givenKey()
-  const claims = await Promise.all(
-    [1, 2].map(async () => verified(harness, (await givenActivation(harness.products, licence)).token)),
-  )
-  expect(claims[0]!.jti).not.toBe(claims[1]!.jti)
-  expect(claims[0]!['seats']).toBe(null)
-})
-
-test('no answer of an activation contains data of the vendor', async () => {
-  const licence = await givenKey({ externalRef: 'customer-of-the-vendor', domains: ['*.example.com'] })
-  const { grant } = await activate(harness.products, licence)
-  expect(Object.keys(grant!).sort()).toEqual([
-    '$typeName',
-    'activationId',
-    'checkIntervalSeconds',
-    'expiresAt',
-    'licenceId',
-    'refreshAfter',
-    'token',
-  ])
-  const said = JSON.stringify(await verified(harness, grant!.token))
-  for (const secret of ['customer-of-the-vendor', harness.accountId, licence.key, '*.example.com']) {
-    expect(said).not.toContain(secret)
+test('a text that is the key of no licence is not found', async () => {
+  for (const key of ['00000-00000-00000-00000-00000', '', '7K3QX', 'A'.repeat(5_000)]) {
+    expect(await refusal(activate(harness.products, { key }))).toMatchObject({ code: 'not_found' })
   }
-})
-
-test('a key is read without regard to case, hyphens and spaces, and O, I, L as the digits they look like', async () => {
-  const licence = await givenKey()
-  const { products } = harness
-  const written = [
-    licence.key.toLowerCase(),
-    licence.key.replaceAll('-', ''),
-    ` ${licence.key.toLowerCase().replaceAll('-', ' ')} `,
-    licence.key.replaceAll('0', 'o').replaceAll('1', 'l'),
-  ]
-  for (const key of written) {
-    expect((await givenActivation(products, { key })).licenceId).toBe(licence.id)
-  }
-})
-
-test.each([
-  ['unknown', '00000-00000-00000-00000-00000'],
-  ['empty', ''],
-  ['too short', '7K3QX'],
-  ['with a letter that no key has', 'UUUUU-UUUUU-UUUUU-UUUUU-UUUUU'],
-  ['very long', 'A'.repeat(5_000)],
-])('a key that is %s is not found', async (_what, key) => {
-  expect(await refusal(activate(harness.products, { key }))).toMatchObject({ code: 'not_found' })
 })
 
 test.each([
@@ -143,43 +92,14 @@ test.each([
   expect(refused).toMatchObject({ code: 'validation_failed', errors: [{ pointer }] })
 })
 
-test.each(['suspended', 'revoked', 'expired', 'retired'] as const)(
-  'a licence that is %s is refused with that reason, also for a known fingerprint',
-  async (status) => {
-    const licence = await bought(harness, (await givenPlan(harness)).id)
-    await givenActivation(harness.products, licence, { fingerprint: 'known' })
-    const verb = { accountId: harness.accountId, licenceId: licence.id, actor: 'key_1' }
-    const reach: Record<typeof status, () => Promise<unknown>> = {
-      suspended: () => harness.licensing.suspendLicence(verb),
-      revoked: () => harness.licensing.revokeLicence(verb),
-      retired: () => harness.licensing.retireLicence(verb),
-      expired: () => happen(harness, licence, 'a cancelled subscription'),
-    }
-    await reach[status]()
-    for (const fingerprint of ['known', 'new']) {
-      const refused = await refusal(activate(harness.products, licence, { fingerprint }))
-      expect(refused).toMatchObject({ code: 'licence_refused', members: { reason: status } })
-    }
-  },
-)
-
-test.each(['active', 'downgraded'] as const)('a licence that is %s is activated', async (status) => {
-  const plan = await givenPlan(harness, { entitlements })
-  const licence = await givenLicenceIn(harness, status satisfies LicenceStatus, plan.id)
-  const claims = await verified(harness, (await givenActivation(harness.products, licence)).token)
-  expect(claims['status']).toBe(status)
-})
-
-test('a downgraded licence gets the defaults, and its snapshot stays', async () => {
-  const plan = await givenPlan(harness, { entitlements })
-  const licence = await givenLicenceIn(harness, 'downgraded', plan.id)
-  const claims = await verified(harness, (await givenActivation(harness.products, licence)).token)
-  expect(claims['entitlements']).toEqual({ export_pdf: 'false', max_projects: '-1' })
-  const detail = await harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
-  expect(detail.entitlements.map(({ key, value }) => [key, value])).toEqual([
-    ['export_pdf', 'true'],
-    ['max_projects', '10'],
-  ])
+test('a suspended licence is refused with that reason, also for a known fingerprint', async () => {
+  const licence = await givenKey()
+  await givenActivation(harness.products, licence, { fingerprint: 'known' })
+  await harness.licensing.suspendLicence(verbOn(harness, licence))
+  for (const fingerprint of ['known', 'new']) {
+    const refused = await refusal(activate(harness.products, licence, { fingerprint }))
+    expect(refused).toMatchObject({ code: 'licence_refused', members: { reason: 'suspended' } })
+  }
 })
 
 test('a token ends with the licence; after that the licence is refused, even before the sweep', async () => {
@@ -200,22 +120,8 @@ test('a token ends with the licence; after that the licence is refused, even bef
     code: 'licence_refused',
     members: { reason: 'expired' },
   })
-  const detail = await harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
+  const detail = await detailOf(harness, licence)
   expect(detail.licence!.status).toBe('active')
-})
-
-test('only allowed hosts can activate, in any letter case', async () => {
-  const licence = await givenKey({ domains: ['App.Example.com', '*.Dev.example.com'] })
-  const { products } = harness
-  for (const host of ['APP.example.com', 'a.dev.example.com', 'x.Y.DEV.Example.com']) {
-    expect(await activate(products, licence, { host })).toMatchObject({ created: true })
-  }
-  for (const host of ['dev.example.com', 'example.com', 'app.example.com.evil.org', 'xapp.example.com']) {
-    expect(await refusal(activate(products, licence, { host }))).toMatchObject({
-      code: 'licence_refused',
-      members: { reason: 'domain_not_allowed' },
-    })
-  }
 })
 
 test('a freed place can be used again, and one fingerprint never occupies two', async () => {
@@ -229,9 +135,7 @@ test('a freed place can be used again, and one fingerprint never occupies two', 
   expect(full.message).toContain('deactivate one of them first')
   await products.deactivate(callOf(first))
   expect(await activate(products, licence, { fingerprint: 'c' })).toMatchObject({ created: true })
-  expect(await refusal(activate(products, licence, { fingerprint: 'a' }))).toMatchObject({
-    code: 'limit_reached',
-  })
+  expect((await refusal(activate(products, licence, { fingerprint: 'a' }))).code).toBe('limit_reached')
 })
 
 test('a known machine is activated while the licence is locked, and a new one waits', async () => {
@@ -265,6 +169,6 @@ test('an activation that is freed while its machine activates again is replaced 
   const { created, grant } = await again.call
   expect(created).toBe(true)
   expect(grant!.activationId).not.toBe(first.activationId)
-  const detail = await harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
+  const detail = await detailOf(harness, licence)
   expect(detail.activations.map(({ id }) => id)).toEqual([grant!.activationId])
 })

@@ -1,40 +1,34 @@
 import { newId } from '@licensing/database/ids'
-import { closedSets } from '@licensing/proto/closed-sets'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
 import {
   actor,
-  archive,
   firstPage,
   givenLicence,
-  givenLicenceIn,
   givenPlan,
   history,
+  verbOn,
+  detailOf,
+  raceRounds,
+  refusal,
+  importItems,
+  atOnce,
 } from '../../test/makers.ts'
 import { callOf, givenActivation } from '../../test/products.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
-
-const detailOf = (licence: { id: string }) =>
-  harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
+const harness = await forFile(startHarness)
 
 function freeing(licence: { id: string }, activationId: string, more: { onlyApplicationId?: string } = {}) {
   return { accountId: harness.accountId, licenceId: licence.id, activationId, actor, ...more }
 }
 
 test('the detail has the newest 100 activations and their total number; the list has all in pages', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   const ids: string[] = []
   for (let count = 0; count < 105; count += 1) {
     ids.unshift((await givenActivation(harness.products, licence)).activationId)
   }
-  const detail = await detailOf(licence)
+  const detail = await detailOf(harness, licence)
   expect(detail.activationsTotal).toBe(105n)
   expect(detail.activations.map(({ id }) => id)).toEqual(ids.slice(0, 100))
 
@@ -51,8 +45,7 @@ test('the detail has the newest 100 activations and their total number; the list
 })
 
 test('a licence without activations has an empty page; an unknown licence is not found', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   const list = (more: object) =>
     harness.licensing.listActivations({
       accountId: harness.accountId,
@@ -71,8 +64,7 @@ test('a licence without activations has an empty page; an unknown licence is not
 })
 
 test('a freed activation is gone: its refresh is not found, another machine can activate, and the history names the actor', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id, maxActivations: 1 })
+  const licence = await givenLicence(harness, { maxActivations: 1 })
   const grant = await givenActivation(harness.products, licence)
   await harness.licensing.freeActivation(freeing(licence, grant.activationId))
   await expect(harness.products.refreshActivation(callOf(grant))).rejects.toMatchObject({ code: 'not_found' })
@@ -95,7 +87,7 @@ test('an activation can be freed in every status, but only with its own licence,
     await givenLicence(harness, { planId: plan.id }),
   ]
   const { activationId } = await givenActivation(harness.products, licence)
-  await harness.licensing.retireLicence({ accountId: harness.accountId, licenceId: licence.id, actor })
+  await harness.licensing.retireLicence(verbOn(harness, licence))
   for (const request of [
     freeing(other, activationId),
     freeing(licence, newId('act')),
@@ -111,8 +103,7 @@ test('an activation can be freed in every status, but only with its own licence,
 })
 
 test('if one activation is freed several times at once, one call succeeds and the history has one entry', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   const grant = await givenActivation(harness.products, licence)
   const outcomes = await Promise.allSettled([
     ...Array.from({ length: 8 }, () =>
@@ -125,56 +116,15 @@ test('if one activation is freed several times at once, one call succeeds and th
   expect(types).toEqual(['issued', 'activation_freed'])
 })
 
-test('if an activation is freed while the licence changes, the history has the order of the commits', async () => {
-  const plan = await givenPlan(harness)
-  for (let round = 0; round < 10; round += 1) {
-    const licence = await givenLicence(harness, { planId: plan.id })
-    const grants = [
-      await givenActivation(harness.products, licence),
-      await givenActivation(harness.products, licence),
-    ]
-    const verb = { accountId: harness.accountId, licenceId: licence.id, actor }
-    await Promise.all([
-      harness.licensing.suspendLicence(verb).then(() => harness.licensing.reactivateLicence(verb)),
-      ...grants.map(({ activationId }) => harness.licensing.freeActivation(freeing(licence, activationId))),
-    ])
-    const entries = await history(harness, licence)
-    expect(entries).toHaveLength(5)
-    for (const [place, { from }] of entries.entries()) expect(from).toBe(entries[place - 1]?.to)
-  }
-})
-
-test.each(closedSets.licenceStatus)(
-  'the detail of a licence that is %s names the verbs that would change it',
-  async (status) => {
-    const allowed = {
-      active: ['suspend', 'revoke', 'retire'],
-      suspended: ['reactivate', 'revoke', 'retire'],
-      expired: ['revoke', 'retire'],
-      downgraded: ['revoke', 'retire'],
-      revoked: ['retire'],
-      retired: [],
-    }
-    const plan = await givenPlan(harness)
-    const licence = await givenLicenceIn(harness, status, plan.id)
-    expect((await detailOf(licence)).allowed).toEqual(allowed[status])
-    await archive(harness, plan)
-    const onRetired = status === 'active' ? 'suspended' : status
-    expect((await detailOf(licence)).allowed).toEqual(
-      allowed[onRetired].filter((verb) => verb !== 'reactivate'),
-    )
-  },
-)
-
 test('the detail lists the differences between the licence’s snapshot and its plan', async () => {
   const seats = (value: string) => ({ key: 'seats', kind: 'limit', value, default: '0' })
   const sso = { key: 'sso', kind: 'feature', value: 'true', default: 'false' }
   const plan = await givenPlan(harness, { entitlements: [seats('5'), sso] })
   const licence = await givenLicence(harness, { planId: plan.id })
-  expect((await detailOf(licence)).planDrift).toEqual([])
+  expect((await detailOf(harness, licence)).planDrift).toEqual([])
   const entitlements = [seats('9'), { ...sso, key: 'audit' }]
   await givenPlan(harness, { id: plan.id, version: 2n, entitlements })
-  const drift = (await detailOf(licence)).planDrift.map(({ key, kind, licenceValue, planValue }) => [
+  const drift = (await detailOf(harness, licence)).planDrift.map(({ key, kind, licenceValue, planValue }) => [
     key,
     kind,
     licenceValue,
@@ -185,4 +135,65 @@ test('the detail lists the differences between the licence’s snapshot and its 
     ['seats', 'limit', '5', '9'],
     ['sso', 'feature', 'true', undefined],
   ])
+})
+
+async function givenImported(): Promise<{ id: string; legacyKey: string }> {
+  const plan = await givenPlan(harness)
+  const legacyKey = `OLD-${newId('evt')}`
+  const { items } = await importItems(harness, [{ legacyKey, planId: plan.id }])
+  return { id: items[0]!.licenceId!, legacyKey }
+}
+
+const migrate = (legacyKey: string, applicationId = harness.applicationId) =>
+  harness.products.migrateLegacyKey({ applicationId, legacyKey })
+
+test('a legacy key can be exchanged any number of times for its licence and a key that activates', async () => {
+  const { id, legacyKey } = await givenImported()
+  const answer = await migrate(legacyKey)
+  const { licenceId, key } = answer
+  expect(Object.keys(answer).sort()).toEqual(['$typeName', 'key', 'licenceId'])
+  expect(licenceId).toBe(id)
+  expect(await migrate(legacyKey)).toMatchObject({ licenceId, key })
+  expect((await givenActivation(harness.products, { key })).licenceId).toBe(id)
+})
+
+test('if many first exchanges race, one is in the history', async () => {
+  const replicas = [harness.products, (await harness.replica()).products]
+  for (let round = 0; round < raceRounds; round += 1) {
+    const { id, legacyKey } = await givenImported()
+    const answers = await atOnce(20, (rival) =>
+      replicas[rival % 2]!.migrateLegacyKey({ applicationId: harness.applicationId, legacyKey }),
+    )
+    expect(new Set(answers.map((answer) => answer.key)).size).toBe(1)
+    const types = (await history(harness, { id })).map((entry) => entry.type)
+    expect(types).toEqual(['imported', 'migrated'])
+  }
+}, 900_000)
+
+test.each(['suspend', 'revoke', 'retire'] as const)(
+  'a licence after %s is migrated all the same',
+  async (verb) => {
+    const { id, legacyKey } = await givenImported()
+    const { licensing } = harness
+    const verbs = {
+      suspend: () => licensing.suspendLicence(verbOn(harness, { id })),
+      revoke: () => licensing.revokeLicence(verbOn(harness, { id })),
+      retire: () => licensing.retireLicence(verbOn(harness, { id })),
+    }
+    const { status } = await verbs[verb]()
+    expect(await migrate(legacyKey)).toMatchObject({ licenceId: id })
+    expect((await history(harness, { id })).at(-1)).toMatchObject({
+      type: 'migrated',
+      from: status,
+      to: status,
+    })
+  },
+)
+
+test('an unknown legacy key, or another application’s, is not found', async () => {
+  const { legacyKey } = await givenImported()
+  for (const wrong of ['none', '', legacyKey.toLowerCase(), 'a\u0000b', 'x'.repeat(10_000)]) {
+    expect(await refusal(migrate(wrong))).toMatchObject({ code: 'not_found' })
+  }
+  expect(await refusal(migrate(legacyKey, newId('app')))).toMatchObject({ code: 'not_found' })
 })

@@ -1,17 +1,20 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { decodeJwt } from 'jose'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenLicence, givenLicenceIn, givenPlan, verbOn } from '../../test/makers.ts'
+import { expect, test } from 'vitest'
+import { givenLicence, givenLicenceIn, givenPlan, detailOf, update } from '../../test/makers.ts'
 import { deleteOverride, setOverride } from '../../test/overrides.ts'
-import { activate, callOf, givenActivation, lifeOf, startProducts, verified } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
-import { inDays } from '../../test/purchases.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import {
+  activate,
+  callOf,
+  givenActivation,
+  lifeOf,
+  verified,
+  activateOffline,
+  tokenOf,
+} from '../../test/products.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const entitlements = [
   { key: 'export', kind: 'feature', value: 'true', default: 'false' },
@@ -24,7 +27,7 @@ const wholeSecondIn = (ms: number) => new Date(Math.floor((Date.now() + ms) / 10
 
 /** The values that a token contains now, according to the detail. */
 async function effectiveValues(licence: { id: string }): Promise<Record<string, string>> {
-  const { effective } = await harness.licensing.getLicence(verbOn(harness, licence))
+  const { effective } = await detailOf(harness, licence)
   return Object.fromEntries(effective.map(({ key, value }) => [key, value]))
 }
 
@@ -71,7 +74,7 @@ test('a token ends with the first end of its overrides, and no later than the li
   expect(lifeOf(later).exp).toBe(seconds(second))
   harness.clock.aheadMs = 0
   const expiresOn = timestampFromDate(wholeSecondIn(1_800_000))
-  await harness.licensing.updateLicence({ ...verbOn(harness, licence), expiresOn, neverExpires: false })
+  await update(harness, licence, { expiresOn })
   const last = await harness.products.refreshActivation(callOf(grant))
   expect(lifeOf(last).exp).toBe(seconds(timestampDate(expiresOn)))
 })
@@ -92,17 +95,9 @@ test('an offline file ends with the first end of its overrides', async () => {
   const licence = await given()
   const endsOn = wholeSecondIn(5 * 86_400_000)
   await setOverride(harness, licence, 'seats', { value: '50', endsOn })
-  const { file, expiresAt } = await harness.products.activateOffline({
-    accountId: harness.accountId,
-    applicationId: harness.applicationId,
-    licenceKey: licence.key,
-    fingerprint: 'machine',
-    host: 'localhost',
-    productVersion: '1',
-    days: 30,
-  })
-  expect(timestampDate(expiresAt!)).toEqual(endsOn)
-  const claims = decodeJwt(file.split('\n')[1]!)
+  const offline = await activateOffline(harness, licence, { days: 30 })
+  expect(timestampDate(offline.expiresAt!)).toEqual(endsOn)
+  const claims = decodeJwt(tokenOf(offline))
   expect(claims).toMatchObject({ exp: seconds(endsOn), entitlements: { seats: '50' }, upd: null })
 })
 
@@ -123,24 +118,11 @@ test('the end that is recorded for the activation is the end of its token', asyn
 })
 
 test('a token says until when updates are included', async () => {
-  const plan = await givenPlan(harness)
   const updatesUntil = new Date('2027-03-01T12:00:00.750Z')
-  const limited = await givenLicence(harness, { planId: plan.id, updatesUntil })
+  const limited = await givenLicence(harness, { updatesUntil })
   const grant = await givenActivation(harness.products, limited)
   expect((await claimsOf(grant))['upd']).toBe(Math.floor(seconds(updatesUntil)))
-  await harness.licensing.updateLicence({
-    ...verbOn(harness, limited),
-    neverExpires: false,
-    unlimitedUpdates: true,
-  })
+  await update(harness, limited, { unlimitedUpdates: true })
   const refreshed = await harness.products.refreshActivation(callOf(grant))
   expect(await claimsOf(refreshed)).toMatchObject({ upd: null })
-})
-
-test('metadata and notes are in no token', async () => {
-  const plan = await givenPlan(harness, { entitlements })
-  const licence = await givenLicence(harness, { planId: plan.id, metadata: { secret: 'hidden words' } })
-  await setOverride(harness, licence, 'seats', { value: '9', endsOn: inDays(1), note: 'hidden words' })
-  const { token } = await givenActivation(harness.products, licence)
-  expect(JSON.stringify(decodeJwt(token))).not.toContain('hidden')
 })

@@ -1,17 +1,13 @@
 import { newId } from '@licensing/database/ids'
 import { SignJWT } from 'jose'
 import { generateKeyPairSync } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
-import { givenLicence, givenPlan } from '../../test/makers.ts'
-import { activate, callOf, givenActivation, startProducts } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { givenLicence, givenPlan, atOnce, settledAtOnce } from '../../test/makers.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import { activate, callOf, givenActivation } from '../../test/products.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const { privateKey } = generateKeyPairSync('ed25519')
 
@@ -31,7 +27,7 @@ test('unknown licence keys, legacy keys and tokens are refused even while all co
   await activate(products, licence)
   const activationId = newId('act')
   // All connections of the pool that serves requests.
-  const held = await Promise.all(Array.from({ length: 15 }, () => sql.reserve()))
+  const held = await atOnce(15, () => sql.reserve())
   try {
     const attempts: [string, () => Promise<unknown>][] = [
       ['not_found', () => activate(products, { key: newLicenceKey() })],
@@ -54,9 +50,7 @@ test('while look-ups of unknown keys wait, an activation is refreshed; a look-up
   const { products } = harness
   const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
   const grant = await givenActivation(products, licence)
-  const flood = Promise.allSettled(
-    Array.from({ length: 2_000 }, () => activate(products, { key: newLicenceKey() })),
-  )
+  const flood = settledAtOnce(2_000, () => activate(products, { key: newLicenceKey() }))
   expect(await products.refreshActivation(callOf(grant))).toMatchObject({ activationId: grant.activationId })
   expect(await activate(products, licence)).toMatchObject({ created: true })
   expect(new Set((await flood).map(({ status }) => status))).toEqual(new Set(['rejected']))

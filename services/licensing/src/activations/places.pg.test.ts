@@ -1,17 +1,11 @@
-import { newId } from '@licensing/database/ids'
 import { setQuota } from '@licensing/quotas/quota-queries'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenLicence, givenPlan, raceRounds } from '../../test/makers.ts'
-import { activate, callOf, startProducts } from '../../test/products.ts'
-import type { Products, ProductsHarness } from '../../test/products.ts'
+import { expect, test } from 'vitest'
+import { givenLicence, givenPlan, raceRounds, detailOf, atOnce, settledAtOnce } from '../../test/makers.ts'
+import { startHarness, forFile, newVendor } from '../../test/harness.ts'
+import { activate, callOf } from '../../test/products.ts'
 
-let harness: ProductsHarness
-let replicas: Products[]
-beforeAll(async () => {
-  harness = await startProducts()
-  replicas = [harness.products, await harness.otherProducts()]
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
+const replicas = [harness, await harness.replica()].map(({ products }) => products)
 
 const rivals = 50
 
@@ -25,7 +19,7 @@ function granted(outcomes: PromiseSettledResult<unknown>[]): number {
 }
 
 async function placesTaken(licence: { id: string }): Promise<number> {
-  const detail = await harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
+  const detail = await detailOf(harness, licence)
   return detail.activations.length
 }
 
@@ -34,10 +28,8 @@ test(`if ${rivals} installations activate at once, exactly max_activations succe
   for (let round = 0; round < raceRounds; round += 1) {
     const maxActivations = 1 + (round % 7)
     const licence = await givenLicence(harness, { planId: plan.id, maxActivations })
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: rivals }, (_, rival) =>
-        activate(replicaFor(rival), licence, { fingerprint: `machine-${rival}` }),
-      ),
+    const outcomes = await settledAtOnce(rivals, (rival) =>
+      activate(replicaFor(rival), licence, { fingerprint: `machine-${rival}` }),
     )
     expect(granted(outcomes)).toBe(maxActivations)
     expect(await placesTaken(licence)).toBe(maxActivations)
@@ -48,10 +40,8 @@ test(`${rivals} concurrent requests with one fingerprint create one activation`,
   const plan = await givenPlan(harness)
   for (let round = 0; round < raceRounds; round += 1) {
     const licence = await givenLicence(harness, { planId: plan.id, maxActivations: 1 })
-    const answers = await Promise.all(
-      Array.from({ length: rivals }, (_, rival) =>
-        activate(replicaFor(rival), licence, { fingerprint: 'one' }),
-      ),
+    const answers = await atOnce(rivals, (rival) =>
+      activate(replicaFor(rival), licence, { fingerprint: 'one' }),
     )
     expect(new Set(answers.map((answer) => answer.grant!.activationId)).size).toBe(1)
     expect(answers.filter((answer) => answer.created)).toHaveLength(1)
@@ -60,9 +50,8 @@ test(`${rivals} concurrent requests with one fingerprint create one activation`,
 }, 600_000)
 
 test('while activations are made and freed, there are never more than max_activations', async () => {
-  const plan = await givenPlan(harness)
   const maxActivations = 3
-  const licence = await givenLicence(harness, { planId: plan.id, maxActivations })
+  const licence = await givenLicence(harness, { maxActivations })
   let max = 0
   const done = new AbortController()
   const watch = async () => {
@@ -77,7 +66,7 @@ test('while activations are made and freed, there are never more than max_activa
     }
   }
   const watched = watch()
-  await Promise.all(Array.from({ length: 10 }, (_, rival) => comeAndGo(rival)))
+  await atOnce(10, (rival) => comeAndGo(rival))
   done.abort()
   await watched
   expect([...refused]).toEqual(['limit_reached'])
@@ -87,7 +76,7 @@ test('while activations are made and freed, there are never more than max_activa
 }, 600_000)
 
 test('if 50 installations, online and offline, compete for the last 3 activations of the quota, 3 succeed', async () => {
-  const own = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
+  const own = newVendor(harness)
   const { accountId, applicationId } = own
   const plan = await givenPlan(own)
   const licence = await givenLicence(own, { planId: plan.id })
@@ -98,7 +87,7 @@ test('if 50 installations, online and offline, compete for the last 3 activation
     const request = { accountId, applicationId, licenceKey: licence.key, days: 9, ...installed }
     return replicaFor(rival).activateOffline(request)
   }
-  const outcomes = await Promise.allSettled(Array.from({ length: rivals }, (_, rival) => ask(rival)))
+  const outcomes = await settledAtOnce<unknown>(rivals, ask)
   const placed = outcomes.flatMap(({ status }, rival) => (status === 'fulfilled' ? [rival] : []))
   expect(placed).toHaveLength(3)
   for (const outcome of outcomes) {
@@ -117,7 +106,7 @@ test('if 50 installations, online and offline, compete for the last 3 activation
 })
 
 test('a licence has at most 10,000 activations, even if it allows more; a refusal names its own limit first', async () => {
-  const own = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
+  const own = newVendor(harness)
   const plan = await givenPlan(own)
   const full = async (maxActivations?: number) => {
     const licence = await givenLicence(own, {

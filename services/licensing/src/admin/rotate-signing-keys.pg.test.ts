@@ -1,16 +1,12 @@
 import { newId } from '@licensing/database/ids'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keysOf, startProducts } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { expect, test } from 'vitest'
+import { startHarness, forFile } from '../../test/harness.ts'
+import { keysOf } from '../../test/products.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-  await keysOf(harness.products, harness.applicationId)
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
+await keysOf(harness.products, harness.applicationId)
 
 const program = new URL('./rotate-signing-keys.ts', import.meta.url).pathname
 
@@ -69,49 +65,45 @@ test('it encrypts the private keys with a new encryption key', async () => {
   expect(first.re_encrypted).toBeGreaterThan(0)
   const again = await run(['--re-encrypt'], { ENCRYPTION_KEY: next })
   expect(JSON.parse(again.stdout)).toEqual({ re_encrypted: 0 })
-  const other = await harness.otherProducts({ encryptionKey: next })
+  const other = (await harness.replica({ encryptionKey: next })).products
   await keysOf(other, harness.applicationId)
 })
 
-test.each([
-  ['nothing', []],
-  ['--help', ['--help']],
-])('with %s it prints its help', async (_what, args) => {
-  const { code, stdout, stderr } = await run(args)
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  for (const option of ['--app', '--all', '--lead-seconds', '--leaked', '--re-encrypt', 'ENCRYPTION_KEY']) {
-    expect(stdout).toContain(option)
+test('with --help, or without arguments, it prints its help', async () => {
+  for (const { code, stdout, stderr } of await Promise.all([run([]), run(['--help'])])) {
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const option of ['--app', '--all', '--lead-seconds', '--leaked', '--re-encrypt', 'ENCRYPTION_KEY']) {
+      expect(stdout).toContain(option)
+    }
   }
 })
 
-test.each([
-  ['two jobs', ['--all', '--re-encrypt']],
-  ['no job', ['--leaked']],
-  ['an unknown option', ['--everything']],
-  ['a text that is not the id of an application', ['--app', 'app_1']],
-  ['a text that is not a number', ['--all', '--lead-seconds', 'soon']],
-])('with %s it says what is wrong and exits with 2', async (_what, args) => {
-  const { code, stdout, stderr } = await run(args)
-  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-  expect(stderr).toMatch(/^rotate-signing-keys: .+\n\nrotate-signing-keys: rotates the keys/)
+test('with wrong arguments it says what is wrong and exits with 2', async () => {
+  const wrong = [
+    ['--all', '--re-encrypt'],
+    ['--leaked'],
+    ['--everything'],
+    ['--app', 'app_1'],
+    ['--all', '--lead-seconds', 'soon'],
+  ]
+  for (const { code, stdout, stderr } of await Promise.all(wrong.map((args) => run(args)))) {
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^rotate-signing-keys: .+\n\nrotate-signing-keys: rotates the keys/)
+  }
 })
 
-test('it exits with 2 if its environment is missing and with 1 if it fails, and prints no secret', async () => {
-  expect(await run(['--all'], { DATABASE_URL: '' })).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('DATABASE_URL: is missing') as string,
-  })
+test('it exits with 2 if its environment is wrong and with 1 if it fails, and prints no secret', async () => {
   const secret = 'not-a-key-at-all'
-  const refused = await run(['--all'], { ENCRYPTION_KEY: secret })
-  expect(refused.code).toBe(2)
+  const [missing, refused, unknown, unreachable] = await Promise.all([
+    run(['--all'], { DATABASE_URL: '' }),
+    run(['--all'], { ENCRYPTION_KEY: secret }),
+    run(['--app', newId('app')]),
+    run(['--all'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' }),
+  ])
+  const codes = [missing, refused, unknown, unreachable].map(({ code }) => code)
+  expect(codes).toEqual([2, 2, 1, 1])
+  expect(missing.stderr).toContain('DATABASE_URL: is missing')
   expect(refused.stderr).not.toContain(secret)
-  expect(await run(['--app', newId('app')])).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining('has no signing key yet') as string,
-  })
-  const unreachable = await run(['--all'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
-  expect(unreachable).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining('cannot be reached') as string,
-  })
+  expect(unknown.stderr).toContain('has no signing key yet')
+  expect(unreachable.stderr).toContain('cannot be reached')
 })

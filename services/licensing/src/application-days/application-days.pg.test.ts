@@ -4,20 +4,16 @@ import { newId } from '@licensing/database/ids'
 import { locks } from '@licensing/database/locks'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { callOf, givenActivation, startProducts } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
-import { actor, archive, givenLicence, givenPlan, verbOn } from '../../test/makers.ts'
+import { expect, test } from 'vitest'
+import { startHarness, forFile, newVendor } from '../../test/harness.ts'
+import { callOf, givenActivation } from '../../test/products.ts'
+import { archive, givenLicence, givenPlan, verbOn, importItems, atOnce } from '../../test/makers.ts'
 import { bought, happen } from '../../test/purchases.ts'
 import { givenDatabase } from '../../test/database.ts'
 import { addUp, changeCounters, historyCounters, listDays } from './day-queries.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  await awaitTurn('day')
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+await awaitTurn('day')
+const harness = await forFile(startHarness)
 
 const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
@@ -39,11 +35,6 @@ async function counted(of: Of) {
   return sums
 }
 
-/** The harness with a new application. */
-function anApplication(): ProductsHarness {
-  return { ...harness, applicationId: newId('app'), accountId: newId('acct') }
-}
-
 /** Ends the connection of the replica that is adding up, in this test's database. */
 const endRounds = () => harness.sql`
   select pg_terminate_backend(pid) from pg_locks
@@ -57,21 +48,13 @@ async function addUpAll(): Promise<void> {
 }
 
 test('each change of a licence or activation is counted once, on its day, before and after it is added up', async () => {
-  const own = anApplication()
+  const own = newVendor(harness)
   const plan = await givenPlan(own)
   const { licensing, products } = own
-  const licences = await Promise.all(Array.from({ length: 5 }, () => givenLicence(own, { planId: plan.id })))
+  const licences = await atOnce(5, () => givenLicence(own, { planId: plan.id }))
   const [a, b, c] = licences
-  const items = ['1', '2'].map((legacyKey) => ({ legacyKey, externalRef: 'c', planId: plan.id }))
-  for (let time = 0; time < 2; time += 1) {
-    await licensing.importLicences({
-      accountId: own.accountId,
-      applicationId: own.applicationId,
-      actor,
-      items,
-      dryRun: false,
-    })
-  }
+  const items = ['1', '2'].map((legacyKey) => ({ legacyKey, planId: plan.id }))
+  for (let time = 0; time < 2; time += 1) await importItems(own, items)
   const [d, e] = [await bought(own, plan.id), await bought(own, plan.id)]
   await licensing.suspendLicence(verbOn(own, a!))
   await licensing.reactivateLicence(verbOn(own, a!))
@@ -108,18 +91,15 @@ test('each change of a licence or activation is counted once, on its day, before
 })
 
 test('each licence that an archive suspends is counted, without a row in application_day_changes', async () => {
-  const own = anApplication()
+  const own = newVendor(harness)
   const plan = await givenPlan(own)
-  const items = Array.from({ length: 500 }, (_, at) => ({
-    legacyKey: `k${at}`,
-    externalRef: 'c',
-    planId: plan.id,
-  }))
-  const { accountId, applicationId } = own
-  await own.licensing.importLicences({ accountId, applicationId, actor, items, dryRun: false })
+  await importItems(
+    own,
+    Array.from({ length: 500 }, (_, at) => ({ legacyKey: `k${at}`, planId: plan.id })),
+  )
   await archive(own, plan)
   expect(
-    await harness.sql`select 1 from application_day_changes where application_id = ${applicationId}`,
+    await harness.sql`select 1 from application_day_changes where application_id = ${own.applicationId}`,
   ).toHaveLength(0)
   expect(await counted(own)).toEqual({ imported: 500n, suspended: 500n })
   await addUpAll()
@@ -127,7 +107,7 @@ test('each licence that an archive suspends is counted, without a row in applica
 })
 
 test('a long transaction is counted once when it commits, even if other changes are added up before', async () => {
-  const own = anApplication()
+  const own = newVendor(harness)
   const plan = await givenPlan(own)
   const licence = await givenLicence(own, { planId: plan.id })
   const enter = (sql: Sql) => sql`
@@ -149,9 +129,8 @@ test('a long transaction is counted once when it commits, even if other changes 
 })
 
 test('changes in the last millisecond of a UTC day and the first of the next count on their own days', async () => {
-  const own = anApplication()
-  const plan = await givenPlan(own)
-  const licence = await givenLicence(own, { planId: plan.id })
+  const own = newVendor(harness)
+  const licence = await givenLicence(own)
   const enter = (at: string, type: string, from: string, to: string) => harness.sql`
     insert into licence_history (licence_id, at, type, from_status, to_status, actor)
     values (${licence.id}, ${at}::timestamptz, ${type}, ${from}, ${to}, 'key_1')`
@@ -173,9 +152,8 @@ test('changes in the last millisecond of a UTC day and the first of the next cou
 })
 
 test('an activation is seen once on each day on which it calls home', async () => {
-  const own = anApplication()
-  const plan = await givenPlan(own)
-  const licence = await givenLicence(own, { planId: plan.id })
+  const own = newVendor(harness)
+  const licence = await givenLicence(own)
   const grant = await givenActivation(harness.products, licence)
   const startedAt = Date.now()
   try {
@@ -192,7 +170,7 @@ test('an activation is seen once on each day on which it calls home', async () =
 })
 
 test('while replicas add up changes and lose their connections, a reader sees each acknowledged change once', async () => {
-  const own = anApplication()
+  const own = newVendor(harness)
   const plan = await givenPlan(own)
   let acknowledged = 0n
   let cutOff = 0
@@ -225,7 +203,7 @@ test('while replicas add up changes and lose their connections, a reader sees ea
     }
   }
   const watching = watch()
-  await Promise.all(Array.from({ length: 8 }, issue))
+  await atOnce(8, () => issue())
   done.abort()
   await Promise.all([...adding, watching])
   expect(cutOff).toBeGreaterThan(0)

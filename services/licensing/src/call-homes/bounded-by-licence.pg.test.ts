@@ -1,31 +1,13 @@
-import { newId } from '@licensing/database/ids'
 import { setQuota } from '@licensing/quotas/quota-queries'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { addUp } from '../application-days/day-queries.ts'
-import { firstPage, givenLicence, givenPlan, history, verbOn } from '../../test/makers.ts'
-import { callOf, givenActivation, startProducts } from '../../test/products.ts'
-import type { Products, ProductsHarness } from '../../test/products.ts'
+import { givenLicence, history, verbOn, update, listedIds, atOnce } from '../../test/makers.ts'
+import { forFile, startHarness, newVendor } from '../../test/harness.ts'
+import { callOf, givenActivation } from '../../test/products.ts'
 
-let harness: ProductsHarness
-let other: Products
-beforeAll(async () => {
-  harness = await startProducts()
-  other = await harness.otherProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
-
-/** The same service with a new account, which has its own quotas. */
-const withOwnAccount = (): ProductsHarness => ({
-  ...harness,
-  accountId: newId('acct'),
-  applicationId: newId('app'),
-})
-
-async function givenKey(own: ProductsHarness, domains: string[] = []) {
-  const plan = await givenPlan(own)
-  return givenLicence(own, { planId: plan.id, ...(domains.length > 0 && { domains }) })
-}
+const harness = await forFile(startHarness)
+const { products: other } = await harness.replica()
 
 async function rowsOf(table: 'call_homes' | 'licence_hosts', licence: { id: string }): Promise<number> {
   const [row] = await harness.sql<{ count: number }[]>`
@@ -33,29 +15,13 @@ async function rowsOf(table: 'call_homes' | 'licence_hosts', licence: { id: stri
   return row!.count
 }
 
-async function foundBy(own: ProductsHarness, domain: string): Promise<string[]> {
-  const { accountId, applicationId } = own
-  const page = await own.licensing.listLicences({
-    accountId,
-    applicationId,
-    ...firstPage,
-    neverSeen: false,
-    domain,
-  })
-  return page.licences.map(({ id }) => id)
-}
-
 test('after 3,000 call-homes through two replicas at once, the latest 50 are stored', async () => {
-  const own = withOwnAccount()
-  const licence = await givenKey(own)
-  const grants = await Promise.all(Array.from({ length: 3 }, () => givenActivation(own.products, licence)))
+  const own = newVendor(harness)
+  const licence = await givenLicence(own)
+  const grants = await atOnce(3, () => givenActivation(own.products, licence))
   for (let round = 0; round < 15; round += 1) {
-    await Promise.all(
-      Array.from({ length: 200 }, (_, at) =>
-        [own.products, other][at % 2]!.recordCallHome(
-          callOf(grants[at % 3]!, { productVersion: `${round}` }),
-        ),
-      ),
+    await atOnce(200, (at) =>
+      [own.products, other][at % 2]!.recordCallHome(callOf(grants[at % 3]!, { productVersion: `${round}` })),
     )
     expect(await rowsOf('call_homes', licence)).toBe(50)
   }
@@ -65,8 +31,8 @@ test('after 3,000 call-homes through two replicas at once, the latest 50 are sto
 })
 
 test('if a product reports a new host with each call, each replaces the host that was seen longest ago', async () => {
-  const own = withOwnAccount()
-  const licence = await givenKey(own, ['allowed.example.com', '*.seen.example.com'])
+  const own = newVendor(harness)
+  const licence = await givenLicence(own, { domains: ['allowed.example.com', '*.seen.example.com'] })
   await setQuota(own.sql, own.accountId, 'hosts', 20)
   const grant = await givenActivation(own.products, licence, { host: 'a.seen.example.com' })
   for (let call = 0; call < 60; call += 1) {
@@ -74,17 +40,17 @@ test('if a product reports a new host with each call, each replaces the host tha
   }
   // The two domains stay, because they do not count as seen hosts.
   expect(await rowsOf('licence_hosts', licence)).toBe(22)
-  expect(await foundBy(own, 'h59.seen.example.com')).toEqual([licence.id])
-  expect(await foundBy(own, 'h40.seen.example.com')).toEqual([licence.id])
-  expect(await foundBy(own, 'h39.seen.example.com')).toEqual([])
-  expect(await foundBy(own, 'a.seen.example.com')).toEqual([])
-  expect(await foundBy(own, 'allowed.example.com')).toEqual([licence.id])
-  expect(await foundBy(own, '*.seen.example.com')).toEqual([licence.id])
+  expect(await listedIds(own, { domain: 'h59.seen.example.com' })).toEqual([licence.id])
+  expect(await listedIds(own, { domain: 'h40.seen.example.com' })).toEqual([licence.id])
+  expect(await listedIds(own, { domain: 'h39.seen.example.com' })).toEqual([])
+  expect(await listedIds(own, { domain: 'a.seen.example.com' })).toEqual([])
+  expect(await listedIds(own, { domain: 'allowed.example.com' })).toEqual([licence.id])
+  expect(await listedIds(own, { domain: '*.seen.example.com' })).toEqual([licence.id])
 })
 
 test('a host that is seen every day stays while other hosts are replaced', async () => {
-  const own = withOwnAccount()
-  const licence = await givenKey(own)
+  const own = newVendor(harness)
+  const licence = await givenLicence(own)
   await setQuota(own.sql, own.accountId, 'hosts', 5)
   const grant = await givenActivation(own.products, licence, { host: 'daily' })
   for (let call = 0; call < 20; call += 1) {
@@ -94,25 +60,21 @@ test('a host that is seen every day stays while other hosts are replaced', async
     await own.products.recordCallHome(callOf(grant, { host: 'daily' }))
   }
   expect(await rowsOf('licence_hosts', licence)).toBe(5)
-  expect(await foundBy(own, 'daily')).toEqual([licence.id])
+  expect(await listedIds(own, { domain: 'daily' })).toEqual([licence.id])
 })
 
 test('a removed domain still finds the licence if it was seen as a host, otherwise not', async () => {
-  const own = withOwnAccount()
-  const licence = await givenKey(own, ['seen.example.com', 'unseen.example.com'])
+  const own = newVendor(harness)
+  const licence = await givenLicence(own, { domains: ['seen.example.com', 'unseen.example.com'] })
   await givenActivation(own.products, licence, { host: 'seen.example.com' })
-  await own.licensing.updateLicence({
-    ...verbOn(own, licence),
-    restrictions: { domains: ['other.example.com'] },
-    neverExpires: false,
-  })
-  expect(await foundBy(own, 'seen.example.com')).toEqual([licence.id])
-  expect(await foundBy(own, 'unseen.example.com')).toEqual([])
+  await update(own, licence, { restrictions: { domains: ['other.example.com'] } })
+  expect(await listedIds(own, { domain: 'seen.example.com' })).toEqual([licence.id])
+  expect(await listedIds(own, { domain: 'unseen.example.com' })).toEqual([])
 })
 
 test('if a product activates and frees in a loop, the history keeps its newest entries and all entries of the vendor', async () => {
-  const own = withOwnAccount()
-  const licence = await givenKey(own)
+  const own = newVendor(harness)
+  const licence = await givenLicence(own)
   await setQuota(own.sql, own.accountId, 'deactivations', 10)
   const comeAndGo = async () => {
     const grant = await givenActivation(own.products, licence)
@@ -149,8 +111,8 @@ test('if a product activates and frees in a loop, the history keeps its newest e
 })
 
 test('an entry is not deleted before it has been counted by day', async () => {
-  const own = withOwnAccount()
-  const licence = await givenKey(own)
+  const own = newVendor(harness)
+  const licence = await givenLicence(own)
   await setQuota(own.sql, own.accountId, 'deactivations', 2)
   // Blocks the counting.
   await own.sql.begin(async (tx) => {

@@ -1,48 +1,20 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { ListLicencesRequest } from '@licensing/proto/licensing'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { archive, firstPage, givenLicence, givenPlan } from '../../test/makers.ts'
-import { callOf, givenActivation, startProducts } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { expect, test } from 'vitest'
+import { archive, givenLicence, givenPlan, detailOf, listedIds, atOnce } from '../../test/makers.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import { callOf, givenActivation } from '../../test/products.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
-
-async function givenKey() {
-  const plan = await givenPlan(harness)
-  return givenLicence(harness, { planId: plan.id })
-}
-
-const detailOf = (licence: { id: string }) =>
-  harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
-
-type Filter = Partial<Pick<ListLicencesRequest, 'domain' | 'planId' | 'neverSeen' | 'seenSince'>>
-
-async function listed(filter: Filter): Promise<string[]> {
-  const { accountId, applicationId } = harness
-  const page = await harness.licensing.listLicences({
-    accountId,
-    applicationId,
-    ...firstPage,
-    limit: 200,
-    neverSeen: false,
-    ...filter,
-  })
-  return page.licences.map((licence) => licence.id)
-}
+const harness = await forFile(startHarness)
 
 test('an activation, a refresh and a call-home each add an entry with host and version, newest first', async () => {
-  const licence = await givenKey()
+  const licence = await givenLicence(harness)
   const { products } = harness
   const at = { fingerprint: 'machine', host: 'A.example.com', productVersion: '1.0' }
   const grant = await givenActivation(products, licence, at)
   await products.refreshActivation(callOf(grant, { host: 'b.example.com', productVersion: '1.1' }))
   await products.recordCallHome(callOf(grant, { host: 'C.Example.com', productVersion: '1.2' }))
-  const detail = await detailOf(licence)
+  const detail = await detailOf(harness, licence)
   expect(detail.callHome.map(({ host, productVersion }) => `${host} ${productVersion}`)).toEqual([
     'c.example.com 1.2',
     'b.example.com 1.1',
@@ -62,29 +34,15 @@ test('an activation, a refresh and a call-home each add an entry with host and v
   expect(Math.abs(timestampDate(latest!.seenAt!).getTime() - Date.now())).toBeLessThan(60_000)
 })
 
-test('the detail shows the latest 50 call-homes in their order', async () => {
-  const licence = await givenKey()
-  const grant = await givenActivation(harness.products, licence, { productVersion: 'first' })
-  for (let call = 1; call <= 60; call += 1) {
-    await harness.products.recordCallHome(callOf(grant, { productVersion: `v${call}` }))
-  }
-  const { callHome } = await detailOf(licence)
-  expect(callHome.map((call) => call.productVersion)).toEqual(
-    Array.from({ length: 50 }, (_, at) => `v${60 - at}`),
-  )
-})
-
 test('calls that arrive together on two replicas are all recorded', async () => {
-  const replicas = [harness.products, await harness.otherProducts()]
-  const licences = await Promise.all(Array.from({ length: 5 }, givenKey))
+  const replicas = [harness.products, (await harness.replica()).products]
+  const licences = await atOnce(5, () => givenLicence(harness))
   const grants = await Promise.all(
     licences.flatMap((licence) => [1, 2].map(() => givenActivation(harness.products, licence))),
   )
-  await Promise.all(
-    Array.from({ length: 200 }, (_, call) =>
-      replicas[call % 2]!.recordCallHome(
-        callOf(grants[call % grants.length]!, { host: `host-${call}.example.com` }),
-      ),
+  await atOnce(200, (call) =>
+    replicas[call % 2]!.recordCallHome(
+      callOf(grants[call % grants.length]!, { host: `host-${call}.example.com` }),
     ),
   )
   for (const licence of licences) {
@@ -95,42 +53,31 @@ test('calls that arrive together on two replicas are all recorded', async () => 
   }
 })
 
-test('licences are found by the hosts that they were seen on', async () => {
-  const [here, there] = [await givenKey(), await givenKey()]
-  const grant = await givenActivation(harness.products, here, { host: 'Found.example.com' })
-  await givenActivation(harness.products, there, { host: 'elsewhere.example.com' })
-  expect(await listed({ domain: 'found.example.com' })).toEqual([here.id])
-  await harness.products.recordCallHome(callOf(grant, { host: 'moved.example.com' }))
-  expect(await listed({ domain: 'MOVED.example.com' })).toEqual([here.id])
-  expect(await listed({ domain: 'found.example.com' })).toEqual([here.id])
-  await harness.products.deactivate(callOf(grant))
-  expect(await listed({ domain: 'moved.example.com' })).toEqual([here.id])
-})
-
 test('licences are found by the time of their last call-home, and by never having called', async () => {
-  const [seen, unseen] = [await givenKey(), await givenKey()]
-  expect(await listed({ neverSeen: true })).toEqual(expect.arrayContaining([seen.id, unseen.id]))
+  const [seen, unseen] = [await givenLicence(harness), await givenLicence(harness)]
+  expect(await listedIds(harness, { limit: 200, neverSeen: true })).toEqual(
+    expect.arrayContaining([seen.id, unseen.id]),
+  )
   const before = new Date()
   const grant = await givenActivation(harness.products, seen)
-  const never = await listed({ neverSeen: true })
+  const never = await listedIds(harness, { limit: 200, neverSeen: true })
   expect(never).toContain(unseen.id)
   expect(never).not.toContain(seen.id)
-  expect(await listed({ seenSince: timestampFromDate(before) })).toContain(seen.id)
+  expect(await listedIds(harness, { limit: 200, seenSince: timestampFromDate(before) })).toContain(seen.id)
 
-  const seenAt = timestampDate((await detailOf(seen)).callHome[0]!.seenAt!)
-  expect(await listed({ seenSince: timestampFromDate(seenAt) })).toContain(seen.id)
+  const seenAt = timestampDate((await detailOf(harness, seen)).callHome[0]!.seenAt!)
+  expect(await listedIds(harness, { limit: 200, seenSince: timestampFromDate(seenAt) })).toContain(seen.id)
   const after = timestampFromDate(new Date(seenAt.getTime() + 1))
-  expect(await listed({ seenSince: after })).not.toContain(seen.id)
+  expect(await listedIds(harness, { limit: 200, seenSince: after })).not.toContain(seen.id)
   await eventually(async () => {
     await harness.products.recordCallHome(callOf(grant))
-    expect(await listed({ seenSince: after })).toContain(seen.id)
+    expect(await listedIds(harness, { limit: 200, seenSince: after })).toContain(seen.id)
   })
-  expect(await listed({ seenSince: after })).not.toContain(unseen.id)
+  expect(await listedIds(harness, { limit: 200, seenSince: after })).not.toContain(unseen.id)
 })
 
 test('a long lock on a licence delays only its own first call-home, which is recorded in the end', async () => {
-  const plan = await givenPlan(harness)
-  const [held, free] = [await givenKey(), await givenLicence(harness, { planId: plan.id })]
+  const [held, free] = [await givenLicence(harness), await givenLicence(harness)]
   const grants = await Promise.all([held, free].map((licence) => givenActivation(harness.products, licence)))
   await harness.sql`update licences set seen = false where id in (${held.id}, ${free.id})`
   const [heldGrant, freeGrant] = grants as [(typeof grants)[0], (typeof grants)[0]]
@@ -145,17 +92,15 @@ test('a long lock on a licence delays only its own first call-home, which is rec
       await harness.products.refreshActivation(callOf(freeGrant))
     }
     expect(isDone).toBe(false)
-    expect(await listed({ neverSeen: true })).not.toContain(free.id)
+    expect(await listedIds(harness, { limit: 200, neverSeen: true })).not.toContain(free.id)
   })
   await first
-  expect(await listed({ neverSeen: true })).not.toContain(held.id)
+  expect(await listedIds(harness, { limit: 200, neverSeen: true })).not.toContain(held.id)
 })
 
 test('while an archive suspends many licences, other licences call home, and all calls are recorded', async () => {
   const plan = await givenPlan(harness)
-  const licences = await Promise.all(
-    Array.from({ length: 200 }, () => givenLicence(harness, { planId: plan.id })),
-  )
+  const licences = await atOnce(200, () => givenLicence(harness, { planId: plan.id }))
   const grants = await Promise.all(
     licences.slice(0, 50).map((licence) => givenActivation(harness.products, licence)),
   )
@@ -165,6 +110,6 @@ test('while an archive suspends many licences, other licences call home, and all
     ...grants.map((grant) => harness.products.recordCallHome(callOf(grant))),
   ])
   expect(suspendedLicences).toBe(200n)
-  const never = await listed({ neverSeen: true, planId: plan.id })
+  const never = await listedIds(harness, { limit: 200, neverSeen: true, planId: plan.id })
   expect(never).toHaveLength(150)
 })

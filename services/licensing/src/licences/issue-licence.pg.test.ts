@@ -1,8 +1,7 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, planCopy, startHarness } from '../../test/harness.ts'
 import {
   activeOn,
   actor,
@@ -14,13 +13,10 @@ import {
   refusal,
   restore,
   verbOn,
+  detailOf,
 } from '../../test/makers.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const anHour = 3_600_000
 
@@ -45,21 +41,13 @@ test('an issued licence is active, has all requested values, and sends no event'
   })
   expect(licence!.key).toMatch(/^[0-9A-HJKMNP-TV-Z]{5}(-[0-9A-HJKMNP-TV-Z]{5}){4}$/)
   expect(timestampDate(licence!.expiresOn!)).toEqual(expiresOn)
-  const detail = await harness.licensing.getLicence(verbOn(harness, licence!))
+  const detail = await detailOf(harness, licence!)
   expect(detail.licence).toEqual(licence)
   expect(await history(harness, licence!)).toEqual([
     { type: 'issued', from: undefined, to: 'active', actor, cause: undefined },
   ])
   expect(await events(harness, licence)).toEqual([])
   expect(await activeOn(harness, plan)).toBe(1n)
-})
-
-test('without expiry and restrictions a licence is perpetual and unrestricted', async () => {
-  const plan = await givenPlan(harness)
-  const { licence } = await issue(harness, { planId: plan.id })
-  expect(licence!.expiresOn).toBeUndefined()
-  expect(licence!.restrictions).toBeUndefined()
-  expect(licence!.statusReason).toBeUndefined()
 })
 
 test('the snapshot has the plan’s entitlements at issue time, even if the plan changes later', async () => {
@@ -76,9 +64,7 @@ test('the snapshot has the plan’s entitlements at issue time, even if the plan
   })
   const later = await issue(harness, { planId: plan.id })
   const shown = async (id: string) =>
-    (await harness.licensing.getLicence(verbOn(harness, { id }))).entitlements.map(
-      ({ key, kind, value }) => `${key} ${kind} ${value}`,
-    )
+    (await detailOf(harness, { id })).entitlements.map(({ key, kind, value }) => `${key} ${kind} ${value}`)
   expect(await shown(licence!.id)).toEqual(['export feature true', 'seats limit 5'])
   expect(await shown(later.licence!.id)).toEqual(['export feature false'])
 })
@@ -151,20 +137,12 @@ test('a plan that is unknown, another application’s or another account’s is 
   }
 })
 
-test('a plan without a copy is fetched from catalog', async () => {
-  const plan = planCopy(harness)
-  harness.catalog.copies.set(plan.id, plan)
-  expect(await issue(harness, { planId: plan.id })).toMatchObject({ replayed: false })
-})
-
 test('while catalog is unavailable, issue works on known plans and answers unavailable for other plans', async () => {
   const plan = await givenPlan(harness)
   harness.catalog.unavailable = true
   try {
     expect(await issue(harness, { planId: plan.id })).toMatchObject({ replayed: false })
-    expect(await refusal(issue(harness, { planId: planCopy(harness).id }))).toMatchObject({
-      code: 'unavailable',
-    })
+    expect((await refusal(issue(harness, { planId: planCopy(harness).id }))).code).toBe('unavailable')
   } finally {
     harness.catalog.unavailable = false
   }
@@ -189,9 +167,9 @@ test.each([
 
 test.each(['', 'x'.repeat(256)])('an invalid idempotency key is refused (%#)', async (idempotencyKey) => {
   const plan = await givenPlan(harness)
-  expect(await refusal(issue(harness, { planId: plan.id, idempotencyKey }))).toMatchObject({
-    code: 'idempotency_key_required',
-  })
+  expect((await refusal(issue(harness, { planId: plan.id, idempotencyKey }))).code).toBe(
+    'idempotency_key_required',
+  )
 })
 
 test('in one batch each request gets its own outcome', async () => {

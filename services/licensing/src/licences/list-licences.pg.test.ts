@@ -1,8 +1,9 @@
+import type { Metadata } from '@licensing/proto/metadata'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Message } from '@bufbuild/protobuf'
-import type { Licence, ListLicencesRequest } from '@licensing/proto/licensing'
-import { startHarness } from '../../test/harness.ts'
+import { drawing, drawn } from '@licensing/test-support/drawn'
+import { expect, test } from 'vitest'
+import type { Licence } from '@licensing/proto/licensing'
+import { forFile, startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
 import { findLicencePage } from './list-queries.ts'
 import type { FoundLicences, LicenceFilter } from './list-queries.ts'
@@ -14,15 +15,13 @@ import {
   newest,
   refusal,
   verbOn,
+  list,
+  listedIds,
+  atOnce,
 } from '../../test/makers.ts'
+import { createHash } from 'node:crypto'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
-
-type Filter = Omit<Partial<ListLicencesRequest>, 'accountId' | keyof Message>
+const harness = await forFile(startHarness)
 
 /** Each test has its own application, so that it lists only its own licences. */
 let applications = 0
@@ -30,16 +29,6 @@ const freshApplication = (): Harness => {
   applications += 1
   return { ...harness, applicationId: `app_${applications}` }
 }
-const list = (within: Harness, filter: Filter = {}) =>
-  harness.licensing.listLicences({
-    accountId: within.accountId,
-    applicationId: within.applicationId,
-    ...firstPage,
-    neverSeen: false,
-    ...filter,
-  })
-const ids = async (within: Harness, filter: Filter = {}) =>
-  (await list(within, filter)).licences.map((licence) => licence.id)
 const newestFirst = (...licences: Licence[]) =>
   licences
     .map((licence) => licence.id)
@@ -73,31 +62,11 @@ test('a list has the application’s licences, newest first, in the form of the 
   ).toEqual([])
 })
 
-test('pages follow each other without a gap, with the requested limit', async () => {
-  const within = freshApplication()
-  const plan = await givenPlan(within)
-  const all = await Promise.all(Array.from({ length: 7 }, () => givenLicence(within, { planId: plan.id })))
-  const seen: string[] = []
-  const sizes: number[] = []
-  for (let beforeId = ''; ;) {
-    const { licences, hasMore } = await list(within, { limit: 3, beforeId })
-    seen.push(...licences.map((licence) => licence.id))
-    sizes.push(licences.length)
-    if (!hasMore) break
-    beforeId = seen.at(-1)!
-  }
-  expect(seen).toEqual(newestFirst(...all))
-  expect(sizes).toEqual([3, 3, 1])
-  expect(await list(within, { limit: 7 })).toMatchObject({ hasMore: false })
-})
-
 test('while licences are made and changed, no page skips or repeats an older licence', async () => {
   const within = freshApplication()
   const plan = await givenPlan(within)
-  const stood = await Promise.all(Array.from({ length: 60 }, () => givenLicence(within, { planId: plan.id })))
-  const leaving = await Promise.all(
-    Array.from({ length: 30 }, () => givenLicence(within, { planId: plan.id })),
-  )
+  const stood = await atOnce(60, () => givenLicence(within, { planId: plan.id }))
+  const leaving = await atOnce(30, () => givenLicence(within, { planId: plan.id }))
   const seen: string[] = []
   for (let beforeId = '', more = true; more;) {
     const [page] = await Promise.all([
@@ -114,7 +83,7 @@ test('while licences are made and changed, no page skips or repeats an older lic
   expect(seen.filter((id) => standing.includes(id))).toEqual(standing)
 })
 
-test('each filter finds its licences, and filters combine', async () => {
+test('filters find licences by the whole value, hosts in any letter case, and combine', async () => {
   const within = freshApplication()
   const [plan, other] = [await givenPlan(within), await givenPlan(within)]
   const host = 'host.example.com'
@@ -126,116 +95,90 @@ test('each filter finds its licences, and filters combine', async () => {
   await givenCallHome(seenThere, host, t1)
   await givenCallHome(seenElsewhere, 'else.example.com', t2)
 
-  expect(await ids(within, { status: 'suspended' })).toEqual([suspended.id])
-  expect(await ids(within, { planId: other.id })).toEqual([seenElsewhere.id])
-  expect(await ids(within, { planId: 'pln_none' })).toEqual([])
-  expect(await ids(within, { externalRef: 'ref' })).toEqual(newestFirst(seenThere, seenElsewhere))
-  expect(await ids(within, { domain: host })).toEqual(newestFirst(restricted, seenThere))
-  expect(await ids(within, { domain: 'HOST.example.com' })).toEqual(newestFirst(restricted, seenThere))
-  expect(await ids(within, { domain: '*.example.org' })).toEqual([restricted.id])
-  expect(await ids(within, { domain: 'sub.example.org' })).toEqual([])
-  expect(await ids(within, { seenSince: timestampFromDate(t1) })).toEqual(
-    newestFirst(seenThere, seenElsewhere),
-  )
-  const after = new Date(t1.getTime() + 1)
-  expect(await ids(within, { seenSince: timestampFromDate(after) })).toEqual([seenElsewhere.id])
-  expect(await ids(within, { neverSeen: true })).toEqual(newestFirst(restricted, suspended))
-
-  expect(await ids(within, { domain: host, neverSeen: true })).toEqual([restricted.id])
-  expect(await ids(within, { domain: host, seenSince: timestampFromDate(t1) })).toEqual([seenThere.id])
-  expect(await ids(within, { domain: host, seenSince: timestampFromDate(t2) })).toEqual([])
-  expect(await ids(within, { neverSeen: true, status: 'active' })).toEqual([restricted.id])
-  const all = { status: 'active', planId: plan.id, externalRef: 'ref', domain: host }
-  expect(await ids(within, { ...all, seenSince: timestampFromDate(t1) })).toEqual([seenThere.id])
-  expect(await ids(within, { ...all, planId: other.id })).toEqual([])
-  expect(await ids(within, { domain: host, limit: 1, beforeId: seenThere.id })).toEqual([restricted.id])
+  expect(await listedIds(within, { planId: 'pln_none' })).toEqual([])
+  expect(await listedIds(within, { domain: 'HOST.example.com' })).toEqual(newestFirst(restricted, seenThere))
+  expect(await listedIds(within, { domain: '*.example.org' })).toEqual([restricted.id])
+  expect(await listedIds(within, { domain: 'sub.example.org' })).toEqual([])
+  const seenSince = timestampFromDate(t1)
+  expect(await listedIds(within, { seenSince })).toEqual(newestFirst(seenThere, seenElsewhere))
+  const after = timestampFromDate(new Date(t1.getTime() + 1))
+  expect(await listedIds(within, { seenSince: after })).toEqual([seenElsewhere.id])
+  expect(await listedIds(within, { neverSeen: true })).toEqual(newestFirst(restricted, suspended))
+  const all = { status: 'active', planId: plan.id, externalRef: 'ref', domain: host, seenSince }
+  expect(await listedIds(within, all)).toEqual([seenThere.id])
+  expect(await listedIds(within, { domain: host, limit: 1, beforeId: seenThere.id })).toEqual([restricted.id])
 })
 
-test('licences seen since a time are in list order, not in the order of their calls', async () => {
-  const within = freshApplication()
-  const [plan, other] = [await givenPlan(within), await givenPlan(within)]
-  const at = (day: number) => new Date(Date.UTC(2030, 0, day))
-  const licences: Licence[] = []
-  for (let day = 1; day <= 6; day += 1) {
-    const licence = await givenLicence(within, { planId: day % 2 === 0 ? plan.id : other.id })
-    await givenCallHome(licence, 'host.example.com', at((day * 4) % 7))
-    licences.push(licence)
-  }
-  const find = async (more: Partial<LicenceFilter>) => {
-    const { accountId, applicationId } = within
-    const base = { accountId, applicationId, beforeId: '', limit: 10, neverSeen: false, mayEndEarly: false }
-    const { rows } = await findLicencePage(harness.deps.lists, { ...base, seenSince: at(4), ...more })
-    return rows.map((row) => row.id)
-  }
-  // Seen on days 4, 1, 5, 2, 6 and 3.
-  const [first, , third, , fifth] = licences.map((licence) => licence.id)
-  expect(await find({})).toEqual([fifth, third, first])
-  expect(await find({ limit: 2 })).toEqual([fifth, third])
-  expect(await find({ beforeId: third! })).toEqual([first])
-  expect(await find({ domain: 'host.example.com', beforeId: fifth! })).toEqual([third, first])
-  expect(await find({ planId: other.id })).toEqual([fifth, third, first])
-  expect(await find({ planId: plan.id })).toEqual([])
-  expect(await find({ domain: 'host.example.com', planId: other.id, beforeId: fifth! })).toEqual([
-    third,
-    first,
-  ])
-})
-
-/** Licences of two plans, statuses, hosts and references, of which some were seen. The attributes are independent. */
-async function givenVaried(within: Harness, count: number) {
-  const [planId, otherId] = [(await givenPlan(within)).id, (await givenPlan(within)).id]
-  const { sql, accountId } = harness
-  const licences = Array.from({ length: count }, (_, n) => ({
-    id: `lic_${within.applicationId}_${String(n).padStart(4, '0')}`,
-    planId: n % 3 === 0 ? planId : otherId,
+/** Licences with independent attributes, newest first. */
+async function givenVaried({ applicationId, accountId }: Harness) {
+  const licences = Array.from({ length: 60 }, (_, n) => ({
+    id: `lic_${applicationId}_${String(n).padStart(4, '0')}`,
+    plan_id: n % 3 === 0 ? 'pln_1' : 'pln_2',
     status: n % 4 < 2 ? 'active' : 'suspended',
-    externalRef: `ref-${n % 5 < 3}`,
+    external_ref: `ref-${n % 5 < 3}`,
     host: n % 7 < 4 ? 'host.example.com' : 'else.example.com',
     seen: n % 2 === 0,
-    seenAt: new Date(Date.UTC(2030, 0, 1 + ((n * 5) % 11))),
+    seen_at: new Date(Date.UTC(2030, 0, 1 + ((n * 5) % 11))),
+    trial: n % 8 < 3,
+    metadata: { team: `t${n % 2}`, region: `r${n % 5 === 0}`, size: `s${n % 7 < 4}` },
   }))
-  const column = <K extends keyof (typeof licences)[number]>(name: K) => licences.map((one) => one[name])
+  const { sql } = harness
+  const rows = sql`
+    jsonb_to_recordset(${JSON.stringify(licences)}::text::jsonb) as one (id text, plan_id text, status text,
+      external_ref text, host text, seen boolean, seen_at timestamptz, trial boolean, metadata jsonb)`
   await sql`
-    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, seen, snapshot_id)
-    select id, id, ${accountId}, ${within.applicationId}, plan_id, status, ref, seen = 'true', 'snapshot'
-    from unnest(${column('id')}::text[], ${column('planId')}::text[], ${column('status')}::text[],
-      ${column('externalRef')}::text[], ${column('seen').map(String)}::text[]) as one (id, plan_id, status, ref, seen)`
-  const seen = licences.filter((one) => one.seen)
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, seen, snapshot_id, metadata, trial)
+    select id, id, ${accountId}, ${applicationId}, plan_id, status, external_ref, seen, 'snapshot', metadata, trial
+    from ${rows}`
   await sql`
     insert into licence_activity (licence_id, application_id, last_seen_at)
-    select id, ${within.applicationId}, at::timestamptz from unnest(${seen.map(({ id }) => id)}::text[],
-      ${seen.map(({ seenAt }) => seenAt.toISOString())}::text[]) as one (id, at)`
+    select id, ${applicationId}, seen_at from ${rows} where seen`
   await sql`
-    insert into licence_hosts (application_id, host, licence_id)
-    select ${within.applicationId}, host, id from unnest(${column('host')}::text[], ${column('id')}::text[]) as one (host, id)`
-  return { planId, licences: licences.toReversed() }
+    insert into licence_hosts (application_id, host, licence_id) select ${applicationId}, host, id from ${rows}`
+  return licences.toReversed()
 }
 
-test('with any filters, pages that may end early contain each matching licence once, in order', async () => {
-  const within = freshApplication()
-  const { planId, licences } = await givenVaried(within, 60)
-  const since = new Date(Date.UTC(2030, 0, 5))
-  const choices: {
-    filter: Partial<LicenceFilter>
-    matches: (one: (typeof licences)[number]) => boolean
-  }[][] = [
-    [{ filter: { status: 'suspended' }, matches: ({ status }) => status === 'suspended' }],
-    [{ filter: { planId }, matches: (one) => one.planId === planId }],
-    [{ filter: { domain: 'host.example.com' }, matches: ({ host }) => host === 'host.example.com' }],
-    [{ filter: { externalRef: 'ref-true' }, matches: ({ externalRef }) => externalRef === 'ref-true' }],
-    [
-      { filter: { seenSince: since }, matches: ({ seen, seenAt }) => seen && seenAt >= since },
-      { filter: { neverSeen: true }, matches: ({ seen }) => !seen },
-    ],
-  ]
-  const all = choices.reduce(
-    (combined, filters) => combined.flatMap((some) => [some, ...filters.map((one) => [...some, one])]),
-    [[]] as (typeof choices)[number][],
-  )
-  expect(all).toHaveLength(48)
-  const { accountId, applicationId } = within
-  for (const chosen of all) {
-    const filter = Object.assign({}, ...chosen.map((one) => one.filter)) as Partial<LicenceFilter>
+type Varied = Awaited<ReturnType<typeof givenVaried>>[number]
+type Choice = [filter: Partial<LicenceFilter>, matches: (one: Varied) => boolean]
+
+const pairs = (metadata: Metadata): Choice => [
+  { metadata },
+  (one) =>
+    Object.entries(metadata).every(
+      ([name, value]) => one.metadata[name as keyof Varied['metadata']] === value,
+    ),
+]
+const since = new Date(Date.UTC(2030, 0, 5))
+const choices: Choice[][] = [
+  [[{ status: 'suspended' }, ({ status }) => status === 'suspended']],
+  [[{ planId: 'pln_2' }, (one) => one.plan_id === 'pln_2']],
+  [[{ domain: 'host.example.com' }, ({ host }) => host === 'host.example.com']],
+  [[{ externalRef: 'ref-true' }, (one) => one.external_ref === 'ref-true']],
+  [
+    [{ seenSince: since }, (one) => one.seen && one.seen_at >= since],
+    [{ neverSeen: true }, ({ seen }) => !seen],
+  ],
+  [
+    [{ trial: true }, ({ trial }) => trial],
+    [{ trial: false }, ({ trial }) => !trial],
+  ],
+  [
+    pairs({ team: 't1' }),
+    pairs({ team: 't0', size: 'strue' }),
+    pairs({ team: 't0', size: 'sfalse', region: 'rtrue' }),
+  ],
+]
+const combinations = choices.reduce<Choice[][]>(
+  (combined, filters) => combined.flatMap((some) => [some, ...filters.map((one) => [...some, one])]),
+  [[]],
+)
+
+test(`with any filters, pages that may end early contain each matching licence once, in order (${drawing})`, async () => {
+  expect(combinations).toHaveLength(576)
+  const { accountId, applicationId } = freshApplication()
+  const licences = await givenVaried({ ...harness, applicationId })
+  for (const chosen of drawn(combinations, 145)) {
+    const filter: Partial<LicenceFilter> = Object.assign({}, ...chosen.map(([filter]) => filter))
     const base = { accountId, applicationId, limit: 3, neverSeen: false, mayEndEarly: true, ...filter }
     const found: string[] = []
     for (let beforeId: string | undefined = ''; beforeId !== undefined;) {
@@ -244,14 +187,18 @@ test('with any filters, pages that may end early contain each matching licence o
       found.push(...rows.map(({ id }) => id))
       beforeId = rows.length === page.limit ? found.at(-1) : lookedUntil
     }
-    const expected = licences.filter((one) => chosen.every(({ matches }) => matches(one)))
+    const expected = licences.filter((one) => chosen.every(([, matches]) => matches(one)))
     expect(found, JSON.stringify(filter)).toEqual(expected.map(({ id }) => id))
   }
+  const both = { trial: true, metadata: { entries: { team: 't1' } }, limit: 200 }
+  expect(await listedIds({ ...harness, applicationId }, both)).toEqual(
+    licences.filter((one) => one.trial && one.metadata.team === 't1').map(({ id }) => id),
+  )
 })
 
 test('a page ends early after a number of licences of the rarest filter, if the caller can continue', async () => {
   const within = freshApplication()
-  const { licences, planId } = await givenVaried(within, 60)
+  const licences = await givenVaried(within)
   await harness.sql`delete from licence_hosts where application_id = ${within.applicationId} and host like 'else%'`
   await harness.sql`
     update licence_statuses set status = 'revoked' where licence_id in (
@@ -266,7 +213,7 @@ test('a page ends early after a number of licences of the rarest filter, if the 
   expect(await findLicencePage(lists, none, [2, 5])).toEqual({ rows: [], lookedUntil: revoked.rows[6]!.id })
   expect(await findLicencePage(lists, none)).toEqual({ rows: [] })
   expect(await findLicencePage(lists, { ...none, mayEndEarly: false }, [2, 5])).toEqual({ rows: [] })
-  const others = { ...page, accountId: 'acct_other', planId, neverSeen: true }
+  const others = { ...page, accountId: 'acct_other', planId: 'pln_1', neverSeen: true }
   expect(await findLicencePage(lists, others, [2])).toEqual({ rows: [] })
   expect(licences).toHaveLength(60)
 })
@@ -278,7 +225,7 @@ test('filters of another account, and those of another application, find nothing
   const licence = await givenLicence(within, { planId: plan.id, domains: [host], externalRef: 'ref' })
   const at = new Date('2030-01-01T00:00:00Z')
   await givenCallHome(licence, 'else.example.com', at)
-  const filters: Filter[] = [
+  const filters = [
     { status: 'active' },
     { planId: plan.id },
     { planId: plan.id, status: 'active' },
@@ -290,9 +237,9 @@ test('filters of another account, and those of another application, find nothing
   ]
   const otherTenant = { ...within, accountId: 'acct_other' }
   for (const filter of filters) {
-    expect(await ids(within, filter)).toEqual([licence.id])
-    expect(await ids(otherTenant, filter)).toEqual([])
-    expect(await ids(freshApplication(), filter)).toEqual([])
+    expect(await listedIds(within, filter)).toEqual([licence.id])
+    expect(await listedIds(otherTenant, filter)).toEqual([])
+    expect(await listedIds(freshApplication(), filter)).toEqual([])
   }
 })
 
@@ -302,8 +249,7 @@ test('an unknown status is refused', async () => {
 })
 
 test('a licence of another account is not found, like one that does not exist', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   const scopes = [
     { accountId: 'acct_other', licenceId: licence.id },
     { accountId: harness.accountId, licenceId: 'lic_none' },
@@ -311,15 +257,14 @@ test('a licence of another account is not found, like one that does not exist', 
   ]
   for (const scope of scopes) {
     expect(await refusal(harness.licensing.getLicence(scope))).toMatchObject({ code: 'not_found' })
-    expect(await refusal(harness.licensing.listLicenceHistory({ ...scope, ...newest }))).toMatchObject({
-      code: 'not_found',
-    })
+    expect((await refusal(harness.licensing.listLicenceHistory({ ...scope, ...newest }))).code).toBe(
+      'not_found',
+    )
   }
 })
 
 test('history comes in pages, newest first, and a page past the end is empty', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
+  const licence = await givenLicence(harness)
   const verb = verbOn(harness, licence)
   await harness.licensing.suspendLicence(verb)
   await harness.licensing.reactivateLicence(verb)
@@ -332,4 +277,70 @@ test('history comes in pages, newest first, and a page past the end is empty', a
   expect(second.hasMore).toBe(false)
   const past = { ...verb, limit: 0, beforePosition: second.entries[0]!.position }
   expect(await harness.licensing.listLicenceHistory(past)).toMatchObject({ entries: [], hasMore: false })
+})
+
+const listedWith = (within: Harness, entries: Metadata) => listedIds(within, { metadata: { entries } })
+
+test('a licence is found by exact pairs of its metadata, as they are now', async () => {
+  const within = freshApplication()
+  const plan = await givenPlan(within)
+  const long = '😀'.repeat(500)
+  const licence = await givenLicence(within, {
+    planId: plan.id,
+    metadata: { team: 'a b', region: 'eu', long, empty: '' },
+  })
+  const found: Metadata[] = [
+    { team: 'a b' },
+    { long },
+    { empty: '' },
+    { team: 'a b', region: 'eu', long },
+    {},
+  ]
+  for (const pairs of found) expect(await listedWith(within, pairs)).toEqual([licence.id])
+  const others: Metadata[] = [
+    { team: 'a' },
+    { team: 'A b' },
+    { 'team.a': 'b' },
+    { region: '' },
+    { team: 'a b', region: 'us' },
+    { unknown: 'x' },
+  ]
+  for (const pairs of others) expect(await listedWith(within, pairs)).toEqual([])
+  expect(await listedWith(freshApplication(), { team: 'a b' })).toEqual([])
+  expect(await listedWith({ ...within, accountId: 'acct_other' }, { team: 'a b' })).toEqual([])
+
+  const change = { set: { team: 'c', region: 'eu' }, remove: ['long'], clear: false }
+  const request = { ...verbOn(harness, licence), neverExpires: false }
+  await harness.licensing.updateLicence({ ...request, metadata: change })
+  for (const pairs of [{ team: 'c' }, { region: 'eu' }])
+    expect(await listedWith(within, pairs)).toEqual([licence.id])
+  for (const pairs of [{ team: 'a b' }, { long }]) expect(await listedWith(within, pairs)).toEqual([])
+  await harness.licensing.updateLicence({ ...request, metadata: { set: {}, remove: [], clear: true } })
+  expect(await listedWith(within, { region: 'eu' })).toEqual([])
+  expect(await harness.sql`select 1 from licence_metadata where licence_id = ${licence.id}`).toHaveLength(0)
+})
+
+test('more than three pairs, and a pair that no licence can have, are refused', async () => {
+  const pointerOf = async (pairs: Metadata) => {
+    const { code, errors } = await refusal(listedWith(harness, pairs))
+    return [code, errors[0]?.pointer]
+  }
+  expect(await pointerOf({ a: '', b: '', c: '', d: '' })).toEqual(['validation_failed', '/metadata'])
+  expect(await pointerOf({ 'a b': '1' })).toEqual(['validation_failed', '/metadata/a b'])
+  expect(await pointerOf({ a: '\0' })).toEqual(['validation_failed', '/metadata/a'])
+})
+
+test('a licence whose entries look like the requested pairs in the index is not found', async () => {
+  const within = freshApplication()
+  const plan = await givenPlan(within)
+  const bit = (value: string) =>
+    createHash('sha256').update(`${within.applicationId} size ${value}`).digest()[0]! % 64
+  const values = Array.from({ length: 1_000 }, (_, n) => String(n))
+  const alike = values.filter((value) => bit(value) === bit('wanted'))
+  expect(alike.length).toBeGreaterThan(3)
+  const given = (size: string) => givenLicence(within, { planId: plan.id, metadata: { team: 'a', size } })
+  const wanted = await given('wanted')
+  for (const size of alike.slice(0, 3)) await given(size)
+  expect(await listedWith(within, { team: 'a', size: 'wanted' })).toEqual([wanted.id])
+  expect(await listedWith(within, { team: 'a', size: alike[3]! })).toEqual([])
 })

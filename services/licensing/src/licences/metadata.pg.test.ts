@@ -1,25 +1,19 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
-import { newId } from '@licensing/database/ids'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
 import {
   actor,
   events,
-  firstPage,
   givenLicence,
   givenPlan,
-  issue,
   refusal,
   verbOn,
+  licenceOf,
+  list,
+  changesOf,
 } from '../../test/makers.ts'
-import { changesOf } from '../../test/overrides.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 type Metadata = Record<string, string>
 
@@ -27,8 +21,7 @@ const entries = (count: number): Metadata =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`n${at}`, 'v']))
 const given = async (metadata?: Metadata) =>
   givenLicence(harness, { planId: (await givenPlan(harness)).id, ...(metadata && { metadata }) })
-const read = async (licence: { id: string }) =>
-  (await harness.licensing.getLicence(verbOn(harness, licence))).licence!
+const read = (licence: { id: string }) => licenceOf(harness, licence)
 
 /** `null` removes the entry. */
 function update(licence: { id: string }, metadata: Record<string, string | null>, clear = false) {
@@ -54,26 +47,12 @@ test('a licence is issued with metadata, and shows it in its answer, the list an
   const licence = await given(metadata)
   expect(licence.metadata).toEqual(metadata)
   expect(await read(licence)).toEqual(licence)
-  const { accountId, applicationId } = harness
-  const page = await harness.licensing.listLicences({
-    accountId,
-    applicationId,
-    ...firstPage,
-    neverSeen: false,
-  })
+  const page = await list(harness)
   expect(page.licences.find(({ id }) => id === licence.id)).toEqual(licence)
   const suspended = await harness.licensing.suspendLicence(verbOn(harness, licence))
   expect(suspended.metadata).toEqual(metadata)
   expect((await given()).metadata).toEqual({})
   expect(JSON.stringify(await events(harness, licence))).not.toContain('ü')
-})
-
-test('a repeated issue is answered with the metadata that the licence has', async () => {
-  const plan = await givenPlan(harness)
-  const fields = { planId: plan.id, idempotencyKey: newId('evt'), metadata: { a: '1' } }
-  const { licence } = await issue(harness, fields)
-  await update(licence!, { a: '2' })
-  expect(await issue(harness, fields)).toMatchObject({ replayed: true, licence: { metadata: { a: '2' } } })
 })
 
 test.each(invalid)('issuing with %j is refused', async (metadata, pointer) => {
@@ -154,15 +133,6 @@ test('a change that breaks a rule is refused, and nothing of the update is appli
   expect(await read(licence)).toEqual(licence)
   const { metadata } = await update(licence, { n1: null, more: 'v' })
   expect(Object.keys(metadata)).toHaveLength(50)
-})
-
-test('changes of different entries at once are all made, and there are never more than 50', async () => {
-  const licence = await given(entries(40))
-  const outcomes = await Promise.allSettled(
-    Array.from({ length: 20 }, (_, at) => update(licence, { [`more${at}`]: 'v' })),
-  )
-  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(10)
-  expect(Object.keys((await read(licence)).metadata)).toHaveLength(50)
 })
 
 test('metadata of a revoked licence cannot be changed; setting the same values is accepted', async () => {

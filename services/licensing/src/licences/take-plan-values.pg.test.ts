@@ -1,9 +1,7 @@
-import { keyed } from '@licensing/changes/testing/keyed'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, planCopy, startHarness } from '../../test/harness.ts'
 import {
   actor,
   archive,
@@ -16,19 +14,17 @@ import {
   refusal,
   findWrongSnapshots,
   verbOn,
+  detailOf,
+  changesOf,
 } from '../../test/makers.ts'
-import { changesOf, effectiveOf, setOverride } from '../../test/overrides.ts'
+import { effectiveOf, setOverride } from '../../test/overrides.ts'
 import { apply, buy, daysAgo, inDays, provision, unique } from '../../test/purchases.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const seats = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '1' }]
 const take = (licence: { id: string }) => harness.licensing.takePlanValues(verbOn(harness, licence))
-const detail = (licence: { id: string }) => harness.licensing.getLicence(verbOn(harness, licence))
+const detail = (licence: { id: string }) => detailOf(harness, licence)
 const valueOf = async (licence: { id: string }) => (await detail(licence)).entitlements[0]!.value
 
 async function changePlan(plan: PlanCopy, entitlements: PlanCopy['entitlements'] | ReturnType<typeof seats>) {
@@ -157,16 +153,5 @@ test('values that were taken before the first payment belong to the terms on whi
   const paid = await provision(harness, { planId: other.id, externalRef })
   expect(paid.licence.id).toBe(licence.id)
   await apply(harness, paid, { kind: 'refunded' }, new Date(Date.now() + 5))
-  expect(await valueOf(licence)).toBe('9')
-})
-
-test('a repetition with the same idempotency key answers the same and takes nothing again', async () => {
-  const plan = await givenPlan(harness, { entitlements: seats('5') })
-  const licence = await givenLicence(harness, { planId: plan.id })
-  await changePlan(plan, seats('9'))
-  const call = () => keyed(`/v1/licences/${licence.id}/take-plan-values`, () => take(licence))
-  const first = await call()
-  await changePlan(plan, seats('10'))
-  expect(await call()).toEqual({ ...first, replayed: true })
   expect(await valueOf(licence)).toBe('9')
 })

@@ -1,23 +1,13 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import { allowedVerbs, expirable, applyCauses, payable, lifecycle, statuses } from './licence.ts'
+import { expirable, applyCauses, payable, lifecycle, statuses } from './licence.ts'
 import type { Cause, LicenceState, Transition } from './licence.ts'
 
 const causes = Object.keys(lifecycle) as Cause[]
 const transitions = causes.flatMap((cause) =>
   (lifecycle[cause] as readonly Transition[]).map((transition) => ({ cause, transition })),
 )
-
-test('the allowed verbs are those that change something, reactivate only on an active plan', () => {
-  expect(allowedVerbs('active', 'active')).toEqual(['suspend', 'revoke', 'retire'])
-  expect(allowedVerbs('suspended', 'active')).toEqual(['reactivate', 'revoke', 'retire'])
-  expect(allowedVerbs('suspended', 'retired')).toEqual(['revoke', 'retire'])
-  expect(allowedVerbs('revoked', 'active')).toEqual(['retire'])
-  expect(allowedVerbs('expired', 'active')).toEqual(['revoke', 'retire'])
-  expect(allowedVerbs('downgraded', 'active')).toEqual(['revoke', 'retire'])
-  expect(allowedVerbs('retired', 'active')).toEqual([])
-})
 
 test('no transition leaves retired, and only retire leaves revoked', () => {
   const leaving = (status: LicenceStatus) =>

@@ -3,17 +3,12 @@ import { newId } from '@licensing/database/ids'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
-import { activeOn, givenLicence, givenPlan, issue, statusOf, verbOn } from '../../test/makers.ts'
+import { expect, test } from 'vitest'
+import { forFile, planCopy, startHarness } from '../../test/harness.ts'
+import { activeOn, givenLicence, givenPlan, issue, statusOf, detailOf } from '../../test/makers.ts'
 import { consumePlanEvents } from './apply-plan-copies.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const seats = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
 /** A version that catalog has stored but not pushed. */
@@ -46,7 +41,7 @@ const named = ({ id: planId, version }: PlanCopy) => ({ changed: [{ planId, vers
 const awaited = async () => (await harness.sql`select 1 from awaited_plans`).count
 const seatsOf = async (plan: PlanCopy) => {
   const { licence } = await issue(harness, { planId: plan.id })
-  const { entitlements } = await harness.licensing.getLicence(verbOn(harness, licence!))
+  const { entitlements } = await detailOf(harness, licence!)
   return entitlements.find(({ key }) => key === 'seats')?.value
 }
 

@@ -124,6 +124,81 @@ function expectSame(one: PurchasedLicence[], other: PurchasedLicence[]): void {
   if (one.length === other.length) expect(paidFieldsOf(one)).toEqual(paidFieldsOf(other))
 }
 
+interface Step {
+  purchase: string
+  kind: 'paid' | 'renewed' | 'refunded' | 'canceled'
+  on: number
+  /** The day until which the payment includes updates. */
+  until?: number
+}
+const paid = (purchase: string, on: number, until?: number): Step => {
+  return { purchase, kind: 'paid', on, ...(until !== undefined && { until }) }
+}
+const renewed = (purchase: string, on: number, until?: number): Step => {
+  return { ...paid(purchase, on, until), kind: 'renewed' }
+}
+
+/** Events in order of time, and the day until which the licence includes updates after them. */
+const updates: [title: string, steps: Step[], until: number | undefined][] = [
+  ['a payment that says nothing', [paid('a', 1)], undefined],
+  ['a payment after one that says nothing', [paid('a', 1), paid('b', 2, 100)], undefined],
+  ['a payment that says nothing after another', [paid('a', 1, 100), paid('b', 2)], 100],
+  ['a later payment', [paid('a', 1, 100), paid('b', 2, 200)], 200],
+  ['a later payment that includes less', [paid('a', 1, 200), paid('b', 2, 100)], 200],
+  ['a renewal', [paid('a', 1, 100), renewed('a', 5, 130)], 130],
+  ['a renewal that says nothing', [paid('a', 1, 100), renewed('a', 5)], 100],
+  ['a renewal after a payment that says nothing', [paid('a', 1), renewed('a', 5, 130)], undefined],
+  ['a renewal of a replaced purchase', [paid('a', 1, 100), paid('b', 2, 110), renewed('a', 5, 130)], 130],
+  [
+    'a refund of the payment that included most',
+    [paid('a', 1, 100), paid('b', 2, 200), { purchase: 'b', kind: 'refunded', on: 3 }],
+    200,
+  ],
+  [
+    'a renewal that was paid before its subscription ended',
+    [paid('a', 1, 100), renewed('a', 5, 130), { purchase: 'a', kind: 'canceled', on: 6 }],
+    130,
+  ],
+]
+
+test.each(updates)('updates_until after %s is the same in every order', (_, steps, until) => {
+  const effects = steps.map((step) => effectOf(step, steps))
+  for (const order of ordersOf(effects)) {
+    const licences = licencesAfter(order, 'at the end', null)
+    if (isExempt(order, licences)) continue
+    expect(licences.at(-1)!.licence.updates_until).toEqual(until === undefined ? null : day(until, now))
+  }
+})
+
+function effectOf({ purchase, kind, on, until }: Step, steps: Step[]): Effect {
+  const orderedAt = day(steps.find((one) => one.purchase === purchase)!.on, now)
+  const { accountId, applicationId, externalRef } = customer
+  const by = {
+    accountId,
+    applicationId,
+    purchaseRef: purchase,
+    cause: `${kind} ${on}`,
+    at: day(on, now),
+    orderedAt,
+  }
+  const updatesUntil = until === undefined ? null : day(until, now)
+  const [planId] = customer.plans
+  if (kind === 'paid') {
+    return {
+      ...by,
+      kind,
+      planId: planId!,
+      externalRef,
+      endsAt: null,
+      metadata: {},
+      updatesUntil,
+      renews: true,
+    }
+  }
+  if (kind === 'renewed') return { ...by, kind, endsAt: day(160, now), planId: undefined, updatesUntil }
+  return { ...by, kind }
+}
+
 test('short histories: in every order in which effects can become known, the licence is the same as in order of time', () => {
   let compared = 0
   const inEveryOrder = property(stories, issues, (story, issued) => {

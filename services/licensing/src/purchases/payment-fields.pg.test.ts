@@ -1,34 +1,27 @@
 import { create } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Licence } from '@licensing/proto/licensing'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { metadataLimits } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { describe, expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
 import {
   changesOf,
   eventTypes,
-  givenLicence,
   givenPlan,
   history,
   statusOf,
+  givenLicence,
   verbOn,
+  licenceOf,
 } from '../../test/makers.ts'
 import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../../test/purchases.ts'
 import { restsOnRenewingSubscription } from './purchase-queries.ts'
 
-let harness: Harness
-let planId: string
-beforeAll(async () => {
-  harness = await startHarness()
-  planId = (await givenPlan(harness)).id
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
+const { id: planId } = await givenPlan(harness)
 
-const now = async (licence: { id: string }): Promise<Licence> =>
-  (await harness.licensing.getLicence(verbOn(harness, licence))).licence!
+const now = (licence: { id: string }) => licenceOf(harness, licence)
 
 const entries = (count: number, prefix: string): Metadata =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`${prefix}${10 + at}`, 'x']))
@@ -52,9 +45,8 @@ describe('metadata of a payment', () => {
     expect(second.licence.metadata).toEqual({ a: '1', b: '2', c: '2' })
     await buy(harness, { planId, externalRef, orderedAt: daysAgo(1), metadata: { b: '2' } })
     expect(await now(first.licence)).toMatchObject({ metadata: { a: '1', b: '2', c: '2' } })
-    expect(await changesOf(harness, first.licence)).toEqual([
-      { metadata: { from: { a: '1', b: '1' }, to: { a: '1', b: '2', c: '2' } } },
-    ])
+    const metadata = { from: { a: '1', b: '1' }, to: { a: '1', b: '2', c: '2' } }
+    expect(await changesOf(harness, first.licence)).toEqual([{ actor: 'processor', changes: { metadata } }])
   })
 
   test('is merged once: a repetition does not undo what the vendor changed since', async () => {
@@ -75,31 +67,12 @@ describe('metadata of a payment', () => {
     expect(licence.metadata).toEqual({ ...held, held10: 'new', a: 'new', b: 'new' })
   })
 
-  const twoPayments = [
-    { on: 3, metadata: { a: '1', b: '1' } },
-    { on: 2, metadata: { b: '2', c: '2' } },
-  ]
-  const payAll = async (payments: typeof twoPayments, between: (id: string) => Promise<unknown>) => {
-    const externalRef = unique('buyer')
-    let licence: Licence | undefined
-    for (const { on, metadata } of payments) {
-      if (licence) await between(licence.id)
-      ;({ licence } = await buy(harness, { planId, externalRef, orderedAt: daysAgo(on), metadata }))
-    }
-    return licence!
-  }
-
-  test('is that of the later payment, whichever is known first', async () => {
-    const licence = await payAll(twoPayments.toReversed(), () => Promise.resolve())
-    expect(licence.metadata).toEqual({ a: '1', b: '2', c: '2' })
-  })
-
   test('of an earlier payment that is known late does not replace what the vendor changed since the later one', async () => {
-    const licence = await payAll(
-      twoPayments.toReversed(),
-      (id) => harness.sql`update licences set metadata = '{"c":"vendor","d":"vendor"}' where id = ${id}`,
-    )
-    expect(licence.metadata).toEqual({ a: '1', c: 'vendor', d: 'vendor' })
+    const order = { planId, externalRef: unique('buyer') }
+    const { licence } = await buy(harness, { ...order, orderedAt: daysAgo(2), metadata: { b: '2', c: '2' } })
+    await harness.sql`update licences set metadata = '{"c":"vendor","d":"vendor"}' where id = ${licence.id}`
+    const late = await buy(harness, { ...order, orderedAt: daysAgo(3), metadata: { a: '1', b: '1' } })
+    expect(late.licence.metadata).toEqual({ a: '1', c: 'vendor', d: 'vendor' })
   })
 
   test('follows a corrected order of the payments', async () => {
@@ -142,17 +115,6 @@ describe('metadata of a payment', () => {
   })
 })
 
-test('a trial is a customer’s licence after a payment for its reference, and rests on the purchase', async () => {
-  const licence = await givenLicence(harness, { planId, expiresOn: inDays(14), externalRef: unique('buyer') })
-  await harness.sql`update licences set trial = true where id = ${licence.id}`
-  const { externalRef } = licence
-  const paid = await buy(harness, { planId, externalRef, orderedAt: daysAgo(1) })
-  expect(paid).toMatchObject({ created: false, licence: { id: licence.id, trial: false } })
-  expect(paid.licence.expiresOn).toBeUndefined()
-  await apply(harness, paid, { kind: 'refunded' }, daysAgo(0.5))
-  expect(await now(licence)).toMatchObject({ status: 'active', trial: false })
-})
-
 describe('a subscription', () => {
   const rests = async ({ id }: { id: string }): Promise<boolean> => {
     const { sql } = harness
@@ -181,13 +143,6 @@ describe('a subscription', () => {
     expect(await statusOf(harness, licence)).toBe('expired')
   })
 
-  test('that was stopped and resumed renews, whichever is known last', async () => {
-    const bought = await subscribe(9)
-    await apply(harness, bought, { kind: 'renewal_resumed' }, daysAgo(7))
-    await apply(harness, bought, { kind: 'renewal_stopped' }, daysAgo(8))
-    expect(await rests(bought.licence)).toBe(true)
-  })
-
   test('counts only while the licence rests on it', async () => {
     const externalRef = unique('buyer')
     const first = await subscribe(9, externalRef)
@@ -196,10 +151,74 @@ describe('a subscription', () => {
     await apply(harness, once, { kind: 'refunded' }, daysAgo(4))
     expect(await rests(first.licence)).toBe(true)
   })
+})
 
-  test('is not the basis of a licence without a purchase or with a single payment', async () => {
-    const issued = await givenLicence(harness, { planId, externalRef: unique('buyer') })
-    const { licence } = await buy(harness, { planId, orderedAt: daysAgo(1), endsAt: inDays(30) })
-    expect([await rests(issued), await rests(licence)]).toEqual([false, false])
+describe('updates_until', () => {
+  test('of a licence that was issued without a limit stays without one', async () => {
+    const externalRef = unique('buyer')
+    const licence = await givenLicence(harness, { planId, externalRef })
+    await buy(harness, { planId, externalRef, orderedAt: daysAgo(1), updatesUntil: inDays(300) })
+    expect((await now(licence)).updatesUntil).toBeUndefined()
+    expect(await changesOf(harness, licence)).toEqual([])
+  })
+
+  test('that the vendor set moves ahead with a payment and never back, and a repetition does not undo it', async () => {
+    const externalRef = unique('buyer')
+    const order = {
+      planId,
+      externalRef,
+      orderedAt: daysAgo(9),
+      updatesUntil: inDays(300),
+      purchaseRef: unique('cs'),
+    }
+    const bought = await buy(harness, order)
+    const { licence } = bought
+    const set = (until: Date | null) =>
+      harness.sql`update licences set updates_until = ${until} where id = ${licence.id}`
+    const renew = (until: Date) =>
+      apply(
+        harness,
+        bought,
+        { kind: 'renewed', endsAt: timestampFromDate(inDays(60)), updatesUntil: timestampFromDate(until) },
+        daysAgo(1),
+      )
+    const until = async () => timestampDate((await now(licence)).updatesUntil!)
+    const [low, high] = [inDays(10), inDays(20)]
+    await set(low)
+    await buy(harness, order)
+    expect(await until()).toEqual(low)
+    await renew(high)
+    expect(await until()).toEqual(high)
+    await renew(low)
+    expect(await until()).toEqual(high)
+    await set(null)
+    await renew(inDays(900))
+    expect((await now(licence)).updatesUntil).toBeUndefined()
+  })
+
+  test('that a payment moves is in the history, with the payment as its cause', async () => {
+    const externalRef = unique('buyer')
+    const [from, to] = [inDays(100), inDays(200)]
+    const { licence } = await buy(harness, { planId, externalRef, orderedAt: daysAgo(2), updatesUntil: from })
+    const second = await buy(harness, { planId, externalRef, orderedAt: daysAgo(1), updatesUntil: to })
+    const updates_until = { from: from.toISOString(), to: to.toISOString() }
+    expect(await changesOf(harness, licence)).toEqual([{ actor: 'processor', changes: { updates_until } }])
+    expect((await history(harness, licence)).at(-1)).toEqual({
+      type: 'changed',
+      from: 'active',
+      to: 'active',
+      actor: 'processor',
+      cause: second.bought.purchaseRef,
+    })
+    expect(await eventTypes(harness, licence)).toEqual(['licence.created', 'licence.plan_changed'])
+  })
+
+  test('of a revoked licence stays as it is', async () => {
+    const until = inDays(10)
+    const bought = await buy(harness, { planId, orderedAt: daysAgo(3), updatesUntil: until })
+    await harness.licensing.revokeLicence(verbOn(harness, bought.licence))
+    const renewal = { endsAt: timestampFromDate(inDays(60)), updatesUntil: timestampFromDate(inDays(90)) }
+    await apply(harness, bought, { kind: 'renewed', ...renewal }, daysAgo(1))
+    expect(timestampDate((await now(bought.licence)).updatesUntil!)).toEqual(until)
   })
 })

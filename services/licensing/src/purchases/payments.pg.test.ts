@@ -1,7 +1,6 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, planCopy, startHarness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -12,14 +11,25 @@ import {
   refusal,
   restore,
   verbOn,
+  detailOf,
+  eventTypes,
+  statusOf,
 } from '../../test/makers.ts'
-import { inDays, provision, unique } from '../../test/purchases.ts'
+import {
+  inDays,
+  provision,
+  unique,
+  apply,
+  bought,
+  buy,
+  daysAgo,
+  happen,
+  kindOf,
+  renew,
+} from '../../test/purchases.ts'
+import type { EffectName } from '../../test/purchases.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 test('a payment of a new customer creates a licence; the same payment again returns it', async () => {
   const plan = await givenPlan(harness)
@@ -62,7 +72,7 @@ test('a payment of a customer who holds a licence moves it to the plan, with its
       licence: { id: licence.id, key: licence.key, planId: large.id, status: 'active' },
     })
   }
-  const detail = await harness.licensing.getLicence(verbOn(harness, licence))
+  const detail = await detailOf(harness, licence)
   expect(detail.entitlements).toMatchObject([{ key: 'seats', value: '9' }])
   expect(detail.licence!.expiresOn).toBeUndefined()
   expect((await events(harness, licence)).slice(1)).toEqual([
@@ -77,28 +87,6 @@ test('a payment of a customer who holds a licence moves it to the plan, with its
     { type: 'plan_changed', from: 'active', to: 'active', actor: 'processor', cause: payment.paymentRef },
   ])
   expect([await activeOn(harness, small), await activeOn(harness, large)]).toEqual([0n, 1n])
-})
-
-test('another purchase of the same plan is reported as a plan change, too', async () => {
-  const plan = await givenPlan(harness)
-  const externalRef = unique('buyer')
-  const { licence } = await provision(harness, { planId: plan.id, externalRef })
-  await provision(harness, { planId: plan.id, externalRef })
-  expect((await events(harness, licence)).at(-1)).toMatchObject({
-    type: 'licence.plan_changed',
-    previous: { plan_id: plan.id },
-  })
-  expect(await activeOn(harness, plan)).toBe(1n)
-})
-
-test('a payment also changes a licence that was issued or imported', async () => {
-  const plan = await givenPlan(harness)
-  const externalRef = unique('buyer')
-  const licence = await givenLicence(harness, { planId: plan.id, externalRef })
-  expect(await provision(harness, { planId: plan.id, externalRef })).toMatchObject({
-    created: false,
-    licence: { id: licence.id },
-  })
 })
 
 test('if a customer has several licences, a payment changes the newest that is not revoked or retired', async () => {
@@ -117,25 +105,14 @@ test('if a customer has several licences, a payment changes the newest that is n
   expect(await provision(harness, { planId: plan.id, externalRef })).toMatchObject({ created: true })
 })
 
-test('a plan change of a suspended licence does not change the counters', async () => {
-  const plan = await givenPlan(harness)
-  const next = await givenPlan(harness)
-  const externalRef = unique('buyer')
-  const licence = await givenLicence(harness, { planId: plan.id, externalRef })
-  await harness.licensing.suspendLicence(verbOn(harness, licence))
-  const paid = await provision(harness, { planId: next.id, externalRef })
-  expect(paid).toMatchObject({ created: false, licence: { id: licence.id, planId: next.id } })
-  expect([await activeOn(harness, plan), await activeOn(harness, next)]).toEqual([0n, 0n])
-})
-
 test('a payment for a retired or unknown plan is refused without a trace, and provisions after the cause was removed', async () => {
   const plan = await givenPlan(harness)
   await archive(harness, plan)
   const payment = { planId: plan.id, externalRef: unique('buyer'), paymentRef: unique('cs') }
   expect(await refusal(provision(harness, payment))).toMatchObject({ code: 'plan_archived' })
-  expect(await refusal(provision(harness, { ...payment, planId: planCopy(harness).id }))).toMatchObject({
-    code: 'validation_failed',
-  })
+  expect((await refusal(provision(harness, { ...payment, planId: planCopy(harness).id }))).code).toBe(
+    'validation_failed',
+  )
   await restore(harness, plan)
   expect(await provision(harness, payment)).toMatchObject({ created: true })
 })
@@ -151,4 +128,88 @@ test('a plan without a copy is fetched; while catalog is unavailable the payment
     harness.catalog.unavailable = false
   }
   expect(await provision(harness, payment)).toMatchObject({ created: true })
+})
+
+test('a renewal moves the expiry once for each invoice and sends no event', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await bought(harness, plan.id, inDays(30))
+  const to = inDays(60)
+  const cause = unique('in')
+  for (const _ of ['first', 'again']) {
+    expect(timestampDate((await renew(harness, licence, to, cause)).expiresOn!)).toEqual(to)
+  }
+  expect(timestampDate((await renew(harness, licence, inDays(45))).expiresOn!)).toEqual(to)
+  expect(await eventTypes(harness, licence)).toEqual(['licence.created'])
+  expect((await history(harness, licence)).slice(1)).toEqual([
+    { type: 'renewed', from: 'active', to: 'active', actor: 'processor', cause },
+  ])
+})
+
+const effectNames: EffectName[] = [
+  'failed payments',
+  'an inquiry',
+  'an inquiry that closes',
+  'a full refund',
+  'a partial refund',
+  'a cancelled subscription',
+]
+test.each(effectNames)('%s has an effect once for each cause', async (name) => {
+  const plan = await givenPlan(harness)
+  const licence = await bought(harness, plan.id)
+  const before = name === 'an inquiry that closes' ? await happen(harness, licence, 'an inquiry') : licence
+  const cause = unique('cause')
+  const first = await happen(harness, licence, name, cause)
+  expect(first.status).not.toBe(before.status)
+  const seen = [await events(harness, licence), await history(harness, licence)]
+  expect(await happen(harness, licence, name, cause)).toEqual(first)
+  expect([await events(harness, licence), await history(harness, licence)]).toEqual(seen)
+})
+
+test('an effect that changed nothing is not applied later', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await bought(harness, plan.id)
+  await harness.licensing.suspendLicence(verbOn(harness, licence))
+  await happen(harness, licence, 'failed payments', 'sub')
+  await harness.licensing.reactivateLicence(verbOn(harness, licence))
+  expect(await happen(harness, licence, 'failed payments', 'sub')).toMatchObject({ status: 'active' })
+})
+
+test('a reactivation counts as later than all known effects, even if the processor’s clock is ahead', async () => {
+  const plan = await givenPlan(harness)
+  const first = await buy(harness, { planId: plan.id, orderedAt: daysAgo(1) })
+  const { licence } = first
+  const ahead = Date.now() + 60_000
+  const happens = (name: EffectName, afterMs: number) =>
+    apply(harness, first, kindOf(name), new Date(ahead + afterMs))
+  expect(await happens('an inquiry', 0)).toMatchObject({ statusReason: 'dispute_inquiry' })
+  await harness.licensing.reactivateLicence(verbOn(harness, licence))
+  expect(await happens('failed payments', 1_000)).toMatchObject({ statusReason: 'payment_failed' })
+})
+
+test('an inquiry that closes reactivates nothing on a retired plan: the archive keeps it suspended, and the vendor reactivates it after a restore', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await bought(harness, plan.id)
+  await happen(harness, licence, 'an inquiry')
+  await archive(harness, plan)
+  const archived = { status: 'suspended', statusReason: 'plan_archived' }
+  expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject(archived)
+  expect(await activeOn(harness, plan)).toBe(0n)
+  expect(await eventTypes(harness, licence)).toEqual(['licence.created', 'licence.suspended'])
+  await restore(harness, plan)
+  await happen(harness, licence, 'failed payments')
+  expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject(archived)
+  expect(await harness.licensing.reactivateLicence(verbOn(harness, licence))).toMatchObject({
+    status: 'active',
+  })
+})
+
+test('an effect on a purchase of another account is refused', async () => {
+  const plan = await givenPlan(harness)
+  const paid = await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) })
+  const otherAccount = { ...harness, accountId: 'acct_other' }
+  for (const name of effectNames) {
+    const call = apply(otherAccount, paid, kindOf(name), daysAgo(1))
+    expect(await refusal(call)).toMatchObject({ code: 'not_found' })
+  }
+  expect(await statusOf(harness, paid.licence)).toBe('active')
 })

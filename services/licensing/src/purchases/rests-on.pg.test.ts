@@ -4,10 +4,9 @@ import type { Licence } from '@licensing/proto/licensing'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import { eventually } from '@licensing/test-support/poll'
 import { decodeJwt } from 'jose'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { callOf, givenActivation } from '../../test/products.ts'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -18,21 +17,19 @@ import {
   refusal,
   statusOf,
   verbOn,
+  detailOf,
+  licenceOf,
 } from '../../test/makers.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../../test/purchases.ts'
 import type { EffectFields } from '../../test/purchases.ts'
 import { lockCustomers } from './purchase-queries.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const shown = async (licence: { id: string }) => {
-  const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
-  return { plan: now!.planId, status: now!.status, end: endOf(now!) }
+  const now = await licenceOf(harness, licence)
+  return { plan: now.planId, status: now.status, end: endOf(now!) }
 }
 const endOf = ({ expiresOn }: Licence) => (expiresOn ? timestampDate(expiresOn) : null)
 const newEvents = async (licence: { id: string }, since: number) =>
@@ -133,24 +130,6 @@ test('the terms on which a licence was issued count as its first purchase', asyn
   expect(await shown(licence)).toEqual({ plan: issuedOn.id, status: 'active', end })
 })
 
-test('a licence that was issued until a time is revoked after a purchase and its refund in that second, swept in between or not', async () => {
-  for (const swept of [true, false]) {
-    const { id: planId } = await givenPlan(harness)
-    const externalRef = unique('buyer')
-    const expiresOn = new Date(Date.now() + 2_000)
-    const licence = await givenLicence(harness, { planId, externalRef, expiresOn })
-    await eventually(() => expect(Date.now()).toBeGreaterThan(expiresOn.getTime() + 5))
-    if (swept) await sweepExpiries(harness.deps)
-    expect(await statusOf(harness, licence)).toBe(swept ? 'expired' : 'active')
-    // The processor reports whole seconds.
-    const second = new Date(Math.floor(expiresOn.getTime() / 1000) * 1000)
-    const bought = await buy(harness, { planId, externalRef, orderedAt: second })
-    expect(bought.licence).toMatchObject({ id: licence.id, status: 'active' })
-    await apply(harness, bought, { kind: 'refunded' }, second)
-    expect(await statusOf(harness, licence)).toBe('revoked')
-  }
-})
-
 test('a replacement on the same plan reactivates a licence that was downgraded or suspended by payments, with an event', async () => {
   for (const lead of ['partially_refunded', 'payment_failed', 'inquiry_opened'] as const) {
     const plan = await givenPlan(harness)
@@ -182,7 +161,7 @@ test('if the replacement is on a retired plan, the licence is suspended because 
     'licence.plan_changed',
     'licence.suspended',
   ])
-  const detail = await harness.licensing.getLicence(verbOn(harness, licence))
+  const detail = await detailOf(harness, licence)
   expect(detail.licence).toMatchObject({ status: 'suspended', statusReason: 'plan_archived' })
   expect(await activeOn(harness, small)).toBe(0n)
 })
@@ -261,20 +240,6 @@ test('between an end and the sweep, activation and refresh use the earlier valid
   expect(await refusal(givenActivation(harness.products, alone.licence))).toMatchObject({
     code: 'licence_refused',
     members: { reason: 'expired' },
-  })
-})
-
-test('each effect is applied once for its purchase, kind and cause, and a repetition gets the same answer', async () => {
-  const plan = await givenPlan(harness)
-  const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(40), endsAt: inDays(5) })
-  const renewal = { kind: 'renewed', endsAt: timestampFromDate(inDays(35)) } as const
-  const first = await apply(harness, bought, renewal, daysAgo(1), 'in_1')
-  const seen = await history(harness, bought.licence)
-  expect(await apply(harness, bought, renewal, daysAgo(1), 'in_1')).toEqual(first)
-  expect(await history(harness, bought.licence)).toEqual(seen)
-  expect(await buy(harness, { ...bought.bought })).toMatchObject({
-    created: true,
-    licence: { id: bought.licence.id },
   })
 })
 

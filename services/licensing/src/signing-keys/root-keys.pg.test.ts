@@ -3,19 +3,13 @@ import { newId } from '@licensing/database/ids'
 import { eventually } from '@licensing/test-support/poll'
 import { compactVerify, decodeProtectedHeader, importJWK } from 'jose'
 import type { JWK } from 'jose'
-import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { reEncryptAllPrivateKeys } from './re-encrypt.ts'
+import { expect, test } from 'vitest'
 import { rotateSigningKeys } from './rotate-signing-keys.ts'
-import { startProducts } from '../../test/products.ts'
-import type { Products, ProductsHarness } from '../../test/products.ts'
-import { raceRounds, refusal } from '../../test/makers.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import type { Products } from '../../test/products.ts'
+import { raceRounds, refusal, atOnce } from '../../test/makers.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 interface Published {
   keys: JWK[]
@@ -50,15 +44,12 @@ const rotateSigning = (applicationId: string, leaked = false) =>
     leaked,
   })
 
-test('a root key is `lrk_` and the 32 bytes of a public key, and its private part is not readable at rest', async () => {
+test('a root key is `lrk_` and the 32 bytes of a public key', async () => {
   const applicationId = newId('app')
   const rootKey = await rootKeyOf(applicationId)
   expect(rootKey).toMatch(/^lrk_[\w-]{43}$/)
   expect(Buffer.from(rootKey.slice(4), 'base64url')).toHaveLength(32)
   expect(await rootKeyOf(applicationId)).toBe(rootKey)
-  const [row] = await harness.sql<{ private_key: Buffer }[]>`
-    select private_key from root_keys where kid = ${rootKey}`
-  expect(row!.private_key.toString('latin1')).not.toContain('PRIVATE KEY')
 })
 
 test('several applications get their root keys in the order of the request; a repeated one has one key', async () => {
@@ -75,12 +66,10 @@ test('replicas that make an application’s first root key at once answer the sa
   const replicas = [harness, await harness.replica(), await harness.replica()]
   for (let round = 0; round < raceRounds; round += 1) {
     const applicationIds = [newId('app'), newId('app')]
-    const answers = await Promise.all(
-      Array.from({ length: 9 }, (_, at) =>
-        replicas[at % 3]!.rootKeys.getRootKeys({
-          applicationIds: at % 2 ? applicationIds : applicationIds.toReversed(),
-        }),
-      ),
+    const answers = await atOnce(9, (at) =>
+      replicas[at % 3]!.rootKeys.getRootKeys({
+        applicationIds: at % 2 ? applicationIds : applicationIds.toReversed(),
+      }),
     )
     const named = answers.map(({ rootKeys }, at) => (at % 2 ? rootKeys : rootKeys.toReversed()).join())
     expect(new Set(named).size).toBe(1)
@@ -99,12 +88,10 @@ test('the published set is signed by the root key for 30 days, and contains the 
 
 test('many requests on all replicas cause one signature', async () => {
   const applicationId = newId('app')
-  const replicas = [harness.products, await harness.otherProducts(), await harness.otherProducts()]
-  const answers = await Promise.all(
-    Array.from({ length: 300 }, (_, at) => published(applicationId, replicas[at % 3])),
-  )
+  const replicas = [harness.products, (await harness.replica()).products, (await harness.replica()).products]
+  const answers = await atOnce(300, (at) => published(applicationId, replicas[at % 3]))
   expect(new Set(answers.map(({ signed }) => signed.join())).size).toBe(1)
-  const fresh = await harness.otherProducts()
+  const fresh = (await harness.replica()).products
   expect((await published(applicationId, fresh)).signed).toEqual(answers[0]!.signed)
 })
 
@@ -114,16 +101,16 @@ test('a set is signed again after a day, with a later time even if a clock is be
   const first = await opened((await published(applicationId)).signed[0]!, rootKey)
   try {
     harness.clock.aheadMs = 23 * 3_600_000
-    const later = await published(applicationId, await harness.otherProducts())
+    const later = await published(applicationId, (await harness.replica()).products)
     expect((await opened(later.signed[0]!, rootKey)).iat).toBe(first.iat)
     harness.clock.aheadMs = 25 * 3_600_000
-    const [renewed] = (await published(applicationId, await harness.otherProducts())).signed
+    const [renewed] = (await published(applicationId, (await harness.replica()).products)).signed
     const second = await opened(renewed!, rootKey)
     expect(second.iat).toBeGreaterThanOrEqual(first.iat + 86_400)
     // Even a replica whose clock is a day behind gives a changed set a later time.
     harness.clock.aheadMs = 0
     await rotateSigning(applicationId)
-    const [changed] = (await published(applicationId, await harness.otherProducts())).signed
+    const [changed] = (await published(applicationId, (await harness.replica()).products)).signed
     expect((await opened(changed!, rootKey)).iat).toBe(second.iat + 1)
   } finally {
     harness.clock.aheadMs = 0
@@ -133,7 +120,7 @@ test('a set is signed again after a day, with a later time even if a clock is be
 test('while signing keys change on busy replicas, a later set never lacks a key of an earlier one', async () => {
   const applicationId = newId('app')
   const rootKey = await rootKeyOf(applicationId)
-  const replicas = [harness.products, await harness.otherProducts(), await harness.otherProducts()]
+  const replicas = [harness.products, (await harness.replica()).products, (await harness.replica()).products]
   // Without a first signing key there is nothing to rotate.
   await published(applicationId)
   const seen: { iat: number; kids: string[] }[] = []
@@ -231,21 +218,9 @@ test('older root keys are retired 180 days after the rotation or if forced; then
 
 test('concurrent rotations add one root key each', async () => {
   const applicationId = newId('app')
-  await Promise.all(Array.from({ length: 5 }, () => harness.rootKeys.rotateRootKey({ applicationId })))
+  await atOnce(5, () => harness.rootKeys.rotateRootKey({ applicationId }))
   const { current } = await harness.rootKeys.retireRootKeys({ applicationId, force: true })
   expect(current).toEqual([await rootKeyOf(applicationId)])
   const rows = await harness.sql`select kid from root_keys where application_id = ${applicationId}`
   expect(rows).toHaveLength(6)
-})
-
-test('root keys sign with a new encryption key, without the old one', async () => {
-  await using own = await startProducts()
-  const applicationId = newId('app')
-  const { rootKeys } = await own.rootKeys.getRootKeys({ applicationIds: [applicationId] })
-  const next = randomBytes(32).toString('base64url')
-  const both = parseEncryptionKeys(`${next},${own.settings.encryptionKey}`)
-  expect(await reEncryptAllPrivateKeys(own.sql, both)).toBe(1)
-  const other = await own.otherProducts({ encryptionKey: next })
-  const { signed } = await published(applicationId, other)
-  await opened(signed[0]!, rootKeys[0]!)
 })

@@ -3,38 +3,27 @@ import { newId } from '@licensing/database/ids'
 import { eventually } from '@licensing/test-support/poll'
 import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenLicence, givenPlan, raceRounds, refusal } from '../../test/makers.ts'
+import { expect, test } from 'vitest'
+import { givenLicence, raceRounds, refusal, atOnce } from '../../test/makers.ts'
 import { reEncryptAllPrivateKeys } from './re-encrypt.ts'
 import { rotateSigningKeys } from './rotate-signing-keys.ts'
 import { keptSeconds } from './signing-keys.ts'
 import { deleteOldSigningKeys } from './signing-key-queries.ts'
-import {
-  callOf,
-  givenActivation,
-  keysOf,
-  revocationsOf,
-  startProducts,
-  verified,
-} from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { callOf, givenActivation, keysOf, revocationsOf, verified } from '../../test/products.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 async function givenInstalled() {
   const own = { ...harness, applicationId: newId('app') }
-  const plan = await givenPlan(own)
-  const licence = await givenLicence(own, { planId: plan.id })
+  const licence = await givenLicence(own)
   return { own, licence, grant: await givenActivation(own.products, licence) }
 }
 
 const encryption = () => parseEncryptionKeys(harness.settings.encryptionKey)
 
-const rotate = (own: ProductsHarness, options: { leadSeconds?: number; leaked?: boolean } = {}) =>
+const rotate = (own: Harness, options: { leadSeconds?: number; leaked?: boolean } = {}) =>
   rotateSigningKeys(own.sql, encryption(), {
     applicationId: own.applicationId,
     leadSeconds: 0,
@@ -44,7 +33,7 @@ const rotate = (own: ProductsHarness, options: { leadSeconds?: number; leaked?: 
 
 const kidOf = (token: string) => decodeProtectedHeader(token).kid!
 
-async function kidsOf(own: ProductsHarness): Promise<string[]> {
+async function kidsOf(own: Harness): Promise<string[]> {
   return (await keysOf(own.products, own.applicationId)).keys.map((key) => key.kid!)
 }
 
@@ -63,22 +52,12 @@ test('public keys are published in the form of RFC 7517 and RFC 8037, without pr
   ])
 })
 
-test('a private key is not readable in the database', async () => {
-  const { own } = await givenInstalled()
-  const [row] = await own.sql<{ private_key: Buffer }[]>`
-    select private_key from signing_keys where application_id = ${own.applicationId}`
-  expect(row!.private_key.toString('latin1')).not.toContain('PRIVATE KEY')
-})
-
 test('replicas that make an application’s first key at once use the same key', async () => {
-  const replicas = [harness.products, await harness.otherProducts(), await harness.otherProducts()]
+  const replicas = [harness.products, (await harness.replica()).products, (await harness.replica()).products]
   for (let round = 0; round < raceRounds; round += 1) {
     const own = { ...harness, applicationId: newId('app') }
-    const plan = await givenPlan(own)
-    const licence = await givenLicence(own, { planId: plan.id })
-    const tokens = await Promise.all(
-      Array.from({ length: 9 }, async (_, at) => (await givenActivation(replicas[at % 3]!, licence)).token),
-    )
+    const licence = await givenLicence(own)
+    const tokens = await atOnce(9, async (at) => (await givenActivation(replicas[at % 3]!, licence)).token)
     expect(new Set(tokens.map(kidOf)).size).toBe(1)
     expect(await kidsOf(own)).toEqual([kidOf(tokens[0]!)])
   }
@@ -86,7 +65,7 @@ test('replicas that make an application’s first key at once use the same key',
 
 test('the next key is published before it signs, and tokens of the previous key stay valid', async () => {
   const { own, grant } = await givenInstalled()
-  const other = await own.otherProducts()
+  const other = (await own.replica()).products
   const former = kidOf(grant.token)
   await rotate(own, { leadSeconds: 3 })
   await eventually(async () => expect(await kidsOf(own)).toHaveLength(2))
@@ -107,11 +86,11 @@ test('the next key is published before it signs, and tokens of the previous key 
 
 test('a replica that does not know a new key yet accepts its tokens', async () => {
   const { own, grant } = await givenInstalled()
-  const fresh = await own.otherProducts()
+  const fresh = (await own.replica()).products
   for (let round = 0; round < raceRounds; round += 1) {
     await own.products.refreshActivation(callOf(grant))
     await rotate(own)
-    const unaware = await own.otherProducts()
+    const unaware = (await own.replica()).products
     const { token } = await unaware.refreshActivation(callOf(grant))
     for (const products of [own.products, fresh]) {
       const again = await products.refreshActivation(callOf({ ...grant, token }))
@@ -155,23 +134,9 @@ test('everything that a leaked key signed is invalid, and the licence key gets a
   await verified(own, token)
 })
 
-test('a rotation before the next key signs ends with one key that signs', async () => {
-  const { own, grant } = await givenInstalled()
-  await rotate(own, { leadSeconds: 60 })
-  await rotate(own)
-  await eventually(async () => {
-    const { token } = await own.products.refreshActivation(callOf(grant))
-    expect(kidOf(token)).toBe((await kidsOf(own)).find((kid) => kid === kidOf(token)))
-    expect(kidOf(token)).not.toBe(kidOf(grant.token))
-  })
-  const rows = await own.sql`
-    select kid from signing_keys where application_id = ${own.applicationId} and retired_at is null`
-  expect(rows).toHaveLength(1)
-})
-
 test('concurrent rotations, of one application or of all, leave one latest key each', async () => {
   const [first, second] = [await givenInstalled(), await givenInstalled()]
-  await Promise.all(Array.from({ length: 5 }, () => rotate(first.own)))
+  await atOnce(5, () => rotate(first.own))
   const all = await rotateSigningKeys(harness.sql, encryption(), { leadSeconds: 0, leaked: false })
   expect(all).toEqual(expect.arrayContaining([first.own.applicationId, second.own.applicationId]))
   expect(new Set(all).size).toBe(all.length)
@@ -197,17 +162,22 @@ test('a rotation changes the ETag of the list, and a list signed before still ve
   await compactVerify(before.signature, keys)
 })
 
-test('private keys sign with a new encryption key, without the old one', async () => {
-  await using own = await startProducts()
-  const plan = await givenPlan(own)
-  const licence = await givenLicence(own, { planId: plan.id })
+test('private keys, also of root keys, are stored encrypted, and sign with a new encryption key without the old one', async () => {
+  await using own = await startHarness()
+  const licence = await givenLicence(own)
   const grant = await givenActivation(own.products, licence)
+  await own.rootKeys.getRootKeys({ applicationIds: [own.applicationId] })
+  const stored = await own.sql<{ private_key: Buffer }[]>`
+    select private_key from signing_keys union all select private_key from root_keys`
+  for (const { private_key } of stored) expect(private_key.toString('latin1')).not.toContain('PRIVATE KEY')
   const next = randomBytes(32).toString('base64url')
   const both = parseEncryptionKeys(`${next},${own.settings.encryptionKey}`)
-  expect(await reEncryptAllPrivateKeys(own.sql, both)).toBe(1)
+  expect(await reEncryptAllPrivateKeys(own.sql, both)).toBe(2)
   expect(await reEncryptAllPrivateKeys(own.sql, both)).toBe(0)
-  const other = await own.otherProducts({ encryptionKey: next })
+  const other = (await own.replica({ encryptionKey: next })).products
   const { token } = await other.refreshActivation(callOf(grant))
   expect(kidOf(token)).toBe(kidOf(grant.token))
-  await verified(own, token)
+  await verified({ ...own, products: other }, token)
+  const { jwksJson } = await other.getSigningKeys({ applicationId: own.applicationId })
+  expect(JSON.parse(jwksJson)).toMatchObject({ signed: [expect.any(String)] })
 })

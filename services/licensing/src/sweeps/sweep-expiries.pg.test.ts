@@ -1,9 +1,7 @@
 import { createChange } from '@licensing/changes/change'
 import { newId } from '@licensing/database/ids'
-import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
 import {
   activeOn,
   countedOn,
@@ -12,18 +10,12 @@ import {
   givenLicence,
   givenPlan,
   history,
-  refusal,
   statusOf,
-  verbOn,
 } from '../../test/makers.ts'
-import { bought, happen, inDays } from '../../test/purchases.ts'
-import { sweepExpiries, startSweep } from './sweep-expiries.ts'
+import { bought, inDays } from '../../test/purchases.ts'
+import { sweepExpiries } from './sweep-expiries.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const sweep = () => sweepExpiries(harness.deps)
 
@@ -50,32 +42,6 @@ test('a licence past its expiry is expired once, with its event and its history'
     cause: undefined,
   })
   expect(await activeOn(harness, plan)).toBe(2n)
-})
-
-test('it acts on active, suspended and downgraded licences, and on no others', async () => {
-  const plan = await givenPlan(harness)
-  const outcome = async (lead: (licence: { id: string }) => Promise<unknown>) => {
-    const licence = await bought(harness, plan.id, inDays(-1))
-    await lead(licence)
-    await sweep()
-    return statusOf(harness, licence)
-  }
-  const { licensing } = harness
-  expect(await outcome(async () => {})).toBe('expired')
-  expect(await outcome((licence) => licensing.suspendLicence(verbOn(harness, licence)))).toBe('expired')
-  expect(await outcome((licence) => happen(harness, licence, 'a partial refund'))).toBe('expired')
-  expect(await outcome((licence) => licensing.revokeLicence(verbOn(harness, licence)))).toBe('revoked')
-  expect(await outcome((licence) => licensing.retireLicence(verbOn(harness, licence)))).toBe('retired')
-})
-
-test('a verb on an expired licence finds it expired', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await bought(harness, plan.id, inDays(-1))
-  await sweep()
-  expect(await refusal(harness.licensing.suspendLicence(verbOn(harness, licence)))).toMatchObject({
-    code: 'conflict',
-    members: { current: 'expired', allowed: ['revoke', 'retire'] },
-  })
 })
 
 test('a licence that another transaction has locked is left for the next sweep, which does not wait', async () => {
@@ -106,31 +72,6 @@ test('after a downtime it catches up, and replicas that sweep at once expire eac
   expect(new Set(expired.map((event) => event.object['licence_id'])).size).toBe(count)
   expect(expired).toHaveLength(count)
   expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
-})
-
-test('it runs in the background until it is stopped, even after a failure of the database', async () => {
-  const plan = await givenPlan(harness)
-  const { log } = harness.deps
-  let failures = 1
-  const change: typeof harness.deps.change = (work, options) => {
-    if (failures > 0) {
-      failures -= 1
-      return Promise.reject(new Error('connection lost'))
-    }
-    return harness.deps.change(work, options)
-  }
-  const running = startSweep({
-    sql: harness.sql,
-    change,
-    intervalMs: 20,
-    log: log.child({}, { level: 'fatal' }),
-  })
-  const licence = await bought(harness, plan.id, new Date(Date.now() + 100))
-  await eventually(async () => expect(await statusOf(harness, licence)).toBe('expired'))
-  await running.stop()
-  const later = await bought(harness, plan.id, inDays(-1))
-  expect(await statusOf(harness, later)).toBe('active')
-  expect(await sweep()).toBe(1)
 })
 
 /** Licences that became due while no sweep ran, with the counters that an issue would have written. */

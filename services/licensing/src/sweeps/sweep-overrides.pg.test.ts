@@ -1,18 +1,20 @@
 import { createChange } from '@licensing/changes/change'
-import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
-import { events, eventTypes, givenLicence, givenLicenceIn, givenPlan, verbOn } from '../../test/makers.ts'
-import { changesOf, effectiveOf, letEndsPass, setOverride } from '../../test/overrides.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
+import {
+  events,
+  eventTypes,
+  givenLicence,
+  givenLicenceIn,
+  givenPlan,
+  verbOn,
+  changesOf,
+} from '../../test/makers.ts'
+import { effectiveOf, letEndsPass, setOverride } from '../../test/overrides.ts'
 import { inDays } from '../../test/purchases.ts'
-import { startOverrideSweep, sweepOverrides } from './sweep-overrides.ts'
+import { sweepOverrides } from './sweep-overrides.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 const entitlements = [
   { key: 'export', kind: 'feature', value: 'true', default: 'false' },
@@ -118,25 +120,4 @@ test('after a downtime, replicas that sweep at once record each end once', async
     select count(*)::int as entries, sum((select count(*) from jsonb_object_keys(changes)))::int as ends
     from licence_history where licence_id like ${`${prefix}%`}`
   expect(row).toEqual({ entries: count, ends: 2 * count })
-})
-
-test('it runs in the background until it is stopped, even after a failure of the database', async () => {
-  const licence = await given()
-  await setOverride(harness, licence, 'seats', { value: '50', endsOn })
-  await letEndsPass(harness, licence)
-  let failures = 1
-  const change: typeof harness.deps.change = (work, options) => {
-    if (failures > 0) {
-      failures -= 1
-      return Promise.reject(new Error('connection lost'))
-    }
-    return harness.deps.change(work, options)
-  }
-  const log = harness.deps.log.child({}, { level: 'fatal' })
-  const running = startOverrideSweep({ sql: harness.sql, change, intervalMs: 20, log })
-  await eventually(async () => expect(await changesOf(harness, licence)).toHaveLength(2))
-  await running.stop()
-  await setOverride(harness, licence, 'export', { value: 'false', endsOn })
-  await letEndsPass(harness, licence)
-  expect(await changesOf(harness, licence)).toHaveLength(3)
 })

@@ -1,15 +1,13 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
-import type { LicenceDetail } from '@licensing/proto/licensing'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import type { StartTrialResponse } from '@licensing/proto/products'
+import type { StartTrialRequest, StartTrialResponse } from '@licensing/proto/products'
 import { contentsOf } from '@licensing/test-support/contents'
 import { createHash } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import {
   activeOn,
   archive,
-  countedOn,
   events,
   givenPlan,
   history,
@@ -17,35 +15,25 @@ import {
   findWrongSnapshots,
   findWrongStatuses,
   verbOn,
+  detailOf,
+  licenceOf,
+  update,
 } from '../../test/makers.ts'
-import { callOf, startProducts, verified } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { forFile, startHarness } from '../../test/harness.ts'
+import { callOf, verified } from '../../test/products.ts'
 import { provision, unique } from '../../test/purchases.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 afterEach(() => {
   harness.clock.aheadMs = 0
 })
 
 const dayMs = 86_400_000
-const givenTrialPlan = (fields: Partial<PlanCopy> = {}) =>
+const givenTrialPlan = (fields: Parameters<typeof givenPlan>[1] = {}) =>
   givenPlan(harness, { code: unique('code'), trialDays: 14, ...fields })
 
-interface Asking {
-  runningOnly?: boolean
-  fingerprint?: string
-  host?: string
-  productVersion?: string
-  nonce?: string
-  applicationId?: string
-}
-
-function start({ code }: Pick<PlanCopy, 'code'>, asking: Asking = {}): Promise<StartTrialResponse> {
+function start({ code }: Pick<PlanCopy, 'code'>, asking: Partial<StartTrialRequest> = {}) {
   return harness.products.startTrial({
     applicationId: harness.applicationId,
     planCode: code,
@@ -56,33 +44,23 @@ function start({ code }: Pick<PlanCopy, 'code'>, asking: Asking = {}): Promise<S
   })
 }
 
-const detailOf = ({ grant }: StartTrialResponse): Promise<LicenceDetail> =>
-  harness.licensing.getLicence(verbOn(harness, idOf({ grant })))
 const idOf = ({ grant }: Pick<StartTrialResponse, 'grant'>) => ({ id: grant!.licenceId })
 
 /** The rows that a start can write. Background work writes other tables. */
 async function written() {
   const contents = await contentsOf(harness.sql)
-  const tables = [
-    'licences',
-    'trials',
-    'trial_days',
-    'activations',
-    'licence_history',
-    'plan_counts',
-    'outbox',
-  ]
-  return Object.fromEntries(tables.map((table) => [table, contents[table]]))
+  const { licences, trials, trial_days, activations, licence_history, plan_counts, outbox } = contents
+  return { licences, trials, trial_days, activations, licence_history, plan_counts, outbox }
 }
 
 test('a first trial is a licence without a customer, with an end and one place, and the machine is activated', async () => {
   const entitlements = [{ key: 'seats', kind: 'limit', value: '3', default: '0' }]
-  const plan = await givenTrialPlan({ entitlements: entitlements as PlanCopy['entitlements'] })
+  const plan = await givenTrialPlan({ entitlements })
   const asked = Date.now()
   const started = await start(plan, { fingerprint: unique('m'), nonce: 'n1' })
   expect(started.created).toBe(true)
   const { grant, licenceKey } = started
-  const { licence, activations, callHome } = await detailOf(started)
+  const { licence, activations, callHome } = await detailOf(harness, idOf(started))
   expect(licence).toMatchObject({
     key: licenceKey,
     status: 'active',
@@ -131,7 +109,7 @@ test('the same machine again has the same trial and activation, whichever plan i
       grant: { licenceId: first.grant!.licenceId, activationId: first.grant!.activationId },
     })
   }
-  expect((await detailOf(first)).activations).toHaveLength(1)
+  expect((await detailOf(harness, idOf(first))).activations).toHaveLength(1)
   expect(await events(harness, idOf(first))).toHaveLength(1)
   expect(await activeOn(harness, other)).toBe(0n)
 })
@@ -148,7 +126,9 @@ test('if the activation was freed, by the product or the vendor, the machine is 
   await harness.licensing.freeActivation({ ...verbOn(harness, idOf(first)), activationId })
   const third = await start(plan, { fingerprint })
   expect(third.grant!.licenceId).toBe(first.grant!.licenceId)
-  expect((await detailOf(third)).activations).toMatchObject([{ id: third.grant!.activationId }])
+  expect((await detailOf(harness, idOf(third))).activations).toMatchObject([
+    { id: third.grant!.activationId },
+  ])
   expect(await events(harness, idOf(first))).toHaveLength(1)
 })
 
@@ -158,32 +138,16 @@ test('if only a running trial may be answered, a new one is refused and nothing 
   await start(plan, { fingerprint: known })
   const before = await written()
   const fingerprint = unique('m')
-  expect(await refusal(start(plan, { fingerprint, runningOnly: true }))).toMatchObject({
-    code: 'rate_limited',
-  })
+  expect((await refusal(start(plan, { fingerprint, runningOnly: true }))).code).toBe('rate_limited')
   expect(await written()).toEqual(before)
   expect(await start(plan, { fingerprint: known, runningOnly: true })).toMatchObject({ created: false })
   expect(await start(plan, { fingerprint, runningOnly: false })).toMatchObject({ created: true })
 })
 
-test('the licence key works like any other: the one place is taken', async () => {
-  const plan = await givenTrialPlan()
-  const { licenceKey } = await start(plan, { fingerprint: unique('m') })
-  const call = harness.products.activate({
-    licenceKey,
-    fingerprint: 'b',
-    host: 'localhost',
-    productVersion: '1',
-  })
-  expect(await refusal(call)).toMatchObject({ code: 'limit_reached' })
-})
+type Happens = (licence: { id: string }) => Promise<unknown>
 
 /** Changes of a running trial, and the reason with which the machine is refused after each. */
-const ends: Record<
-  string,
-  [happens: (licence: { id: string }) => Promise<unknown>, reason: string | undefined]
-> = {
-  nothing: [async () => {}, undefined],
+const ends: Record<string, [Happens, reason: string | undefined]> = {
   'its end has passed': [
     async () => {
       harness.clock.aheadMs = 14 * dayMs + 1_000
@@ -198,7 +162,6 @@ const ends: Record<
     'trial_used',
   ],
   'it was revoked': [(licence) => harness.licensing.revokeLicence(verbOn(harness, licence)), 'trial_used'],
-  'it was retired': [(licence) => harness.licensing.retireLicence(verbOn(harness, licence)), 'trial_used'],
   'it was suspended': [(licence) => harness.licensing.suspendLicence(verbOn(harness, licence)), 'suspended'],
   'it was suspended and reactivated': [
     async (licence) => {
@@ -207,45 +170,18 @@ const ends: Record<
     },
     undefined,
   ],
-  'a customer has it': [
-    (licence) =>
-      harness.licensing.updateLicence({
-        ...verbOn(harness, licence),
-        neverExpires: false,
-        externalRef: 'customer',
-      }),
-    'trial_used',
-  ],
-  'a customer has it and pays': [
-    async (licence) => {
-      const externalRef = unique('customer')
-      const change = { ...verbOn(harness, licence), neverExpires: false, externalRef }
-      const { planId } = await harness.licensing.updateLicence(change)
-      const paid = await provision(harness, { planId, externalRef })
-      expect(paid).toMatchObject({ created: false, licence: { id: licence.id, trial: false } })
-    },
-    'trial_used',
-  ],
+  'a customer has it': [(licence) => update(harness, licence, { externalRef: 'customer' }), 'trial_used'],
   'a payment names its own reference': [
     async (licence) => {
-      const { licence: trial } = await harness.licensing.getLicence(verbOn(harness, licence))
-      const { planId, externalRef } = trial!
+      const { planId, externalRef } = await licenceOf(harness, licence)
       const paid = await provision(harness, { planId, externalRef })
       expect(paid).toMatchObject({ created: false, licence: { id: licence.id, trial: false } })
     },
     'trial_used',
   ],
-  'the vendor prolonged it': [
-    (licence) => harness.licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: true }),
-    undefined,
-  ],
+  'the vendor prolonged it': [(licence) => update(harness, licence, { neverExpires: true }), undefined],
   'it is for another host': [
-    (licence) =>
-      harness.licensing.updateLicence({
-        ...verbOn(harness, licence),
-        neverExpires: false,
-        restrictions: { domains: ['other.example.com'] },
-      }),
+    (licence) => update(harness, licence, { restrictions: { domains: ['other.example.com'] } }),
     'domain_not_allowed',
   ],
 }
@@ -272,16 +208,6 @@ test.each(Object.entries(ends))(
     expect(await written()).toEqual(before)
   },
 )
-
-test('a trial with another reference is a customer’s licence', async () => {
-  const started = await start(await givenTrialPlan(), { fingerprint: unique('m') })
-  const licence = await harness.licensing.updateLicence({
-    ...verbOn(harness, idOf(started)),
-    neverExpires: false,
-    externalRef: 'customer',
-  })
-  expect(licence).toMatchObject({ externalRef: 'customer', trial: false })
-})
 
 test('an unknown code and a plan without trials are not found, a retired plan is refused; nothing is written', async () => {
   const [plan, without, retired, ended] = [
@@ -349,9 +275,8 @@ test('if two plans have one code for a moment, the plan whose copy is up to date
     await sql`
       insert into awaited_plans (plan_id, account_id, application_id, version, since)
       values (${stale.id}, ${accountId}, ${applicationId}, 9, now() + interval '1 hour')`
-    const { grant } = await start({ code }, { fingerprint: unique('m') })
-    const { licence } = await detailOf({ grant } as StartTrialResponse)
-    expect(licence!.planId).not.toBe(stale.id)
+    const started = await start({ code }, { fingerprint: unique('m') })
+    expect((await licenceOf(harness, idOf(started))).planId).not.toBe(stale.id)
   }
   await sql`delete from awaited_plans`
 })
@@ -359,9 +284,7 @@ test('if two plans have one code for a moment, the plan whose copy is up to date
 test.each([
   [{ fingerprint: '' }, '/fingerprint'],
   [{ fingerprint: 'x'.repeat(129) }, '/fingerprint'],
-  [{ fingerprint: 'nul\0' }, '/fingerprint'],
   [{ host: '' }, '/host'],
-  [{ host: 'x'.repeat(254) }, '/host'],
   [{ productVersion: '' }, '/product_version'],
   [{ nonce: 'x'.repeat(129) }, '/nonce'],
 ])('%j is invalid at %s, also with an unknown code', async (asking, pointer) => {
@@ -388,32 +311,4 @@ test('only a hash of the fingerprint is kept, and each application has trials of
     expect(fingerprint_hash).toEqual(createHash('sha256').update(`${application_id} ${fingerprint}`).digest())
     expect(licence_id).toBe((application_id === harness.applicationId ? here : there).grant!.licenceId)
   }
-})
-
-test('trials do not count as issued licences: in the counts by day they are only active', async () => {
-  await using own = await startProducts()
-  const plan = await givenPlan(own, { code: 'trial', trialDays: 1 })
-  const { accountId, applicationId } = own
-  await own.products.startTrial({
-    applicationId,
-    planCode: plan.code,
-    fingerprint: 'm',
-    host: 'h',
-    productVersion: '1',
-  })
-  const day = new Date().toISOString().slice(0, 10)
-  const { days } = await own.licensing.getApplicationDays({
-    accountId,
-    applicationId,
-    from: '2026-01-01',
-    to: day,
-  })
-  expect(days.at(-1)).toMatchObject({
-    issued: 0n,
-    imported: 0n,
-    created: 0n,
-    activeChange: 1n,
-    activationsNew: 1n,
-  })
-  expect(await countedOn(own, plan)).toBe(1n)
 })

@@ -2,9 +2,9 @@ import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { RestrictionsSchema } from '@licensing/proto/licensing'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { sweepExpiries } from '../../src/sweeps/sweep-expiries.ts'
-import type { Harness } from '../harness.ts'
+import { forFile } from '../harness.ts'
 import {
   activeOn,
   actor,
@@ -15,28 +15,19 @@ import {
   givenLicence,
   givenLicenceIn,
   givenPlan,
-  history,
   issue,
   newest,
   findWrongStatuses,
   statusOf,
   verbOn,
+  licenceOf,
+  atOnce,
+  settledAtOnce,
 } from '../makers.ts'
 import { bought, happen, provision, unique } from '../purchases.ts'
-import { codes, expectNoDeadlock, raceLimit, rounds, startReplicas, waitingForLocks } from '../races.ts'
-import type { Replicas } from '../races.ts'
+import { codes, expectNoDeadlock, rounds, startReplicas, waitingForLocks } from '../races.ts'
 
-vi.setConfig(raceLimit)
-
-let replicas: Replicas
-let harness: Harness
-let other: Harness
-let either: Replicas['either']
-beforeAll(async () => {
-  replicas = await startReplicas()
-  ;({ harness, other, either } = replicas)
-})
-afterAll(() => replicas[Symbol.asyncDispose]())
+const { harness, other, either } = await forFile(startReplicas)
 
 test('a reactivate that races an archive never leaves an active licence on the retired plan', async () => {
   for (const round of rounds) {
@@ -59,48 +50,14 @@ test('a reactivate that races an archive never leaves an active licence on the r
   }
 })
 
-test('if two verbs race, one wins, and the other sees its result', async () => {
-  for (const round of rounds) {
-    const plan = await givenPlan(harness)
-    const licence = await givenLicence(harness, { planId: plan.id })
-    const outcomes = await Promise.allSettled([
-      either(round).licensing.suspendLicence(verbOn(harness, licence)),
-      either(round + 1).licensing.revokeLicence(verbOn(harness, licence)),
-    ])
-    // Suspended and then revoked, or revoked and no longer to be suspended.
-    const [suspended, revoked] = codes(outcomes)
-    expect(revoked).toBe('ok')
-    expect(['ok', 'conflict']).toContain(suspended)
-    expect(await statusOf(harness, licence)).toBe('revoked')
-    const both = suspended === 'ok'
-    expect(await eventTypes(harness, licence)).toEqual([
-      ...(both ? ['licence.suspended'] : []),
-      'licence.revoked',
-    ])
-    expect((await history(harness, licence)).map((entry) => entry.type)).toEqual([
-      'issued',
-      ...(both ? ['suspended'] : []),
-      'revoked',
-    ])
-    expect(await activeOn(harness, plan)).toBe(0n)
-  }
-})
-
 test('if one verb is called many times at once, one call changes the licence and sends one event', async () => {
   for (const _ of rounds) {
-    const plan = await givenPlan(harness)
-    const licence = await givenLicence(harness, { planId: plan.id })
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: 6 }, (_, place) =>
-        either(place).licensing.suspendLicence(verbOn(harness, licence)),
-      ),
+    const licence = await givenLicence(harness)
+    const outcomes = await settledAtOnce(6, (place) =>
+      either(place).licensing.suspendLicence(verbOn(harness, licence)),
     )
     expect(codes(outcomes).toSorted()).toEqual([...Array(5).fill('conflict'), 'ok'])
-    await Promise.all(
-      Array.from({ length: 6 }, (_, place) =>
-        either(place).licensing.revokeLicence(verbOn(harness, licence)),
-      ),
-    )
+    await atOnce(6, (place) => either(place).licensing.revokeLicence(verbOn(harness, licence)))
     expect(await eventTypes(harness, licence)).toEqual(['licence.suspended', 'licence.revoked'])
   }
 })
@@ -126,30 +83,12 @@ test('concurrent calls of one archive suspend once, and every answer has the sam
   }
 })
 
-test('a payment that races an archive of the earlier plan, or a verb, has the result of one of the orders', async () => {
-  for (const round of rounds) {
-    const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
-    const externalRef = unique('buyer')
-    const licence = await givenLicence(harness, { planId: plan.id, externalRef })
-    const [paid, archived, revoked] = await Promise.allSettled([
-      provision(harness, { planId: next.id, externalRef }),
-      archive(other, plan),
-      either(round).licensing.revokeLicence(verbOn(harness, licence)),
-    ])
-    expect(codes([paid, archived, revoked])).toEqual(['ok', 'ok', 'ok'])
-    expect(await statusOf(harness, licence)).toBe('revoked')
-    const counts = await Promise.all([plan, next].map((one) => activeOn(harness, one)))
-    expect(counts).toEqual(await Promise.all([plan, next].map((one) => countedOn(harness, one))))
-    expect(counts[0]).toBe(0n)
-  }
-})
-
 test('an event of a purchase that arrives several times at once is applied once', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
     const licence = await bought(harness, plan.id)
     for (const name of ['a partial refund', 'a full refund'] as const) {
-      await Promise.all(Array.from({ length: 6 }, (_, place) => happen(either(place), licence, name, 'rfd')))
+      await atOnce(6, (place) => happen(either(place), licence, name, 'rfd'))
     }
     expect((await eventTypes(harness, licence)).slice(1)).toEqual(['licence.downgraded', 'licence.revoked'])
     expect(await activeOn(harness, plan)).toBe(0n)
@@ -196,9 +135,9 @@ test('updates of a due licence that race verbs, an archive, the sweep, a payment
     const [terms, , , reference] = codes(outcomes)
     // The only other refusals: the licence was revoked or retired before, or its plan was archived.
     for (const code of codes(outcomes)) expect(['ok', 'conflict', 'plan_archived']).toContain(code)
-    const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
-    expect(now?.restrictions?.maxSeats).toBe(terms === 'ok' ? 7 : undefined)
-    expect(now?.externalRef).toBe(reference === 'ok' ? `${externalRef} moved` : externalRef)
+    const now = await licenceOf(harness, licence)
+    expect(now.restrictions?.maxSeats).toBe(terms === 'ok' ? 7 : undefined)
+    expect(now.externalRef).toBe(reference === 'ok' ? `${externalRef} moved` : externalRef)
     const scope = { accountId: harness.accountId, licenceId: licence.id }
     const { entries } = await harness.licensing.listLicenceHistory({ ...scope, ...newest })
     const named = entries.flatMap(({ changesJson }) => Object.keys(JSON.parse(changesJson ?? '{}') as object))

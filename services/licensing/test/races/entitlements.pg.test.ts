@@ -1,25 +1,27 @@
 import type { PlanCopy } from '@licensing/proto/catalog'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { sweepOverrides } from '../../src/sweeps/sweep-overrides.ts'
-import { planCopy } from '../harness.ts'
+import { forFile, planCopy } from '../harness.ts'
 import type { Harness } from '../harness.ts'
-import { actor, eventTypes, givenLicence, givenPlan, history, findWrongSnapshots, verbOn } from '../makers.ts'
-import { changesOf, deleteOverride, effectiveOf, letEndsPass, setOverride } from '../overrides.ts'
+import {
+  actor,
+  eventTypes,
+  givenLicence,
+  givenPlan,
+  history,
+  findWrongSnapshots,
+  verbOn,
+  detailOf,
+  licenceOf,
+  settledAtOnce,
+  changesOf,
+} from '../makers.ts'
+import { deleteOverride, effectiveOf, letEndsPass, setOverride } from '../overrides.ts'
 import { activate } from '../products.ts'
 import { inDays } from '../purchases.ts'
-import { codes, expectNoDeadlock, raceLimit, rounds, startReplicas, untilAvailable } from '../races.ts'
-import type { Replicas } from '../races.ts'
+import { codes, expectNoDeadlock, rounds, startReplicas, untilAvailable } from '../races.ts'
 
-vi.setConfig(raceLimit)
-
-let replicas: Replicas
-let harness: Harness
-let either: Replicas['either']
-beforeAll(async () => {
-  replicas = await startReplicas()
-  ;({ harness, either } = replicas)
-})
-afterAll(() => replicas[Symbol.asyncDispose]())
+const { harness, either } = await forFile(startReplicas)
 
 const seats = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '1' }]
 
@@ -36,36 +38,17 @@ async function overridesInHistory(licence: { id: string }): Promise<(string | un
   return steps.map(({ to }) => to?.value)
 }
 
-test('of two overrides set at once, both are in the history, and the later one counts', async () => {
-  for (const round of rounds) {
-    const licence = await givenLicence(harness, {
-      planId: (await givenPlan(harness, { entitlements: seats('5') })).id,
-    })
-    await Promise.all([
-      untilAvailable(() => setOverride(either(round), licence, 'seats', { value: '10' })),
-      untilAvailable(() => setOverride(either(round + 1), licence, 'seats', { value: '20' })),
-    ])
-    const values = await overridesInHistory(licence)
-    expect(new Set(values)).toEqual(new Set(['10', '20']))
-    expect(values).toHaveLength(2)
-    expect(await effectiveOf(harness, licence)).toEqual({ seats: `${values.at(-1)} override` })
-    expect(await eventTypes(harness, licence)).toHaveLength(2)
-  }
-})
-
 test('of an override that is set and deleted many times at once, nothing is recorded that did not happen', async () => {
   for (const round of rounds) {
     const licence = await givenLicence(harness, {
       planId: (await givenPlan(harness, { entitlements: seats('5') })).id,
     })
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: 8 }, (_, at): Promise<unknown> => {
-        const on = either(round + at)
-        return at % 2 === 0
-          ? untilAvailable(() => setOverride(on, licence, 'seats', { value: '10' }))
-          : untilAvailable(() => deleteOverride(on, licence, 'seats'))
-      }),
-    )
+    const outcomes = await settledAtOnce(8, (at): Promise<unknown> => {
+      const on = either(round + at)
+      return at % 2 === 0
+        ? untilAvailable(() => setOverride(on, licence, 'seats', { value: '10' }))
+        : untilAvailable(() => deleteOverride(on, licence, 'seats'))
+    })
     expect(codes(outcomes).filter((code) => code !== 'ok' && code !== 'not_found')).toEqual([])
     const values = await overridesInHistory(licence)
     expect(values).toEqual(values.map((_, at) => (at % 2 === 0 ? '10' : undefined)))
@@ -120,7 +103,7 @@ test('while the plan changes, a licence takes the values of one of its versions,
     )
     expect(codes(outcomes)).toEqual(outcomes.map(() => 'ok'))
     await take(round)
-    const { entitlements, planDrift } = await harness.licensing.getLicence(verbOn(harness, licence))
+    const { entitlements, planDrift } = await detailOf(harness, licence)
     expect([entitlements[0]!.value, planDrift]).toEqual(['5', []])
     const taken = (await changesOf(harness, licence)) as { changes: { entitlements?: { to: unknown } } }[]
     const versionsTaken = taken.flatMap(({ changes }) => changes.entitlements ?? [])
@@ -142,12 +125,12 @@ test('of two keys rotated at once, both are in the history, and only the last ac
     expect(['ok', 'not_found']).toContain(codes(activated)[0])
     const keys = rotated.map(({ key }) => key)
     expect(new Set([licence.key, ...keys]).size).toBe(3)
-    const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
+    const now = await licenceOf(harness, licence)
     for (const key of [licence.key, ...keys]) {
       const [code] = codes(
         await Promise.allSettled([untilAvailable(() => activate(either(round).products, { key }))]),
       )
-      expect(code).toBe(key === now!.key ? 'ok' : 'not_found')
+      expect(code).toBe(key === now.key ? 'ok' : 'not_found')
     }
     const rotations = (await history(harness, licence)).filter(({ type }) => type === 'key_rotated')
     expect(rotations).toHaveLength(2)

@@ -2,16 +2,21 @@ import { newId } from '@licensing/database/ids'
 import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../harness.ts'
-import type { Harness } from '../harness.ts'
-import { archive, givenLicence, givenPlan, issue, statusOf, verbOn } from '../makers.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../harness.ts'
+import {
+  archive,
+  givenLicence,
+  givenPlan,
+  issue,
+  statusOf,
+  verbOn,
+  update,
+  importItems,
+  atOnce,
+} from '../makers.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 /** Holds the locks of an unfinished archive: the plan, and its licences. */
 async function heldByArchive(planId: string) {
@@ -31,11 +36,9 @@ async function heldByArchive(planId: string) {
 const waiting = () => lockWaits(harness.deps.lists)
 
 test('verbs, activations and issues that wait for an archive occupy no connections, and finish after it', async () => {
-  const { licensing, products, accountId, applicationId } = harness
+  const { licensing, products } = harness
   const plan = await givenPlan(harness)
-  const licences = await Promise.all(
-    Array.from({ length: 60 }, () => givenLicence(harness, { planId: plan.id })),
-  )
+  const licences = await atOnce(60, () => givenLicence(harness, { planId: plan.id }))
   const neighbour = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
   const elsewhere = await givenLicence(neighbour, { planId: (await givenPlan(neighbour)).id })
   const grant = await products.activate({
@@ -52,14 +55,8 @@ test('verbs, activations and issues that wait for an archive occupy no connectio
     // Four times as many as the pool has connections.
     if (at % 4 === 0) return licensing.suspendLicence(verbOn(harness, licence))
     if (at % 4 === 1) return products.activate({ licenceKey: licence.key, fingerprint: `m${at}`, ...machine })
-    if (at % 4 === 2)
-      return licensing.updateLicence({
-        ...verbOn(harness, licence),
-        externalRef: `ref-${at}`,
-        neverExpires: false,
-      })
-    const items = [{ legacyKey: `old-${at}`, externalRef: 'x', planId: plan.id }]
-    return licensing.importLicences({ accountId, applicationId, actor: 'key_1', items, dryRun: false })
+    if (at % 4 === 2) return update(harness, licence, { externalRef: `ref-${at}` })
+    return importItems(harness, [{ legacyKey: `old-${at}`, planId: plan.id }])
   })
   const issued = issue(harness, { planId: plan.id })
   await licensing.getLicence({ accountId: neighbour.accountId, licenceId: elsewhere.id })
@@ -93,9 +90,7 @@ test('a call that waits longer than four seconds gets unavailable, and changes n
 test('an archive pauses between two steps for as long as the first took', async () => {
   const plan = await givenPlan(harness)
   // One more licence than a step changes.
-  const licences = await Promise.all(
-    Array.from({ length: 101 }, () => givenLicence(harness, { planId: plan.id })),
-  )
+  const licences = await atOnce(101, () => givenLicence(harness, { planId: plan.id }))
   const [first] = licences.map(({ id }) => id).sort()
   const verb = await harness.deps.lists.reserve()
   await verb`begin`

@@ -1,5 +1,6 @@
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
+import { forFile } from '../harness.ts'
 import type { Harness } from '../harness.ts'
 import {
   activeOn,
@@ -12,38 +13,20 @@ import {
   issue,
   restore,
   verbOn,
+  importItems,
+  atOnce,
+  settledAtOnce,
 } from '../makers.ts'
 import { provision, unique } from '../purchases.ts'
-import {
-  codes,
-  expectNoDeadlock,
-  fulfilled,
-  raceLimit,
-  rounds,
-  startReplicas,
-  waitingForLocks,
-} from '../races.ts'
-import type { Replicas } from '../races.ts'
+import { codes, expectNoDeadlock, fulfilled, rounds, startReplicas, waitingForLocks } from '../races.ts'
 
-vi.setConfig(raceLimit)
-
-let replicas: Replicas
-let harness: Harness
-let other: Harness
-let either: Replicas['either']
-beforeAll(async () => {
-  replicas = await startReplicas()
-  ;({ harness, other, either } = replicas)
-})
-afterAll(() => replicas[Symbol.asyncDispose]())
+const { harness, other, either } = await forFile(startReplicas)
 
 test('if 50 requests with a new idempotency key race, one makes the licence, and all answer with it', async () => {
   const plan = await givenPlan(harness)
   for (const round of rounds) {
     const idempotencyKey = `race-${round}`
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, place) => issue(either(place), { planId: plan.id, idempotencyKey })),
-    )
+    const answers = await atOnce(50, (place) => issue(either(place), { planId: plan.id, idempotencyKey }))
     expect(new Set(answers.map((answer) => answer.licence!.id)).size).toBe(1)
     expect(answers.filter((answer) => !answer.replayed)).toHaveLength(1)
   }
@@ -66,12 +49,9 @@ test('two imports of the same legacy keys create each once', async () => {
   const plan = await givenPlan(harness)
   for (const round of rounds) {
     const items = Array.from({ length: 20 }, (_, at) => {
-      return { legacyKey: `race-${round}-${at}`, externalRef: 'customer', planId: plan.id }
+      return { legacyKey: `race-${round}-${at}`, planId: plan.id }
     })
-    const { accountId, applicationId } = harness
-    const importInto = (replica: Harness, order: typeof items) =>
-      replica.licensing.importLicences({ accountId, applicationId, actor, items: order, dryRun: false })
-    const answers = await Promise.all([importInto(harness, items), importInto(other, items.toReversed())])
+    const answers = await Promise.all([importItems(harness, items), importItems(other, items.toReversed())])
     expect(answers.reduce((sum, answer) => sum + answer.created, 0)).toBe(items.length)
     expect(answers.reduce((sum, answer) => sum + answer.existing, 0)).toBe(items.length)
     const ids = answers.flatMap((answer) => answer.items.map((item) => item.licenceId))
@@ -93,7 +73,7 @@ test('an issue, import or payment that races an archive is refused, or the archi
       })
     const archiving = archive(either(round), plan)
     const [issued, paid, imports] = await Promise.all([
-      Promise.allSettled(Array.from({ length: 8 }, (_, place) => issue(either(place), { planId: plan.id }))),
+      settledAtOnce(8, (place) => issue(either(place), { planId: plan.id })),
       Promise.allSettled([provision(other, { planId: plan.id, externalRef: unique('buyer') })]),
       Promise.all([importInto(harness, 0), importInto(other, 1)]),
     ])
@@ -171,18 +151,6 @@ test('an issue or reactivation on a plan that is being archived waits, and is th
     return { calls }
   })
   expect(await Promise.all(calls)).toEqual(Array(4).fill('plan_archived'))
-})
-
-test('a long archive does not delay issues on another plan', async () => {
-  const [plan, another] = [await givenPlan(harness), await givenPlan(harness)]
-  const { waiting } = await harness.sql.begin(async (tx) => {
-    await tx`select id from plans where id = ${plan.id} for update`
-    const waiting = Promise.allSettled([1, 2, 3].map(() => issue(harness, { planId: plan.id })))
-    expect(await Promise.all([1, 2, 3].map(() => issue(harness, { planId: another.id })))).toHaveLength(3)
-    await tx`update plans set status = 'retired' where id = ${plan.id}`
-    return { waiting }
-  })
-  expect(codes(await waiting)).toEqual(Array(3).fill('plan_archived'))
 })
 
 test('no transaction of these tests was in a deadlock', async () => {

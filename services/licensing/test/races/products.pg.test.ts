@@ -4,7 +4,7 @@ import { RestrictionsSchema } from '@licensing/proto/licensing'
 import type { Licence } from '@licensing/proto/licensing'
 import type { TokenGrant } from '@licensing/proto/products'
 import { constantFrom, sample } from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { sweepExpiries } from '../../src/sweeps/sweep-expiries.ts'
 import {
   activeOn,
@@ -16,25 +16,19 @@ import {
   raceRounds,
   restore,
   verbOn,
+  update,
+  atOnce,
 } from '../makers.ts'
 import { bought, happen } from '../purchases.ts'
-import { untilAvailable } from '../races.ts'
-import { activate, callOf, givenActivation, revocationsOf, startProducts } from '../products.ts'
-import type { ProductsHarness } from '../products.ts'
+import { untilAvailable, startReplicas } from '../races.ts'
+import { forFile } from '../harness.ts'
+import type { Harness } from '../harness.ts'
+import { activate, callOf, givenActivation, revocationsOf } from '../products.ts'
 
-let harness: ProductsHarness
-let other: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-  other = { ...harness, ...(await harness.replica()) }
-})
-afterAll(async () => {
-  await other[Symbol.asyncDispose]()
-  await harness[Symbol.asyncDispose]()
-})
+const { harness, other } = await forFile(startReplicas)
 
 interface Place {
-  replica: ProductsHarness
+  replica: Harness
   licence: Licence
   grant: TokenGrant
 }
@@ -72,17 +66,11 @@ const expected = new Set(['conflict', 'plan_archived', 'licence_refused', 'limit
 test('calls of products and the vendor, payments, an archive and sweeps at once: no deadlock, and every revocation is listed', async () => {
   for (let round = 0; round < raceRounds; round += 1) {
     const plan = await givenPlan(harness)
-    const licences = await Promise.all(
-      Array.from({ length: 6 }, async () => {
-        const licence = await bought(harness, plan.id)
-        const restrictions = create(RestrictionsSchema, { maxActivations: 4 })
-        return harness.licensing.updateLicence({
-          ...verbOn(harness, licence),
-          neverExpires: false,
-          restrictions,
-        })
-      }),
-    )
+    const licences = await atOnce(6, async () => {
+      const licence = await bought(harness, plan.id)
+      const restrictions = create(RestrictionsSchema, { maxActivations: 4 })
+      return update(harness, licence, { restrictions })
+    })
     const grants = await Promise.all(
       licences.map((licence) => givenActivation(harness.products, licence, { fingerprint: 'first' })),
     )
