@@ -65,9 +65,9 @@ test.each([
   await notifier.register(receiver.url())
   await notifier.happen()
   const delivery = await notifier.delivery({ attemptCount: 1 })
-  expect(delivery).toMatchObject({ status: 'pending', lastResponseCode: code })
+  expect([delivery.status, delivery.lastResponseCode]).toEqual(['pending', code])
   const [attempt] = await attemptsOf(notifier, delivery)
-  expect(attempt).toEqual(expect.objectContaining({ responseCode: code, error }))
+  expect([attempt!.responseCode, attempt!.error]).toEqual([code, error])
 })
 
 test.each([

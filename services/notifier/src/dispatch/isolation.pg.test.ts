@@ -32,6 +32,14 @@ test('endpoints that never answer do not delay others', async () => {
     // A delivery that waits for a dead endpoint takes at least a timeout.
     expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(4_900)
   }
+  const timedOut = () => notifier.sql<{ duration_ms: number }[]>`
+    select duration_ms from attempts where error = 'timeout: no answer within 5 seconds'`
+  const [first] = await eventually(async () => {
+    const attempts = await timedOut()
+    expect(attempts).not.toHaveLength(0)
+    return attempts
+  })
+  expect(first!.duration_ms).toBeGreaterThanOrEqual(4_900)
   await receiver.pause()
 })
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
+import type { TLSSocket } from 'node:tls'
 import { oldBytesOf } from '@licensing/test-support/old-generation'
 import { expect, test, vi } from 'vitest'
 import { startReceiver, startTlsReceiver } from '../../test/receiver.ts'
@@ -77,20 +78,6 @@ test('a response acknowledges if and only if its status is a 2xx', async () => {
       responseExcerpt: null,
     })
   }
-})
-
-test('the result of a 429 has its Retry-After', async () => {
-  await using receiver = await startReceiver(
-    (_, response) => void response.writeHead(429, { 'Retry-After': '17' }).end('slow'),
-  )
-  await using sender = givenSender()
-  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({
-    outcome: 'failed',
-    responseCode: 429,
-    error: 'status',
-    responseExcerpt: 'slow',
-    retryAfterSeconds: 17,
-  })
 })
 
 test('deliveries to one endpoint share a connection, and another endpoint has its own', async () => {
@@ -187,40 +174,36 @@ test('over the cap, the connection that has been idle longest is closed', async 
   expect(sender.stats).toMatchObject({ idleConnections: 2, connectionsOpened: 4 })
 })
 
-test('a request on a kept connection that is dead is sent again once, as the same attempt', async () => {
+test.each([
+  {
+    when: 'sent again once, as the same attempt, if the connection is dead',
+    second: (socket: TLSSocket) => socket.destroy(),
+    result: { outcome: 'delivered' },
+    stats: { connectionsOpened: 2, resends: 1 },
+    requestCount: 3,
+  },
+  {
+    when: 'not sent again after a byte of a response was received',
+    second: (socket: TLSSocket) => socket.end('HTTP/1.1 50'),
+    result: { outcome: 'failed', responseCode: null, error: 'reset' },
+    stats: { connectionsOpened: 1, resends: 0 },
+    requestCount: 2,
+  },
+])('a request on a kept connection is $when', async ({ second, result, stats, requestCount }) => {
   let requests = 0
   await using receiver = await startTlsReceiver((socket) => {
     let served = 0
     socket.on('data', () => {
       requests += 1
-      // Each connection serves one request and is reset by the next.
-      if (++served > 1) socket.destroy()
+      if (++served > 1) second(socket)
       else socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
     })
   })
   await using sender = givenSender()
   await sender.send(attemptTo(receiver.url))
-  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
-  expect(sender.stats).toMatchObject({ connectionsOpened: 2, resends: 1 })
-  expect(requests).toBe(3)
-})
-
-test('a request on a kept connection is not sent again after a byte of a response was received', async () => {
-  await using receiver = await startTlsReceiver((socket) => {
-    let served = 0
-    socket.on('data', () => {
-      if (++served > 1) socket.end('HTTP/1.1 50')
-      else socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
-    })
-  })
-  await using sender = givenSender()
-  await sender.send(attemptTo(receiver.url))
-  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({
-    outcome: 'failed',
-    responseCode: null,
-    error: 'reset',
-  })
-  expect(sender.stats).toMatchObject({ connectionsOpened: 1, resends: 0 })
+  expect(await sender.send(attemptTo(receiver.url))).toMatchObject(result)
+  expect(sender.stats).toMatchObject(stats)
+  expect(requests).toBe(requestCount)
 })
 
 test('bytes that a server sends on an idle connection are never a response to the next request', async () => {
