@@ -3,6 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
+import { connectTo } from '@licensing/grpc/client'
+import { SecretsService } from '@licensing/proto/secrets'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
@@ -87,7 +89,7 @@ test('an attempt is a span of the trace that caused its event, and the metrics c
   )
 })
 
-test('deliveries whose secret cannot be decrypted wait for a new secret or the old key, and the vendor is alerted once', async () => {
+test('deliveries whose secret cannot be decrypted wait for a new secret or the old key, which can be removed after a re-encryption', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver, count: 1 })
   const [process] = notifiers.processes
@@ -126,5 +128,16 @@ test('deliveries whose secret cannot be decrypted wait for a new secret or the o
   await process!.start({ ENCRYPTION_KEY: `${key},${former}` })
   await receiver.received(6)
   await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(6))
+
+  // The secrets are encrypted with the new key while the notifier sends.
+  const channel = connectTo(SecretsService, process!.environment['GRPC_ADDRESS']!)
+  const [answer] = await Promise.all([channel.calls.reEncrypt({}), notifiers.happen(2)])
+  expect(answer).toMatchObject({ reEncrypted: 1, unreadable: 0, done: true })
+  expect(await channel.calls.reEncrypt({})).toMatchObject({ reEncrypted: 0, done: true })
+  channel.close()
+  await process!.start({ ENCRYPTION_KEY: key })
+  await notifiers.happen(2)
+  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(18))
+  // Each vendor was alerted once.
   expect(await alerts()).toHaveLength(2)
 })

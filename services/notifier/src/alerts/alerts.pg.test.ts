@@ -40,24 +40,23 @@ const alertEvent = (of: TestNotifier['of'], value: object = {}) =>
     payload: { case: 'vendorAlert', value: { subject: 'Subject', text: 'Text', ...value } },
   })
 
-test('when an endpoint exhausts its retries, one mail is sent to the address of the account', async () => {
+test('when an endpoint exhausts its retries, the alerts about it are mailed to the address of the account', async () => {
   await using receiver = await startHttpsReceiver({ status: 418 })
   const notifier = vendor()
-  const { id } = await notifier.register(receiver.url())
-  const events = await notifier.happen(3)
+  const { id: endpointId } = await notifier.register(receiver.url())
+  await notifier.happen(3)
   // The sixth failure causes another alert. Alerts that wait together are sent in one mail.
   const alerts = await mailed(notifier, 2)
-  expect(alerts.map(({ kind }) => kind).toSorted()).toEqual(['endpoint_disabled', 'endpoint_failing'])
-  const alert = alerts.find(({ kind }) => kind === 'endpoint_disabled')
-  expect(alert).toMatchObject({ applicationId: notifier.of.applicationId, endpointId: id })
-  expect(alert!.detail).toContain('status 418')
-  const mails = alertMailsOf(notifier)
-  expect(mails.length).toBeLessThanOrEqual(2)
-  const [mail, ...others] = mails.filter(({ text }) => text.includes('has been disabled'))
-  expect(others).toEqual([])
-  expect(mail!.subject).toContain('Webhook endpoint disabled')
-  for (const part of ['From: alerts@licensing.example', id, 'status 418']) expect(mail!.text).toContain(part)
-  expect(events.some((event) => mail!.text.includes(event.id))).toBe(true)
+  const { applicationId } = notifier.of
+  for (const kind of ['endpoint_disabled', 'endpoint_failing']) {
+    expect(alerts).toContainEqual(expect.objectContaining({ kind, applicationId, endpointId }))
+  }
+  const mails = alertMailsOf(notifier).filter(({ text }) => text.includes('has been disabled'))
+  expect(mails).toHaveLength(1)
+  expect(mails[0]!.subject).toContain('Webhook endpoint disabled')
+  for (const part of ['From: alerts@licensing.example', endpointId, 'status 418']) {
+    expect(mails[0]!.text).toContain(part)
+  }
 })
 
 test('alerts of another service are mailed, also of an unknown kind, and are not listed as events', async () => {

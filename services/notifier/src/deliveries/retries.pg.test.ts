@@ -96,22 +96,26 @@ test('Retry-After lengthens the wait', async () => {
   expect(waitMs).toBeLessThanOrEqual(7_200_000)
 })
 
-const disableAlerts = ({ sql, of }: TestNotifier) => sql`
-  select 1 from alerts where kind = 'endpoint_disabled' and account_id = ${of.accountId}`
+const disableAlerts = ({ sql, of }: TestNotifier) => sql<{ text: string }[]>`
+  select text from alerts where kind = 'endpoint_disabled' and account_id = ${of.accountId}`
 
 test('when one delivery has used up its attempts, the endpoint is disabled once and its other pending deliveries fail', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
   const notifier = impatientVendor()
   const { sql } = notifier
   const { id } = await notifier.register(receiver.url())
-  await notifier.happen(5)
+  const events = await notifier.happen(5)
   const failed = await eventually(async () => {
     const deliveries = await notifier.deliveries({ status: 'failed' })
     expect(deliveries).toHaveLength(5)
     return deliveries
   })
   expect(Math.max(...failed.map(({ attemptCount }) => attemptCount))).toBe(12)
-  expect(await disableAlerts(notifier)).toHaveLength(1)
+  const [alert, ...others] = await disableAlerts(notifier)
+  expect(others).toEqual([])
+  expect(alert!.text).toContain(`${id} (${receiver.url()})`)
+  expect(alert!.text).toContain('status 500')
+  expect(events.some((event) => alert!.text.includes(event.id))).toBe(true)
   expect(await sql`select 1 from waiting_endpoints where endpoint_id = ${id}`).toHaveLength(0)
   expect(
     await sql`
