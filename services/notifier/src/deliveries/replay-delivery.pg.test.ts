@@ -9,22 +9,15 @@ import { keepPartitions } from '../maintenance/maintenance.ts'
 
 const vendor = sharedNotifier()
 
-test('a replay of a delivered delivery is one more attempt with the same id and body; if it fails, it is not retried', async () => {
+test('a failed replay of a delivered delivery leaves it delivered and is not retried', async () => {
   await using receiver = await startHttpsReceiver()
   const notifier = vendor()
   await notifier.register(receiver.url())
   await notifier.happen()
   const { id } = await notifier.delivery({ status: 'delivered' })
-  expect(await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: id })).toMatchObject({ id })
-  await notifier.delivery({ id, status: 'delivered', attemptCount: 2 })
-  const [first, second] = receiver.requests
-  expect(second!.body.equals(first!.body)).toBe(true)
-  expect(second!.headers['webhook-id']).toBe(first!.headers['webhook-id'])
-  expect(second!.headers['webhook-attempt']).toBe('2')
-
   receiver.answerWith({ status: 500 })
-  await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: id })
-  const after = await notifier.delivery({ status: 'delivered', attemptCount: 3, lastResponseCode: 500 })
+  expect(await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: id })).toMatchObject({ id })
+  const after = await notifier.delivery({ status: 'delivered', attemptCount: 2, lastResponseCode: 500 })
   expect(after.nextAttemptAt).toBeUndefined()
   const [row] = await notifier.sql`select due_at, claim_id from deliveries where id = ${id}`
   expect(row).toEqual({ due_at: null, claim_id: null })

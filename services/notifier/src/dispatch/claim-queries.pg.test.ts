@@ -25,7 +25,7 @@ beforeEach(async () => {
 })
 afterEach(() => database[Symbol.asyncDispose]())
 
-const manyRows = Number(process.env['MANY_ROWS'] ?? 100_000)
+const manyRows = Number(process.env['MANY_ROWS'] ?? 20_000)
 
 async function givenDue(endpoint: string, count: number, account = 'acct_1'): Promise<void> {
   await sql`
