@@ -37,12 +37,15 @@ async function expectExactCounts(sql: Database): Promise<void> {
   )
 }
 
-/** Expects that each event arrived at each path, and that nothing is left to do. @returns how many requests were repeated */
-async function expectWhole(notifiers: TestProcesses, receiver: HttpsReceiver, deliveries: number) {
-  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(deliveries), {
+const delivered = (notifiers: TestProcesses, count: number) =>
+  eventually(async () => expect(await notifiers.countOf('delivered')).toBe(count), {
     timeoutMs: 120_000,
     intervalMs: 200,
   })
+
+/** Expects that each event arrived at each path, and that nothing is left to do. @returns how many requests were repeated */
+async function expectWhole(notifiers: TestProcesses, receiver: HttpsReceiver, deliveries: number) {
+  await delivered(notifiers, deliveries)
   const arrived = new Set(receiver.requests.map(({ path, headers }) => `${path} ${headers['webhook-id']}`))
   expect(arrived.size).toBe(deliveries)
   const [sequences] = await notifiers.sql<{ count: number; last: number }[]>`
@@ -65,7 +68,7 @@ test('when notifiers are killed or suspended, another one sends their deliveries
   await killed!.kill()
   suspended!.freeze()
   // The deliveries of both are sent when their leases end.
-  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(800), { intervalMs: 200 })
+  await delivered(notifiers, 800)
   // A process that continues after its leases have ended causes no error.
   suspended!.resume()
   await notifiers.happen(100)
