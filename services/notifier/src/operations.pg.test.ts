@@ -1,11 +1,15 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { connectTo } from '@licensing/grpc/client'
+import { SecretsService } from '@licensing/proto/secrets'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { startProcesses } from '../test/processes.ts'
+import { expectSigned } from '../test/signature.ts'
 
 interface Collected {
   resourceSpans: {
@@ -20,13 +24,11 @@ interface Collected {
   }[]
 }
 
-test('an attempt is a span of the trace that caused its event', async () => {
+test('an attempt is a span of the trace that caused its event, and the metrics count it', async () => {
   const bodies: Collected[] = []
   const collector = createServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      bodies.push(JSON.parse(Buffer.concat(chunks).toString()) as Collected)
+    void json(request).then((body) => {
+      bodies.push(body as Collected)
       response.end('{}')
     })
   })
@@ -34,43 +36,20 @@ test('an attempt is a span of the trace that caused its event', async () => {
   const { port } = collector.address() as AddressInfo
   const traceId = randomBytes(16).toString('hex')
   const parent = randomBytes(8).toString('hex')
-  {
-    await using receiver = await startHttpsReceiver({ status: 202 })
-    await using notifiers = await startProcesses({
-      receiver,
-      count: 1,
-      environment: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` },
-    })
-    const endpointId = await notifiers.register(receiver.url())
-    const [event] = await notifiers.happen(1, `00-${traceId}-${parent}-01`)
-    await receiver.received(1)
-    await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(1))
-    // A process sends its remaining spans when it stops.
-    await notifiers.processes[0]!.stop()
-    const spans = bodies.flatMap(({ resourceSpans }) =>
-      resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans)),
-    )
-    const span = spans.find(({ name }) => name === 'webhook attempt')
-    expect(span).toMatchObject({ traceId, parentSpanId: parent })
-    const attributes = new Map(
-      span!.attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue]),
-    )
-    expect(attributes.get('webhook.event_id')).toBe(event!.id)
-    expect(attributes.get('webhook.endpoint_id')).toBe(endpointId)
-    expect(attributes.get('http.response.status_code')).toBe(202)
-  }
-  collector.close()
-})
-
-test('the metrics have the attempts, the age of due deliveries and the days with partitions', async () => {
   await using receiver = await startHttpsReceiver()
-  receiver.answerWith(({ path }) => ({ status: path === '/bad' ? 500 : 200 }))
-  await using notifiers = await startProcesses({ receiver, count: 1 })
-  await notifiers.register(receiver.url('/good'))
+  receiver.answerWith(({ path }) => ({ status: path === '/bad' ? 500 : 202 }))
+  await using notifiers = await startProcesses({
+    receiver,
+    count: 1,
+    environment: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` },
+  })
+  const [process] = notifiers.processes
+  const good = await notifiers.register(receiver.url('/good'))
   await notifiers.register(receiver.url('/bad'))
-  await notifiers.happen(3)
+  const [event] = await notifiers.happen(1, `00-${traceId}-${parent}-01`)
+  await notifiers.happen(2)
   const metric = async (name: string) => {
-    const response = await fetch(`${notifiers.processes[0]!.operationsUrl}/metrics`)
+    const response = await fetch(`${process!.operationsUrl}/metrics`)
     const line = (await response.text()).split('\n').find((line) => line.startsWith(`${name} `))
     return Number(line?.split(' ').at(-1))
   }
@@ -84,9 +63,33 @@ test('the metrics have the attempts, the age of due deliveries and the days with
   expect(await metric('webhook_oldest_due_seconds{attempt="later"}')).toBe(0)
   expect(await metric('notifier_event_partitions_ahead_days')).toBeGreaterThan(50)
   expect(await metric('notifier_event_partitions_overdue')).toBe(0)
+
+  // A process sends its remaining spans when it stops.
+  await process!.stop()
+  collector.close()
+  const attempts = bodies
+    .flatMap(({ resourceSpans }) => resourceSpans)
+    .flatMap(({ scopeSpans }) => scopeSpans)
+    .flatMap(({ spans }) => spans)
+    .filter(({ name }) => name === 'webhook attempt')
+    .map(({ attributes, ...span }) => ({
+      ...span,
+      ...Object.fromEntries(
+        attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue] as const),
+      ),
+    }))
+  expect(attempts).toContainEqual(
+    expect.objectContaining({
+      traceId,
+      parentSpanId: parent,
+      'webhook.event_id': event!.id,
+      'webhook.endpoint_id': good,
+      'http.response.status_code': 202,
+    }),
+  )
 })
 
-test('deliveries whose secret cannot be decrypted wait for a new secret or the old key, and the vendor is alerted once', async () => {
+test('deliveries whose secret cannot be decrypted wait for a new secret or the old key, which can be removed after a re-encryption', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver, count: 1 })
   const [process] = notifiers.processes
@@ -120,14 +123,21 @@ test('deliveries whose secret cannot be decrypted wait for a new secret or the o
   const { secret } = await calls.rotateSecret({ ...of, endpointId: rotated })
   await receiver.received(4)
   expect(pathsOf()).toEqual(['/rotated', '/rotated', '/well', '/well'])
-  for (const { path, headers, body } of receiver.requests) {
-    if (path !== '/rotated') continue
-    const [, at, signature] = /^t=(\d+),v1=([0-9a-f]+)$/.exec(String(headers['webhook-signature']))!
-    expect(createHmac('sha256', secret).update(`${at}.`).update(body).digest('hex')).toBe(signature)
-  }
+  for (const request of receiver.requests) if (request.path === '/rotated') expectSigned(request, secret)
 
   await process!.start({ ENCRYPTION_KEY: `${key},${former}` })
   await receiver.received(6)
   await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(6))
+
+  // The secrets are encrypted with the new key while the notifier sends.
+  const channel = connectTo(SecretsService, process!.environment['GRPC_ADDRESS']!)
+  const [answer] = await Promise.all([channel.calls.reEncrypt({}), notifiers.happen(2)])
+  expect(answer).toMatchObject({ reEncrypted: 1, unreadable: 0, done: true })
+  expect(await channel.calls.reEncrypt({})).toMatchObject({ reEncrypted: 0, done: true })
+  channel.close()
+  await process!.start({ ENCRYPTION_KEY: key })
+  await notifiers.happen(2)
+  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(18))
+  // Each vendor was alerted once.
   expect(await alerts()).toHaveLength(2)
 })

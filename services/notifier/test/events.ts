@@ -20,6 +20,17 @@ export function givenEvent({ accountId, applicationId, payload, occurredAt }: Ne
   })
 }
 
+/** An event about a licence of its own. */
+export function givenLicenceEvent(
+  of: { accountId: string; applicationId: string },
+  type: 'licenceSuspended' | 'licenceRetired' = 'licenceSuspended',
+  occurredAt?: Date,
+): Event {
+  const status = type === 'licenceRetired' ? 'retired' : 'suspended'
+  const payload = { case: type, value: { licenceId: newId('lic'), status } } as NewEvent['payload']
+  return givenEvent({ ...of, payload, ...(occurredAt && { occurredAt }) })
+}
+
 const producers = new Map<OwnNats, Map<Source, Promise<Producer>>>()
 
 /** Commits events as another service does, in order. `stopProducers` stops the producers that this starts. */

@@ -2,29 +2,26 @@ import { randomBytes } from 'node:crypto'
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { connectNats } from '@licensing/events/connection'
-import type { Nats } from '@licensing/events/connection'
 import { connectTo } from '@licensing/grpc/client'
 import type { ServiceClient } from '@licensing/grpc/client'
 import { freePort } from '@licensing/local-servers/ports'
-import { createLogger } from '@licensing/process/log'
 import type { Event } from '@licensing/proto/events'
 import { NotifierService } from '@licensing/proto/notifier'
 import { createTestDatabase } from '@licensing/test-support/database'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats } from '@licensing/test-support/nats'
+import type { OwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
 import type { TestProcess } from '@licensing/test-support/test-process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { givenEvent, publish, stopProducers } from './events.ts'
+import { givenLicenceEvent, publish, stopProducers } from './events.ts'
 
 /** Notifiers as separate processes, which a test can kill. */
 export interface TestProcesses extends AsyncDisposable {
   processes: TestProcess[]
   calls: ServiceClient<typeof NotifierService>
   sql: Database
-  nats: Nats
-  natsServer: Awaited<ReturnType<typeof startOwnNats>>
+  natsServer: OwnNats
   of: { accountId: string; applicationId: string }
   register(url: string): Promise<string>
   happen(count: number, traceParent?: string): Promise<Event[]>
@@ -65,8 +62,6 @@ export async function startProcesses(options: {
   for (const each of processes) started.use(each)
   const sql = connect(database.url, { name: 'test', max: 2 })
   started.defer(() => sql.end({ timeout: 1 }))
-  const nats = await connectNats(natsServer.url, 'test', createLogger('test', 'silent'))
-  started.defer(() => nats.close())
   const channel = connectTo(NotifierService, processes[0]!.environment['GRPC_ADDRESS']!, {
     timeoutMs: 30_000,
   })
@@ -78,7 +73,6 @@ export async function startProcesses(options: {
     processes,
     calls: channel.calls,
     sql,
-    nats,
     natsServer,
     of,
     async register(url) {
@@ -86,10 +80,7 @@ export async function startProcesses(options: {
       return endpoint!.id
     },
     async happen(count, traceParent) {
-      const value = { licenceId: newId('lic'), status: 'revoked' }
-      const events = Array.from({ length: count }, () =>
-        givenEvent({ ...of, payload: { case: 'licenceRevoked', value } }),
-      )
+      const events = Array.from({ length: count }, () => givenLicenceEvent(of))
       await publish({ natsServer }, events, { ...(traceParent && { traceParent }) })
       return events
     },

@@ -1,47 +1,25 @@
-import { transaction } from '@licensing/database/transaction'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
+import { transaction } from '@licensing/database/transaction'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { AlertKind } from '@licensing/proto/closed-sets'
-import { eventually } from '@licensing/test-support/poll'
+import { createLogger } from '@licensing/process/log'
 import { expect, test } from 'vitest'
-import { givenEvent, publish } from '../../test/events.ts'
+import { givenDatabase } from '../../test/database.ts'
 import { startMailbox } from '../../test/mailbox.ts'
-import type { Mailbox } from '../../test/mailbox.ts'
-import { startTestNotifier } from '../../test/notifier.ts'
-import type { TestNotifier } from '../../test/notifier.ts'
 import { deleteOld } from '../maintenance/maintenance.ts'
 import { insertAlerts } from './alert-queries.ts'
 import type { NewAlert } from './alert-queries.ts'
 import { createMailer } from './mailer.ts'
+import { sendAlerts } from './send-alerts.ts'
+import type { AlertDependencies } from './send-alerts.ts'
 
 const from = 'alerts@licensing.example'
 const addressOf = (accountId: string) => `${accountId}@vendor.example`
+const log = createLogger('test', 'silent')
 
-const start = (mailbox: Mailbox) =>
-  startTestNotifier({
-    alertEmail: (accountId) => Promise.resolve(addressOf(accountId)),
-    sendMail: createMailer(mailbox.url, from),
-    publicUrl: 'https://licensing.example/',
-  })
-
-/** Alert events as billing publishes them. */
-function billingAlerts({ natsServer, of }: TestNotifier, count: number, alert: object = {}) {
-  const kind: AlertKind = 'processor_event_parked'
-  const value = {
-    subject: 'An event cannot be handled',
-    text: 'Event evt_1 cannot be handled.',
-    kind,
-    ...alert,
-  }
-  const events = Array.from({ length: count }, () =>
-    givenEvent({ ...of, payload: { case: 'vendorAlert', value } }),
-  )
-  return publish({ natsServer }, events, { source: 'billing' })
-}
-
-const givenAlert = ({ of }: TestNotifier, alert: Partial<NewAlert> = {}): NewAlert => ({
-  ...of,
+const givenAlert = (accountId: string, alert: Partial<NewAlert> = {}): NewAlert => ({
+  accountId,
+  applicationId: 'app_1',
   endpointId: null,
   kind: 'endpoint_failing',
   subject: 'Subject',
@@ -49,213 +27,209 @@ const givenAlert = ({ of }: TestNotifier, alert: Partial<NewAlert> = {}): NewAle
   ...alert,
 })
 
-async function insertWaiting(tx: Transaction, accountId: string, count: number): Promise<void> {
-  await tx`
-    insert into alerts (account_id, kind, subject, text)
-    select ${accountId}, 'endpoint_failing', 'Subject', 'Text ' || n from generate_series(1, ${count}::int) n`
+/** An account in a database of its own, and a mail server. */
+async function given() {
+  await using started = new AsyncDisposableStack()
+  const { sql } = started.use(await givenDatabase())
+  const mailbox = started.use(await startMailbox())
+  const accountId = newId('acct')
+  const running = started.move()
+  return {
+    sql,
+    mailbox,
+    accountId,
+    /** Inserts alerts of the account in one statement. */
+    add: (count: number, alert: Partial<NewAlert> = {}) =>
+      transaction(sql, (tx) =>
+        insertAlerts(
+          tx,
+          Array.from({ length: count }, () => givenAlert(accountId, alert)),
+        ),
+      ),
+    /** Sends the mails that are due, as a replica does. */
+    send: (options: Partial<AlertDependencies> = {}) =>
+      sendAlerts(
+        {
+          sql,
+          log,
+          alertEmail: (id) => Promise.resolve(addressOf(id)),
+          sendMail: createMailer(mailbox.url, from),
+          ...options,
+        },
+        new AbortController().signal,
+      ),
+    async states() {
+      const [row] = await sql<{ stored: number; mailed: number; waiting: number }[]>`
+        select count(*)::int as stored, count(mailed_at)::int as mailed,
+          (count(*) - count(completed_at))::int as waiting
+        from alerts`
+      return row!
+    },
+    /** Ends the pause after a mail that failed. */
+    endPause: () => sql`update alert_mailings set next_mail_at = now()`,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
 }
 
-/** Inserts alerts of many accounts in one transaction. */
-async function waitingAlerts({ sql }: TestNotifier, counts: Record<string, number>): Promise<void> {
-  await transaction(sql, async (tx) => {
-    for (const [accountId, count] of Object.entries(counts)) {
-      await insertWaiting(tx, accountId, count)
-    }
-  })
-}
+test('850 alerts are sent in six mails within an hour, and the next mail lists all other alerts', async () => {
+  await using account = await given()
+  const { sql, mailbox, add, send, states, endPause } = account
+  for (let mails = 1; mails <= 6; mails += 1) {
+    await add(1, { kind: 'processor_event_parked' })
+    await send()
+  }
+  await add(844, { kind: 'processor_event_parked' })
+  await send()
+  expect(mailbox.mails).toHaveLength(6)
+  expect(await states()).toEqual({ stored: 850, mailed: 6, waiting: 844 })
+  const postponed = await sql`select 1 from alert_mailings where next_mail_at > now() + interval '30 minutes'`
+  expect(postponed).toHaveLength(1)
 
-async function states({ sql, of }: TestNotifier, accountId = of.accountId) {
-  const [row] = await sql<{ stored: number; mailed: number; waiting: number }[]>`
-    select count(*)::int as stored, count(mailed_at)::int as mailed, (count(*) - count(completed_at))::int as waiting
-    from alerts where account_id = ${accountId}`
-  return row!
-}
-
-async function expectPostponed({ sql, of }: TestNotifier): Promise<void> {
-  await eventually(async () =>
-    expect(
-      await sql`
-        select 1 from alert_mailings
-        where account_id = ${of.accountId} and next_mail_at > now() + interval '30 minutes'`,
-    ).toHaveLength(1),
-  )
-}
-
-async function anHourLater({ sql }: TestNotifier): Promise<void> {
   await sql`update mail_allowances set mailed = array(select at - interval '1 hour' from unnest(mailed) at)`
-  await sql`update alert_mailings set next_mail_at = now()`
-}
-
-test(
-  '850 alerts are sent in six mails within an hour, and the next mail lists all other alerts',
-  { timeout: 60_000 },
-  async () => {
-    await using mailbox = await startMailbox()
-    await using notifier = await start(mailbox)
-    for (let mails = 1; mails <= 6; mails += 1) {
-      await billingAlerts(notifier, 1)
-      await eventually(async () => expect(await states(notifier)).toMatchObject({ mailed: mails }))
-    }
-    await billingAlerts(notifier, 844)
-    await eventually(async () => expect(await states(notifier)).toMatchObject({ stored: 850 }))
-    await expectPostponed(notifier)
-    expect(mailbox.mails).toHaveLength(6)
-    expect(await states(notifier)).toEqual({ stored: 850, mailed: 6, waiting: 844 })
-
-    await anHourLater(notifier)
-    await eventually(
-      async () => expect(await states(notifier)).toEqual({ stored: 850, mailed: 850, waiting: 0 }),
-      {
-        timeoutMs: 20_000,
-      },
-    )
-    expect(mailbox.mails).toHaveLength(7)
-    const { subject, text } = mailbox.mails[6]!
-    expect(subject).toBe('844 alerts: An event of the payment processor cannot be handled')
-    expect(text.length).toBeLessThan(300_000)
-    expect(text.split('\n').filter((line) => line.includes(notifier.of.applicationId))).toHaveLength(844)
-  },
-)
+  await endPause()
+  await send()
+  expect(await states()).toEqual({ stored: 850, mailed: 850, waiting: 0 })
+  expect(mailbox.mails).toHaveLength(7)
+  const { subject, text } = mailbox.mails[6]!
+  expect(subject).toBe('844 alerts: An event of the payment processor cannot be handled')
+  expect(text.length).toBeLessThan(300_000)
+  expect(text.split('\n').filter((line) => line.includes('app_1'))).toHaveLength(844)
+})
 
 test('a mail lists a thousand alerts and counts the others, which are not marked as mailed', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
+  await using account = await given()
+  const { mailbox, add, send, states, endPause } = account
+  for (const count of [1_000, 2, 1]) await add(count)
   mailbox.refuse(1)
-  await transaction(notifier.sql, async (tx) => {
-    await insertWaiting(tx, notifier.of.accountId, 1_000)
-    await insertAlerts(tx, [givenAlert(notifier), givenAlert(notifier)])
-    await insertAlerts(tx, [givenAlert(notifier)])
-  })
-  // The first try fails.
-  await eventually(async () => {
-    await notifier.sql`update alert_mailings set next_mail_at = now() where failures > 0`
-    expect(await states(notifier)).toEqual({ stored: 1_003, mailed: 1_000, waiting: 0 })
-  })
+  await send()
+  await endPause()
+  await send()
+  expect(await states()).toEqual({ stored: 1_003, mailed: 1_000, waiting: 0 })
   expect(mailbox.mails).toHaveLength(1)
   expect(mailbox.mails[0]!.subject).toBe('1003 alerts: Webhook endpoint failing')
   expect(mailbox.mails[0]!.text).toContain('3 more alerts are not listed here.')
   // The next mail does not count them again.
-  await notifier.sql.begin((tx) => insertAlerts(tx, [givenAlert(notifier)]))
-  await eventually(() => expect(mailbox.mails).toHaveLength(2), { timeoutMs: 30_000 })
-  expect(mailbox.mails[1]!.subject).toBe('Webhook endpoint failing')
+  await add(1)
+  await send()
+  expect(mailbox.mails.map(({ subject }) => subject).slice(1)).toEqual(['Webhook endpoint failing'])
 })
 
 test('a waiting alert is replaced by one of the same kind about the same endpoint', async () => {
-  await using notifier = await startTestNotifier({
-    alertEmail: () => Promise.reject(new ServiceError('unavailable', 'catalog is unavailable')),
-    sendMail: () => Promise.resolve(),
-  })
-  const { sql } = notifier
+  await using account = await given()
+  const { sql, add } = account
   const [first, second] = [newId('whe'), newId('whe')]
-  const insert = (alert: Partial<NewAlert>) =>
-    sql.begin((tx) => insertAlerts(tx, [givenAlert(notifier, alert)]))
-  await insert({ endpointId: first, text: 'one' })
-  await insert({ endpointId: second, text: 'two' })
-  await insert({ endpointId: first, text: 'three' })
-  await insert({ endpointId: first, kind: 'endpoint_disabled', text: 'four' })
-  await insert({ text: 'five' })
-  await insert({ text: 'six' })
+  await add(1, { endpointId: first, text: 'one' })
+  await add(1, { endpointId: second, text: 'two' })
+  await add(1, { endpointId: first, text: 'three' })
+  await add(1, { endpointId: first, kind: 'endpoint_disabled', text: 'four' })
+  await add(1, { text: 'five' })
+  await add(1, { text: 'six' })
   const texts = async () => {
     const rows = await sql<{ text: string }[]>`select text from alerts order by id`
     return rows.map(({ text }) => text)
   }
   expect(await texts()).toEqual(['two', 'three', 'four', 'five', 'six'])
   await sql`update alerts set completed_at = now()`
-  await insert({ endpointId: first, text: 'seven' })
+  await add(1, { endpointId: first, text: 'seven' })
   expect(await texts()).toEqual(['two', 'three', 'four', 'five', 'six', 'seven'])
 })
 
 test('an alert is deleted 90 days after it was completed, and never while it waits', async () => {
-  await using notifier = await startTestNotifier({
-    alertEmail: () => Promise.reject(new ServiceError('unavailable', 'catalog is unavailable')),
-    sendMail: () => Promise.resolve(),
-  })
-  const { sql, of } = notifier
+  await using account = await given()
+  const { sql, accountId } = account
   await sql`
     insert into alerts (account_id, kind, subject, text, created_at, completed_at)
-    select ${of.accountId}, 'refund_reversed', 'Subject', coalesce(days || ' days', 'waiting'), now() - interval '200 days',
+    select ${accountId}, 'refund_reversed', 'Subject', coalesce(days || ' days', 'waiting'), now() - interval '200 days',
       now() - days * interval '1 day'
     from unnest(array[89, 91, null]) as days`
   await sql`
     insert into alerts (account_id, kind, subject, text, completed_at)
-    select ${of.accountId}, 'refund_reversed', 'Subject', 'many', now() - interval '100 days'
+    select ${accountId}, 'refund_reversed', 'Subject', 'many', now() - interval '100 days'
     from generate_series(1, 2500)`
-  // The notifier's own loop may delete some of them at the same time. A round that finds fewer than it asked for ends.
-  await eventually(async () => {
-    await deleteOld(sql)
-    expect(await sql`select text from alerts order by id`).toEqual([{ text: '89 days' }, { text: 'waiting' }])
-  })
+  await deleteOld(sql)
+  expect(await sql`select text from alerts order by id`).toEqual([{ text: '89 days' }, { text: 'waiting' }])
 })
 
+const insertFor = (tx: Transaction, accountIds: string[]) =>
+  insertAlerts(
+    tx,
+    accountIds.map((accountId) => givenAlert(accountId)),
+  )
+
 test('an account with endless alerts delays the mail of another account by at most one mail', async () => {
-  await using mailbox = await startMailbox()
+  await using account = await given()
+  const { sql, mailbox, send } = account
   const [flooding = '', quiet = ''] = [newId('acct'), newId('acct')].toSorted()
-  await using notifier: TestNotifier = await startTestNotifier({
-    // It is called for each mail, and inserts another alert before that mail is sent.
-    alertEmail: async (accountId) => {
-      if (accountId === flooding) await waitingAlerts(notifier, { [flooding]: 1 })
-      return addressOf(accountId)
-    },
-    sendMail: createMailer(mailbox.url, from),
-  })
-  await waitingAlerts(notifier, { [flooding]: 1, [quiet]: 1 })
-  await eventually(() => expect(mailbox.mails.flatMap(({ to }) => to)).toContain(addressOf(quiet)))
-  expect(mailbox.mails.findIndex(({ to }) => to[0] === addressOf(quiet))).toBeLessThanOrEqual(1)
+  await transaction(sql, (tx) => insertFor(tx, [flooding, quiet]))
+  // It is called for each mail, and inserts another alert before that mail is sent.
+  const alertEmail = async (accountId: string) => {
+    if (accountId === flooding) await transaction(sql, (tx) => insertFor(tx, [flooding]))
+    return addressOf(accountId)
+  }
+  await send({ alertEmail })
+  const recipients = mailbox.mails.map(({ to }) => to[0])
+  expect(recipients.length).toBeGreaterThan(2)
+  expect(recipients.slice(0, 2)).toContain(addressOf(quiet))
 })
 
 test('replicas send each mail once', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
-  await using _second = await notifier.replica()
-  await using _third = await notifier.replica()
+  await using account = await given()
+  const { sql, mailbox, send, states } = account
   const accounts = Array.from({ length: 60 }, () => newId('acct'))
-  await waitingAlerts(notifier, Object.fromEntries(accounts.map((id) => [id, 3])))
-  await eventually(async () =>
-    expect(await notifier.sql`select 1 from alerts where mailed_at is not null`).toHaveLength(180),
-  )
+  await transaction(sql, (tx) => insertFor(tx, [...accounts, ...accounts, ...accounts]))
+  await Promise.all([send(), send(), send()])
+  expect(await states()).toEqual({ stored: 180, mailed: 180, waiting: 0 })
   expect(mailbox.mails.flatMap(({ to }) => to).toSorted()).toEqual(accounts.map(addressOf).toSorted())
 })
 
-test('a refused mail does not count; a mail that may have been accepted counts and keeps its Message-ID', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
-  const { sql, of } = notifier
-  const counted = async () =>
-    (
-      await sql<{ count: number }[]>`
-      select cardinality(mailed) as count from mail_allowances where key = ${of.accountId}`
-    )[0]?.count
-  const failures = async (count: number) =>
-    expect(await sql`select 1 from alert_mailings where failures = ${count}`).toHaveLength(1)
+test('a mail is retried until it is accepted; if it may have been accepted, it counts and keeps its Message-ID', async () => {
+  await using account = await given()
+  const { sql, mailbox, add, send, states, endPause } = account
+  await add(1)
+  const trySend = async (options: Partial<AlertDependencies> = {}) => {
+    await endPause()
+    await send(options)
+    const [row] = await sql`
+      select failures, coalesce((select cardinality(mailed) from mail_allowances), 0) as counted from alert_mailings`
+    return row
+  }
+  const alertEmail = () => Promise.reject(new ServiceError('unavailable', 'catalog is unavailable'))
+  expect(await trySend({ alertEmail })).toEqual({ failures: 1, counted: 0 })
+  await send()
+  expect(mailbox.mails, 'a pause follows a failure').toEqual([])
   mailbox.refuse(1)
-  await billingAlerts(notifier, 1)
-  await eventually(() => failures(1))
-  expect(await counted()).toBe(0)
-
+  expect(await trySend()).toEqual({ failures: 2, counted: 0 })
   mailbox.breakOff(1)
-  await sql`update alert_mailings set next_mail_at = now()`
-  await eventually(() => failures(2))
-  expect(await counted()).toBe(1)
-
-  await sql`update alert_mailings set next_mail_at = now()`
-  await eventually(async () => expect(await states(notifier)).toMatchObject({ mailed: 1 }))
-  expect(await counted()).toBe(2)
+  expect(await trySend()).toEqual({ failures: 3, counted: 1 })
+  expect(await trySend()).toEqual({ failures: 0, counted: 2 })
+  expect(await states()).toMatchObject({ mailed: 1 })
   const ids = mailbox.mails.map(({ text }) => /^Message-ID: .*$/im.exec(text)?.[0])
-  expect(ids).toHaveLength(2)
-  expect(ids[0]).toBe(ids[1])
+  expect(ids).toEqual([expect.any(String), ids[0]])
+})
+
+test.each([
+  { without: 'an address', options: { alertEmail: () => Promise.resolve(null) } },
+  { without: 'an account', options: { alertEmail: () => Promise.reject(new ServiceError('not_found', '')) } },
+  { without: 'a mail server', options: { sendMail: undefined } },
+])('without $without, an alert is completed without a mail', async ({ options }) => {
+  await using account = await given()
+  const { mailbox, add, send, states } = account
+  await add(1)
+  await send(options)
+  expect(await states()).toEqual({ stored: 1, mailed: 0, waiting: 0 })
+  expect(mailbox.mails).toEqual([])
 })
 
 test('no text of an alert reaches the header of its mail', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
+  await using account = await given()
+  const { accountId, mailbox, add, send } = account
   const hostile = 'You won\r\nBcc: everybody@example.com\r\n\r\nhttps://evil.example'
-  await billingAlerts(notifier, 1, { subject: hostile, text: `\u001b[2J${hostile}`, kind: 'refund_reversed' })
-  await eventually(() => expect(mailbox.mails).toHaveLength(1))
-  const [{ subject, text, to }] = mailbox.mails as [Mailbox['mails'][number]]
-  const [header = '', body = ''] = text.split(/\r\n\r\n([^]*)/)
-  expect(subject).toBe('A refund failed')
+  await add(1, { subject: hostile, text: `\u001b[2J${hostile}`, kind: 'refund_reversed' })
+  await send()
+  const [mail] = mailbox.mails
+  expect(mail).toMatchObject({ subject: 'A refund failed', to: [addressOf(accountId)] })
+  const [header = '', body = ''] = mail!.text.split(/\r\n\r\n([^]*)/)
   expect(header).not.toMatch(/won|evil|everybody/)
-  expect(to).toEqual([addressOf(notifier.of.accountId)])
   expect(body).toContain('https://evil.example')
   expect(body).not.toContain('\u001b')
 })
@@ -268,73 +242,4 @@ test('an address that looks like a list is used as one address', async () => {
   for (const { to } of mailbox.mails) expect(to).toHaveLength(1)
   await sendMail({ ...mail, to: 'one@a.example' })
   expect(mailbox.mails.at(-1)!.to).toEqual(['one@a.example'])
-})
-
-const token = 'a'.repeat(43)
-const confirmation = (accountId: string, address: string) => ({ accountId, address, token })
-
-test('a confirmation mail has the link and no text of the vendor', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
-  const { accountId } = notifier.of
-  const address = 'ops@vendor.example'
-  expect(await notifier.calls.sendConfirmation(confirmation(accountId, address))).toMatchObject({
-    retryAfterSeconds: 0,
-  })
-  const [mail] = mailbox.mails
-  expect(mail!.to).toEqual([address])
-  expect(mail!.subject).toBe('Confirm this address for alerts')
-  expect(mail!.text).toContain(`https://licensing.example/confirm-alert-email?token=${token}`)
-  expect(mail!.text).toContain(accountId)
-})
-
-test('without a mail server a confirmation is unavailable', async () => {
-  await using notifier = await startTestNotifier()
-  await expect(
-    notifier.calls.sendConfirmation(confirmation(notifier.of.accountId, 'ops@vendor.example')),
-  ).rejects.toMatchObject({ code: 'unavailable' })
-})
-
-test('confirmations and alerts of an account share its six mails an hour', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
-  const { accountId } = notifier.of
-  const send = (n: number) => notifier.calls.sendConfirmation(confirmation(accountId, `${n}@vendor.example`))
-  const answers = await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(send))
-  expect(answers.filter(({ retryAfterSeconds }) => retryAfterSeconds === 0)).toHaveLength(6)
-  for (const { retryAfterSeconds } of answers.filter((answer) => answer.retryAfterSeconds !== 0)) {
-    expect(retryAfterSeconds).toBeGreaterThan(3_000)
-    expect(retryAfterSeconds).toBeLessThanOrEqual(3_600)
-  }
-  await billingAlerts(notifier, 1)
-  await expectPostponed(notifier)
-  expect(mailbox.mails).toHaveLength(6)
-})
-
-test('an unconfirmed address gets five mails a day, from all accounts together and in any spelling', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
-  const written = ['victim@example.com', 'Victim@example.com', 'victim+a@example.com', 'victim+b@EXAMPLE.com']
-  const answers = []
-  for (let i = 0; i < 12; i += 1) {
-    answers.push(await notifier.calls.sendConfirmation(confirmation(newId('acct'), written[i % 4]!)))
-  }
-  expect(answers.map(({ retryAfterSeconds }) => retryAfterSeconds > 0)).toEqual(
-    Array.from({ length: 12 }, (_, i) => i >= 5),
-  )
-  expect(mailbox.mails).toHaveLength(5)
-  expect(answers.at(-1)!.retryAfterSeconds).toBeGreaterThan(80_000)
-  // Refused mails do not count against their accounts either.
-  const used = await notifier.sql`select 1 from mail_allowances where key like 'acct_%'`
-  expect(used).toHaveLength(5)
-})
-
-test('a confirmation that the mail server refuses does not count', async () => {
-  await using mailbox = await startMailbox()
-  await using notifier = await start(mailbox)
-  mailbox.refuse(10)
-  const send = () =>
-    notifier.calls.sendConfirmation(confirmation(notifier.of.accountId, 'ops@vendor.example'))
-  for (let i = 0; i < 10; i += 1) await expect(send()).rejects.toMatchObject({ code: 'unavailable' })
-  expect(await send()).toMatchObject({ retryAfterSeconds: 0 })
 })

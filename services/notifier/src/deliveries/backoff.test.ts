@@ -40,6 +40,7 @@ test.each([
   { responseCode: 429, retryAfterSeconds: 600, seconds: 600 },
   { responseCode: 503, retryAfterSeconds: 600, seconds: 600 },
   { responseCode: 503, retryAfterSeconds: 10, seconds: 60 },
+  { responseCode: 503, retryAfterSeconds: null, seconds: 60 },
   { responseCode: 503, retryAfterSeconds: 86_400, seconds: 21_600 },
   { responseCode: 500, retryAfterSeconds: 600, seconds: 60 },
   { responseCode: null, retryAfterSeconds: 600, seconds: 60 },

@@ -1,34 +1,12 @@
 import { createLogger } from '@licensing/process/log'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
+import { givenAttempt } from '../../test/attempts.ts'
 import type { FinishedAttempt } from './attempt-queries.ts'
 import { AttemptWriter } from './attempt-writer.ts'
 
 const log = createLogger('test', 'silent')
 const unavailable = () => Object.assign(new Error('connection refused'), { code: 'ECONNREFUSED' })
-
-function givenAttempt(deliveryId: string, changes: Partial<FinishedAttempt> = {}): FinishedAttempt {
-  const at = new Date()
-  return {
-    applicationId: 'app_1',
-    deliveryId,
-    endpointId: 'whe_1',
-    claimId: 'claim',
-    isReplay: false,
-    at,
-    endedAt: at,
-    durationMs: 1,
-    isDelivered: true,
-    responseCode: 200,
-    error: null,
-    responseExcerpt: 'ok',
-    retryAt: null,
-    attempt: 1,
-    isLast: false,
-    latencyMs: 1,
-    ...changes,
-  }
-}
 
 function startWriter(record: (attempts: FinishedAttempt[]) => Promise<void>) {
   const batches: FinishedAttempt[][] = []
@@ -80,12 +58,8 @@ test('while the database is unavailable attempts stay in memory', async () => {
   writer.add(givenAttempt('dlv_2'))
   isUnavailable = false
   await writer.drain()
-  expect(
-    batches
-      .flat()
-      .map(({ deliveryId }) => deliveryId)
-      .sort(),
-  ).toEqual(['dlv_1', 'dlv_2'])
+  const written = batches.flat().map(({ deliveryId }) => deliveryId)
+  expect(written.sort()).toEqual(['dlv_1', 'dlv_2'])
   expect(writer.isBehind).toBe(false)
 })
 
@@ -95,18 +69,10 @@ test('an attempt that the database refuses is recorded without the response, and
       ? Promise.reject(new Error('invalid byte sequence'))
       : Promise.resolve(),
   )
-  writer.add(givenAttempt('dlv_1'))
+  writer.add(givenAttempt('dlv_1', { responseExcerpt: 'ok' }))
   writer.add(givenAttempt('dlv_2', { responseExcerpt: 'poison' }))
-  writer.add(givenAttempt('dlv_3'))
+  writer.add(givenAttempt('dlv_3', { responseExcerpt: 'ok' }))
   await writer.drain()
-  const written = batches
-    .flat()
-    .map(({ deliveryId, responseExcerpt }) => [deliveryId, responseExcerpt] as const)
-  expect(new Map(written)).toEqual(
-    new Map([
-      ['dlv_1', 'ok'],
-      ['dlv_2', null],
-      ['dlv_3', 'ok'],
-    ]),
-  )
+  const written = batches.flat().map(({ deliveryId, responseExcerpt }) => [deliveryId, responseExcerpt])
+  expect(Object.fromEntries(written)).toEqual({ dlv_1: 'ok', dlv_2: null, dlv_3: 'ok' })
 })

@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { connect } from '@licensing/database/connect'
-import type { Database, Transaction } from '@licensing/database/connect'
+import type { Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
-import { migrate } from '@licensing/database/migrate'
-import { createTestDatabase } from '@licensing/test-support/database'
-import type { TestDatabase } from '@licensing/test-support/database'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { givenDatabase } from '../../test/database.ts'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
 import { lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
@@ -18,22 +15,17 @@ import {
   releaseClaims,
   updateNextDueAt,
 } from './claim-queries.ts'
-import { notifierMigrations } from '../migrations.ts'
 
-let database: TestDatabase
-let sql: Database
+let database: Awaited<ReturnType<typeof givenDatabase>>
+let sql: (typeof database)['sql']
 beforeEach(async () => {
-  database = await createTestDatabase()
-  sql = connect(database.url, { name: 'test' })
-  await migrate(sql, notifierMigrations)
+  database = await givenDatabase()
+  sql = database.sql
   await makePartitions(sql, new Date())
 })
-afterEach(async () => {
-  await sql.end({ timeout: 5 })
-  await database[Symbol.asyncDispose]()
-})
+afterEach(() => database[Symbol.asyncDispose]())
 
-const manyRows = Number(process.env['MANY_ROWS'] ?? 100_000)
+const manyRows = Number(process.env['MANY_ROWS'] ?? 20_000)
 
 async function givenDue(endpoint: string, count: number, account = 'acct_1'): Promise<void> {
   await sql`
@@ -216,14 +208,12 @@ test('accounts take turns, however many endpoints and deliveries of others were 
   expect(turns.map((turn) => turn.length)).toEqual([64, 64])
   expect(new Set(turns[0]).size).toBe(64)
   expect(new Set(turns.flat()).size).toBe(71)
-})
 
-test('an account that is left out does not reduce the turn of another', async () => {
-  for (let i = 0; i < 70; i += 1) await givenDue(`whe_large_${i}`, 1, 'acct_large')
-  await givenDue('whe_well', 1, 'acct_well')
-  const full = { accounts: ['acct_large'], endpoints: [] }
-  const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount: 'acct_well' })
-  expect(due).toEqual([{ id: 'whe_well', account_id: 'acct_well' }])
+  // An account that is left out does not reduce the turn of another, even if all others have had theirs.
+  const others = turns.flat().filter((account) => account !== 'acct_00')
+  const full = { accounts: [...new Set(others)], endpoints: [] }
+  const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount: 'acct_00' })
+  expect(due).toEqual([{ id: 'whe_0', account_id: 'acct_00' }])
 })
 
 test('if no replica sends the due deliveries, the vendor of an unreadable secret is alerted once for each secret', async () => {

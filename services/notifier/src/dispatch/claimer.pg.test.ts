@@ -1,17 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { encrypt, parseEncryptionKeys } from '@licensing/database/encryption'
-import { migrate } from '@licensing/database/migrate'
 import { createLogger } from '@licensing/process/log'
-import { createTestDatabase } from '@licensing/test-support/database'
+import { isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
+import { givenDatabase } from '../../test/database.ts'
 import { sessionSettings } from '../database-settings.ts'
 import { lowerNextDueAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
-import { notifierMigrations } from '../migrations.ts'
 import { Claimer } from './claimer.ts'
 import { EndpointCache } from './endpoint-cache.ts'
 import { Scheduler } from './scheduler.ts'
@@ -21,7 +19,6 @@ import type { ClaimedDelivery } from './claimed-delivery.ts'
 const keys = parseEncryptionKeys(randomBytes(32).toString('base64url'))
 const otherKeys = parseEncryptionKeys(randomBytes(32).toString('base64url'))
 const log = createLogger('notifier', 'silent')
-const dueOfEach = 3
 
 interface Blocked {
   id: string
@@ -34,10 +31,7 @@ const busy = { id: 'whe_busy', accountId: 'acct_blocked' }
 /** The claimer of a process whose attempts never end, except those at the busy endpoint. */
 async function startClaimer() {
   await using started = new AsyncDisposableStack()
-  const database = started.use(await createTestDatabase())
-  const sql = connect(database.url, { name: 'test', settings: sessionSettings })
-  started.defer(() => sql.end({ timeout: 5 }))
-  await migrate(sql, notifierMigrations)
+  const { sql } = started.use(await givenDatabase({ settings: sessionSettings }))
   await makePartitions(sql, new Date())
   await sql`
     insert into events (recorded_at, account_id, sequence, application_id, id, body)
@@ -85,31 +79,25 @@ async function givenEndpoints(sql: Database, endpoints: Blocked[], secretKeys = 
       ${secrets}::text[]) as endpoint (id, account_id, secret)`
 }
 
-/** Retries that have been due for an hour. */
-async function givenRetries(sql: Database, endpoints: Blocked[], each: number): Promise<void> {
+/** Retries of each endpoint that are due since a time. */
+async function givenRetries(
+  sql: Database,
+  endpoints: Blocked[],
+  { prefix, each, dueAt }: { prefix: string; each: number; dueAt: Date },
+): Promise<void> {
   await sql`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
       created_at, attempt_count, scheduled_attempts, retry_at, due_at)
-    select 'dlv_' || id || '_' || i, account_id, 'app_1', id, 'evt_1', 'licence.created', date_trunc('day', now()), 1,
-      now(), 1, 1, now() - interval '1 hour', now() - interval '1 hour'
+    select ${prefix} || id || '_' || i, account_id, 'app_1', id, 'evt_1', 'licence.created', date_trunc('day', now()),
+      1, now(), 1, 1, ${dueAt}, ${dueAt}
     from unnest(${endpoints.map(({ id }) => id)}::text[], ${endpoints.map(({ accountId }) => accountId)}::text[])
       as endpoint (id, account_id)
     cross join generate_series(1, ${each}::int) as i`
   await lowerNextDueAt(
     sql,
     endpoints.map(({ id }) => id),
-    new Date(Date.now() - 3_600_000),
+    dueAt,
   )
-}
-
-/** A retry of the healthy endpoint that is due now, after all others. */
-async function givenHealthyRetry(sql: Database, id: string): Promise<void> {
-  await sql`
-    insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
-      created_at, attempt_count, scheduled_attempts, retry_at, due_at)
-    values (${id}, 'acct_well', 'app_1', 'whe_well', 'evt_1', 'licence.created', date_trunc('day', now()), 1,
-      now(), 1, 1, now(), now())`
-  await lowerNextDueAt(sql, ['whe_well'], new Date())
 }
 
 function queue(scheduler: Scheduler, { id, accountId }: Blocked, count: number): void {
@@ -172,30 +160,34 @@ const kinds: Kind[] = [
   })),
 ]
 
-for (const count of [64, 640, 6_400]) {
-  test.each(kinds)(
-    `${count} endpoints $name do not delay the retry of a healthy endpoint`,
-    async ({ accountOf, isUnreadable, block }) => {
-      await using notifier = await startClaimer()
-      const { sql, scheduler, claimer, sentTo } = notifier
-      const blocked = Array.from({ length: count }, (_, i) => ({ id: `whe_${i}`, accountId: accountOf(i) }))
-      await givenEndpoints(sql, blocked, isUnreadable ? otherKeys : keys)
-      await givenRetries(sql, blocked, dueOfEach)
-      block?.(scheduler, blocked)
-      await givenEndpoints(sql, [{ id: 'whe_well', accountId: 'acct_well' }])
-      await givenHealthyRetry(sql, 'dlv_1')
-      claimer.start()
-      await eventually(() => expect(sentTo('whe_well')).toContain('dlv_1'))
-      // The blocked endpoints are sent only deliveries that were in the queue before.
-      for (const { id } of blocked) expect(sentTo(id).filter((sent) => sent.startsWith('dlv_'))).toEqual([])
+// The claimer searches 64 endpoints at a time.
+const counts = isFull ? [64, 640, 6_400] : [640]
 
-      // After the blocked endpoints are known, the next search finds the next retry.
-      const hasAlerts = async () =>
-        expect(await sql`select 1 from alerts`).toHaveLength(isUnreadable ? count : 0)
-      await eventually(hasAlerts, { timeoutMs: 120_000, intervalMs: 100 })
-      await givenHealthyRetry(sql, 'dlv_2')
-      // The first retry may be sent again after its lease has ended, because its attempt never ends.
-      await eventually(() => expect(sentTo('whe_well')).toContain('dlv_2'), { timeoutMs: 10_000 })
-    },
-  )
-}
+test.concurrent.each(counts.flatMap((count) => kinds.map((kind) => ({ count, ...kind }))))(
+  '$count endpoints $name do not delay the retry of a healthy endpoint',
+  async ({ count, accountOf, isUnreadable, block }) => {
+    await using notifier = await startClaimer()
+    const { sql, scheduler, claimer, sentTo } = notifier
+    const blocked = Array.from({ length: count }, (_, i) => ({ id: `whe_${i}`, accountId: accountOf(i) }))
+    await givenEndpoints(sql, blocked, isUnreadable ? otherKeys : keys)
+    await givenRetries(sql, blocked, { prefix: 'dlv_', each: 3, dueAt: new Date(Date.now() - 3_600_000) })
+    block?.(scheduler, blocked)
+    const healthy = [{ id: 'whe_well', accountId: 'acct_well' }]
+    await givenEndpoints(sql, healthy)
+    // A retry of the healthy endpoint is due after all others.
+    const retry = (prefix: string) => givenRetries(sql, healthy, { prefix, each: 1, dueAt: new Date() })
+    await retry('first_')
+    claimer.start()
+    await eventually(() => expect(sentTo('whe_well')).toContain('first_whe_well_1'))
+    // The blocked endpoints are sent only deliveries that were in the queue before.
+    for (const { id } of blocked) expect(sentTo(id).filter((sent) => sent.startsWith('dlv_'))).toEqual([])
+
+    // After the blocked endpoints are known, the next search finds the next retry.
+    const hasAlerts = async () =>
+      expect(await sql`select 1 from alerts`).toHaveLength(isUnreadable ? count : 0)
+    await eventually(hasAlerts, { timeoutMs: 120_000, intervalMs: 100 })
+    await retry('second_')
+    // The first retry may be sent again after its lease has ended, because its attempt never ends.
+    await eventually(() => expect(sentTo('whe_well')).toContain('second_whe_well_1'), { timeoutMs: 10_000 })
+  },
+)

@@ -7,13 +7,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { TestNotifier } from '../../test/notifier.ts'
 import { startTestNotifier } from '../../test/notifier.ts'
 
-let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
+const running = new AsyncDisposableStack()
+let url: string
 let notifier: TestNotifier
 let replicas: Pick<TestNotifier, 'calls'>[]
-const running = new AsyncDisposableStack()
 beforeAll(async () => {
-  receiver = running.use(await startHttpsReceiver())
-  notifier = running.use(await startTestNotifier({ receiver }))
+  url = running.use(await startHttpsReceiver()).url()
+  notifier = running.use(await startTestNotifier())
   replicas = [notifier, running.use(await notifier.replica())]
 })
 afterAll(() => running.disposeAsync())
@@ -22,17 +22,16 @@ const givenVendor = () => ({ accountId: newId('acct'), applicationId: newId('app
 
 type Vendor = ReturnType<typeof givenVendor>
 
-async function allow({ accountId }: Vendor, max: number): Promise<void> {
+async function setQuota(request: { accountId: string; quota: string; max: bigint }): Promise<void> {
   const channel = connectTo(QuotaService, notifier.address)
-  try {
-    await channel.calls.setQuota({ accountId, quota: 'webhook_endpoints', max: BigInt(max) })
-  } finally {
-    channel.close()
-  }
+  await channel.calls.setQuota(request).finally(() => channel.close())
 }
 
+const allow = ({ accountId }: Vendor, max: number) =>
+  setQuota({ accountId, quota: 'webhook_endpoints', max: BigInt(max) })
+
 const register = (vendor: Vendor, at = 0) =>
-  replicas[at % 2]!.calls.createEndpoint({ ...vendor, url: receiver.url(), subscribedEvents: '*' })
+  replicas[at % 2]!.calls.createEndpoint({ ...vendor, url, subscribedEvents: '*' })
 
 test('if the quota admits 3 more endpoints, 3 of 20 concurrent registrations on two replicas succeed', async () => {
   const vendor = givenVendor()
@@ -76,20 +75,14 @@ test('a repetition of the registration that used up the quota gets the same resp
   expect(await keyed('/endpoints', () => register(vendor), { key: 'one' })).toMatchObject({ replayed: true })
 })
 
-test('a quota of another service, and a number that is out of bounds, is refused', async () => {
-  const { accountId } = givenVendor()
-  const channel = connectTo(QuotaService, notifier.address)
-  try {
-    for (const wrong of [
-      { quota: 'plans', max: 1n },
-      { quota: 'webhook_endpoints', max: -1n },
-      { quota: 'webhook_endpoints', max: 10_001n },
-    ]) {
-      await expect(channel.calls.setQuota({ accountId, ...wrong })).rejects.toMatchObject({
-        code: 'validation_failed',
-      })
-    }
-  } finally {
-    channel.close()
-  }
-})
+test.each([
+  { quota: 'plans', max: 1n },
+  { quota: 'webhook_endpoints', max: -1n },
+  { quota: 'webhook_endpoints', max: 10_001n },
+])(
+  'a quota of another service, and a number that is out of bounds, is refused: $quota $max',
+  async (wrong) => {
+    const { accountId } = givenVendor()
+    await expect(setQuota({ accountId, ...wrong })).rejects.toMatchObject({ code: 'validation_failed' })
+  },
+)

@@ -3,14 +3,8 @@ import { partitionOf } from '@licensing/events/partitions'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { givenEvent, publish } from '../../test/events.ts'
+import { givenLicenceEvent, publish } from '../../test/events.ts'
 import { startTestNotifier } from '../../test/notifier.ts'
-
-const revoked = (of: { accountId: string; applicationId: string }) =>
-  givenEvent({
-    ...of,
-    payload: { case: 'licenceRevoked', value: { licenceId: newId('lic'), status: 'revoked' } },
-  })
 
 /** Another account whose events share the partition. */
 function neighbourOf(accountId: string) {
@@ -24,7 +18,7 @@ function neighbourOf(accountId: string) {
 test('an account that sends thousands of events at once does not delay other accounts of its partition, and both keep their order', async () => {
   await using receiver = await startHttpsReceiver()
   receiver.answerWith(({ path }) => (path === '/quiet' ? {} : 'hang'))
-  await using notifier = await startTestNotifier({ receiver })
+  await using notifier = await startTestNotifier()
   await using _replica = await notifier.replica()
   for (const path of ['/dead/1', '/dead/2', '/dead/3']) await notifier.register(receiver.url(path))
   const quiet = neighbourOf(notifier.of.accountId)
@@ -35,11 +29,11 @@ test('an account that sends thousands of events at once does not delay other acc
     return rows.map(({ id }) => id)
   }
 
-  const flood = Array.from({ length: 4_000 }, () => revoked(notifier.of))
+  const flood = Array.from({ length: 2_000 }, () => givenLicenceEvent(notifier.of))
   const own: string[] = []
   for (let round = 0; round < 4; round += 1) {
-    await publish(notifier, flood.slice(round * 1_000, (round + 1) * 1_000))
-    const event = revoked(quiet)
+    await publish(notifier, flood.slice(round * 500, (round + 1) * 500))
+    const event = givenLicenceEvent(quiet)
     await publish(notifier, [event])
     own.push(event.id)
   }
@@ -47,19 +41,20 @@ test('an account that sends thousands of events at once does not delay other acc
   await eventually(() => expect(receiver.requests.filter(({ path }) => path === '/quiet')).toHaveLength(4), {
     intervalMs: 5,
   })
-  expect((await recorded(notifier.of.accountId)).length).toBeLessThan(3_000)
+  expect((await recorded(notifier.of.accountId)).length).toBeLessThan(1_500)
   expect(await recorded(quiet.accountId)).toEqual(own)
 
   // All events are in the order in which they were sent, including the last event, which is not deferred.
-  await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(4_000), {
+  await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(2_000), {
     intervalMs: 200,
   })
-  const last = revoked(notifier.of)
+  const last = givenLicenceEvent(notifier.of)
   await publish(notifier, [last])
-  await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(4_001))
+  await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(2_001))
   expect(await recorded(notifier.of.accountId)).toEqual([...flood, last].map(({ id }) => id))
   const [row] = await notifier.sql<{ last: number; waiting: number }[]>`
     select (select max(sequence)::int from events where account_id = ${notifier.of.accountId}) as last,
       (select count(*)::int from deferred_events) as waiting`
-  expect(row).toEqual({ last: 4_001, waiting: 0 })
+  expect(row).toEqual({ last: 2_001, waiting: 0 })
+  await receiver.pause()
 })

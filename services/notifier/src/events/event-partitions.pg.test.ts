@@ -1,27 +1,19 @@
 import { connect } from '@licensing/database/connect'
-import type { Database } from '@licensing/database/connect'
-import { migrate } from '@licensing/database/migrate'
-import { createTestDatabase } from '@licensing/test-support/database'
-import type { TestDatabase } from '@licensing/test-support/database'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { givenDatabase } from '../../test/database.ts'
 import { dropPartitions, makePartitions, listPartitions } from './event-partitions.ts'
-import { notifierMigrations } from '../migrations.ts'
 
 const day = 86_400_000
 const now = new Date('2026-11-21T12:00:00Z')
 const later = (days: number) => new Date(now.getTime() + days * day)
 
-let database: TestDatabase
-let sql: Database
+let database: Awaited<ReturnType<typeof givenDatabase>>
+let sql: (typeof database)['sql']
 beforeEach(async () => {
-  database = await createTestDatabase()
-  sql = connect(database.url, { name: 'test' })
-  await migrate(sql, notifierMigrations)
+  database = await givenDatabase()
+  sql = database.sql
 })
-afterEach(async () => {
-  await sql.end({ timeout: 5 })
-  await database[Symbol.asyncDispose]()
-})
+afterEach(() => database[Symbol.asyncDispose]())
 
 async function record(at: Date): Promise<void> {
   await sql`

@@ -1,15 +1,18 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Event } from '@licensing/proto/events'
 import { newId } from '@licensing/database/ids'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
-import { givenEvent, publish } from '../../test/events.ts'
+import { givenLicenceEvent, publish } from '../../test/events.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
-import { startTestNotifier } from '../../test/notifier.ts'
+import { sharedNotifier } from '../../test/notifier.ts'
+import { updateStatistics } from './update-statistics.ts'
 
 const dayMs = 86_400_000
+
+const vendor = sharedNotifier({ backoffSeconds: [600] })
+const impatientVendor = sharedNotifier({ backoffSeconds: [0.05] })
 
 async function metrics(notifier: TestNotifier, step: string, of: object = notifier.of) {
   const now = notifier.clock.now().getTime()
@@ -32,22 +35,14 @@ async function metrics(notifier: TestNotifier, step: string, of: object = notifi
 
 async function counted(notifier: TestNotifier, expected: { delivered: number; failedAttempts: number }) {
   return eventually(async () => {
+    // The notifier does this every second.
+    await updateStatistics({ sql: notifier.sql, alertQueued: () => {} })
     const points = await metrics(notifier, 'day')
     expect(points.reduce((sum, point) => sum + point.delivered, 0)).toBe(expected.delivered)
     expect(points.reduce((sum, point) => sum + point.failedAttempts, 0)).toBe(expected.failedAttempts)
     return points
   })
 }
-
-/** Events of licences that were suspended `agoMs` ago by the clock of licensing. */
-const suspended = (notifier: TestNotifier, count: number, agoMs: number): Event[] =>
-  Array.from({ length: count }, () =>
-    givenEvent({
-      ...notifier.of,
-      occurredAt: new Date(notifier.clock.now().getTime() - agoMs),
-      payload: { case: 'licenceSuspended', value: { licenceId: newId('lic'), status: 'suspended' } },
-    }),
-  )
 
 test('each delivered event and each failed attempt is counted once, by day and by hour', async () => {
   await awaitTurn('hour')
@@ -58,7 +53,7 @@ test('each delivered event and each failed attempt is counted once, by day and b
     tries.set(id, (tries.get(id) ?? 0) + 1)
     return { status: tries.get(id)! < 3 ? 500 : 200 }
   })
-  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.05] })
+  const notifier = impatientVendor()
   await notifier.register(receiver.url('/a'))
   await notifier.register(receiver.url('/b'))
   await notifier.happen(50)
@@ -75,27 +70,62 @@ test('each delivered event and each failed attempt is counted once, by day and b
 
 test('latency is measured from the time of the event to its first success, to within 10 %', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receiver })
+  const notifier = vendor()
   await notifier.register(receiver.url())
-  // Of 20 events 14 waited ten minutes for the notifier and 6 waited two hours.
-  await publish(notifier, [...suspended(notifier, 14, 600_000), ...suspended(notifier, 6, 7_200_000)])
+  /** Events that waited for the notifier. */
+  const waiting = (count: number, ms: number) =>
+    Array.from({ length: count }, () =>
+      givenLicenceEvent(notifier.of, 'licenceSuspended', new Date(notifier.clock.now().getTime() - ms)),
+    )
+  await publish(notifier, [...waiting(14, 600_000), ...waiting(6, 7_200_000)])
   const [point] = await counted(notifier, { delivered: 20, failedAttempts: 0 })
   expect(Math.abs(point!.p50! - 600_500) / 600_500).toBeLessThan(0.1)
   expect(Math.abs(point!.p95! - 7_200_500) / 7_200_500).toBeLessThan(0.1)
+
+  expect(await metrics(notifier, 'day', { accountId: newId('acct') })).toEqual([])
+  expect(await metrics(notifier, 'day', { applicationId: newId('app') })).toEqual([])
+  await expect(metrics(notifier, 'week')).rejects.toMatchObject({ code: 'validation_failed' })
 })
 
-test('an hour without a success has no latencies', async () => {
-  await using receiver = await startHttpsReceiver({ status: 503 })
-  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
-  await notifier.register(receiver.url())
-  await notifier.happen(3)
-  const [point] = await counted(notifier, { delivered: 0, failedAttempts: 3 })
+test('replays and recovered deliveries are not counted, and without a success there are no latencies', async () => {
+  await using receiver = await startHttpsReceiver()
+  const notifier = vendor()
+  const replay = (deliveryId: string, endpointId?: string) =>
+    notifier.calls.replayDelivery({ ...notifier.of, deliveryId, ...(endpointId && { endpointId }) })
+  await notifier.register(receiver.url('/first'))
+  receiver.answerWith({ status: 500 })
+  await notifier.happen(1)
+  const [point] = await counted(notifier, { delivered: 0, failedAttempts: 1 })
   expect(point).toMatchObject({ p50: null, p95: null })
+  receiver.answerWith({ status: 200 })
+  await replay((await notifier.deliveries())[0]!.id)
+  await notifier.delivery({ status: 'delivered', attemptCount: 2 })
+
+  await notifier.happen(4)
+  await counted(notifier, { delivered: 4, failedAttempts: 1 })
+  const [delivery] = await notifier.deliveries()
+  const second = await notifier.register(receiver.url('/second'))
+  for (const status of [500, 200]) {
+    receiver.answerWith({ status })
+    const before = receiver.requests.length
+    await replay(delivery!.id)
+    await replay(delivery!.id, second.id)
+    await receiver.received(before + 2)
+  }
+  const since = timestampFromDate(new Date(notifier.clock.now().getTime() - dayMs))
+  await notifier.calls.recoverEndpoint({ ...notifier.of, endpointId: second.id, since })
+  // Of five events, one was replayed successfully to the second endpoint, and the others are recovered.
+  await eventually(async () =>
+    expect(await notifier.deliveries({ endpointId: second.id, status: 'delivered' })).toHaveLength(5),
+  )
+  // This event is recorded last: when it is counted, all earlier attempts would have been counted.
+  await notifier.happen(1)
+  await counted(notifier, { delivered: 6, failedAttempts: 1 })
 })
 
 test('an attempt is counted in the UTC day in which it ends', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.01] })
+  const notifier = vendor()
   const now = notifier.clock.now().getTime()
   const midnight = Math.ceil(now / dayMs) * dayMs
   notifier.clock.advance(midnight - now - 3_600_000)
@@ -104,65 +134,16 @@ test('an attempt is counted in the UTC day in which it ends', async () => {
   await counted(notifier, { delivered: 5, failedAttempts: 0 })
   notifier.clock.advance(3_600_000)
   await notifier.happen(7)
-  const days = await counted(notifier, { delivered: 12, failedAttempts: 0 })
+  await counted(notifier, { delivered: 12, failedAttempts: 0 })
   const at = (ms: number) => new Date(midnight + ms).toISOString()
-  expect(days.map((day) => [day.at, day.delivered])).toEqual([
-    [at(-dayMs), 5],
-    [at(0), 7],
-  ])
-  const hours = await metrics(notifier, 'hour')
-  expect(hours.map((hour) => [hour.at, hour.delivered])).toEqual([
-    [at(-3_600_000), 5],
-    [at(0), 7],
-  ])
-})
-
-test('replays and recovered deliveries are not counted', async () => {
-  await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
-  await notifier.register(receiver.url('/first'))
-  await notifier.happen(4)
-  await counted(notifier, { delivered: 4, failedAttempts: 0 })
-  const [delivery] = await notifier.deliveries()
-  const second = await notifier.register(receiver.url('/second'))
-  receiver.answerWith(() => ({ status: 500 }))
-  await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: delivery!.id })
-  await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: delivery!.id, endpointId: second.id })
-  await receiver.received(6)
-  receiver.answerWith(() => ({ status: 200 }))
-  await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: delivery!.id })
-  await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: delivery!.id, endpointId: second.id })
-  const since = timestampFromDate(new Date(notifier.clock.now().getTime() - dayMs))
-  await notifier.calls.recoverEndpoint({ ...notifier.of, endpointId: second.id, since })
-  await eventually(async () =>
-    expect(await notifier.deliveries({ endpointId: second.id, status: 'delivered' })).toHaveLength(4),
-  )
-  // This event is recorded last: when it is counted, all earlier attempts would have been counted.
-  await notifier.happen(1)
-  await counted(notifier, { delivered: 6, failedAttempts: 0 })
-})
-
-test('a successful replay of a pending delivery is not counted as delivered', async () => {
-  await using receiver = await startHttpsReceiver({ status: 500 })
-  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
-  await notifier.register(receiver.url())
-  await notifier.happen(1)
-  await counted(notifier, { delivered: 0, failedAttempts: 1 })
-  receiver.answerWith(() => ({ status: 200 }))
-  const [delivery] = await notifier.deliveries()
-  await notifier.calls.replayDelivery({ ...notifier.of, deliveryId: delivery!.id })
-  await eventually(async () => expect(await notifier.deliveries({ status: 'delivered' })).toHaveLength(1))
-  await notifier.happen(1)
-  await counted(notifier, { delivered: 1, failedAttempts: 1 })
-})
-
-test('another account or application has no counts, and an unknown step is refused', async () => {
-  await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receiver })
-  await notifier.register(receiver.url())
-  await notifier.happen(1)
-  await counted(notifier, { delivered: 1, failedAttempts: 0 })
-  expect(await metrics(notifier, 'day', { accountId: newId('acct') })).toEqual([])
-  expect(await metrics(notifier, 'day', { applicationId: newId('app') })).toEqual([])
-  await expect(metrics(notifier, 'week')).rejects.toMatchObject({ code: 'validation_failed' })
+  for (const [step, before] of [
+    ['day', -dayMs],
+    ['hour', -3_600_000],
+  ] as const) {
+    const points = await metrics(notifier, step)
+    expect(points.map((point) => [point.at, point.delivered])).toEqual([
+      [at(before), 5],
+      [at(0), 7],
+    ])
+  }
 })
