@@ -47,20 +47,11 @@ test('a fresh checkout is installed by the pinned pnpm, exactly as locked, and s
 })
 
 test('an installation that prints nothing for seconds prints a line at least every second', async () => {
-  const folder = await givenCheckout(`sleep 4\n${INSTALLS}`)
+  const folder = await givenCheckout(`sleep 2\n${INSTALLS}`)
   const { code, stdout, stderr } = await install(folder)
   expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
   const lines = stderr.match(/^still installing, \d+ s$/gm) ?? []
-  expect(lines.length).toBeGreaterThanOrEqual(4)
-})
-
-test('the output of the installation is passed on, and its failure is reported with the exit code', async () => {
-  const folder = await givenCheckout('echo out; echo err >&2; exit 3')
-  const { code, stdout, stderr } = await install(folder)
-  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-  expect(stderr).toMatch(/^out$/m)
-  expect(stderr).toMatch(/^err$/m)
-  expect(stderr).toContain('it ended with 3')
+  expect(lines.length).toBeGreaterThanOrEqual(2)
 })
 
 test('dependencies are not installed again until the lock file changes', async () => {
@@ -80,10 +71,12 @@ test('two concurrent runs install once', async () => {
   expect(await calls(folder)).toHaveLength(1)
 })
 
-test('a failure says what to do, and the next try works', async () => {
-  const folder = await givenCheckout('exit 7')
+test('a failure says what to do, with the output of the installation, and the next try works', async () => {
+  const folder = await givenCheckout('echo out; echo err >&2; exit 7')
   const failed = await install(folder)
-  expect(failed.code).toBe(1)
+  expect(failed).toMatchObject({ code: 1, stdout: '' })
+  expect(failed.stderr).toMatch(/^out$/m)
+  expect(failed.stderr).toMatch(/^err$/m)
   expect(failed.stderr).toMatch(
     /could not be installed \(it ended with 7\)[^]*node tools\/pnpm\/pnpm.mjs install/,
   )

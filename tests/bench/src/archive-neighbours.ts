@@ -1,11 +1,11 @@
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { scaled, scaledSeconds } from './bench-scale.ts'
 import { load } from './load.ts'
 import type { LoadOptions } from './load.ts'
-import { atMost, beside, under } from './report.ts'
+import { atMost, under } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
 import { givenLicences, givenPlan } from './vendor.ts'
@@ -24,7 +24,6 @@ export async function archiveNeighbours(): Promise<Section> {
     load(stack.gatewayUrl, 200, () => ({ method: 'GET', ...neighbour }), { connections, ...options })
   await detail({ seconds: 1 })
   const idle = await detail({ seconds: scaledSeconds(10) })
-  const besideBusy = await besideBusyProcess(() => detail({ seconds: scaledSeconds(10) }))
 
   const startedMs = performance.now()
   const progress = { isDone: false }
@@ -40,19 +39,11 @@ export async function archiveNeighbours(): Promise<Section> {
   const seconds = (performance.now() - startedMs) / 1000
   if (archived.status !== 200) throw new Error(`the archive was answered with ${archived.status}`)
   const p99: Figure = { name: 'detail of another account, p99, idle', value: idle.p99Ms, unit: 'ms' }
-  const busyP99 = beside(
-    'detail of another account, p99, beside a process that only computes',
-    besideBusy.p99Ms,
-    'ms',
-    p99,
-  )
   return {
     title: `An account beside the archive of ${licences.length.toLocaleString('en')} licences with ${verbsPerSecond} verbs a second on them`,
     figures: [
       p99,
-      busyP99,
       atMost('detail of another account, p99, meanwhile', meanwhile.p99Ms, 'ms', p99, 2),
-      beside('… the same beside that process', meanwhile.p99Ms, 'ms', busyP99),
       { name: 'detail of another account, p50, idle', value: idle.p50Ms, unit: 'ms' },
       { name: 'detail of another account, p50, meanwhile', value: meanwhile.p50Ms, unit: 'ms' },
       under('details not answered 200', idle.wrong + meanwhile.wrong, '', 0),
@@ -63,16 +54,6 @@ export async function archiveNeighbours(): Promise<Section> {
       `${connections} connections read the detail; verbs: ${verbs.map(([status, count]) => `${count} × ${status}`).join(', ')}`,
       `suspended by the archive: ${archived.body.suspended_licences.toLocaleString('en')}`,
     ],
-  }
-}
-
-/** Runs `work` beside a process that keeps one core busy. This is the floor for background work that runs beside requests. */
-async function besideBusyProcess<T>(work: () => Promise<T>): Promise<T> {
-  const busy = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' })
-  try {
-    return await work()
-  } finally {
-    busy.kill('SIGKILL')
   }
 }
 

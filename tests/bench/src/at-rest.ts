@@ -3,13 +3,13 @@ import type { LocalStack } from '@licensing/test-support/local-stack'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { cpuSeconds } from './notifier/cpu-time.ts'
 import { under } from './report.ts'
 import type { Section } from './report.ts'
 
 // Background loops without work reach their longest pause after 20 seconds.
 const settleSeconds = 30
 const restSeconds = 60
-const ticksPerSecond = 100
 
 /** Cost of `npm start`: CPU time until everything is ready, and CPU time and memory without requests. It also works on a busy machine. */
 export async function atRest(): Promise<Section> {
@@ -17,16 +17,16 @@ export async function atRest(): Promise<Section> {
   const start = async () => {
     const stack = startLocalStack({ dataDir: folder.path, throughNpm: true })
     await stack.ready(1_800_000)
-    return { stack, seconds: await cpuSeconds(stack) }
+    return { stack, seconds: await cpuSeconds(stack.pid) }
   }
   const first = await start()
   await first.stack[Symbol.asyncDispose]()
   const { stack, seconds } = await start()
   await using _ = stack
   await sleep(settleSeconds * 1000)
-  const before = await cpuSeconds(stack)
+  const before = await cpuSeconds(stack.pid)
   await sleep(restSeconds * 1000)
-  const percent = ((await cpuSeconds(stack)) - before) * (100 / restSeconds)
+  const percent = ((await cpuSeconds(stack.pid)) - before) * (100 / restSeconds)
   const mebibytes = await memoryMebibytes(stack)
   return {
     title: 'CPU time and memory of npm start',
@@ -50,16 +50,4 @@ async function memoryMebibytes(stack: LocalStack): Promise<number> {
     kibibytes += Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0)
   }
   return kibibytes / 1024
-}
-
-/** CPU seconds of all processes of the stack, including their ended child processes. */
-async function cpuSeconds(stack: LocalStack): Promise<number> {
-  let ticks = 0
-  for (const { pid } of await stack.family()) {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-    // utime, stime, cutime and cstime; the name before them may contain blanks.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    ticks += fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
-  }
-  return ticks / ticksPerSecond
 }

@@ -74,7 +74,7 @@ async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<numbe
       const [row] = await sql<{ waiting: boolean }[]>`
         select exists (select from processor_events where handled_at is null and not parked)
           or exists (select from purchases where send_at is not null)
-          or exists (select from purchases where decide_at < clock_timestamp() + interval '1 hour'')
+          or exists (select from purchases where decide_at < clock_timestamp() + interval '1 hour')
           or exists (select from processor_questions where next_at < clock_timestamp() + interval '1 hour') as waiting`
       if (row!.waiting)
         throw new Error(`some of ${events.length} events or their purchases are still waiting`)

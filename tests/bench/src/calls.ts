@@ -13,6 +13,20 @@ interface Given {
   installations: Installation[]
 }
 
+/** Issues licences on a plan. */
+export function issues(stack: Stack, planId: string): Calls {
+  const headers = withKey(stack)
+  return [
+    201,
+    () => ({
+      method: 'POST',
+      path: `/v1/apps/${stack.appId}/licences`,
+      headers: { ...headers, 'idempotency-key': randomBytes(12).toString('hex') },
+      body: JSON.stringify({ external_ref: 'customer-1', plan_id: planId }),
+    }),
+  ]
+}
+
 /** The most frequent calls of vendors and products. */
 export function usualCalls(
   stack: Stack,
@@ -20,15 +34,7 @@ export function usualCalls(
 ): Record<'issue' | 'detail' | 'refresh', Calls> {
   const headers = withKey(stack)
   return {
-    issue: [
-      201,
-      () => ({
-        method: 'POST',
-        path: `/v1/apps/${stack.appId}/licences`,
-        headers: { ...headers, 'idempotency-key': randomBytes(12).toString('hex') },
-        body: JSON.stringify({ external_ref: 'customer-1', plan_id: planId }),
-      }),
-    ],
+    issue: issues(stack, planId),
     detail: [200, () => ({ method: 'GET', path: `/v1/licences/${licenceId}`, headers })],
     refresh: [
       200,

@@ -2,10 +2,10 @@ import { connect } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { randomBytes } from 'node:crypto'
 import { scaled } from './bench-scale.ts'
+import { suspensions, usualCalls } from './calls.ts'
+import type { Calls } from './calls.ts'
 import { load } from './load.ts'
-import type { LoadRequest } from './load.ts'
 import { cpuSeconds } from './notifier/cpu-time.ts'
 import { startReceiver } from './notifier/start-receiver.ts'
 import { startProfiling } from './profile.ts'
@@ -13,7 +13,7 @@ import { atMost, beside } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
 import type { Setting } from './setting.ts'
-import { givenDefinitions, givenInstallations, givenLicences, givenPlan, withKey } from './vendor.ts'
+import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from './vendor.ts'
 
 const atOnce = 32
 
@@ -23,41 +23,36 @@ export async function changeToDelivery(): Promise<Section> {
   using receiver = await startReceiver(folder.path)
   await using setting = await startSetting({ receiver })
   const { stack } = setting
-  const printProfile = await startProfiling(stack, ['gateway', 'licensing'])
+  const endProfiling = await startProfiling(stack, ['gateway', 'licensing'])
   const meter = startMeter(setting)
   const count = scaled(4_000, 60)
   await givenDefinitions(stack)
   const planId = await givenPlan(stack, 'pro')
-  const headers = withKey(stack)
-  const post = (path: string, body?: object, more: Record<string, string> = {}): LoadRequest => ({
-    method: 'POST',
-    path,
-    headers: { ...headers, ...more },
-    ...(body && { body: JSON.stringify(body) }),
-  })
-  const measured = (expected: number, next: (n: number) => LoadRequest) =>
-    meter(() => send(stack, expected, count, next))
-
-  const issue = (n: number) =>
-    post(
-      `/v1/apps/${stack.appId}/licences`,
-      { external_ref: `customer-${n}`, plan_id: planId },
-      { 'idempotency-key': randomBytes(12).toString('hex') },
-    )
-  await send(stack, 201, Math.ceil(count / 4), issue)
-  const costs = new Map<string, Cost>([['issue', await measured(201, issue)]])
-
   const installations = await givenInstallations(stack, planId, 200)
-  const of = (n: number) => installations[n % installations.length]!
-  const activation = (n: number) => post('/v1/activations', of(n).body, { authorization: '' })
-  const refresh = (n: number) => {
-    const { id, token, body } = of(n)
-    const { host, product_version } = body
-    const path = `/v1/activations/${id}/refresh`
-    return post(path, { host, product_version }, { authorization: `Bearer ${token}` })
+  const { issue, refresh } = usualCalls(stack, { planId, licenceId: '', installations })
+  const activation: Calls = [
+    200,
+    (n) => ({
+      method: 'POST',
+      path: '/v1/activations',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(installations[n % installations.length]!.body),
+    }),
+  ]
+  const send = async ([status, next]: Calls, times: number): Promise<Sent> => {
+    const { wrong, perSecond } = await load(stack.gatewayUrl, status, next, {
+      connections: atOnce,
+      count: times,
+    })
+    if (wrong > 0) throw new Error(`${wrong} answers were not ${status}`)
+    return { count: times, perSecond }
   }
-  costs.set('refresh', await measured(200, refresh))
-  costs.set('activation of a known machine', await measured(200, activation))
+  const measured = (calls: Calls) => meter(() => send(calls, count))
+
+  await send(issue, Math.ceil(count / 4))
+  const costs = new Map<string, Cost>([['issue', await measured(issue)]])
+  costs.set('refresh', await measured(refresh))
+  costs.set('activation of a known machine', await measured(activation))
 
   let endpoints = 0
   for (const wanted of [0, 1, 4]) {
@@ -69,10 +64,9 @@ export async function changeToDelivery(): Promise<Section> {
       if (made.status !== 201) throw new Error(`no endpoint: ${JSON.stringify(made.body)}`)
     }
     const ids = await givenLicences(stack, planId, count, `suspended-${wanted}`)
-    const suspend = (n: number) => post(`/v1/licences/${ids[n]}/suspend`)
-    costs.set(`suspend, ${wanted} endpoints`, await measured(200, suspend))
+    costs.set(`suspend, ${wanted} endpoints`, await measured(suspensions(stack, ids)))
   }
-  await printProfile()
+  await endProfiling()
   return { title: 'CPU of a call until its events are delivered', ...figuresOf(costs) }
 }
 
@@ -151,20 +145,4 @@ async function allDelivered({ databaseUrls }: Stack): Promise<void> {
 interface Sent {
   count: number
   perSecond: number
-}
-
-async function send(
-  { gatewayUrl }: Stack,
-  expected: number,
-  count: number,
-  next: (n: number) => LoadRequest,
-): Promise<Sent> {
-  let sent = 0
-  const counted = (n: number) => {
-    sent = n + 1
-    return next(n)
-  }
-  const result = await load(gatewayUrl, expected, counted, { connections: atOnce, count })
-  if (result.wrong > 0) throw new Error(`${result.wrong} answers were not ${expected}`)
-  return { count: sent, perSecond: result.perSecond }
 }

@@ -1,5 +1,5 @@
 // Counts that do not depend on the machine: the work of a request for the services and for PostgreSQL.
-import { connect } from '@licensing/database/connect'
+import { connect, type Sql } from '@licensing/database/connect'
 import { startCountingPostgres } from '@licensing/test-support/counting-postgres'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
@@ -7,7 +7,7 @@ import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenDefinitions, givenInstallations, givenLicences, givenPlan } from './vendor.ts'
 import type { Installation } from './vendor.ts'
 
@@ -34,24 +34,36 @@ const maxRows = { licensing: 8, notifier: 11 }
 
 // The requests run one after the other, because concurrent requests share statements. Background work adds less than one
 // statement per request.
-const requests = 60
+const requests = 30
 
-const unlimited = { RATE_LIMIT_PER_MINUTE: '1000000', PRODUCT_RATE_PER_MINUTE: '1000000' }
+// Enough events that the rows written at start and stop are less than one row per event.
+const events = 50
+const rounds = 3
+
+const started = new AsyncDisposableStack()
+let postgres: Awaited<ReturnType<typeof startCountingPostgres>>
+let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
+let stack: Stack
+let planId: string
+beforeAll(async () => {
+  postgres = started.use(await startCountingPostgres(sharedPostgresUrl()))
+  receiver = started.use(await startHttpsReceiver())
+  const options = { postgresUrl: postgres.url, receiver }
+  // Few connections, because each statement is prepared on each connection.
+  const environment = { DATABASE_CONNECTIONS: '4', RATE_LIMIT_PER_MINUTE: '1000000' }
+  stack = started.use(await startStack({ ...options, environment }))
+  await givenDefinitions(stack)
+  planId = await givenPlan(stack, 'pro')
+})
+afterAll(() => started.disposeAsync())
 
 test('a request takes no more RPCs, statements and round trips than listed', async () => {
-  await using postgres = await startCountingPostgres(sharedPostgresUrl())
-  await using stack = await startStack({
-    postgresUrl: postgres.url,
-    // Few connections, because each statement is prepared on each connection.
-    environment: { ...unlimited, DATABASE_CONNECTIONS: '4' },
-  })
-  await givenDefinitions(stack)
-  const planId = await givenPlan(stack, 'pro')
   const licences = await givenLicences(stack, planId, 2 * requests, 'suspended')
   const installations = await givenInstallations(stack, planId, requests)
   const read = async () => ({ ...postgres.workOf('licensing'), rpcs: await rpcsOf(stack) })
+  const sql = connect(stack.databaseUrls.licensing, { name: 'counts', max: 1 })
   const counted: Record<string, Count> = {}
-  for (const [name, call] of Object.entries(calls(stack, { planId, licences, installations }))) {
+  for (const [name, call] of Object.entries(calls(stack, sql, { licences, installations }))) {
     for (let n = 0; n < requests; n += 1) await call(n)
     const before = await read()
     for (let n = 0; n < requests; n += 1) await call(requests + n)
@@ -63,16 +75,14 @@ test('a request takes no more RPCs, statements and round trips than listed', asy
       roundTrips: perRequest('roundTrips'),
     }
   }
+  await sql.end()
   expect(counted).toEqual(max)
 })
 
 test('an event with one delivery writes no more rows than listed', async () => {
-  await using receiver = await startHttpsReceiver()
-  await using stack = await startStack({ receiver, environment: unlimited })
-  const planId = await givenPlan(stack, 'pro')
   const endpoint = { url: receiver.url('/'), subscribed_events: 'licence.suspended' }
   await stack.api.post(`/v1/apps/${stack.appId}/webhook-endpoints`, { body: endpoint })
-  const licences = await givenLicences(stack, planId, (rounds + 1) * events, 'suspended')
+  const licences = await givenLicences(stack, planId, (rounds + 1) * events, 'delivered')
   const suspend = async (from: number) => {
     for (let n = from; n < from + events; n += 1) {
       const { status } = await stack.api.post(`/v1/licences/${licences[n]}/suspend`)
@@ -97,11 +107,6 @@ test('an event with one delivery writes no more rows than listed', async () => {
   expect(fewest.licensing).toBeLessThanOrEqual(maxRows.licensing)
   expect(fewest.notifier).toBeLessThanOrEqual(maxRows.notifier)
 })
-
-const rounds = 3
-
-// Enough events that the rows written at start and stop are less than one row per event.
-const events = 100
 
 type Writer = keyof typeof maxRows
 
@@ -130,16 +135,13 @@ async function rowsWritten({ processes, databaseUrls }: Stack): Promise<Record<W
 }
 
 interface Given {
-  planId: string
   licences: string[]
   installations: Installation[]
 }
 
 type CallOf = (n: number) => Promise<void>
 
-function calls(stack: Stack, { planId, licences, installations }: Given): Record<string, CallOf> {
-  const { api, appId } = stack
-  const sql = connect(stack.databaseUrls.licensing, { name: 'counts', max: 1 })
+function calls({ api, appId }: Stack, sql: Sql, { licences, installations }: Given): Record<string, CallOf> {
   /** Waits until the event is published, because the relay publishes waiting events together. */
   const whenPublished = () =>
     eventually(

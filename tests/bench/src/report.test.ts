@@ -35,9 +35,3 @@ test('the comparison lists ratios that are more than a fifth worse than in the b
     'issue: suspend is 2.50 × echo, and was 2.00',
   ])
 })
-
-test('the baseline has only ratios, and no figures that depend on the machine', () => {
-  expect(ratiosOf(run(beside('detail', 50, '/s', floor)))).toEqual([
-    { title: 'issue', figures: [{ name: 'detail', floor: 'echo', ratio: 0.5 }] },
-  ])
-})

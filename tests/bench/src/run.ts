@@ -3,7 +3,6 @@ import { atRest } from './at-rest.ts'
 import { billing } from './billing.ts'
 import { changeToDelivery } from './change-to-delivery.ts'
 import { gateway } from './gateway.ts'
-import { issueAndDetail } from './issue-and-detail.ts'
 import { products } from './products.ts'
 import { keepBaseline, printSection, readBaseline, worseThan, writeReport } from './report.ts'
 import type { Section } from './report.ts'
@@ -19,7 +18,6 @@ import { webhooksSpeed } from './webhooks-speed.ts'
 // `--compare` it ends with exit code 1 if a ratio is more than a fifth worse than in `results/baseline.json`; with `--keep`
 // its ratios are written there.
 const sections: Record<string, () => Promise<Section>> = {
-  issue: issueAndDetail,
   gateway,
   'change-to-delivery': changeToDelivery,
   tails,

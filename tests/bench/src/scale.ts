@@ -1,13 +1,12 @@
 import { connect } from '@licensing/database/connect'
 import { scaled } from './bench-scale.ts'
-import { watchMemory } from './memory.ts'
 import type { Section } from './report.ts'
 import { archive } from './scale/archive.ts'
 import { imports } from './scale/imports.ts'
 import { listsAndCounts } from './scale/lists.ts'
 import { givenPopulation } from './scale/population.ts'
 import { sweep } from './scale/sweep.ts'
-import { startSetting } from './setting.ts'
+import { startSetting, watchMemory } from './setting.ts'
 
 /** A vendor with 1,000,000 licences. */
 export async function scale(): Promise<Section> {

@@ -7,6 +7,9 @@ import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { freePort } from '@licensing/local-servers/ports'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { under } from './report.ts'
+import type { Figure } from './report.ts'
 
 /** A whole stack on its own PostgreSQL with synced commits, and functions that start floors. */
 export interface Setting extends AsyncDisposable {
@@ -81,16 +84,22 @@ export async function startSetting(options: StackOptions = {}): Promise<Setting>
   }
 }
 
-/** Resident memory of each process of a stack now, in MiB. */
-export async function residentMiB(stack: Stack): Promise<Record<string, number>> {
-  const { readFile } = await import('node:fs/promises')
-  const entries = await Promise.all(
-    Object.values(stack.processes)
-      .flat()
-      .map(async ({ name, pid }) => {
-        const status = await readFile(`/proc/${pid}/status`, 'utf8')
-        return [name, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024] as const
-      }),
-  )
-  return Object.fromEntries(entries)
+const maxMiB = 250
+
+/** Reads the resident memory of every process of a stack each second, and keeps the peaks. */
+export function watchMemory(stack: Stack): { figures: () => Figure[] } & Disposable {
+  const peaks = new Map<string, number>()
+  const look = async () => {
+    for (const { name, pid } of Object.values(stack.processes).flat()) {
+      const status = await readFile(`/proc/${pid}/status`, 'utf8')
+      const size = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024
+      peaks.set(name, Math.max(peaks.get(name) ?? 0, size))
+    }
+  }
+  // If a process is just restarting, the next interval reads it.
+  const timer = setInterval(() => void look().catch(() => undefined), 1_000)
+  return {
+    figures: () => [...peaks].map(([name, size]) => under(`resident memory, ${name}`, size, 'MiB', maxMiB)),
+    [Symbol.dispose]: () => clearInterval(timer),
+  }
 }

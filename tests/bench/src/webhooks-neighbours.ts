@@ -5,7 +5,7 @@ import { givenBacklog } from './notifier/backlog.ts'
 import { startTestBed } from './notifier/test-bed.ts'
 import { delays, type Delays } from './notifier/isolation.ts'
 import { startSender } from './notifier/start-sender.ts'
-import { atMost, beside, median, type Figure, type Section } from './report.ts'
+import { atMost, median, type Figure, type Section } from './report.ts'
 
 // The p99 of the same machine differs by a half between rounds of 20 s, and sometimes the host or its disk stops for a
 // tenth of a second. So each figure is the median of the p99 of the rounds. The p99 of all events together would be that of
@@ -19,13 +19,11 @@ export async function webhooksNeighbours(): Promise<Section> {
   const flooded = scaled(10_000)
   await using bed = await startTestBed()
   using sender = await startSender(bed)
-  using elsewhere = await startSender(bed, { publishes: false })
   const dead = await bed.givenVendor(
     3,
     Array.from({ length: 50 }, (_, at) => `/dead/${at}`),
   )
-  const loudPartition = 0
-  const loud = await bed.givenVendor(loudPartition, ['/well/loud'])
+  const loud = await bed.givenVendor(0, ['/well/loud'])
   await useWal(bed.sql)
   const measure = () => delays(bed, { ...quiet, deadShare: 0, send: sender.send })
   await measure()
@@ -42,15 +40,10 @@ export async function webhooksNeighbours(): Promise<Section> {
   // A first run, until the notifier knows which endpoints are dead.
   await measure()
   const backlogRounds: Delays[] = []
-  const elsewhereRounds: Delays[] = []
   const floodRounds: Delays[] = []
-  const silentRates: number[] = []
   const rates: { committedPerSecond: number; publishedPerSecond: number }[] = []
   for (let round = 0; round < rounds; round += 1) {
     backlogRounds.push(await measure())
-    const silent = elsewhere.flood(loud, flooded)
-    elsewhereRounds.push(await measure())
-    silentRates.push((await silent.stop()).committedPerSecond)
     const flood = sender.flood(loud, flooded)
     floodRounds.push(await measure())
     rates.push(await flood.stop())
@@ -61,11 +54,6 @@ export async function webhooksNeighbours(): Promise<Section> {
   const each = (of: Delays[]) => of.map(({ p99Ms }) => p99Ms.toFixed(1)).join(', ')
   const million = `50 dead endpoints with ${backlog.toLocaleString('en')} due`
   const flood = `and ${flooded.toLocaleString('en')} events a second of another`
-  const floor: Figure = {
-    name: `p99, and ${flooded.toLocaleString('en')} a second committed by another service and not published`,
-    value: typical(elsewhereRounds, 'p99Ms'),
-    unit: 'ms',
-  }
   const rate = (of: keyof (typeof rates)[number]) => median(rates.map((round) => round[of]))
   return {
     title: `Webhooks: ${quiet.endpoints} quiet accounts beside two busy accounts`,
@@ -76,25 +64,13 @@ export async function webhooksNeighbours(): Promise<Section> {
       atMost(`p99, ${million}`, typical(backlogRounds, 'p99Ms'), 'ms', p99, 2),
       { name: `p50, ${flood}`, value: typical(floodRounds, 'p50Ms'), unit: 'ms' },
       atMost(`p99, ${flood}`, typical(floodRounds, 'p99Ms'), 'ms', p99, 2),
-      floor,
-      beside('p99, published, beside that', typical(floodRounds, 'p99Ms'), 'ms', floor),
-      {
-        name: 'p99 of the quiet accounts in the partition of the flood',
-        value: typical(
-          floodRounds.map((round) => round.in(loudPartition)),
-          'p99Ms',
-        ),
-        unit: 'ms',
-      },
       { name: 'events of the flood committed', value: rate('committedPerSecond'), unit: '/s' },
       { name: '… published', value: rate('publishedPerSecond'), unit: '/s' },
-      { name: '… committed by another service', value: median(silentRates), unit: '/s' },
     ],
     notes: [
-      'committed but unpublished events show the cost of sharing this machine; the rest is the effect of the busy accounts themselves',
       'times are from the start of the transaction with the event to its arrival at the quiet account’s endpoint, with connections open',
-      `medians of ${rounds} rounds; rounds with only the backlog, with unpublished events and with the flood alternate`,
-      `p99 of each round, ms: nothing else ${each(idleRounds)}; beside the backlog ${each(backlogRounds)}; and beside unpublished events ${each(elsewhereRounds)}; beside both ${each(floodRounds)}`,
+      `medians of ${rounds} rounds; rounds with only the backlog and with the flood alternate`,
+      `p99 of each round, ms: nothing else ${each(idleRounds)}; beside the backlog ${each(backlogRounds)}; beside both ${each(floodRounds)}`,
       'the events of the flood are in one partition, as are an eighth of the quiet accounts; they are committed in transactions of 100',
     ],
   }

@@ -49,16 +49,3 @@ test('a paused receiver refuses connections and resumes on the same port', async
   await receiver.resume()
   expect(await post(receiver, Buffer.of())).toEqual({ status: 200 })
 })
-
-test('a dripping answer continues until the sender gives up', async () => {
-  await using receiver = await startHttpsReceiver({ dripMs: 1 })
-  const ca = await readFile(receiver.caFile, 'utf8')
-  const sent = request(receiver.url(), { method: 'POST', ca, agent: false }).end()
-  const [response] = (await once(sent, 'response')) as [IncomingMessage]
-  let bytes = 0
-  for await (const chunk of response) {
-    bytes += (chunk as Buffer).length
-    if (bytes >= 20) break
-  }
-  expect(bytes).toBeGreaterThanOrEqual(20)
-})

@@ -35,8 +35,6 @@ export type Answer =
   | 'hang'
   /** Resets the connection without an answer. */
   | 'reset'
-  /** Answers 200 at once, then one byte of the body each `dripMs`, without end. */
-  | { dripMs: number }
 
 export interface HttpsReceiver extends AsyncDisposable {
   /** The URL of a path: `https://localhost:PORT`, or for containers `https://host.docker.internal:PORT`. */
@@ -148,14 +146,6 @@ async function respond(response: ServerResponse, answer: Answer): Promise<void> 
   if (answer === 'hang') return
   if (answer === 'reset') {
     response.socket?.destroy()
-    return
-  }
-  if ('dripMs' in answer) {
-    response.writeHead(200)
-    while (!response.destroyed) {
-      response.write('.')
-      await sleep(answer.dripMs)
-    }
     return
   }
   if (answer.delayMs !== undefined) await sleep(answer.delayMs)

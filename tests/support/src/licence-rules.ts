@@ -30,14 +30,6 @@ const refused = (code: string): Result => ({ refused: code })
 const becomes = (to: string, reason?: string): Result => {
   return { to, reason, event: `licence.${to}`, history: [[to, to]] }
 }
-const changesNoStatus: Record<LicenceStatus, Result> = {
-  active: nothing,
-  suspended: nothing,
-  downgraded: nothing,
-  expired: nothing,
-  revoked: nothing,
-  retired: nothing,
-}
 const reactivated: Result = {
   to: 'active',
   event: 'licence.reactivated',
@@ -94,6 +86,23 @@ const conflict = refused('conflict')
 const over = { revoked: nothing, retired: nothing }
 /** For verbs that are refused for revoked and retired licences. */
 const overRefused = { revoked: conflict, retired: conflict }
+/** For causes that change only active licences. */
+const ifActive = { suspended: nothing, downgraded: nothing, expired: nothing, ...over }
+const changesNoStatus = { active: nothing, ...ifActive }
+const revokes = {
+  active: becomes('revoked'),
+  suspended: becomes('revoked'),
+  downgraded: becomes('revoked'),
+  expired: becomes('revoked'),
+  ...over,
+}
+const expires = {
+  active: becomes('expired'),
+  suspended: becomes('expired'),
+  downgraded: becomes('expired'),
+  expired: nothing,
+  ...over,
+}
 
 export const rules = {
   suspend: {
@@ -111,14 +120,7 @@ export const rules = {
     expired: conflict,
     ...overRefused,
   },
-  revoke: {
-    active: becomes('revoked'),
-    suspended: becomes('revoked'),
-    downgraded: becomes('revoked'),
-    expired: becomes('revoked'),
-    revoked: nothing,
-    retired: conflict,
-  },
+  revoke: { ...revokes, retired: conflict },
   retire: {
     active: becomes('retired'),
     suspended: becomes('retired'),
@@ -153,62 +155,22 @@ export const rules = {
     ...overRefused,
   },
 
-  archive: {
-    active: becomes('suspended', 'plan_archived'),
-    suspended: nothing,
-    downgraded: nothing,
-    expired: nothing,
-    ...over,
-  },
-  sweep: {
-    active: becomes('expired'),
-    suspended: becomes('expired'),
-    downgraded: becomes('expired'),
-    expired: nothing,
-    ...over,
-  },
+  archive: { active: becomes('suspended', 'plan_archived'), ...ifActive },
+  sweep: expires,
 
-  'failed payments': {
-    active: becomes('suspended', 'payment_failed'),
-    suspended: nothing,
-    downgraded: nothing,
-    expired: nothing,
-    ...over,
-  },
-  'an inquiry': {
-    active: becomes('suspended', 'dispute_inquiry'),
-    suspended: nothing,
-    downgraded: nothing,
-    expired: nothing,
-    ...over,
-  },
+  'failed payments': { active: becomes('suspended', 'payment_failed'), ...ifActive },
+  'an inquiry': { active: becomes('suspended', 'dispute_inquiry'), ...ifActive },
   'an inquiry that closes': {
-    active: nothing,
-    suspended: nothing,
+    ...changesNoStatus,
     'suspended for dispute_inquiry': reactivated,
     'suspended for dispute_inquiry on a retired plan': {
       to: 'suspended',
       reason: 'plan_archived',
       history: [['suspended', 'suspended']],
     },
-    downgraded: nothing,
-    expired: nothing,
-    ...over,
   },
-  'a full refund': {
-    active: becomes('revoked'),
-    suspended: becomes('revoked'),
-    downgraded: becomes('revoked'),
-    expired: becomes('revoked'),
-    ...over,
-  },
-  'a chargeback': {
-    active: becomes('revoked'),
-    suspended: becomes('revoked'),
-    downgraded: becomes('revoked'),
-    expired: becomes('revoked'),
-    ...over,
-  },
+  'a full refund': revokes,
+  'a chargeback': revokes,
   'a partial refund': {
     active: becomes('downgraded'),
     suspended: becomes('downgraded'),
@@ -216,13 +178,7 @@ export const rules = {
     expired: becomes('downgraded'),
     ...over,
   },
-  'a cancelled subscription': {
-    active: becomes('expired'),
-    suspended: becomes('expired'),
-    downgraded: becomes('expired'),
-    expired: nothing,
-    ...over,
-  },
+  'a cancelled subscription': expires,
 
   // Additions 14.4: only the notice of an expiry depends on it.
   'a cancellation for the end of the period': changesNoStatus,

@@ -13,7 +13,6 @@ export const longFiles: Readonly<Record<string, number>> = {
   'tests/acceptance/src/sdk.test.ts': 60,
   'tests/resilience/src/servers-down.test.ts': 55,
   'tests/resilience/src/start-without-database.test.ts': 50,
-  'tests/bench/src/counts.test.ts': 50,
   'tests/resilience/src/catalog-unreachable.test.ts': 45,
   'gateway/src/admission/api-keys.test.ts': 45,
   'services/billing/src/outages.pg.test.ts': 40,

@@ -93,12 +93,17 @@ test('PostgreSQL restarts even if a process of the killed server ends late and o
   expect(await query(server.url(), 'select 1 as one')).toEqual([{ one: 1 }])
 })
 
-test('a durable server syncs to disk, and a server for tests does not', async () => {
+test('a durable server syncs to disk, and a server for tests does not; both need the password', async () => {
   await using durable = await startPostgres({ dataDir: await givenFolder(), durable: true })
   await using quick = await startPostgres({ dataDir: await givenFolder(), durable: false })
   expect(await query(durable.url(), 'show fsync')).toEqual([{ fsync: 'on' }])
   expect(await query(durable.url(), 'show synchronous_commit')).toEqual([{ synchronous_commit: 'on' }])
   expect(await query(quick.url(), 'show fsync')).toEqual([{ fsync: 'off' }])
+  for (const server of [durable, quick]) {
+    const url = new URL(server.url())
+    url.password = 'guessed'
+    await expect(query(url.href, 'select 1')).rejects.toThrow('password authentication failed')
+  }
 })
 
 test('data of another major version is refused with advice, and not changed', async () => {
@@ -117,27 +122,6 @@ test('data of another major version is refused with advice, and not changed', as
   await writeFile(versionFile, ours)
   await using again = await startPostgres({ dataDir, durable: true })
   expect(await query(again.url(), 'select n from kept')).toEqual([{ n: 1 }])
-})
-
-test('a login without the password is refused', async () => {
-  await using server = await startPostgres({ dataDir: await givenFolder(), durable: false })
-  const url = new URL(server.url())
-  url.password = 'guessed'
-  await expect(query(url.href, 'select 1')).rejects.toThrow('password authentication failed')
-})
-
-test('two PostgreSQL servers and two NATS servers run side by side', async () => {
-  const folders = [await givenFolder(), await givenFolder()]
-  const servers = await Promise.all(
-    folders.flatMap((dataDir) => [
-      startPostgres({ dataDir: join(dataDir, 'postgres'), durable: false }),
-      startNats({ dataDir: join(dataDir, 'nats'), durable: false }),
-    ]),
-  )
-  await using _ = {
-    [Symbol.asyncDispose]: async () => void (await Promise.all(servers.map((each) => each.stop()))),
-  }
-  expect(new Set(servers.map(({ port }) => port)).size).toBe(4)
 })
 
 test('if another process uses the port, the error names the port', async () => {

@@ -2,13 +2,13 @@ import { Stripe } from 'stripe'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   asVendor,
+  chargesOf,
   eventsOf,
   givenPayment,
   givenPrice,
   givenSession,
   startWorld,
   vendor,
-  idOf,
 } from './test-support.ts'
 import type { OpenCheckout, World } from './test-support.ts'
 
@@ -60,12 +60,6 @@ test('the application fee belongs to the platform, and so does its event', async
   expect(event).not.toHaveProperty('account')
 })
 
-test('a session can be found by its payment intent', async () => {
-  const { intent, session } = await givenPayment(world)
-  const found = await world.stripe.checkout.sessions.list({ payment_intent: intent }, asVendor)
-  expect(found.data.map(({ id }) => id)).toEqual([session.id])
-})
-
 test('a delayed payment completes unpaid, and succeeds or fails later', async () => {
   const { simulator, stripe } = world
   const [good, bad] = [await givenSession(world), await givenSession(world)]
@@ -99,8 +93,8 @@ test('after a declined card the session stays open, and the next attempt pays it
   await simulator.control('pay', { session: id })
   const session = await stripe.checkout.sessions.retrieve(id, {}, asVendor)
   expect(session).toMatchObject({ status: 'complete', payment_intent: declined['payment_intent'] })
-  const charges = await stripe.charges.list({ payment_intent: idOf(session.payment_intent) }, asVendor)
-  expect(charges.data.map(({ status }) => status).toSorted()).toEqual(['failed', 'succeeded'])
+  const charges = await chargesOf(world, session.payment_intent)
+  expect(charges.map(({ status }) => status).toSorted()).toEqual(['failed', 'succeeded'])
 })
 
 test('a discount of everything needs no payment and makes no charge', async () => {
@@ -115,12 +109,11 @@ test('a discount of everything needs no payment and makes no charge', async () =
 
 test('an expired session can be neither paid nor expired again', async () => {
   const { id } = await givenSession(world)
-  const expired = await world.stripe.checkout.sessions.expire(id, {}, asVendor)
+  const { simulator } = world
+  const expired = await simulator.control('expire', { session: id })
   expect(expired).toMatchObject({ status: 'expired', url: null })
-  await expect(world.simulator.control('pay', { session: id })).rejects.toThrow('is expired')
-  await expect(world.stripe.checkout.sessions.expire(id, {}, asVendor)).rejects.toThrow(
-    'This Checkout Session has a status of `expired`.',
-  )
+  await expect(simulator.control('pay', { session: id })).rejects.toThrow('is expired')
+  await expect(simulator.control('expire', { session: id })).rejects.toThrow('a status of `expired`')
 })
 
 test('an unpaid session expires at its expires_at', async () => {
@@ -133,40 +126,63 @@ test('an unpaid session expires at its expires_at', async () => {
   expect(own.receiver.types()).toEqual(['checkout.session.expired'])
 })
 
-test('line items can be read, and expanded in the session', async () => {
-  const price = await givenPrice(world.simulator, { amount: 700 })
-  const line_items = [{ price, quantity: 3 }]
-  const { id, amount_total } = await givenSession(world, { line_items })
-  expect(amount_total).toBe(2100)
-  const lines = await world.stripe.checkout.sessions.listLineItems(id, {}, asVendor)
-  const session = await world.stripe.checkout.sessions.retrieve(id, { expand: ['line_items'] }, asVendor)
-  expect(lines.data).toMatchObject([{ amount_total: 2100, quantity: 3, price: { id: price } }])
-  expect(session.line_items?.data).toEqual(lines.data)
+test('a session keeps the prices that it was opened with', async () => {
+  const { simulator } = world
+  const price = { id: 'price_mine', account: vendor, unit_amount: 100, currency: 'usd', recurring: null }
+  const first = await simulator.control('set-price', price)
+  expect(await simulator.control('set-price', price)).toEqual(first)
+  const open = await givenSession(world, { line_items: [{ price: price.id, quantity: 3 }] })
+  await simulator.control('set-price', { ...price, unit_amount: 200 })
+  expect((await givenSession(world, { price: price.id })).amount_total).toBe(200)
+  expect(await simulator.control('pay', { session: open.id })).toMatchObject({ amount_total: 300 })
 })
 
-test('prices are created through the API, by a control action, and inline', async () => {
-  const { stripe, simulator } = world
-  const made = await stripe.prices.create(
-    { currency: 'eur', unit_amount: 1500, product_data: { name: 'Pro' }, recurring: { interval: 'year' } },
-    asVendor,
-  )
-  expect(await stripe.prices.retrieve(made.id, {}, asVendor)).toMatchObject({
-    type: 'recurring',
-    unit_amount: 1500,
-  })
-  const price_data = { currency: 'eur', unit_amount: 250, product_data: { name: 'Add-on' } }
-  const inline = await givenSession(world, { line_items: [{ price_data, quantity: 2 }] })
-  expect(inline).toMatchObject({ amount_total: 500, currency: 'eur' })
+test.each([
+  ['usd', 50],
+  ['jpy', 50],
+  ['gbp', 30],
+  ['czk', 1500],
+])('the least amount in %s is %i, unless the checkout is free', async (currency, least) => {
+  const of = (amount: number) => givenPrice(world.simulator, { currency, amount })
+  const refusal = givenSession(world, { price: await of(least - 1) })
+  await expect(refusal).rejects.toMatchObject({ statusCode: 400, code: 'amount_too_small' })
+  expect(await givenSession(world, { price: await of(least) })).toMatchObject({ amount_total: least })
+  expect(await givenSession(world, { price: await of(0) })).toMatchObject({ amount_total: 0 })
+})
 
-  const mapping = { id: 'price_mine', account: vendor, unit_amount: 100, currency: 'usd', recurring: null }
-  const first = await simulator.control('set-price', mapping)
-  expect(await simulator.control('set-price', mapping)).toEqual(first)
-  const open = await givenSession(world, { price: 'price_mine' })
-  await simulator.control('set-price', { ...mapping, unit_amount: 200 })
-  expect(open.amount_total).toBe(100)
-  expect((await givenSession(world, { price: 'price_mine' })).amount_total).toBe(200)
-  const paid = await simulator.control('pay', { session: open.id })
-  expect(paid['amount_total']).toBe(100)
+test('an asynchronous capture has neither balance transaction nor application fee for an hour, or until it is ended', async () => {
+  await using own = await startWorld({ enabledEvents: ['charge.succeeded', 'charge.updated'] })
+  const { simulator, stripe, receiver } = own
+  await simulator.control('clock', { now: 1_793_700_000 })
+  await simulator.control('settings', { account: vendor, capture: 'asynchronous' })
+  const withFee = { payment_intent_data: { application_fee_amount: 245 } }
+  const { charge } = await givenPayment(own, withFee)
+  await simulator.settled()
+  expect(eventsOf(receiver, 'charge.succeeded')[0]?.data.object).toMatchObject({
+    amount_captured: 4900,
+    balance_transaction: null,
+    application_fee: null,
+    application_fee_amount: 245,
+  })
+  await simulator.control('clock', { now: 1_793_703_599 })
+  await simulator.settled()
+  expect(eventsOf(receiver, 'charge.updated')).toEqual([])
+  await simulator.control('clock', { now: 1_793_703_600 })
+  await simulator.settled()
+  const [fee] = (await stripe.applicationFees.list({ charge })).data
+  expect(fee).toMatchObject({ amount: 245, created: 1_793_703_600 })
+  expect(eventsOf(receiver, 'charge.updated')[0]).toMatchObject({
+    created: 1_793_703_600,
+    data: {
+      object: { id: charge, application_fee: fee?.id, balance_transaction: expect.stringMatching(/^txn_/) },
+      previous_attributes: { balance_transaction: null },
+    },
+  })
+  const other = await givenPayment(own, withFee)
+  expect(await simulator.control('capture', { charge: other.charge })).toMatchObject({
+    application_fee: expect.stringMatching(/^fee_/),
+  })
+  await expect(simulator.control('capture', { charge: other.charge })).rejects.toThrow('no capture')
 })
 
 const refused: [why: string, params: OpenCheckout & Record<string, unknown>, message: string][] = [

@@ -6,6 +6,7 @@ import {
   givenPrice,
   givenSession,
   givenSubscription,
+  invoicesOf,
   startWorld,
   vendor,
 } from './test-support.ts'
@@ -32,7 +33,7 @@ const act = <Result extends object>(name: string, how: object): Promise<Result> 
   world.simulator.control<Result>(name, how)
 
 const latestInvoice = async (subscription: string): Promise<Stripe.Invoice> =>
-  (await world.stripe.invoices.list({ subscription }, asVendor)).data[0]!
+  (await invoicesOf(world, subscription))[0]!
 
 const linesOf = ({ lines }: Pick<Stripe.Invoice, 'lines'>) =>
   lines.data.map(({ amount, pricing, period }) => [pricing?.price_details?.price, amount, period.end])
@@ -41,7 +42,8 @@ test('an invoice has ten lines in an answer and in an event, and the list of its
   const { subscription } = await givenSubscription(world, { price: monthly })
   await act('invoice-item', { subscription, count: 12, price: extra })
   await act('renew', { subscription })
-  const invoice = await latestInvoice(subscription)
+  const { id } = await latestInvoice(subscription)
+  const invoice = await world.stripe.invoices.retrieve(id, {}, asVendor)
   expect(invoice.lines).toMatchObject({ has_more: true })
   expect(invoice.lines.data).toHaveLength(10)
   expect(invoice.lines.data.every((line) => line.parent?.type === 'invoice_item_details')).toBe(true)

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { asVendor, givenPayment, givenSession, givenSubscription, startWorld, idOf } from './test-support.ts'
+import {
+  asVendor,
+  chargesOf,
+  givenPayment,
+  givenSession,
+  givenSubscription,
+  startWorld,
+} from './test-support.ts'
 import type { World } from './test-support.ts'
 
 let world: World
@@ -43,8 +50,7 @@ test('a payment form sent twice pays once', async () => {
   expect(second.headers.get('location')).toBe(`/pay/${id}`)
   expect(await read(`/pay/${id}`)).toContain('Back to the shop')
   const session = await world.stripe.checkout.sessions.retrieve(id, {}, asVendor)
-  const payment_intent = idOf(session.payment_intent)
-  expect((await world.stripe.charges.list({ payment_intent }, asVendor)).data).toHaveLength(1)
+  expect(await chargesOf(world, session.payment_intent)).toHaveLength(1)
 })
 
 test('after a declined card the page is shown again, with buttons to cancel or try again', async () => {

@@ -1,6 +1,14 @@
 import type { Stripe } from 'stripe'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { asVendor, eventsOf, givenPrice, givenSubscription, idOf, startWorld } from './test-support.ts'
+import {
+  asVendor,
+  chargesOf,
+  eventsOf,
+  givenPrice,
+  givenSubscription,
+  invoicesOf,
+  startWorld,
+} from './test-support.ts'
 import type { World } from './test-support.ts'
 
 const started = Date.UTC(2027, 0, 1) / 1000
@@ -24,9 +32,6 @@ afterAll(() => world[Symbol.asyncDispose]())
 const change = (subscription: string, price: string, how: object = {}) =>
   world.simulator.control('change-price', { subscription, price, created: half, ...how })
 
-const invoicesOf = async (subscription: string): Promise<Stripe.Invoice[]> =>
-  (await world.stripe.invoices.list({ subscription }, asVendor)).data
-
 const prices = (invoice: Stripe.Invoice | undefined) =>
   invoice?.lines.data.map(({ amount, pricing, parent }) => ({
     amount,
@@ -40,7 +45,7 @@ test('an upgrade is invoiced at once: the rest of the period is credited at the 
     subscription_data: { application_fee_percent: 5, metadata: { sid: 'chk_up' } },
   })
   await change(subscription, high)
-  const [invoice, first] = await invoicesOf(subscription)
+  const [invoice, first] = await invoicesOf(world, subscription)
   expect(invoice).toMatchObject({
     billing_reason: 'subscription_update',
     status: 'paid',
@@ -59,7 +64,7 @@ test('an upgrade is invoiced at once: the rest of the period is credited at the 
   expect(invoice?.lines.data[0]?.parent?.subscription_item_details?.proration_details).toEqual({
     credited_items: { invoice: session.invoice, invoice_line_items: [first?.lines.data[0]?.id] },
   })
-  const [charge] = (await world.stripe.charges.list({ customer: idOf(invoice?.customer) }, asVendor)).data
+  const [charge] = await chargesOf(world, invoice?.customer)
   expect(charge).toMatchObject({ amount: 1000, application_fee_amount: 50, created: half })
 })
 
@@ -75,7 +80,7 @@ test('the event has the previous values, and the subscription renews at the new 
     previous_attributes: { items: { data: [{ price: { id: low } }] } },
   })
   await world.simulator.control('renew', { subscription })
-  const [renewal] = await invoicesOf(subscription)
+  const [renewal] = await invoicesOf(world, subscription)
   expect(renewal).toMatchObject({
     created: firstEnd,
     billing_reason: 'subscription_cycle',
@@ -87,7 +92,7 @@ test('the event has the previous values, and the subscription renews at the new 
 test('a downgrade costs nothing, and the next invoices use its credit', async () => {
   const { subscription } = await givenSubscription(world, { price: high })
   await change(subscription, low)
-  const [down] = await invoicesOf(subscription)
+  const [down] = await invoicesOf(world, subscription)
   expect(down).toMatchObject({
     billing_reason: 'subscription_update',
     status: 'paid',
@@ -99,17 +104,17 @@ test('a downgrade costs nothing, and the next invoices use its credit', async ()
   })
   await world.simulator.control('renew', { subscription })
   await world.simulator.control('renew', { subscription })
-  const [second, first] = await invoicesOf(subscription)
+  const [second, first] = await invoicesOf(world, subscription)
   expect(first).toMatchObject({ total: 1000, amount_paid: 0, starting_balance: -1000, ending_balance: 0 })
   expect(second).toMatchObject({ total: 1000, amount_paid: 1000, starting_balance: 0 })
 })
 
-test('with create_prorations the next invoice has lines of both prices', async () => {
+test('with create_prorations the next invoice has lines of both prices, and with none only of the new', async () => {
   const { subscription } = await givenSubscription(world, { price: low })
   await change(subscription, high, { proration: 'create_prorations' })
-  expect(await invoicesOf(subscription)).toHaveLength(1)
+  expect(await invoicesOf(world, subscription)).toHaveLength(1)
   await world.simulator.control('renew', { subscription })
-  const [renewal] = await invoicesOf(subscription)
+  const [renewal] = await invoicesOf(world, subscription)
   expect(renewal).toMatchObject({ billing_reason: 'subscription_cycle', amount_paid: 4000 })
   expect(prices(renewal)).toEqual([
     { amount: -500, price: low, proration: true },
@@ -117,22 +122,19 @@ test('with create_prorations the next invoice has lines of both prices', async (
     { amount: 3000, price: high, proration: false },
   ])
   expect(renewal?.lines.data.every((line) => line.invoice === renewal.id)).toBe(true)
-})
 
-test('without prorations nothing is invoiced before the renewal', async () => {
-  const { subscription } = await givenSubscription(world, { price: low })
-  await change(subscription, high, { proration: 'none' })
-  expect(await invoicesOf(subscription)).toHaveLength(1)
+  await change(subscription, low, { proration: 'none', created: firstEnd + 3600 })
+  expect(await invoicesOf(world, subscription)).toHaveLength(2)
   await world.simulator.control('renew', { subscription })
-  expect(prices((await invoicesOf(subscription))[0])).toEqual([
-    { amount: 3000, price: high, proration: false },
+  expect(prices((await invoicesOf(world, subscription))[0])).toEqual([
+    { amount: 1000, price: low, proration: false },
   ])
 })
 
 test('another interval begins a new period at once', async () => {
   const { subscription } = await givenSubscription(world, { price: low })
   await change(subscription, yearly)
-  const [invoice] = await invoicesOf(subscription)
+  const [invoice] = await invoicesOf(world, subscription)
   expect(prices(invoice)).toEqual([
     { amount: -500, price: low, proration: true },
     { amount: 20_000, price: yearly, proration: false },
@@ -143,28 +145,6 @@ test('another interval begins a new period at once', async () => {
     current_period_start: half,
     current_period_end: Date.UTC(2028, 0, 16, 12) / 1000,
   })
-})
-
-test('the charge of a proration can be refunded', async () => {
-  const { subscription } = await givenSubscription(world, { price: low })
-  await change(subscription, high)
-  const [invoice] = await invoicesOf(subscription)
-  const [charge] = (await world.stripe.charges.list({ customer: idOf(invoice?.customer) }, asVendor)).data
-  const refund = await world.simulator.control('refund', { charge: charge?.id })
-  expect(refund).toMatchObject({ amount: 1000, status: 'succeeded' })
-})
-
-test('if the card declines an upgrade, its invoice stays open and the subscription is past due', async () => {
-  const { subscription } = await givenSubscription(world, { price: low })
-  await world.simulator.control('card', { subscription, declines: true })
-  await change(subscription, high)
-  expect((await invoicesOf(subscription))[0]).toMatchObject({
-    billing_reason: 'subscription_update',
-    status: 'open',
-    attempt_count: 1,
-  })
-  const found = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
-  expect(found.status).toBe('past_due')
 })
 
 test('a price in another currency, and a price that is not recurring, are refused', async () => {

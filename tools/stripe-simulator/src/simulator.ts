@@ -5,14 +5,11 @@ import { serveApi } from './api/serve-api.ts'
 import type { Control } from './control/control.ts'
 import { serveControl } from './control/routes.ts'
 import { Deliveries, type Delivery } from './delivery/deliveries.ts'
-import type { Endpoint } from './delivery/post.ts'
 import { runDue } from './flows/run-due.ts'
 import { Faults } from './http/faults.ts'
 import { IdempotencyKeys, type SavedAnswers } from './http/idempotency.ts'
 import { parseForm } from './http/params.ts'
-import { RequestLog } from './http/request-log.ts'
-import { asOfVersion } from './objects/api-version.ts'
-import { defaultEnabledEvents, type SimulatedEvent } from './objects/event.ts'
+import { defaultEnabledEvents } from './objects/event.ts'
 import { serveOauth } from './pages/oauth.ts'
 import { servePages } from './pages/routes.ts'
 import { readStateFile, StateFile } from './world/state-file.ts'
@@ -84,7 +81,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   world.publicUrl = options.publicUrl?.replace(/\/$/, '') ?? url
   renewUrls(world)
   const expiry = setInterval(() => {
-    if (runDue(world, { unattended: true }) > 0) control.changed()
+    if (runDue(world) > 0) control.changed()
   }, expiryCheckMs)
 
   const stop = async (): Promise<void> => {
@@ -115,7 +112,6 @@ function assemble(
   const world = newWorld()
   const keys = new IdempotencyKeys()
   const faults = new Faults()
-  const requests = new RequestLog()
   const dump = (): SavedState => ({
     simulated: true,
     version: 1,
@@ -128,22 +124,12 @@ function assemble(
   const deliveries = new Deliveries({
     endpoint: webhookUrl === undefined ? null : { url: webhookUrl, secret: webhookSecret, enabledEvents },
     retryDelaysMs: retryDelaysMs ?? defaultRetryDelaysMs,
-    createdEndpointsFor: (event) => createdEndpointsFor(world, event),
     findEvent: (id) => world.events.findAnywhere(id)?.object,
     log: (event, attempt) => server.log.info({ event: event.id, type: event.type, ...attempt }, 'webhook'),
     changed,
   })
   world.emitter.deliverWith((event) => deliveries.accept(event))
-  const reset = (): void => {
-    restoreWorld(world, dumpWorld(newWorld()))
-    keys.restore([])
-    deliveries.forgetAll()
-    deliveries.rules.clear()
-    faults.clear()
-    requests.clear()
-    changed()
-  }
-  const control = { world, keys, faults, requests, deliveries, changed, reset }
+  const control = { world, keys, faults, deliveries, changed }
   return { world, deliveries, keys, control, stateFile }
 }
 
@@ -188,7 +174,7 @@ function newServer({ logLevel = 'silent', logFile }: SimulatorOptions): FastifyI
   })
 }
 
-export function serve(server: FastifyInstance, control: Control): void {
+function serve(server: FastifyInstance, control: Control): void {
   server.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'string' },
@@ -209,33 +195,8 @@ export function serve(server: FastifyInstance, control: Control): void {
     return reply.code(404).send({ error: { type: 'invalid_request_error', message } })
   })
   server.get('/healthz', () => ({ status: 'ok', simulated: true }))
-  const undelivered = (eventId: string): boolean => control.deliveries.isUndelivered(eventId)
-  serveApi(server, control, apiRoutes(undelivered))
+  serveApi(server, control, apiRoutes)
   serveControl(server, control)
   servePages(server, control)
   serveOauth(server, control)
-}
-
-/** The endpoints created through the API that want this event, each with the event in its version. */
-export function createdEndpointsFor(
-  world: World,
-  event: SimulatedEvent,
-): { endpoint: Endpoint; event: SimulatedEvent }[] {
-  return world.webhookEndpoints
-    .dump()
-    .map(({ object }) => object)
-    .filter(({ status, application, enabled_events: types }) => {
-      // An endpoint for connected accounts has an application.
-      const wanted = (application !== null) === (event.account !== undefined)
-      return status === 'enabled' && wanted && (types.includes('*') || types.includes(event.type))
-    })
-    .map(({ url, secret = '', enabled_events: enabledEvents, api_version: version }) => ({
-      endpoint: { url, secret, enabledEvents },
-      event: version === null ? event : inVersion(event, version),
-    }))
-}
-
-function inVersion(event: SimulatedEvent, version: string): SimulatedEvent {
-  const object = asOfVersion(version, event.data.object)
-  return { ...event, api_version: version, data: { ...event.data, object } }
 }

@@ -8,12 +8,12 @@ export const vendor = 'acct_simVendor'
 export const asVendor = { stripeAccount: vendor }
 
 /** The official client, connected to the simulator. */
-export function clientOf(simulator: Simulator, maxNetworkRetries = 0): Stripe {
+export function clientOf(simulator: Simulator): Stripe {
   return new Stripe('sk_test_simulated', {
     host: '127.0.0.1',
     port: simulator.port,
     protocol: 'http',
-    maxNetworkRetries,
+    maxNetworkRetries: 0,
     timeout: 2000,
     telemetry: false,
   })
@@ -160,23 +160,38 @@ export async function givenSubscription(
   return { session, subscription: idOf(session.subscription) }
 }
 
-export function eventsOf(receiver: Receiver, type: string): SimulatedEvent[] {
-  return receiver.received.map(({ event }) => event).filter((event) => event.type === type)
+type Stored = { account: string | null; object: { object?: string; created: number } }
+
+/** The simulator's objects of a kind, newest first. */
+export async function objectsOf<Kind>(
+  { simulator }: Pick<World, 'simulator'>,
+  name: string,
+  matches: (object: Kind) => boolean = () => true,
+): Promise<Kind[]> {
+  const answer = await fetch(`${simulator.url}/_sim/state`)
+  const { collections } = (await answer.json()) as { collections: Record<string, Stored[]> }
+  const objects = (collections[name] ?? []).map(({ object }) => object).toReversed()
+  return (objects.toSorted((a, b) => b.created - a.created) as Kind[]).filter(matches)
 }
 
-/** A JSON value reduced to its keys and the types of its values. */
-export function shapeOf(value: unknown): unknown {
-  if (value === null) return 'null'
-  if (Array.isArray(value)) return distinct(value.map(shapeOf))
-  if (typeof value !== 'object') return typeof value
-  const entries = Object.entries(value).map(([key, member]) => [key, shapeOf(member)] as const)
-  // The members of metadata are chosen by the integrator.
-  return Object.fromEntries(
-    entries.map(([key, member]) => [key, key === 'metadata' && member !== 'null' ? 'metadata' : member]),
+/** The invoices of a subscription, newest first. */
+export async function invoicesOf(world: World, subscription: string): Promise<Stripe.Invoice[]> {
+  return objectsOf<Stripe.Invoice>(
+    world,
+    'invoices',
+    ({ parent }) => parent?.subscription_details?.subscription === subscription,
   )
 }
 
-/** Removes duplicates, because the number of members of a list is not part of its shape. */
-function distinct(shapes: unknown[]): unknown[] {
-  return [...new Map(shapes.map((shape) => [JSON.stringify(shape), shape])).values()]
+/** The charges of a customer or of a payment intent, newest first. */
+export async function chargesOf(world: World, of: unknown): Promise<Stripe.Charge[]> {
+  return objectsOf<Stripe.Charge>(
+    world,
+    'charges',
+    ({ customer, payment_intent }) => customer === of || payment_intent === of,
+  )
+}
+
+export function eventsOf(receiver: Receiver, type: string): SimulatedEvent[] {
+  return receiver.received.map(({ event }) => event).filter((event) => event.type === type)
 }

@@ -5,38 +5,10 @@ import type { TestBed, Vendor } from './test-bed.ts'
 import { machineMs } from './machine-clock.ts'
 import type { Sender } from './start-sender.ts'
 
-interface Wait {
-  ms: number
-  partition: number
-}
-
 /** How long events took to arrive at their endpoint. */
-export class Delays {
-  readonly #waits: Wait[]
-
-  constructor(waits: Wait[]) {
-    this.#waits = waits
-  }
-
-  /** The delays of the events in one partition. */
-  in(partition: number): Delays {
-    return new Delays(this.#waits.filter((wait) => wait.partition === partition))
-  }
-
-  get p50Ms(): number {
-    return this.#quantile(0.5)
-  }
-
-  get p99Ms(): number {
-    return this.#quantile(0.99)
-  }
-
-  #quantile(share: number): number {
-    return quantile(
-      this.#waits.map(({ ms }) => ms),
-      share,
-    )
-  }
+export interface Delays {
+  p50Ms: number
+  p99Ms: number
 }
 
 // The first event of each endpoint opens a connection. These TLS handshakes, a hundred or more a second, would dominate
@@ -68,7 +40,7 @@ export async function delays(
         .then((vendor) => ({ ...vendor, isDead }))
     }),
   )
-  const sent = new Map<string, { at: number; partition: number }>()
+  const sentAt = new Map<string, number>()
   const publishing: Promise<unknown>[] = []
   const startedAt = machineMs()
   const uncounted = perSecond * warmUpSeconds
@@ -79,18 +51,17 @@ export async function delays(
     const isCounted = n >= uncounted && !vendor.isDead
     publishing.push(
       send(vendor).then(({ id, atMs }) => {
-        if (isCounted) sent.set(id, { at: atMs, partition: vendor.partition })
+        if (isCounted) sentAt.set(id, atMs)
       }),
     )
   }
   await Promise.all(publishing)
   for (;;) {
     const arrivals = await bed.arrivals()
-    const waits = [...sent].flatMap(([id, { at, partition }]) => {
-      const arrivedAt = arrivals.get(id)
-      return arrivedAt === undefined ? [] : [{ ms: arrivedAt - at, partition }]
-    })
-    if (waits.length === sent.size) return new Delays(waits)
+    if ([...sentAt.keys()].every((id) => arrivals.has(id))) {
+      const waits = [...sentAt].map(([id, at]) => arrivals.get(id)! - at)
+      return { p50Ms: quantile(waits, 0.5), p99Ms: quantile(waits, 0.99) }
+    }
     await pause(200)
   }
 }

@@ -22,16 +22,9 @@ const [databaseUrl = '', natsUrl = ''] = process.argv.slice(2)
 const log = createLogger('sender', 'warn')
 const sql = connect(databaseUrl, { name: 'sender', max: 10 })
 await migrate(sql, [outboxMigrations])
-const relay = natsUrl
-  ? startRelay({
-      sql,
-      nats: await connectNats(natsUrl, 'sender', log),
-      source: 'licensing',
-      streamReplicas: 1,
-      log,
-    })
-  : undefined
-const change = createChange(sql, () => relay?.wake())
+const nats = await connectNats(natsUrl, 'sender', log)
+const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas: 1, log })
+const change = createChange(sql, () => relay.wake())
 
 const floods = new Map<number, { stopped: AbortController; ended: Promise<Record<string, number>> }>()
 

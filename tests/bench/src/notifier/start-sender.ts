@@ -21,21 +21,14 @@ export type Order =
   | { do: 'flood'; number: number; vendor: Vendor; perSecond: number }
   | { do: 'stop'; number: number }
 
-/**
- * Starts a sender on the servers of the bed, with its own database.
- *
- * @param options.publishes false: events stay in the outbox, so that the machine has only the cost of the commits
- */
-export async function startSender(bed: TestBed, { publishes } = { publishes: true }): Promise<Sender> {
-  const database = publishes ? 'sender' : 'silent_sender'
-  await bed.sql`create database ${bed.sql(database)}`
+/** Starts a sender on the servers of the bed, with its own database. */
+export async function startSender(bed: TestBed): Promise<Sender> {
+  await bed.sql`create database sender`
   const databaseUrl = new URL(bed.databaseUrl)
-  databaseUrl.pathname = `/${database}`
-  const child = fork(
-    new URL('sender.ts', import.meta.url),
-    [databaseUrl.href, ...(publishes ? [bed.natsUrl] : [])],
-    { execArgv: [...process.execArgv, YOUNG_GENERATION] },
-  )
+  databaseUrl.pathname = '/sender'
+  const child = fork(new URL('sender.ts', import.meta.url), [databaseUrl.href, bed.natsUrl], {
+    execArgv: [...process.execArgv, YOUNG_GENERATION],
+  })
   await once(child, 'message')
   const waiting = new Map<number, (answer: never) => void>()
   child.on('message', (answer: { number: number }) => waiting.get(answer.number)?.(answer as never))

@@ -1,13 +1,12 @@
 import type { Sql } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { randomBytes } from 'node:crypto'
 import { scaledSeconds } from '../bench-scale.ts'
+import { issues } from '../calls.ts'
 import { load } from '../load.ts'
 import type { LoadOptions } from '../load.ts'
 import { atMost, under } from '../report.ts'
 import type { Figure } from '../report.ts'
-import { withKey } from '../vendor.ts'
 import type { Population } from './population.ts'
 
 /** Archive of a plan with very many active licences, and its effect on issues on another plan. */
@@ -17,19 +16,8 @@ export async function archive(
   notifier: Sql,
   { archivePlan, emptyPlan }: Population,
 ): Promise<{ figures: Figure[]; notes: string[] }> {
-  const headers = withKey(stack)
-  const issue = (options: LoadOptions) =>
-    load(
-      stack.gatewayUrl,
-      201,
-      () => ({
-        method: 'POST',
-        path: `/v1/apps/${stack.appId}/licences`,
-        headers: { ...headers, 'idempotency-key': randomBytes(12).toString('hex') },
-        body: JSON.stringify({ external_ref: 'customer-1', plan_id: emptyPlan }),
-      }),
-      { connections: 8, ...options },
-    )
+  const [status, next] = issues(stack, emptyPlan)
+  const issue = (options: LoadOptions) => load(stack.gatewayUrl, status, next, { connections: 8, ...options })
   await issue({ seconds: 1 })
   const idle = await issue({ seconds: scaledSeconds(10) })
 

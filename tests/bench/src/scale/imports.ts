@@ -1,6 +1,6 @@
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { randomBytes } from 'node:crypto'
 import { scaledSeconds } from '../bench-scale.ts'
+import { issues } from '../calls.ts'
 import { load } from '../load.ts'
 import { atLeast } from '../report.ts'
 import type { Figure } from '../report.ts'
@@ -12,25 +12,15 @@ const batch = 500
 /** Imports of 500 licences compared with single issues, both over one connection. */
 export async function imports(stack: Stack, { emptyPlan }: Population): Promise<Figure[]> {
   const headers = withKey(stack)
-  const path = `/v1/apps/${stack.appId}/licences`
   const options = { connections: 1, seconds: scaledSeconds(8) }
-  const single = await load(
-    stack.gatewayUrl,
-    201,
-    () => ({
-      method: 'POST',
-      path,
-      headers: { ...headers, 'idempotency-key': randomBytes(12).toString('hex') },
-      body: JSON.stringify({ external_ref: 'customer-1', plan_id: emptyPlan }),
-    }),
-    options,
-  )
+  const [status, next] = issues(stack, emptyPlan)
+  const single = await load(stack.gatewayUrl, status, next, options)
   const many = await load(
     stack.gatewayUrl,
     200,
     (n) => ({
       method: 'POST',
-      path: `${path}/import`,
+      path: `/v1/apps/${stack.appId}/licences/import`,
       headers,
       body: JSON.stringify({
         items: Array.from({ length: batch }, (_, at) => ({

@@ -52,11 +52,6 @@ export function getAccount({ world, id, params }: Call): object {
   return connectedAccount(id)
 }
 
-export function getCurrentAccount({ account, params }: Call): object {
-  params.accept(noParameters)
-  return connectedAccount(account ?? 'acct_simPlatform')
-}
-
 /** Every `acct_…` is connected, except `acct_missing…` and deauthorized accounts. */
 export function isConnected(world: World, account: string): boolean {
   return /^acct_(?!missing)./.test(account) && !world.deauthorized.has(account)

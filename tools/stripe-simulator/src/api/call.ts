@@ -54,7 +54,7 @@ export function readList<Name extends CollectionName>(
   }
 }
 
-/** One page of a list that is sorted newest first, with Stripe's cursors and `created` filter. */
+/** One page of a list that is sorted newest first, with Stripe's cursor and `created` filter. */
 export function page<T extends { id: string; created?: number }>(
   url: string,
   params: Params,
@@ -69,13 +69,7 @@ export function page<T extends { id: string; created?: number }>(
     })
   }
   const after = params.string('starting_after')
-  const before = params.string('ending_before')
-  if (before !== undefined) {
-    const end = indexOf(all, before, 'ending_before')
-    const start = Math.max(0, end - limit)
-    return { object: 'list', data: all.slice(start, end), has_more: start > 0, url }
-  }
-  const start = after === undefined ? 0 : indexOf(all, after, 'starting_after') + 1
+  const start = after === undefined ? 0 : indexOf(all, after) + 1
   return {
     object: 'list',
     data: all.slice(start, start + limit),
@@ -86,10 +80,6 @@ export function page<T extends { id: string; created?: number }>(
 
 function createdFilter(params: Params): (object: { created?: number }) => boolean {
   if (!params.has('created')) return () => true
-  if (params.raw('created') === undefined) {
-    const at = params.integer('created')
-    return ({ created }) => created === at
-  }
   const range = params.object('created')?.only('gt', 'gte', 'lt', 'lte')
   const [gt, gte] = [range?.integer('gt'), range?.integer('gte')]
   const [lt, lte] = [range?.integer('lt'), range?.integer('lte')]
@@ -100,8 +90,8 @@ function createdFilter(params: Params): (object: { created?: number }) => boolea
     (lte === undefined || created <= lte)
 }
 
-function indexOf(all: { id: string }[], id: string, param: string): number {
+function indexOf(all: { id: string }[], id: string): number {
   const index = all.findIndex((object) => object.id === id)
   if (index >= 0) return index
-  throw invalidRequest(`No such object: '${id}'`, { code: 'resource_missing', param })
+  throw invalidRequest(`No such object: '${id}'`, { code: 'resource_missing', param: 'starting_after' })
 }

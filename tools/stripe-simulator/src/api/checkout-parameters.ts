@@ -58,19 +58,9 @@ export const sessionLine: Parameters<Stripe.Checkout.SessionCreateParams.LineIte
   adjustable_quantity: false,
   metadata: false,
   price: true,
-  price_data: true,
+  price_data: false,
   quantity: true,
   tax_rates: false,
-}
-
-export const inlinePrice: Parameters<Stripe.Checkout.SessionCreateParams.LineItem.PriceData> = {
-  currency: true,
-  product: true,
-  product_data: true,
-  recurring: true,
-  tax_behavior: false,
-  unit_amount: true,
-  unit_amount_decimal: false,
 }
 
 export const paymentIntentData: Parameters<Stripe.Checkout.SessionCreateParams.PaymentIntentData> = {
@@ -104,24 +94,4 @@ export const subscriptionData: Parameters<Stripe.Checkout.SessionCreateParams.Su
   trial_end: false,
   trial_period_days: false,
   trial_settings: false,
-}
-
-export const sessionList: Parameters<Stripe.Checkout.SessionListParams> = {
-  created: true,
-  customer: false,
-  customer_account: false,
-  customer_details: false,
-  ending_before: true,
-  limit: true,
-  payment_intent: true,
-  payment_link: false,
-  starting_after: true,
-  status: true,
-  subscription: true,
-}
-
-export const sessionLineList: Parameters<Stripe.Checkout.SessionListLineItemsParams> = {
-  ending_before: false,
-  limit: true,
-  starting_after: false,
 }

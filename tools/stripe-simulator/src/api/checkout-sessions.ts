@@ -1,23 +1,9 @@
-import { findOwned } from '../flows/find.ts'
-import { expireSession, openCheckout, priceOfLine, type CheckoutOrder } from '../flows/open-checkout.ts'
+import { openCheckout, priceOfLine, type CheckoutOrder } from '../flows/open-checkout.ts'
 import type { Params } from '../http/params.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
-import { listOf, type LineItem, type Price } from '../objects/wire.ts'
-import type { Owner } from '../world/collection.ts'
-import type { World } from '../world/world.ts'
-import { page, type Call, readOne } from './call.ts'
-import {
-  paymentIntentData,
-  sessionCreate,
-  sessionLine,
-  sessionLineList,
-  sessionList,
-  subscriptionData,
-} from './checkout-parameters.ts'
-import { noParameters } from './parameters.ts'
-import { addPrice, readInlinePrice } from './prices.ts'
-
-const url = '/v1/checkout/sessions'
+import type { Price } from '../objects/wire.ts'
+import { readOne, type Call } from './call.ts'
+import { paymentIntentData, sessionCreate, sessionLine, subscriptionData } from './checkout-parameters.ts'
 
 export function createCheckoutSession({ world, account, params }: Call): object {
   params.accept(sessionCreate)
@@ -47,36 +33,6 @@ export function createCheckoutSession({ world, account, params }: Call): object 
 
 export const getCheckoutSession = readOne('sessions', 'checkout.session')
 
-export function listCheckoutSessions({ world, account, params }: Call): object {
-  params.accept(sessionList)
-  const intent = params.string('payment_intent')
-  const subscription = params.string('subscription')
-  const status = params.oneOf('status', ['open', 'complete', 'expired'])
-  const found = world.sessions.list(
-    account,
-    (session) =>
-      (intent === undefined || session.payment_intent === intent) &&
-      (subscription === undefined || session.subscription === subscription) &&
-      (status === undefined || session.status === status),
-  )
-  return page(url, params, found)
-}
-
-export function listCheckoutLines({ world, account, id, params }: Call): object {
-  params.accept(sessionLineList)
-  const limit = params.integer('limit', 1) ?? 10
-  const lines = linesOf(world, account, id)
-  return {
-    ...listOf(`${url}/${id}/line_items`, lines.slice(0, limit)),
-    has_more: lines.length > limit,
-  }
-}
-
-export function expireCheckoutSession({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return expireSession(world, account, findOwned(world.sessions, 'checkout.session', account, id))
-}
-
 function readLines(
   { world, account }: Pick<Call, 'world' | 'account'>,
   params: Params,
@@ -86,10 +42,6 @@ function readLines(
   return lines.map((line) => {
     line.accept(sessionLine)
     const quantity = line.integer('quantity', 1) ?? 1
-    const inline = line.object('price_data')
-    if (inline !== undefined) {
-      return { quantity, price: addPrice(world, account, readInlinePrice(inline)) }
-    }
     const id = line.required('price')
     const price = priceOfLine(world, account, id, params.metadata('metadata'))
     if (price !== undefined) return { quantity, price }
@@ -125,26 +77,5 @@ function readPercent(data: Params, name: string): number | null {
   if (/^\d+(\.\d{1,2})?$/.test(text) && percent <= 100) return percent
   throw invalidRequest('The fee percent is a number from 0 to 100 with at most two decimals.', {
     param: data.name(name),
-  })
-}
-
-export function linesOf(world: World, account: Owner, sessionId: string): LineItem[] {
-  const plan = findOwned(world.checkoutPlans, 'checkout session', account, sessionId)
-  return plan.lines.map(({ lineId, price, quantity }) => {
-    const amount = (price.unit_amount ?? 0) * quantity
-    return {
-      id: lineId,
-      object: 'item',
-      adjustable_quantity: null,
-      amount_discount: 0,
-      amount_subtotal: amount,
-      amount_tax: 0,
-      amount_total: amount,
-      currency: price.currency,
-      description: price.nickname ?? price.id,
-      metadata: {},
-      price: structuredClone(price),
-      quantity,
-    }
   })
 }

@@ -2,7 +2,6 @@ import { invalidRequest } from '../http/stripe-error.ts'
 import { listOf } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { linesOf } from './checkout-sessions.ts'
 
 type Tree = Record<string, unknown>
 
@@ -59,13 +58,6 @@ function included(world: World, account: Owner, object: Tree, step: string): obj
         `/v1/invoice_payments?invoice=${id}`,
         structuredClone(world.invoicePayments.list(account, (payment) => payment.invoice === id)),
       )
-    case 'charge.refunds':
-      return listOf(
-        `/v1/charges/${id}/refunds`,
-        structuredClone(world.refunds.list(account, (refund) => refund.charge === id)),
-      )
-    case 'checkout.session.line_items':
-      return listOf(`/v1/checkout/sessions/${id}/line_items`, linesOf(world, account, id))
     default:
       return undefined
   }

@@ -3,12 +3,11 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest }
 import type { Fault, FaultKind, Faults } from '../http/faults.ts'
 import { fingerprintOf, type Answer, type IdempotencyKeys } from '../http/idempotency.ts'
 import { Params, parseForm } from '../http/params.ts'
-import type { LoggedRequest, RequestLog } from '../http/request-log.ts'
 import { isValidationError, StripeError } from '../http/stripe-error.ts'
 import { apiVersion } from '../objects/api-version.ts'
 import type { Cause } from '../objects/event.ts'
 import type { Owner } from '../world/collection.ts'
-import { asEmbedded, withLivemode } from '../world/emitter.ts'
+import { asEmbedded } from '../world/emitter.ts'
 import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
 import { authenticate } from './accounts.ts'
@@ -19,7 +18,6 @@ export type Api = {
   world: World
   keys: IdempotencyKeys
   faults: Faults
-  requests: RequestLog
   changed: () => void
 }
 
@@ -44,38 +42,32 @@ async function serve(
   } catch (error) {
     return send(reply, errorResult(error, request.log).answer)
   }
-  const { method } = request
-  const path = request.url.split('?', 1)[0] ?? ''
-  const key = method === 'POST' ? (request.headers['idempotency-key']?.toString() ?? null) : null
+  const { method, url, headers } = request
+  const path = url.split('?', 1)[0] ?? ''
+  const key = method === 'POST' ? (headers['idempotency-key']?.toString() ?? null) : null
   if (account !== null) reply.header('stripe-account', account)
   if (key !== null) reply.header('idempotency-key', key)
 
   const fault = api.faults.take(method, path, account)
-  const logged = api.requests.add({
-    request_id: requestId,
-    method,
-    path,
-    account,
-    idempotency_key: key,
-    replayed: false,
-    fault: fault?.answer ?? null,
-    status: null,
-  })
-  if (fault !== undefined && !fault.applied && !fault.saved) return corrupt(request, reply, fault, logged)
-
-  const answer = once(api, request, reply, logged, () => {
-    const spoilt = fault?.saved === true && { answer: faultAnswer(fault.answer, logged), savable: true }
-    if (spoilt && !fault.applied) return spoilt
+  const call: IncomingCall = { method, path, account, key, requestId }
+  if (fault?.applied === false) return corrupt(request, reply, fault, call)
+  const answer = once(api, request, reply, call, () => {
     const { id = '' } = request.params as { id?: string }
     const parameters = method === 'POST' ? request.body : request.query
     const cause = { id: requestId, idempotency_key: key }
     const result = runCall(api.world, handler, { account, id, parameters, cause }, request.log)
     if (method !== 'GET') api.changed()
-    return spoilt || result
+    return result
   })
-  if (fault?.applied === true) return corrupt(request, reply, fault, logged)
-  logged.status = answer.status
-  return send(reply, answer)
+  return fault === undefined ? send(reply, answer) : corrupt(request, reply, fault, call)
+}
+
+type IncomingCall = {
+  method: string
+  path: string
+  account: Owner
+  key: string | null
+  requestId: string
 }
 
 /** Runs a request with an idempotency key once, and answers its repeats with the saved answer. */
@@ -83,17 +75,15 @@ function once(
   api: Api,
   request: FastifyRequest,
   reply: FastifyReply,
-  logged: LoggedRequest,
+  { method, path, account, key, requestId }: IncomingCall,
   run: () => CallResult,
 ): Answer {
-  const { account, idempotency_key: key, request_id: requestId } = logged
   if (key === null) return run().answer
   const rawBody = typeof request.body === 'string' ? request.body : ''
-  const fingerprint = fingerprintOf(logged.method, logged.path, rawBody)
+  const fingerprint = fingerprintOf(method, path, rawBody)
   try {
     const saved = api.keys.replay(account, key, fingerprint)
     if (saved !== undefined) {
-      logged.replayed = true
       reply.header('idempotent-replayed', 'true').header('original-request', saved.requestId)
       return saved.answer
     }
@@ -112,7 +102,7 @@ async function corrupt(
   request: FastifyRequest,
   reply: FastifyReply,
   fault: Fault,
-  logged: LoggedRequest,
+  call: IncomingCall,
 ): Promise<FastifyReply> {
   switch (fault.answer) {
     case 'reset':
@@ -126,11 +116,8 @@ async function corrupt(
       return reply
     case 'hang':
       return reply.hijack()
-    default: {
-      const answer = faultAnswer(fault.answer, logged)
-      logged.status = answer.status
-      return send(reply, answer)
-    }
+    default:
+      return send(reply, faultAnswer(fault.answer, call))
   }
 }
 
@@ -152,8 +139,10 @@ function runCall(world: World, handler: Handler, incoming: Incoming, log: Fastif
     const params = new Params(values)
     const result = world.emitter.causedBy(cause, () => handler({ world, account, id, params }))
     const expanded = expand(world, account, result, new Params({ paths }).strings('paths'))
-    const answer = withLivemode(world.settings.of(account).livemode, asEmbedded(expanded))
-    return { answer: { status: 200, body: JSON.stringify(answer, null, 2) }, savable: true }
+    return {
+      answer: { status: 200, body: JSON.stringify(asEmbedded(expanded), null, 2) },
+      savable: true,
+    }
   } catch (error) {
     return errorResult(error, log)
   }
@@ -169,17 +158,15 @@ function errorResult(error: unknown, log: FastifyBaseLogger): CallResult {
   return { answer: { status: 500, body }, savable: false }
 }
 
-export type Refused = { method: string; path: string; account: Owner }
-
 /** Stripe's answer for an injected fault. */
-function faultAnswer(kind: FaultKind, refused: Refused): Answer {
+function faultAnswer(kind: FaultKind, call: IncomingCall): Answer {
   const answer = (status: number, error: object): Answer => ({
     status,
     body: JSON.stringify({ error }, null, 2),
   })
   switch (kind) {
     case '403':
-      return answer(403, { message: missingPermission(refused), type: 'invalid_request_error' })
+      return answer(403, { message: missingPermission(call), type: 'invalid_request_error' })
     case '409':
       return answer(409, {
         code: 'idempotency_key_in_use',
@@ -193,13 +180,6 @@ function faultAnswer(kind: FaultKind, refused: Refused): Answer {
         message: 'Request rate limit exceeded. (simulated)',
         type: 'invalid_request_error',
       })
-    case 'lock_timeout':
-      return answer(429, {
-        code: 'lock_timeout',
-        message:
-          'This object cannot be accessed right now because another API request or Stripe process is currently accessing it. (simulated)',
-        type: 'invalid_request_error',
-      })
     case '503':
       return answer(503, { message: 'The server is unavailable. (simulated)', type: 'api_error' })
     default:
@@ -208,7 +188,7 @@ function faultAnswer(kind: FaultKind, refused: Refused): Answer {
 }
 
 /** `/v1/checkout/sessions/cs_1` is read with the permission `rak_checkout_session_read`. */
-function missingPermission({ method, path, account }: Refused): string {
+function missingPermission({ method, path, account }: IncomingCall): string {
   const names = path.split('/').filter((part) => /^[a-z_]+$/.test(part) && !/_(sim|test)/.test(part))
   const resource = names.map((name) => name.replace(/s$/, '')).join('_')
   const permission = `rak_${resource}_${method === 'GET' ? 'read' : 'write'}`

@@ -1,18 +1,17 @@
 import { authorize, connectedAccount, deauthorize } from '../api/accounts.ts'
-import { readMoney } from '../api/prices.ts'
 import { findAnywhere } from '../flows/find.ts'
 import { expireSession } from '../flows/open-checkout.ts'
 import { failSession, paySession } from '../flows/pay-session.ts'
 import { Params } from '../http/params.ts'
-import { noSuch } from '../http/stripe-error.ts'
-import { newPrice } from '../objects/price.ts'
+import { invalidRequest, noSuch } from '../http/stripe-error.ts'
+import { newPrice, type NewPrice } from '../objects/price.ts'
 import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
 import { chargeActions } from './charge-actions.ts'
 import type { Action } from './control.ts'
 import { subscriptionActions } from './subscription-actions.ts'
 
-export const actions: Record<string, Action> = {
+const actions: Record<string, Action> = {
   'set-price': setPrice,
   settings: setSettings,
   pay: (world, params) => {
@@ -66,7 +65,7 @@ function isDashboardAction(name: string, { reason }: Record<string, unknown>): b
 }
 
 /** Finds the customer of an action by the id of any of the customer's objects. The action happens in the customer's time. */
-export function customerOf(world: World, ids: unknown[]): string | null {
+function customerOf(world: World, ids: unknown[]): string | null {
   for (const id of ids) {
     if (typeof id !== 'string') continue
     const customer = customerBehind(world, id)
@@ -91,18 +90,8 @@ function customerBehind(world: World, id: string): string | null | undefined {
  * Creates a price with an id that the caller chooses, or updates it. It takes precedence over the price in a checkout's
  * metadata.
  */
-export function setPrice(world: World, params: Params): object {
-  params.only(
-    'id',
-    'account',
-    'active',
-    'unit_amount',
-    'currency',
-    'recurring',
-    'nickname',
-    'metadata',
-    'product',
-  )
+function setPrice(world: World, params: Params): object {
+  params.only('id', 'account', 'active', 'unit_amount', 'currency', 'recurring')
   const account = params.string('account') ?? null
   const id = params.required('id')
   const existing = world.prices.find(account, id)
@@ -110,37 +99,42 @@ export function setPrice(world: World, params: Params): object {
     id,
     created: existing?.created ?? world.clock.now(),
     ...readMoney(params),
-    product: params.string('product') ?? existing?.product,
-    nickname: params.string('nickname') ?? existing?.nickname ?? undefined,
-    metadata: params.has('metadata') ? params.metadata('metadata') : (existing?.metadata ?? undefined),
+    product: existing?.product,
   })
   price.active = params.boolean('active') ?? true
   world.agreedPrices.forget(account, id)
   return world.prices.add(account, price)
 }
 
+function readMoney(params: Params): Pick<NewPrice, 'currency' | 'unitAmount' | 'recurring'> {
+  const currency = params.required('currency')
+  if (!/^[a-z]{3}$/.test(currency)) {
+    throw invalidRequest(`Invalid currency: ${currency}. Three lower-case letters.`, { param: 'currency' })
+  }
+  const recurring = params.object('recurring')?.only('interval', 'interval_count')
+  const interval = recurring?.oneOf('interval', ['day', 'week', 'month', 'year'])
+  if (recurring !== undefined && interval === undefined) throw recurring.missing('interval')
+  return {
+    currency,
+    unitAmount: params.requiredInteger('unit_amount'),
+    recurring:
+      interval === undefined
+        ? null
+        : { interval, intervalCount: recurring?.integer('interval_count', 1) ?? 1 },
+  }
+}
+
 /** Changes the settings of an account, or of all accounts. */
 function setSettings({ settings }: World, params: Params): object {
-  params.only('account', 'capture', 'capture_seconds', 'api_version', 'livemode', 'tax_percent')
+  params.only('account', 'capture', 'api_version', 'tax_percent')
   const capture = params.oneOf('capture', ['immediate', 'asynchronous'])
-  const captureSeconds = params.integer('capture_seconds')
   const apiVersion = params.string('api_version')
-  const livemode = params.boolean('livemode')
   const taxPercent = params.integer('tax_percent')
   const account = params.string('account')
   settings.choose(account, {
     ...(capture !== undefined && { capture }),
-    ...(captureSeconds !== undefined && { captureSeconds }),
     ...(apiVersion !== undefined && { apiVersion }),
-    ...(livemode !== undefined && { livemode }),
     ...(taxPercent !== undefined && { taxPercent }),
   })
-  const { capture: how, captureSeconds: delay, ...now } = settings.of(account ?? null)
-  return {
-    capture: how,
-    capture_seconds: delay,
-    api_version: now.apiVersion,
-    livemode: now.livemode,
-    tax_percent: now.taxPercent,
-  }
+  return settings.of(account ?? null)
 }

@@ -22,11 +22,10 @@ export const chargeActions: Record<string, Action> = {
   },
   refund,
   'refund-status': (world, params) => {
-    params.only('refund', 'status', 'failure_reason')
+    params.only('refund', 'status')
     const status = params.oneOf('status', refundStatuses)
     if (status === undefined) throw params.missing('status')
-    const reason = params.string('failure_reason') ?? 'unknown'
-    return changeRefund(world, params.required('refund'), status, reason)
+    return changeRefund(world, params.required('refund'), status)
   },
   dispute: (world, params) => {
     params.only('charge', 'kind', 'amount', 'reason', 'force')
@@ -47,16 +46,14 @@ export const chargeActions: Record<string, Action> = {
   },
 }
 
-/** Refunds as the vendor would in the dashboard: the platform keeps its fee unless the parameters return it. */
+/** Refunds as the vendor would in the dashboard. The platform keeps its fee. */
 function refund(world: World, params: Params): object {
-  params.only('charge', 'amount', 'status', 'reason', 'metadata', 'refund_application_fee', 'force')
+  params.only('charge', 'amount', 'status', 'reason', 'force')
   const { account, object: charge } = findPaidCharge(world, params.required('charge'))
   return refundCharge(world, account, charge, {
     amount: params.integer('amount', 1),
     status: params.oneOf('status', refundStatuses) ?? 'succeeded',
     reason: params.oneOf('reason', refundReasons) ?? 'requested_by_customer',
-    metadata: params.metadata('metadata'),
-    refundApplicationFee: params.boolean('refund_application_fee') ?? false,
     despiteDispute: params.boolean('force') ?? false,
   })
 }

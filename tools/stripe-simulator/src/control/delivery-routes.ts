@@ -24,7 +24,6 @@ export function deliveryRoutes(scope: FastifyInstance, control: Control): void {
     return { data }
   })
 
-  scope.get('/delivery-rules', () => ({ data: deliveries.rules.list() }))
   scope.delete('/delivery-rules', () => {
     deliveries.rules.clear()
     return { data: [] }
@@ -32,21 +31,12 @@ export function deliveryRoutes(scope: FastifyInstance, control: Control): void {
   scope.post('/delivery-rules', (request) => addRule(control, new Params(request.body)))
 
   scope.post('/release', (request) => {
-    const params = new Params(request.body).only('order', 'event_ids', 'keep_holding')
-    if (params.boolean('keep_holding') !== true) deliveries.rules.stopHolding()
-    const held = deliveries.held()
-    const named = params.has('event_ids') ? params.strings('event_ids') : held
-    const unknown = named.find((id) => !held.includes(id))
-    if (unknown !== undefined) throw impossible(`${unknown} is not held`)
-    const reversed = params.oneOf('order', ['emitted', 'reversed']) === 'reversed'
-    const released = reversed ? named.toReversed() : named
-    deliveries.release(released)
-    return { released }
+    const order = new Params(request.body).only('order').oneOf('order', ['emitted', 'reversed'])
+    return { released: deliveries.release({ reversed: order === 'reversed' }) }
   })
 
   scope.post('/deliver', (request) => deliver(control, new Params(request.body)))
 
-  scope.get('/webhook', () => endpointState(control))
   scope.post('/webhook', (request) => {
     setEndpoint(control, new Params(request.body))
     changed()
@@ -58,13 +48,11 @@ function addRule({ deliveries }: Control, params: Params): object {
   params.only('action', 'types', 'account', 'next', 'delay_ms', 'times', 'signature')
   const action = params.oneOf('action', ruleActions)
   if (action === undefined) throw params.missing('action')
-  const next = params.integer('next', 1) ?? null
-  if (action === 'reorder' && next === null) throw params.missing('next')
   return deliveries.rules.add({
     action,
     types: params.strings('types'),
     account: params.string('account'),
-    remaining: next,
+    remaining: params.integer('next', 1) ?? null,
     delay_ms: params.integer('delay_ms') ?? 1000,
     times: params.integer('times', 1) ?? 2,
     signature: params.oneOf('signature', signatureKinds) ?? 'wrong_secret',
@@ -73,15 +61,12 @@ function addRule({ deliveries }: Control, params: Params): object {
 
 /** Sends an emitted or a made-up event, with any signature and any number of times. Answers when all copies were answered. */
 async function deliver({ world, deliveries }: Control, params: Params): Promise<object> {
-  params.only('event_id', 'event', 'signature', 'times', 'concurrent', 'url', 'secret')
-  const endpoint = deliveries.endpoint
-  const url = params.url('url') ?? endpoint?.url
-  const secret = params.string('secret') ?? endpoint?.secret
-  if (url === undefined || secret === undefined) throw impossible('no webhook endpoint is set')
+  params.only('event_id', 'event', 'signature', 'times', 'concurrent')
+  if (deliveries.endpoint === null) throw impossible('no webhook endpoint is set')
   const event = readEvent(world, params)
   const signature = params.oneOf('signature', signatureKinds) ?? 'valid'
   const send = async (): Promise<Attempt> => {
-    const attempt = await deliveries.send(event, signature, { url, secret, enabledEvents: [] })
+    const attempt = await deliveries.send(event, signature)
     deliveries.record(event.id, attempt)
     return attempt
   }

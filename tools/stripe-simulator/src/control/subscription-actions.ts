@@ -12,7 +12,6 @@ import { failInvoice, renewSubscription } from '../flows/renew-subscription.ts'
 import {
   cancelAtPeriodEnd,
   endSubscription,
-  stateOf,
   undoCancel,
   updateSubscription,
 } from '../flows/subscription-status.ts'
@@ -32,21 +31,11 @@ export const subscriptionActions: Record<string, Action> = {
     return renewSubscription(world, params.required('subscription'), params.integer('paid_after_seconds'))
   },
   'fail-invoice': (world, params) => {
-    params.only('subscription', 'attempt', 'manual', 'final', 'after_final')
+    params.only('subscription', 'manual', 'after_final')
     return failInvoice(world, params.required('subscription'), {
-      attempt: params.integer('attempt', 1),
       manual: params.boolean('manual') ?? false,
-      final: params.boolean('final'),
       afterFinal: params.oneOf('after_final', finalActions) ?? 'leave',
     })
-  },
-  card: (world, params) => {
-    params.only('subscription', 'declines', 'after_final')
-    const { account, object } = findLiveSubscription(world, params.required('subscription'))
-    const state = stateOf(world, account, object.id)
-    state.cardDeclines = params.boolean('declines') ?? true
-    state.afterFinal = params.oneOf('after_final', finalActions) ?? 'leave'
-    return object
   },
   'change-price': (world, params) => {
     params.only('subscription', 'item', 'price', 'quantity', 'proration')

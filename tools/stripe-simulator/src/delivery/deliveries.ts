@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SimulatedEvent } from '../objects/event.ts'
-import { newId } from '../world/ids.ts'
 import { isAccepted, postEvent, type Attempt, type Endpoint, type SignatureKind } from './post.ts'
 
 type DeliveryState =
@@ -18,8 +17,6 @@ export type Delivery = { event_id: string; state: DeliveryState; attempts: Attem
 type Options = {
   endpoint: Endpoint | null
   retryDelaysMs: number[]
-  /** Endpoints created through the API that want the event. Delivery rules do not apply to them, and they do not change the state of the delivery. */
-  createdEndpointsFor: (event: SimulatedEvent) => { endpoint: Endpoint; event: SimulatedEvent }[]
   findEvent: (id: string) => SimulatedEvent | undefined
   log: (event: SimulatedEvent, attempt: Attempt) => void
   changed: () => void
@@ -50,9 +47,6 @@ export class Deliveries {
     this.#forgetOldest()
     if (!this.#isSubscribed(event.type)) delivery.state = 'skipped'
     else this.#follow(this.rules.take(event), event, delivery)
-    for (const created of this.#options.createdEndpointsFor(event)) {
-      this.#run(() => this.#deliverTo(created.endpoint, created.event))
-    }
     this.#options.changed()
   }
 
@@ -60,31 +54,33 @@ export class Deliveries {
     return this.#deliveries.get(eventId)
   }
 
-  isUndelivered(eventId: string): boolean {
-    const state = this.find(eventId)?.state
-    return state !== 'delivered' && state !== 'skipped'
+  held(): Delivery[] {
+    return [...this.#deliveries.values()].filter(({ state }) => state === 'held')
   }
 
-  held(): string[] {
-    return [...this.#deliveries.values()].filter(({ state }) => state === 'held').map((each) => each.event_id)
-  }
-
-  /** Sends held events one after the other, each after the answer to the previous one. */
-  release(eventIds: string[]): void {
-    const released = eventIds.map((id) => this.#deliveries.get(id)).filter((each) => each?.state === 'held')
-    for (const delivery of released) if (delivery) delivery.state = 'pending'
+  /**
+   * Ends the rules that hold, and sends held events one after the other, each after the answer to the previous one.
+   *
+   * @returns their ids in this order
+   */
+  release({ reversed }: { reversed: boolean }): string[] {
+    this.rules.stopHolding()
+    const held = this.held()
+    const released = reversed ? held.toReversed() : held
+    for (const delivery of released) delivery.state = 'pending'
     this.#run(async () => {
       for (const delivery of released) {
-        const event = delivery && this.#options.findEvent(delivery.event_id)
-        if (!delivery || !event) continue
+        const event = this.#options.findEvent(delivery.event_id)
+        if (!event) continue
         if (!(await this.#try(event, delivery, 'valid'))) this.#run(() => this.#retry(event, delivery))
       }
     })
+    return released.map(({ event_id: id }) => id)
   }
 
   /** Sends one event now, whatever its state, and returns the result. */
-  async send(event: SimulatedEvent, signature: SignatureKind, endpoint?: Endpoint): Promise<Attempt> {
-    const to = endpoint ?? this.endpoint
+  async send(event: SimulatedEvent, signature: SignatureKind): Promise<Attempt> {
+    const to = this.endpoint
     if (to === null) throw new Error('no webhook endpoint is set')
     return this.#slot(() => postEvent(to, event, signature, this.#stop.signal))
   }
@@ -121,10 +117,6 @@ export class Deliveries {
     }
   }
 
-  forgetAll(): void {
-    this.#deliveries.clear()
-  }
-
   #follow(rule: DeliveryRule | undefined, event: SimulatedEvent, delivery: Delivery): void {
     switch (rule?.action) {
       case undefined:
@@ -132,11 +124,6 @@ export class Deliveries {
         return
       case 'hold':
         delivery.state = 'held'
-        return
-      case 'reorder':
-        delivery.state = 'held'
-        rule.gathered.push(event.id)
-        if (rule.remaining === 0) this.release(rule.gathered.toReversed())
         return
       case 'delay':
         this.#run(async () => {
@@ -165,15 +152,6 @@ export class Deliveries {
 
   async #deliver(event: SimulatedEvent, delivery: Delivery): Promise<void> {
     if (!(await this.#try(event, delivery, 'valid'))) await this.#retry(event, delivery)
-  }
-
-  async #deliverTo(endpoint: Endpoint, event: SimulatedEvent): Promise<void> {
-    for (const delayMs of [0, ...this.#options.retryDelaysMs]) {
-      if (!(await this.#pause(delayMs))) return
-      const attempt = await this.send(event, 'valid', endpoint)
-      this.#options.log(event, attempt)
-      if (isAccepted(attempt)) return
-    }
   }
 
   async #retry(event: SimulatedEvent, delivery: Delivery): Promise<void> {
@@ -228,16 +206,14 @@ export class Deliveries {
 /**
  * The effect of a rule on matching events:
  * hold     kept until released
- * reorder  kept until there are `next` events, then sent in reverse order
  * delay    sent after `delay_ms`
  * duplicate sent `times` times at once
  * drop     never sent; only `GET /v1/events` has it
  * forge    sent once with a bad signature and not again
  */
-export const ruleActions = ['hold', 'reorder', 'delay', 'duplicate', 'drop', 'forge'] as const
+export const ruleActions = ['hold', 'delay', 'duplicate', 'drop', 'forge'] as const
 
 type DeliveryRule = {
-  id: string
   action: (typeof ruleActions)[number]
   /** Event types; an empty list means every type. */
   types: string[]
@@ -247,18 +223,15 @@ type DeliveryRule = {
   delay_ms: number
   times: number
   signature: SignatureKind
-  /** Events that a reorder rule has kept so far. */
-  gathered: string[]
 }
 
 /** The delivery rules. The first rule that matches applies to an event. */
 class DeliveryRules {
   #rules: DeliveryRule[] = []
 
-  add(rule: Omit<DeliveryRule, 'id' | 'gathered'>): DeliveryRule {
-    const added = { ...rule, id: newId('rule'), gathered: [] }
-    this.#rules.push(added)
-    return added
+  add(rule: DeliveryRule): DeliveryRule {
+    this.#rules.push(rule)
+    return rule
   }
 
   take(event: SimulatedEvent): DeliveryRule | undefined {
@@ -273,8 +246,8 @@ class DeliveryRules {
     return rule
   }
 
-  list(): DeliveryRule[] {
-    return this.#rules
+  isHolding(): boolean {
+    return this.#rules.some(({ action }) => action === 'hold')
   }
 
   clear(): void {
@@ -282,6 +255,6 @@ class DeliveryRules {
   }
 
   stopHolding(): void {
-    this.#rules = this.#rules.filter(({ action }) => action !== 'hold' && action !== 'reorder')
+    this.#rules = this.#rules.filter(({ action }) => action !== 'hold')
   }
 }

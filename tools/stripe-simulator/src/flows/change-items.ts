@@ -5,7 +5,7 @@ import { newItem, planOf } from '../objects/subscription.ts'
 import type { InvoiceLine, Price, Subscription, SubscriptionItem } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { declineInvoice, draftInvoice, payInvoice } from './collect-invoice.ts'
+import { draftInvoice, payInvoice } from './collect-invoice.ts'
 import { findLiveSubscription, findOwned } from './find.ts'
 import { periodOf } from './renew-subscription.ts'
 import { stateOf } from './subscription-status.ts'
@@ -172,10 +172,7 @@ function settleChange(
     ...(billing_cycle_anchor !== subscription.billing_cycle_anchor && { billing_cycle_anchor }),
   })
   if (invoice === undefined) return subscription
-  const { cardDeclines, afterFinal } = stateOf(world, account, subscription.id)
-  const failure = { attempt: undefined, manual: false, final: undefined, afterFinal }
-  if (cardDeclines && invoice.amount_due > 0) declineInvoice(world, account, subscription, invoice, failure)
-  else payInvoice(world, account, subscription, invoice)
+  payInvoice(world, account, subscription, invoice)
   return subscription
 }
 
@@ -247,7 +244,7 @@ function shareLeft({ period, at }: Changing, amount: number): number {
 }
 
 /** The invoice lines that paid for the item's present period; null if there are none. */
-export function creditedItems(
+function creditedItems(
   world: World,
   account: Owner,
   subscription: Subscription,

@@ -131,12 +131,8 @@ const day = 24 * 3600
 const retryDelays = [3 * day, 5 * day, 7 * day]
 
 export type Failure = {
-  /** The number of the failed attempt, if it is not the next. */
-  attempt: number | undefined
   /** A manual retry, which Stripe does not count. */
   manual: boolean
-  /** Whether this is the last attempt. The fourth attempt is always the last. */
-  final: boolean | undefined
   afterFinal: FinalAction
 }
 
@@ -193,13 +189,12 @@ export function declineInvoice(
 ): void {
   const before = invoice.attempt_count
   submit(world, account, invoice)
-  const count = failure.attempt ?? (failure.manual ? Math.max(before, 1) : before + 1)
+  const count = failure.manual ? Math.max(before, 1) : before + 1
   const delay = retryDelays[count - 1]
-  const final = failure.final ?? delay === undefined
-  const next = final ? null : world.clock.now() + (delay ?? day)
+  const next = delay === undefined ? null : world.clock.now() + delay
   settleInvoice(world, account, invoice, 'failed', { count, next })
   markPastDue(world, account, subscription.id)
-  if (!final) return
+  if (next !== null) return
   if (failure.afterFinal === 'cancel') endSubscription(world, account, subscription, 'payment_failed')
   if (failure.afterFinal === 'unpaid') updateSubscription(world, account, subscription, { status: 'unpaid' })
 }

@@ -89,11 +89,13 @@ function fail(world: World, account: Owner, intent: PaymentIntent, charge: Charg
   world.emitter.emit(account, 'payment_intent.payment_failed', intent)
 }
 
+/** How long an asynchronous capture takes. At Stripe it is up to an hour. */
+const captureSeconds = 3600
+
 /** Captures a charge. Its balance transaction and application fee follow now or later. */
 function captureCharge(world: World, account: Owner, charge: Charge): void {
-  const { capture, captureSeconds } = world.settings.of(account)
   const now = world.clock.now()
-  if (capture === 'immediate') bookCharge(world, account, charge)
+  if (world.settings.of(account).capture === 'immediate') bookCharge(world, account, charge)
   else world.openCaptures.add(account, { id: charge.id, created: now, due_at: now + captureSeconds })
 }
 

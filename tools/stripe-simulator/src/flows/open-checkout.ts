@@ -40,7 +40,7 @@ export function openCheckout(world: World, account: Owner, order: CheckoutOrder)
   world.checkoutPlans.add(account, {
     id,
     created,
-    lines: lines.map((line) => ({ lineId: newId('li'), ...structuredClone(line) })),
+    lines: structuredClone(lines),
     metadata: order.paymentMetadata,
     description: order.description,
     applicationFeeAmount: order.applicationFeeAmount,

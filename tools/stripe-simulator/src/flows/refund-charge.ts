@@ -13,8 +13,6 @@ type Refunding = {
   amount: number | undefined
   status: RefundStatus
   reason: Refund['reason']
-  metadata: Metadata
-  refundApplicationFee: boolean
   /** Allows a refund after a chargeback, which Stripe forbids, for tests in which the events of both cross. */
   despiteDispute: boolean
 }
@@ -29,9 +27,9 @@ export function refundCharge(world: World, account: Owner, charge: Charge, refun
       param: 'amount',
     })
   }
-  const { status, reason, metadata } = refunding
+  const { status, reason } = refunding
   const created = world.clock.now()
-  const refund = world.refunds.add(account, newRefund({ created, charge, amount, status, reason, metadata }))
+  const refund = world.refunds.add(account, newRefund({ created, charge, amount, status, reason }))
   world.emitter.emit(account, 'refund.created', refund)
   if (countsAgainstCharge(refund)) {
     recountRefunds(world, account, charge)
@@ -39,7 +37,6 @@ export function refundCharge(world: World, account: Owner, charge: Charge, refun
     refund.failure_reason = 'unknown'
     world.emitter.emit(account, 'refund.failed', refund)
   }
-  if (refunding.refundApplicationFee) returnFeeShare(world, charge, refund)
   return refund
 }
 
@@ -77,23 +74,8 @@ function checkRefundable(world: World, account: Owner, charge: Charge, { despite
   }
 }
 
-/** Refunds the platform's fee in proportion, and in full when the whole charge is refunded. */
-function returnFeeShare(world: World, charge: Charge, refund: Refund): void {
-  const fee = world.applicationFees.find(null, charge.application_fee ?? '')
-  if (fee === undefined) return
-  const share = Math.floor((fee.amount * refund.amount) / charge.amount)
-  const rest = fee.amount - fee.amount_refunded
-  const amount = charge.refunded ? rest : Math.min(share, rest)
-  if (amount > 0) refundApplicationFee(world, fee, amount, {})
-}
-
 /** Changes the status of a refund: the bank decides on a pending refund, or returns a refund days after it succeeded. */
-export function changeRefund(
-  world: World,
-  refundId: string,
-  status: RefundStatus,
-  failureReason: string,
-): Refund {
+export function changeRefund(world: World, refundId: string, status: RefundStatus): Refund {
   const { account, object: refund } = findAnywhere(world.refunds, 'refund', refundId)
   if (refund.status === status) throw impossible(`${refundId} is ${status} already`)
   if (refund.status === 'failed' || refund.status === 'canceled') {
@@ -103,7 +85,7 @@ export function changeRefund(
   refund.status = status
   if (status !== 'pending') delete refund.pending_reason
   if (status === 'failed') {
-    refund.failure_reason = failureReason
+    refund.failure_reason = 'unknown'
     refund.failure_balance_transaction = newId('txn')
   }
   world.emitter.emit(account, 'refund.updated', refund, previous)

@@ -1,16 +1,6 @@
 import type { Owner } from '../world/collection.ts'
 
-export const faultKinds = [
-  '403',
-  '409',
-  '429',
-  'lock_timeout',
-  '500',
-  '503',
-  'timeout',
-  'hang',
-  'reset',
-] as const
+export const faultKinds = ['403', '409', '429', '500', '503', 'timeout', 'hang', 'reset'] as const
 export type FaultKind = (typeof faultKinds)[number]
 
 /** A fault for the next matching API calls. */
@@ -24,8 +14,6 @@ export type Fault = {
   account?: string | undefined
   /** True: the call takes effect, and only its answer is lost. False: the call has no effect. */
   applied: boolean
-  /** Whether an error is saved under the idempotency key, as Stripe does after an endpoint has begun to execute. */
-  saved: boolean
   /** The time before a `timeout` closes the connection. */
   delay_ms: number
 }
@@ -34,8 +22,9 @@ export type Fault = {
 export class Faults {
   #faults: Fault[] = []
 
-  add(fault: Fault): void {
+  add(fault: Fault): Fault {
     this.#faults.push(fault)
+    return fault
   }
 
   take(method: string, path: string, account: Owner): Fault | undefined {
@@ -49,10 +38,6 @@ export class Faults {
     fault.remaining -= 1
     this.#faults = this.#faults.filter((each) => each.remaining !== 0)
     return fault
-  }
-
-  list(): Fault[] {
-    return this.#faults
   }
 
   clear(): void {

@@ -113,5 +113,5 @@ export function onInvoice(invoice: string, lines: InvoiceLine[]): InvoiceLine[] 
 }
 
 export function nameOf(price: Price): string {
-  return price.nickname ?? price.id
+  return price.id
 }

@@ -1,5 +1,5 @@
 import { newId } from '../world/ids.ts'
-import type { Metadata, Price } from './wire.ts'
+import type { Price } from './wire.ts'
 
 type Interval = 'day' | 'week' | 'month' | 'year'
 
@@ -10,8 +10,6 @@ export type NewPrice = {
   unitAmount: number
   recurring: { interval: Interval; intervalCount: number } | null
   product?: string | undefined
-  nickname?: string | undefined
-  metadata?: Metadata | undefined
 }
 
 export function newPrice(wanted: NewPrice): Price {
@@ -26,8 +24,8 @@ export function newPrice(wanted: NewPrice): Price {
     custom_unit_amount: null,
     livemode: false,
     lookup_key: null,
-    metadata: wanted.metadata ?? {},
-    nickname: wanted.nickname ?? null,
+    metadata: {},
+    nickname: null,
     product: wanted.product ?? newId('prod'),
     recurring: recurring && {
       interval: recurring.interval,

@@ -1,5 +1,5 @@
 import { newId } from '../world/ids.ts'
-import type { Charge, Metadata, Refund } from './wire.ts'
+import type { Charge, Refund } from './wire.ts'
 
 export const refundStatuses = ['pending', 'requires_action', 'succeeded', 'failed', 'canceled'] as const
 export type RefundStatus = (typeof refundStatuses)[number]
@@ -10,10 +10,9 @@ type NewRefund = {
   amount: number
   status: RefundStatus
   reason: Refund['reason']
-  metadata: Metadata
 }
 
-export function newRefund({ created, charge, amount, status, reason, metadata }: NewRefund): Refund {
+export function newRefund({ created, charge, amount, status, reason }: NewRefund): Refund {
   const byCard = charge.payment_method_details?.type === 'card'
   return {
     id: newId(byCard ? 're' : 'pyr'),
@@ -31,7 +30,7 @@ export function newRefund({ created, charge, amount, status, reason, metadata }:
           type: 'card',
         }
       : { type: 'us_bank_transfer', us_bank_transfer: { reference: null, reference_status: 'pending' } },
-    metadata,
+    metadata: {},
     payment_intent: charge.payment_intent,
     payment_method: charge.payment_method,
     reason,

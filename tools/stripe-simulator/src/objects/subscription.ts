@@ -149,11 +149,8 @@ export type SubscriptionState = {
   balance: number
   /** Prorations for the next invoice. */
   pendingLines: InvoiceLine[]
-  /** Whether attempts fail that become due by the clock. Control actions choose their own result. */
-  cardDeclines: boolean
-  afterFinal: FinalAction
 }
 
 export function newSubscriptionState(id: string, created: number): SubscriptionState {
-  return { id, created, balance: 0, pendingLines: [], cardDeclines: false, afterFinal: 'leave' }
+  return { id, created, balance: 0, pendingLines: [] }
 }

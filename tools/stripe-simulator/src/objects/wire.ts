@@ -32,7 +32,6 @@ export type FeeRefund = Wire<Stripe.FeeRefund>
 export type Invoice = Wire<Stripe.Invoice>
 export type InvoiceLine = Wire<Stripe.InvoiceLineItem>
 export type InvoicePayment = Wire<Stripe.InvoicePayment>
-export type LineItem = Wire<Stripe.LineItem>
 export type PaymentIntent = Wire<Stripe.PaymentIntent>
 export type Price = Wire<Stripe.Price>
 export type Refund = Wire<Stripe.Refund>
@@ -60,7 +59,6 @@ export type ObjectOf = {
   fee_refund: FeeRefund
   invoice: Invoice
   invoice_payment: InvoicePayment
-  item: LineItem
   line_item: InvoiceLine
   list: List<unknown>
   payment_intent: PaymentIntent

@@ -1,5 +1,6 @@
 import { amountText } from '@licensing/money/amounts'
-import { linesOf } from '../api/checkout-sessions.ts'
+import { findOwned } from '../flows/find.ts'
+import { nameOf } from '../objects/invoice-line.ts'
 import type { CheckoutSession } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
@@ -14,11 +15,12 @@ export function checkoutPage(
 ): string {
   const currency = session.currency ?? ''
   const total = amountText(session.amount_total ?? 0, currency)
-  const lines = linesOf(world, account, session.id).map(({ description, quantity, amount_total, price }) => {
-    const every = price?.recurring ? ` / ${price.recurring.interval_count} ${price.recurring.interval}` : ''
-    const amount = amountText(amount_total, currency)
+  const plan = findOwned(world.checkoutPlans, 'checkout session', account, session.id)
+  const lines = plan.lines.map(({ price, quantity }) => {
+    const every = price.recurring ? ` / ${price.recurring.interval_count} ${price.recurring.interval}` : ''
+    const amount = amountText((price.unit_amount ?? 0) * quantity, currency)
     return html`<div class="line">
-      <span>${quantity} × ${description}</span><span class="money">${amount}${every}</span>
+      <span>${quantity} × ${nameOf(price)}</span><span class="money">${amount}${every}</span>
     </div>`
   })
   const body = html`<section class="card pay">

@@ -56,7 +56,7 @@ export function serveOauth(server: FastifyInstance, { world, changed }: Control)
     }
     return reply.send({
       access_token: newId('sk_test'),
-      livemode: world.settings.of(consent.account).livemode,
+      livemode: false,
       refresh_token: newId('rt'),
       scope: 'read_write',
       stripe_publishable_key: newId('pk_test'),

@@ -123,7 +123,7 @@ function subscriptionRow({ account, object: subscription }: Stored<Subscription>
 
 function eventTools(deliveries: Deliveries): Html {
   const held = deliveries.held().length
-  const holding = deliveries.rules.list().some(({ action }) => action === 'hold')
+  const holding = deliveries.rules.isHolding()
   return html`<div class="tools">
     ${holding ? chip('holding') : act('hold', 'Hold the next events', {})}
     ${(holding || held > 0) && act('release', `Release ${held} in order`, {})}

@@ -93,9 +93,7 @@ const deliveryActions: Record<string, (control: Control, params: Params) => Prom
   },
 
   release({ deliveries }, params) {
-    const held = deliveries.held()
-    deliveries.rules.stopHolding()
-    deliveries.release(params.string('order') === 'reversed' ? held.toReversed() : held)
+    deliveries.release({ reversed: params.string('order') === 'reversed' })
   },
 
   async redeliver({ world, deliveries }, params) {

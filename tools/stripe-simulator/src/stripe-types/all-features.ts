@@ -1,11 +1,4 @@
-import {
-  asVendor,
-  givenPayment,
-  givenPrice,
-  givenSession,
-  givenSubscription,
-  vendor,
-} from '../test-support.ts'
+import { givenPayment, givenPrice, givenSession, givenSubscription, vendor } from '../test-support.ts'
 import type { World } from '../test-support.ts'
 
 const metadata = { licensing_session_id: 'chk_1', plan_id: 'plan_1' }
@@ -35,7 +28,7 @@ export async function runAllFeatures(world: World): Promise<void> {
 async function runPayments(world: World): Promise<void> {
   const { simulator, stripe } = world
   const paid = await givenPayment(world, withFee)
-  await stripe.refunds.create({ charge: paid.charge, amount: 1900, reason: 'duplicate' }, asVendor)
+  await simulator.control('refund', { charge: paid.charge, amount: 1900, reason: 'duplicate' })
   const pending = await simulator.control('refund', { charge: paid.charge, status: 'pending' })
   await simulator.control('refund-status', { refund: pending['id'], status: 'succeeded' })
   await simulator.control('refund-status', { refund: pending['id'], status: 'failed' })
@@ -43,7 +36,7 @@ async function runPayments(world: World): Promise<void> {
   await stripe.applicationFees.createRefund(fee?.id ?? '', { amount: 100 })
   await simulator.control('settings', { account: vendor, capture: 'asynchronous' })
   await givenPayment(world, withFee)
-  await simulator.control('clock', { advance_seconds: 3600 })
+  await simulator.control('clock', { now: 1_793_703_600 })
   await simulator.control('settings', { account: vendor, capture: 'immediate' })
 
   for (const outcome of ['pay', 'fail']) {
@@ -58,7 +51,7 @@ async function runPayments(world: World): Promise<void> {
   const free = await givenSession(world)
   await simulator.control('pay', { session: free.id, discount: 4900 })
   const abandoned = await givenSession(world)
-  await stripe.checkout.sessions.expire(abandoned.id, {}, asVendor)
+  await simulator.control('expire', { session: abandoned.id })
 }
 
 async function runDisputes(world: World): Promise<void> {
@@ -80,10 +73,10 @@ async function runSubscriptions(world: World): Promise<void> {
   await simulator.control('renew', { subscription })
   await simulator.control('cancel', { subscription, when: 'period_end' })
   await simulator.control('cancel', { subscription, when: 'undo' })
-  await simulator.control('fail-invoice', { subscription, final: true, after_final: 'unpaid' })
+  for (let attempt = 1; attempt <= 4; attempt += 1) {
+    await simulator.control('fail-invoice', { subscription, after_final: 'unpaid' })
+  }
   await simulator.control('cancel', { subscription, reason: 'payment_failed' })
-  const drafting = await givenSubscription(world, subscribing)
-  await simulator.control('clock', { subscription: drafting.subscription, advance_seconds: 32 * 86_400 })
   const delayed = await givenSession(world, { mode: 'subscription', ...subscribing })
   await simulator.control('pay', { session: delayed.id, method: 'delayed' })
   await simulator.control('fail', { session: delayed.id })
@@ -95,10 +88,9 @@ async function runPriceChanges(world: World): Promise<void> {
   const high = await givenPrice(simulator, { amount: 3000, recurring: 'month' })
   const yearly = await givenPrice(simulator, { amount: 20_000, recurring: 'year' })
   const { subscription } = await givenSubscription(world, { price: low, ...subscribing })
-  const half = 15 * 86_400
-  await simulator.control('clock', { subscription, advance_seconds: half })
-  await simulator.control('change-price', { subscription, price: high })
-  await simulator.control('change-price', { subscription, price: low })
+  const half = { created: 1_793_703_600 + 15 * 86_400 }
+  await simulator.control('change-price', { subscription, price: high, ...half })
+  await simulator.control('change-price', { subscription, price: low, ...half })
   await simulator.control('change-price', { subscription, price: high, proration: 'create_prorations' })
   await simulator.control('renew', { subscription })
   await simulator.control('change-price', { subscription, price: yearly })
@@ -110,7 +102,6 @@ async function runItems(world: World): Promise<void> {
   const extra = await givenPrice(simulator, { amount: 500, recurring: 'month' })
   const yearly = await givenPrice(simulator, { amount: 20_000, recurring: 'year' })
   const { subscription } = await givenSubscription(world, { price, ...subscribing })
-  await simulator.control('clock', { subscription, advance_seconds: 15 * 86_400 })
   await simulator.control('add-item', { subscription, price: yearly })
   const { items } = await simulator.control<{ items: { data: { id: string }[] } }>('add-item', {
     subscription,

@@ -70,11 +70,6 @@ export class Clock {
     this.#ahead.clear()
   }
 
-  advance(seconds: number): void {
-    if (this.#frozenAt === null) this.#offsetSeconds += seconds
-    else this.#frozenAt += seconds
-  }
-
   setting(): ClockSetting {
     return {
       frozen_at: this.#frozenAt,

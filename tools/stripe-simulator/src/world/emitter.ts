@@ -44,18 +44,18 @@ export class Emitter {
     object: EventObjects[Type],
     previousAttributes?: Partial<EventObjects[Type]>,
   ): SimulatedEvent {
-    const { apiVersion, livemode } = this.#settings.of(account)
+    const { apiVersion } = this.#settings.of(account)
     const event: SimulatedEvent = {
       id: newId('evt'),
       object: 'event',
       ...(account !== null && { account }),
       api_version: apiVersion,
       created: this.#clock.now(),
-      data: withLivemode(livemode, {
+      data: structuredClone({
         object: asOfVersion(apiVersion, asEmbedded(object)),
         ...(previousAttributes !== undefined && { previous_attributes: previousAttributes }),
       }),
-      livemode,
+      livemode: false,
       pending_webhooks: 1,
       request: this.#cause,
       type,
@@ -91,12 +91,4 @@ export function asEmbedded<Value>(value: Value): Value {
     copy[field] = { ...list, data: list.data.slice(0, maxEmbedded), has_more: true }
   }
   return copy as Value
-}
-
-/** A copy. If `livemode` is true, it is set in the object and all nested objects. */
-export function withLivemode<Value extends object>(livemode: boolean, value: Value): Value {
-  if (!livemode) return structuredClone(value)
-  return JSON.parse(JSON.stringify(value), (key, member: unknown) =>
-    key === 'livemode' ? true : member,
-  ) as Value
 }

@@ -5,21 +5,15 @@ import type { Owner } from './collection.ts'
 type AccountSettings = {
   /** `asynchronous`: the balance transaction and the application fee of a charge come later, with `charge.updated`. */
   capture: 'immediate' | 'asynchronous'
-  /** The delay of an asynchronous capture. Stripe's is up to an hour. */
-  captureSeconds: number
   /** The API version of events. At Stripe it is a setting of the webhook endpoint. */
   apiVersion: string
-  /** The value of `livemode` in events and answers. */
-  livemode: boolean
   /** Sales tax in percent, which is added to the price. */
   taxPercent: number
 }
 
 const usual: AccountSettings = {
   capture: 'immediate',
-  captureSeconds: 3600,
   apiVersion,
-  livemode: false,
   taxPercent: 0,
 }
 
@@ -36,10 +30,6 @@ export class Settings {
   choose(account: string | undefined, chosen: Partial<AccountSettings>): void {
     const key = account ?? everyone
     this.#chosen.set(key, { ...this.#chosen.get(key), ...chosen })
-  }
-
-  clear(): void {
-    this.#chosen.clear()
   }
 
   dump(): Record<string, Partial<AccountSettings>> {

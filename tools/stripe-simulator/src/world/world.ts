@@ -109,7 +109,7 @@ type CheckoutPlan = {
   id: string
   created: number
   /** The prices at the time when the session was opened. */
-  lines: { lineId: string; price: Price; quantity: number }[]
+  lines: { price: Price; quantity: number }[]
   metadata: Metadata
   description: string | null
   applicationFeeAmount: number | null
