@@ -32,58 +32,27 @@ const idOfRow = (prefix: IdPrefix, n: number) => idOf(prefix, new Date(rows[n]!.
 
 async function givenRows(sql: Database, { accountId, applicationId }: App): Promise<void> {
   const of = { account_id: accountId, application_id: applicationId }
-  const own = { amount: 100, currency: 'usd', external_ref: 'customer' }
+  const sold = { ...of, amount: 100, currency: 'usd', external_ref: 'customer', plan_id: 'pln' }
+  const refunded = {
+    ...of,
+    amount: 1,
+    currency: 'usd',
+    lane: 'partial_refund',
+    status: 'succeeded',
+    merchant: 'm',
+  }
+  const opened = { ...sold, price_id: 'p', mode: 'payment', status: 'open', merchant: 'm' }
+  const noFee = { fee_minor: 0, fee_bps: 0, fee_fixed_minor: 0 }
   for (const [n, { recorded, happened }] of rows.entries()) {
     const [at, created_at] = [new Date(happened), new Date(recorded + (n % 3) * 1_000)]
-    const payment = {
-      ...of,
-      ...own,
-      id: idOfRow('pay', n),
-      source_key: `sale:${n}`,
-      plan_id: 'pln',
-      fee_minor: 0,
-      paid_at: created_at,
-      charged_at: n % 4 === 0 ? null : at,
-      charge_state: 'none',
-    }
-    if (n % 4 === 0) payment.paid_at = at
-    await sql`insert into payments ${sql(payment)}`
-    await sql`insert into refunds ${sql({
-      ...of,
-      id: idOfRow('rfd', n),
-      payment_id: payment.id,
-      merchant: 'm',
-      ref: `re_${n}`,
-      amount: 1,
-      currency: 'usd',
-      lane: 'partial_refund',
-      status: 'succeeded',
-      occurred_at: at,
-    })}`
-    await sql`insert into sale_events ${sql({
-      ...of,
-      ...own,
-      id: idOfRow('sale', n),
-      sale_id: `s-${n}`,
-      body_hash: Buffer.alloc(0),
-      plan_id: 'pln',
-      occurred_at: at,
-      status: 'provisioned',
-    })}`
-    await sql`insert into checkout_sessions ${sql({
-      ...of,
-      ...own,
-      id: idOfRow('cs', n),
-      plan_id: 'pln',
-      price_id: 'p',
-      mode: 'payment',
-      fee_minor: 0,
-      fee_bps: 0,
-      fee_fixed_minor: 0,
-      status: 'open',
-      merchant: 'm',
-      created_at,
-    })}`
+    const times = n % 4 === 0 ? { paid_at: at } : { paid_at: created_at, charged_at: at }
+    const payment = { ...sold, ...times, id: idOfRow('pay', n), source_key: `sale:${n}`, fee_minor: 0 }
+    await sql`insert into payments ${sql({ ...payment, charge_state: 'none' })}`
+    const refund = { ...refunded, id: idOfRow('rfd', n), payment_id: payment.id, ref: `re_${n}` }
+    await sql`insert into refunds ${sql({ ...refund, occurred_at: at })}`
+    const sale = { ...sold, id: idOfRow('sale', n), sale_id: `s-${n}`, body_hash: Buffer.alloc(0) }
+    await sql`insert into sale_events ${sql({ ...sale, occurred_at: at, status: 'provisioned' })}`
+    await sql`insert into checkout_sessions ${sql({ ...opened, ...noFee, id: idOfRow('cs', n), created_at })}`
   }
 }
 

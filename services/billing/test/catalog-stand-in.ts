@@ -20,18 +20,13 @@ export interface CatalogStandIn extends AsyncDisposable {
   readonly address: string
   readonly accounts: Map<string, Fee & { applicationIds: string[]; name?: string }>
   readonly plans: Map<string, PlanCopy>
-  away: boolean
 }
 
 export async function startCatalogStandIn(): Promise<CatalogStandIn> {
   const accounts: CatalogStandIn['accounts'] = new Map()
   const plans: CatalogStandIn['plans'] = new Map()
-  const check = () => {
-    if (standIn.away) throw new ServiceError('unavailable', 'away')
-  }
   const handlers: Partial<Handlers<typeof CatalogService>> = {
     async getAccount({ accountId }) {
-      check()
       const account = accounts.get(accountId)
       if (!account) throw new ServiceError('not_found', 'no account')
       return {
@@ -42,13 +37,11 @@ export async function startCatalogStandIn(): Promise<CatalogStandIn> {
       }
     },
     async listApplications({ accountId, limit, beforeId }) {
-      check()
       const ids = (accounts.get(accountId)?.applicationIds ?? []).toSorted().toReversed()
       const rest = ids.filter((id) => beforeId === '' || id < beforeId)
       return { applications: rest.slice(0, limit).map((id) => ({ id })), hasMore: rest.length > limit }
     },
     async getPlanCopy({ accountId, applicationId, planId }) {
-      check()
       const plan = plans.get(planId)
       if (!plan || plan.accountId !== accountId || plan.applicationId !== applicationId) {
         throw new ServiceError('not_found', 'no plan')
@@ -56,7 +49,6 @@ export async function startCatalogStandIn(): Promise<CatalogStandIn> {
       return plan
     },
     async listPlanCopies({ afterId, limit }) {
-      check()
       const later = [...plans.values()]
         .filter(({ id }) => id > afterId)
         .sort((a, b) => (a.id < b.id ? -1 : 1))
@@ -69,14 +61,12 @@ export async function startCatalogStandIn(): Promise<CatalogStandIn> {
     log: createLogger('catalog', 'silent'),
     health: new Health(),
   })
-  const standIn: CatalogStandIn = {
+  return {
     address: `127.0.0.1:${server.port}`,
     accounts,
     plans,
-    away: false,
     [Symbol.asyncDispose]: () => server.stop(),
   }
-  return standIn
 }
 
 /** Changes a plan as catalog does: its own record, then licensing's copy. */

@@ -52,12 +52,3 @@ export async function startProcessorProxy(
   }
   return proxy
 }
-
-/** A processor that shows its accounts and opens checkouts, but answers no other request: its events must suffice. */
-export function startSilentProcessor(): Promise<ProcessorProxy> {
-  const text = '{"error":{"type":"invalid_request_error","message":"Unrecognized request URL"}}'
-  return startProcessorProxy(({ method, url }, forward) => {
-    const opens = method === 'POST' && url === '/v1/checkout/sessions'
-    return opens || url.startsWith('/v1/accounts/') ? forward() : Promise.resolve({ status: 404, text })
-  })
-}

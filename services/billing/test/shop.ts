@@ -69,7 +69,7 @@ export async function dropEvents(
   await simulator.control('delivery-rules', { action: 'drop', account, types })
 }
 
-/** What the processor answers to a GET request. Without a vendor, it is made for the platform. */
+/** The processor's answer to a GET request for the vendor, or for the platform. */
 export async function askProcessor<Answer>(
   { simulator }: Pick<Harness, 'simulator'>,
   path: string,
@@ -93,7 +93,6 @@ export interface Sold {
   session: CheckoutSession
   licenceId: string
   charge: string
-  payment: Payment
 }
 
 export async function givenSold(
@@ -106,7 +105,7 @@ export async function givenSold(
   await pay(harness, session, created === undefined ? {} : { created })
   await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
   const payment = (await paymentsOf(harness, vendor)).find((each) => each.sessionId === session.id)!
-  return { session, licenceId: payment.licenceId!, charge: payment.chargeRef!, payment }
+  return { session, licenceId: payment.licenceId!, charge: payment.chargeRef! }
 }
 
 export type Sale = Partial<Parameters<Harness['billing']['recordSaleEvent']>[0]>

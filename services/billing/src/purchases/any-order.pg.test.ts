@@ -5,16 +5,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startProcessHarness } from '../../test/billing-process.ts'
 import type { ProcessHarness } from '../../test/billing-process.ts'
 import { deliver, eventsAt } from '../../test/processor-events.ts'
-import { customerStories, endOf, happenTo } from '../../test/customer-story.ts'
+import { chargeStories, customerStories, endOf, happenTo } from '../../test/customer-story.ts'
 import type { CustomerStory } from '../../test/customer-story.ts'
 import { handled } from '../../test/shop.ts'
 import { numbersFrom, shuffled } from '../../test/shuffle.ts'
 import { givenVendor } from '../../test/vendor.ts'
 
 const seed = Number(process.env['TEST_SEED'] ?? Date.now() % 100_000)
-const stories = sample(customerStories, { numRuns: isFull ? 60 : 5, seed })
-/** Everything happens within the hour for which the newest events are listed. */
-const begins = Math.floor(Date.now() / 1000) - 3_000
+const stories = [
+  ...sample(customerStories, { numRuns: isFull ? 60 : 4, seed }),
+  ...sample(chargeStories, { numRuns: isFull ? 20 : 4, seed }),
+]
 
 let harness: ProcessHarness
 beforeAll(async () => {
@@ -27,7 +28,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 async function asItHappens(story: CustomerStory): Promise<unknown> {
   const vendor = await givenVendor(harness)
   const seen = new Set<string>()
-  await happenTo(harness, vendor, story, begins, async () => {
+  await happenTo(harness, vendor, story, async () => {
     const news = (await eventsAt(harness, vendor)).filter(({ id }) => !seen.has(id))
     for (const event of news) {
       await deliver(harness, vendor, event)
@@ -35,7 +36,7 @@ async function asItHappens(story: CustomerStory): Promise<unknown> {
     }
     await handled(harness, vendor)
   })
-  return endOf(harness, vendor)
+  return endOf(harness, vendor, story)
 }
 
 /** Delivers an event again until it is accepted, as the processor does. */
@@ -46,7 +47,7 @@ async function deliverAtLast(vendor: Parameters<typeof deliver>[1], event: objec
 /** Everything happens before the first event arrives. The events then arrive in any order, some twice, some after a pause. */
 async function afterwards(story: CustomerStory): Promise<() => Promise<unknown>> {
   const vendor = await givenVendor(harness)
-  await happenTo(harness, vendor, story, begins, () => Promise.resolve())
+  await happenTo(harness, vendor, story, () => Promise.resolve())
   return async () => {
     const next = numbersFrom(story.seed)
     const once = await eventsAt(harness, vendor)
@@ -55,7 +56,7 @@ async function afterwards(story: CustomerStory): Promise<() => Promise<unknown>>
       if (next(5) === 0) await handled(harness, vendor)
     }
     await handled(harness, vendor)
-    return endOf(harness, vendor)
+    return endOf(harness, vendor, story)
   }
 }
 

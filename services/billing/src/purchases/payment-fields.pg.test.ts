@@ -1,6 +1,5 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
-import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { addMonths } from '../calendar.ts'
 import { sharedHarness } from '../../test/harness.ts'
@@ -108,18 +107,15 @@ describe('a sale of another shop', () => {
   test('includes updates for the months of a price that it names, or until a time that it gives', async () => {
     const vendor = await harness.givenVendor({ price: { updatesMonths: 12 } })
     const { planId, priceId } = vendor
-    for (const [sale, until] of [
+    const sales = [
       [{ priceId }, new Date(Date.UTC(2027, 0, 31, 9))],
       [{ planId }, undefined],
       [{ priceId, updatesUntil: given }, timestampDate(given)],
       [{ planId, updatesUntil: given }, timestampDate(given)],
-    ] as const) {
-      const reference = inspect(sale)
-      const { saleEvent } = await recordSale(harness, vendor, {
-        saleId: reference,
-        externalRef: reference,
-        ...sale,
-      })
+    ] as const
+    for (const [at, [sale, until]] of sales.entries()) {
+      const own = { ...sale, saleId: `order-${at}`, externalRef: `cust-${at}` }
+      const { saleEvent } = await recordSale(harness, vendor, own)
       expect(await updatesOf(vendor, saleEvent!.licenceId!)).toEqual(until)
     }
   })
