@@ -46,7 +46,9 @@ const delivered = (notifiers: TestProcesses, count: number) =>
 /** Expects that each event arrived at each path, and that nothing is left to do. @returns how many requests were repeated */
 async function expectWhole(notifiers: TestProcesses, receiver: HttpsReceiver, deliveries: number) {
   await delivered(notifiers, deliveries)
-  const arrived = new Set(receiver.requests.map(({ path, headers }) => `${path} ${headers['webhook-id']}`))
+  const arrived = new Set(
+    receiver.requests.map(({ path, headers }) => `${path} ${String(headers['webhook-id'])}`),
+  )
   expect(arrived.size).toBe(deliveries)
   const [sequences] = await notifiers.sql<{ count: number; last: number }[]>`
     select count(*)::int as count, max(sequence)::int as last from events`

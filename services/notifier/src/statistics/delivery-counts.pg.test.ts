@@ -16,13 +16,14 @@ const impatientVendor = sharedNotifier({ backoffSeconds: [0.05] })
 
 async function metrics(notifier: TestNotifier, step: string, of: object = notifier.of) {
   const now = notifier.clock.now().getTime()
-  const from = Math.floor(now / dayMs) * dayMs - 2 * dayMs
+  // From the start of yesterday, which is a point itself, to the end of today.
+  const from = Math.floor(now / dayMs) * dayMs - dayMs
   const { points } = await notifier.calls.getDeliveryMetrics({
     ...notifier.of,
     ...of,
     step,
     from: timestampFromDate(new Date(from)),
-    to: timestampFromDate(new Date(from + 4 * dayMs)),
+    to: timestampFromDate(new Date(from + 2 * dayMs)),
   })
   return points.map(({ at, delivered, failedAttempts, p50Ms, p95Ms }) => ({
     at: timestampDate(at!).toISOString(),
