@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { LicenceClient } from '../src/product/client.ts'
 import { memoryStore, type LicenceStore } from '../src/product/store.ts'
-import { shared } from './vector.ts'
+import { optionsOf, shared } from './vector.ts'
 
 const START = Date.parse('2026-11-21T10:00:00Z')
 const MINUTE = 60_000
@@ -189,20 +189,13 @@ type Answer = (request: string) => Response | null
 
 function given(answer: Answer, options: { store?: LicenceStore; licenceKey?: string | undefined } = {}) {
   const requests: string[] = []
-  const fields = shared.client
   const client = new LicenceClient({
-    baseUrl: fields.base_url,
-    appId: fields.app_id,
-    rootKey: fields.root_key as string,
-    licenceKey: fields.licence_key ?? undefined,
-    fingerprint: fields.fingerprint,
-    host: fields.host,
-    productVersion: fields.product_version,
+    ...optionsOf(shared.client),
     ...options,
     fetch: async (input, init) => {
       const { method, url } = new Request(input, init)
       const { pathname } = new URL(url)
-      const request = `${method} ${pathname.replace(`/v1/apps/${fields.app_id}`, '')}`
+      const request = `${method} ${pathname.replace(`/v1/apps/${shared.client.app_id}`, '')}`
       requests.push(request)
       const response = answer(request)
       if (!response) throw new TypeError('fetch failed')

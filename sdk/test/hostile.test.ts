@@ -15,7 +15,7 @@ import { describe, expect, it } from 'vitest'
 import { LicenceClient } from '../src/product/client.ts'
 import type { LicenceState } from '../src/product/state.ts'
 import { memoryStore } from '../src/product/store.ts'
-import { shared, vectorFiles } from './vector.ts'
+import { optionsOf, shared, vectorFiles } from './vector.ts'
 
 /** All answers of authentic and forged services in the vectors, and many that no service would give. */
 const replies = oneof(
@@ -117,15 +117,8 @@ function isConsistent({ status, usable, reason, expiresAt }: LicenceState): bool
 function givenClient(text: string | null, script: readonly { status: number; text: string }[]) {
   const clock = { now: Date.parse('2026-11-21T10:00:00Z') }
   let asked = 0
-  const fields = shared.client
   const client = new LicenceClient({
-    baseUrl: fields.base_url,
-    appId: fields.app_id,
-    rootKey: fields.root_key as string,
-    licenceKey: fields.licence_key ?? undefined,
-    fingerprint: fields.fingerprint,
-    host: fields.host,
-    productVersion: fields.product_version,
+    ...optionsOf(shared.client),
     background: false,
     store: memoryStore(text),
     clock: () => clock.now,

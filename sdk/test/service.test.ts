@@ -5,8 +5,10 @@ import { LicensingServer } from './licensing-server.ts'
 describe('a product and a service that speak HTTP', () => {
   it('activates, works offline, and frees the place', async () => {
     await using service = await LicensingServer.start()
-    const licence = givenClient(service)
+    const licenceKey = service.issue()
+    const licence = givenClient(service, { licenceKey })
     await expect(licence.activate()).resolves.toMatchObject({ status: 'licensed', revocations: 'unknown' })
+    expect(licence.licenceKey).toBe(licenceKey)
     await service.close()
     await expect(licence.refresh()).resolves.toMatchObject({
       status: 'licensed',
@@ -115,8 +117,8 @@ function givenClient(service: LicensingServer, options: Partial<LicenceClientOpt
     host: 'app.example.com',
     productVersion: '4.2.0',
     background: false,
+    licenceKey: service.issue(),
     ...options,
-    licenceKey: 'licenceKey' in options ? options.licenceKey : service.issue(),
   })
   onTestFinished(() => licence.stop())
   return licence
