@@ -35,10 +35,8 @@ portalTests('dense pages', (world) => {
   test('the buttons of an override are visible with any key', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
-    for (const key of ['seats', 'single_sign_on_for_every_team_of_the_organisation']) {
-      const made = await stack.api.post(`${one.app}/entitlement-defs`, { body: { key, kind: 'limit' } })
-      expect(made.status).toBe(201)
-    }
+    await one.define('seats', 'limit', '3')
+    await one.define('single_sign_on_for_every_team_of_the_organisation', 'limit', '3')
     const { id } = await one.issue((await one.plan('Pro')).id, 'customer-1')
     const body = { value: '25', ends_on: '2031-05-03T00:00:00Z', note: 'promised in ticket 812' }
     expect((await stack.api.put(`/v1/licences/${id}/overrides/seats`, { body })).status).toBe(200)

@@ -51,12 +51,17 @@ export async function expectAccessible(page: Page, name: string): Promise<void> 
   await page.setViewportSize({ width: 1280, height: 900 })
 }
 
-/** The violations on the page, by rule and element. @param rules by default all of WCAG 2.2 AA */
-export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
+/**
+ * The violations on the page, by rule and element.
+ *
+ * @param rules by default all of WCAG 2.2 AA
+ * @param within the selector of the checked part, by default the whole page
+ */
+export async function violations(page: Page, rules?: readonly string[], within = 'html'): Promise<string[]> {
   if (await page.evaluate<boolean>("typeof axe === 'undefined'")) await page.evaluate(axe)
   const runOnly = rules ? { type: 'rule', values: rules } : { type: 'tag', values: levels }
   const { violations: found } = await page.evaluate<AxeResults>(
-    `axe.run({ runOnly: ${JSON.stringify(runOnly)}, resultTypes: ['violations'], preload: false })`,
+    `axe.run('${within}', { runOnly: ${JSON.stringify(runOnly)}, resultTypes: ['violations'], preload: false })`,
   )
   return found.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 }

@@ -119,8 +119,8 @@ portalTests('read again', (world) => {
     }
   })
 
-  test('a list that was never read says so, and not that it is empty or loading', async () => {
-    const { open, vendor } = world()
+  test('a list that was never read says so, and not that it is empty or loading; a page says why it waits', async () => {
+    const { stack, open, vendor } = world()
     const { at } = await vendor()
     await using window = await open({ at: at('/settings') })
     const { page } = window
@@ -129,21 +129,14 @@ portalTests('read again', (world) => {
     await window.goTo('Plans')
     await window.region('Entitlements').getByRole('alert').waitFor()
     await eventually(async () => expect(await page.getByText('The rows could not be read.').count()).toBe(2))
-    expect(await page.getByText('Loading…').count()).toBe(0)
-    expect(await page.getByText('There are no').count()).toBe(0)
-    expect(await page.getByText(notCurrent).count()).toBe(0)
-  })
-
-  test('if the applications cannot be read, a page says why it waits', async () => {
-    const { stack, open } = world()
-    await using window = await open({ at: '/settings' })
-    const { page } = window
-    await window.table('Applications').getByRole('cell').first().waitFor()
+    for (const text of ['Loading…', 'There are no', notCurrent]) {
+      expect(await page.getByText(text).count(), text).toBe(0)
+    }
     await page.route('**/v1/apps?*', failures['503']!)
     await page.goto(`${stack.gatewayUrl}/portal/plans`)
     const again = page.getByRole('main').getByRole('alert').getByRole('button', { name: 'Try again' })
     await again.waitFor()
-    await page.unroute('**/v1/apps?*')
+    await page.unrouteAll()
     await again.click()
     await again.waitFor({ state: 'detached' })
     await eventually(async () => expect(await page.getByText('Loading…').count()).toBe(0))
