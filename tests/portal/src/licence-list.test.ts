@@ -113,7 +113,7 @@ portalTests('list of licences', (world) => {
     const column = (name: string) => rows.map((row) => row[head!.indexOf(name)])
     expect(rows).toHaveLength(51)
     expect(column('external_ref')[0]).toBe(`'=HYPERLINK("https://example.com")`)
-    expect(column('external_ref').slice(1).sort()).toEqual(customers.sort())
+    expect(new Set(column('external_ref').slice(1))).toEqual(new Set(customers))
     for (const [name, value] of Object.entries({
       plan: 'Pro, with "quotes"',
       status: 'active',
