@@ -21,14 +21,10 @@ export class LicensingServer implements AsyncDisposable {
   readonly appId = 'app_01kahz5k00e000000000000001'
   readonly requests: string[] = []
   tokenLifeSeconds = 86_400
-  checkIntervalSeconds = 900
-  maxActivations = 10
   status = 'active'
-  entitlements: Record<string, string> = { export_pdf: 'true', max_projects: '25' }
   /** If set, it answers instead of the service. */
   instead: Reply | null = null
   readonly #licences = new Map<string, string>()
-  readonly #legacyKeys = new Map<string, string>()
   readonly #activations = new Map<string, { licenceId: string; fingerprint: string }>()
   readonly #revoked: string[] = []
   readonly #root = newSigner()
@@ -72,10 +68,9 @@ export class LicensingServer implements AsyncDisposable {
     if (this.#server.listening) await this.close()
   }
 
-  issue(legacyKey?: string): string {
+  issue(): string {
     const key = randomUUID().toUpperCase()
     this.#licences.set(key, `lic_${randomUUID()}`)
-    if (legacyKey !== undefined) this.#legacyKeys.set(legacyKey, key)
     return key
   }
 
@@ -109,12 +104,6 @@ export class LicensingServer implements AsyncDisposable {
         return this.#revocations(searchParams.get('since'), request.headers['if-none-match'])
       case 'GET apps jwks.json':
         return { status: 200, body: this.#keySet() }
-      case 'POST apps migrate': {
-        const key = this.#legacyKeys.get(body['legacy_key'] ?? '')
-        return key
-          ? { status: 200, body: { licence_id: this.#licences.get(key), key } }
-          : problem(404, 'not_found')
-      }
       default:
         return problem(404, 'not_found')
     }
@@ -127,7 +116,6 @@ export class LicensingServer implements AsyncDisposable {
     if (refusal) return refusal
     const known = [...this.#activations].find(([, entry]) => entry.fingerprint === fingerprint)
     if (known) return { status: 200, body: this.#token(known[0], nonce) }
-    if (this.#activations.size >= this.maxActivations) return problem(409, 'limit_reached')
     const id = `act_${randomUUID()}`
     this.#activations.set(id, { licenceId, fingerprint })
     return { status: 201, body: this.#token(id, nonce) }
@@ -147,11 +135,11 @@ export class LicensingServer implements AsyncDisposable {
       act: activationId,
       iat,
       exp: iat + this.tokenLifeSeconds,
-      chk: this.checkIntervalSeconds,
+      chk: 900,
       plan_id: 'pln_1',
       status: this.status,
       seats: null,
-      entitlements: this.entitlements,
+      entitlements: { export_pdf: 'true', max_projects: '25' },
       nonce,
     })
     return { activation_id: activationId, licence_id: licenceId, token }

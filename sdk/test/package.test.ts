@@ -63,91 +63,48 @@ describe('the published package', () => {
     ).toEqual([])
   })
 
-  it('runs from plain JavaScript, and lets the process end', async () => {
-    await using service = await LicensingServer.start()
-    const script = await write(
-      'product.js',
-      `import { LicenceClient } from '@licensing/sdk'
-       import { fileStore, machineFingerprint } from '@licensing/sdk/node'
-       import { verifyWebhook } from '@licensing/sdk/webhooks'
-       const [baseUrl, appId, licenceKey, rootKey] = process.argv.slice(2)
-       const fingerprint = await machineFingerprint({ appId, file: './id' })
-       const licence = new LicenceClient({
-         baseUrl, appId, rootKey, licenceKey, fingerprint, store: fileStore('./licence.json'), host: 'localhost', productVersion: '1',
-       })
-       const { status } = await licence.activate()
-       const refused = await verifyWebhook('{}', 't=1,v1=' + '0'.repeat(64), 'whsec_x').catch(({ reason }) => reason)
-       console.log(JSON.stringify([status, licence.hasFeature('export_pdf'), licence.limit('max_projects'), refused]))`,
-    )
-    const key = service.issue()
-    const start = async () => {
-      const { stdout } = await run(
-        process.execPath,
-        [script, service.baseUrl, service.appId, key, service.rootKey],
-        {
-          cwd: project,
-        },
-      )
-      return JSON.parse(stdout)
-    }
-    const licensed = ['licensed', true, 25, 'signature_mismatch']
-    await expect(start()).resolves.toEqual(licensed)
-    await service.close()
-    await expect(start()).resolves.toEqual(licensed)
-  })
-
-  it('runs from CommonJS, with types for TypeScript that resolves as node16', async () => {
-    await using service = await LicensingServer.start()
-    await write(
-      'product.cts',
-      `import { LicenceClient, memoryStore } from '@licensing/sdk'
+  it.each([
+    ['an ES module', 'product.mts', ['--module', 'nodenext']],
+    ['CommonJS', 'product.cts', ['--module', 'node16']],
+  ])(
+    'runs as %s, with types, again without a network, and lets the process end',
+    async (_form, file, flags) => {
+      await using service = await LicensingServer.start()
+      await write(
+        file,
+        `import { LicenceClient } from '@licensing/sdk'
        import { createLicensingBackend } from '@licensing/sdk/backend'
-       import { machineFingerprint } from '@licensing/sdk/node'
+       import { fileStore, machineFingerprint } from '@licensing/sdk/node'
        import { useLicence } from '@licensing/sdk/react'
        import { verifyWebhook } from '@licensing/sdk/webhooks'
        const [baseUrl = '', appId = '', licenceKey, rootKey = ''] = process.argv.slice(2)
        async function start(): Promise<void> {
          const fingerprint = await machineFingerprint({ appId, file: './id' })
+         const store = fileStore('./' + licenceKey)
          const licence = new LicenceClient({
-           baseUrl, appId, rootKey, licenceKey, fingerprint, store: memoryStore(), host: 'localhost', productVersion: '1',
+           baseUrl, appId, rootKey, licenceKey, fingerprint, store, host: 'localhost', productVersion: '1',
          })
          const { status } = await licence.activate()
-         licence.stop()
+         const values = [licence.hasFeature('export_pdf'), licence.limit('max_projects')]
          const refused: unknown = await verifyWebhook('{}', 't=1,v1=' + '0'.repeat(64), 'whsec_x').catch(({ reason }) => reason)
          const backend = createLicensingBackend({ baseUrl, apiKey: 'lsk_x' })
-         console.log([status, licence.hasFeature('export_pdf'), refused, typeof backend.get, typeof useLicence].join())
+         console.log([status, values, refused, typeof backend.get, typeof useLicence].join())
        }
        void start()`,
-    )
-    const flags = ['--module', 'node16', '--target', 'es2022', '--lib', 'es2022,dom', '--types', 'node']
-    const complaints = await run(
-      tsc,
-      [
-        '--ignoreConfig',
-        '--strict',
-        '--typeRoots',
-        join(workspace, 'node_modules/@types'),
-        ...flags,
-        'product.cts',
-      ],
-      { cwd: project },
-    ).then(
-      () => '',
-      ({ stdout }: { stdout: string }) => stdout,
-    )
-    expect(complaints).toBe('')
-    expect(await readFile(join(project, 'product.cjs'), 'utf8')).toContain('require("@licensing/sdk")')
-    // A version of Node that cannot load an ES module with require() behaves like this.
-    const args = [
-      '--no-experimental-require-module',
-      'product.cjs',
-      service.baseUrl,
-      service.appId,
-      service.issue(),
-    ]
-    const { stdout } = await run(process.execPath, [...args, service.rootKey], { cwd: project })
-    expect(stdout.trim()).toBe('licensed,true,signature_mismatch,function,function')
-  })
+      )
+      const ofNode = ['--types', 'node', '--typeRoots', join(workspace, 'node_modules/@types')]
+      await expect(compile(...flags, ...ofNode, file)).resolves.toBe('')
+      // A version of Node that cannot load an ES module with require() behaves like this.
+      const script = ['--no-experimental-require-module', file.replace('ts', 'js')]
+      const { baseUrl, appId, rootKey } = service
+      const parameters = [baseUrl, appId, service.issue(), rootKey]
+      const start = () => run(process.execPath, [...script, ...parameters], { cwd: project })
+      const licensed = { stdout: 'licensed,true,25,signature_mismatch,function,function\n' }
+      await expect(start()).resolves.toMatchObject(licensed)
+      await service.close()
+      await expect(start()).resolves.toMatchObject(licensed)
+    },
+  )
 
   it('names its React module a client module, also for CommonJS', async () => {
     for (const file of ['react.js', 'react.cjs']) {
@@ -202,9 +159,12 @@ async function write(name: string, text: string): Promise<string> {
 }
 
 /** The compiler's errors in a file, with only the types of the Web, and with a check of the libraries' types. */
-async function check(file: string, flags: readonly string[]): Promise<string> {
-  const web = ['--target', 'es2022', '--lib', 'es2022,dom', '--types', '']
-  const all = ['--ignoreConfig', '--noEmit', '--strict', ...web, ...flags, file]
+function check(file: string, flags: readonly string[]): Promise<string> {
+  return compile('--noEmit', '--types', '', ...flags, file)
+}
+
+function compile(...args: string[]): Promise<string> {
+  const all = ['--ignoreConfig', '--strict', '--target', 'es2022', '--lib', 'es2022,dom', ...args]
   return run(tsc, all, { cwd: project }).then(
     () => '',
     ({ stdout }: { stdout: string }) => stdout,

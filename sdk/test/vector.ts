@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import type { LicenceClientOptions } from '../src/product/client.ts'
 
 /** The shape of `vectors/*.json`: `vectors/README.md` says what it means. */
 export interface Vector {
@@ -89,6 +90,19 @@ function read(file: string): unknown {
 }
 
 export const shared = read('shared.json') as Shared
+
+/** The options of a client with these fields. */
+export function optionsOf(fields: ClientFields): LicenceClientOptions {
+  return {
+    baseUrl: fields.base_url,
+    appId: fields.app_id,
+    rootKey: fields.root_key as string,
+    licenceKey: fields.licence_key ?? undefined,
+    fingerprint: fields.fingerprint,
+    host: fields.host,
+    productVersion: fields.product_version,
+  }
+}
 
 /** All vectors by file, with their references replaced by the values. */
 export const vectorFiles: ReadonlyMap<string, readonly Vector[]> = new Map(

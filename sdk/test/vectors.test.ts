@@ -5,7 +5,7 @@ import { LicenceClient } from '../src/product/client.ts'
 import type { LicenceState } from '../src/product/state.ts'
 import { memoryStore, type LicenceStore } from '../src/product/store.ts'
 import { ScriptedService } from './scripted-service.ts'
-import { shared, vectorFiles, type ClientFields, type Step, type Vector } from './vector.ts'
+import { optionsOf, shared, vectorFiles, type ClientFields, type Step, type Vector } from './vector.ts'
 
 describe.each([...vectorFiles])('vectors of %s', (_file, vectors) => {
   it.each(vectors.map((vector) => [vector.name, vector] as const))('%s', (_name, vector) => play(vector))
@@ -91,13 +91,7 @@ function newClient(vector: Vector, fields: Partial<ClientFields>, world: World):
   const given = { ...shared.client, ...vector.client, ...fields }
   const mustWait = JSON.stringify(vector).includes('"never"')
   return new LicenceClient({
-    baseUrl: given.base_url,
-    appId: given.app_id,
-    rootKey: given.root_key as string,
-    licenceKey: given.licence_key ?? undefined,
-    fingerprint: given.fingerprint,
-    host: given.host,
-    productVersion: given.product_version,
+    ...optionsOf(given),
     nonce: () => given.nonce,
     store: world.store,
     fetch: world.service.fetch,

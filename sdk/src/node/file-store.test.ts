@@ -16,14 +16,10 @@ import { fileStore } from './file-store.ts'
 const newFolder = () => mkdtempDisposable(join(tmpdir(), 'licence-'))
 
 describe('fileStore', () => {
-  it('is empty before the first write', async () => {
-    await using folder = await newFolder()
-    await expect(fileStore(join(folder.path, 'licence.json')).read()).resolves.toBeNull()
-  })
-
-  it('returns the text that was last written, and creates its folder', async () => {
+  it('is empty before the first write, then returns the text that was last written, and creates its folder', async () => {
     await using folder = await newFolder()
     const path = join(folder.path, 'acme', 'data', 'licence.json')
+    await expect(fileStore(path).read()).resolves.toBeNull()
     await fileStore(path).write('one')
     await fileStore(path).write('two')
     await expect(fileStore(path).read()).resolves.toBe('two')

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { allManifests, componentNames } from './manifests.ts'
+import { componentNames, manifests, nameLabel, specOf, type NetworkPolicy } from './manifests.ts'
 
 interface ComposeService {
   init?: boolean
@@ -37,18 +37,7 @@ interface Workload {
     }
   }
 }
-interface Peer {
-  podSelector?: { matchLabels: Record<string, string> }
-  ipBlock?: object
-}
-interface Policy {
-  podSelector: { matchLabels?: Record<string, string> }
-  ingress?: { ports: { port: string | number }[]; from: Peer[] }[]
-  egress: { to: Peer[] }[]
-}
 
-const nameLabel = 'app.kubernetes.io/name'
-const manifests = await allManifests()
 const read = async (file: string) =>
   parse(await readFile(fileURLToPath(new URL(`../../../deploy/${file}`, import.meta.url)), 'utf8'), {
     merge: true,
@@ -58,15 +47,9 @@ const read = async (file: string) =>
 const compose = await read('compose.yaml')
 const cluster = await read('compose.cluster.yaml')
 
-function manifest<Spec>(kind: string, name: string): Spec {
-  const found = manifests.filter((each) => each.kind === kind && each.metadata.name === name)
-  expect(found, `${kind} ${name}`).toHaveLength(1)
-  return found[0]!.spec
-}
-
 /** The rights of a container, in compose's terms. */
 function rightsOf(kind: string, name: string) {
-  const { securityContext: pod, containers } = manifest<Workload>(kind, name).template.spec
+  const { securityContext: pod, containers } = specOf<Workload>(kind, name).template.spec
   const { securityContext: container, resources } = containers[0]!
   expect(pod.seccompProfile.type, name).toBe('RuntimeDefault')
   return {
@@ -130,10 +113,12 @@ test.each([
   ['nats', 4222],
   ['postgres', 5432],
 ])('%s shares a network with exactly the services that Kubernetes allows to connect', (name, port) => {
-  const { ingress = [] } = manifest<Policy>('NetworkPolicy', name)
+  const { ingress = [] } = specOf<NetworkPolicy>('NetworkPolicy', name)
   const admitted = ingress
     .filter(({ ports }) => ports.some((each) => each.port === port))
-    .flatMap(({ from }) => from.map(({ podSelector }) => podSelector?.matchLabels[nameLabel] ?? 'anyone'))
+    .flatMap(({ from = [] }) =>
+      from.map(({ podSelector }) => podSelector?.matchLabels[nameLabel] ?? 'anyone'),
+    )
   expect(neighboursOf(name)).toEqual(admitted.toSorted())
   expect(neighboursOf(name)).not.toContain('gateway')
   for (const network of compose.services[name]!.networks!) {
@@ -153,7 +138,7 @@ test('only services that Kubernetes allows can reach the internet, and only the 
     .map(([name]) => name)
   const allowed = manifests
     .filter(({ kind }) => kind === 'NetworkPolicy')
-    .map(({ spec }) => spec as Policy)
+    .map(({ spec }) => spec as NetworkPolicy)
     .filter(({ egress }) => egress.some(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined)))
     .map(({ podSelector }) => podSelector.matchLabels?.[nameLabel] ?? 'every pod')
   expect(out.toSorted()).toEqual(allowed.toSorted())

@@ -5,14 +5,23 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { allManifests, componentNames, kubernetes, parseManifests, type Manifest } from './manifests.ts'
+import {
+  componentNames,
+  kubernetes,
+  manifests,
+  nameLabel,
+  parseManifests,
+  specOf,
+  type Manifest,
+  type NetworkPolicy,
+  type Peer,
+} from './manifests.ts'
 
 const run = promisify(execFile)
 const hasKubectl = await run('kubectl', ['version', '--client']).then(
   () => true,
   () => false,
 )
-const nameLabel = 'app.kubernetes.io/name'
 
 interface Port {
   name: string
@@ -36,26 +45,6 @@ interface Deployment {
     }
   }
 }
-interface Peer {
-  podSelector?: { matchLabels: Record<string, string> }
-  namespaceSelector?: { matchLabels: Record<string, string> }
-  ipBlock?: { cidr: string; except?: string[] }
-}
-interface NetworkPolicy {
-  podSelector: { matchLabels?: Record<string, string> }
-  policyTypes: string[]
-  ingress?: { ports: { port: string | number }[]; from?: Peer[] }[]
-  egress: { ports: { port: string | number; endPort?: number; protocol?: string }[]; to: Peer[] }[]
-}
-
-const manifests = await allManifests()
-
-function spec<Spec>(kind: string, name: string): Spec {
-  const found = manifests.filter((each) => each.kind === kind && each.metadata.name === name)
-  expect(found, `${kind} ${name}`).toHaveLength(1)
-  return found[0]!.spec
-}
-
 async function expectValid(manifest: Manifest): Promise<void> {
   const { file, ...object } = manifest
   const path = `kubernetes-models/${object.apiVersion}/${object.kind}`
@@ -66,7 +55,7 @@ async function expectValid(manifest: Manifest): Promise<void> {
 
 /** Components with an address in the environment of a component: `CATALOG_ADDRESS: catalog:7000`. */
 function peersOf(component: string): string[] {
-  const { env } = spec<Deployment>('Deployment', component).template.spec.containers[0]!
+  const { env } = specOf<Deployment>('Deployment', component).template.spec.containers[0]!
   return env
     .filter(({ name }) => /^(CATALOG|LICENSING|BILLING|NOTIFIER)_ADDRESS$/.test(name))
     .map(({ value }) => value!.replace(/:7000$/, ''))
@@ -115,7 +104,7 @@ test('the kustomization of a folder names exactly its files', async () => {
 })
 
 test.each(componentNames)('%s: selectors, ports and probes match', (component) => {
-  const { selector, template } = spec<Deployment>('Deployment', component)
+  const { selector, template } = specOf<Deployment>('Deployment', component)
   const label = { [nameLabel]: component }
   expect(selector.matchLabels).toEqual(label)
   expect(template.metadata.labels).toMatchObject(label)
@@ -124,19 +113,19 @@ test.each(componentNames)('%s: selectors, ports and probes match', (component) =
   for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
     expect(ports).toContain(container![probe]!.httpGet.port)
   }
-  const service = spec<{ selector: Record<string, string>; ports: Port[] }>('Service', component)
+  const service = specOf<{ selector: Record<string, string>; ports: Port[] }>('Service', component)
   expect(service.selector).toEqual(label)
   for (const { targetPort } of service.ports) expect(ports).toContain(targetPort)
   for (const kind of ['PodDisruptionBudget', 'NetworkPolicy']) {
-    const selected = spec<{ selector?: object; podSelector?: object }>(kind, component)
+    const selected = specOf<{ selector?: object; podSelector?: object }>(kind, component)
     expect(selected.selector ?? selected.podSelector).toEqual({ matchLabels: label })
   }
-  const { scaleTargetRef } = spec<{ scaleTargetRef: object }>('HorizontalPodAutoscaler', component)
+  const { scaleTargetRef } = specOf<{ scaleTargetRef: object }>('HorizontalPodAutoscaler', component)
   expect(scaleTargetRef).toEqual({ apiVersion: 'apps/v1', kind: 'Deployment', name: component })
 })
 
 test.each(componentNames)('%s: has minimal rights, and secrets only by reference', (component) => {
-  const { securityContext, containers } = spec<Deployment>('Deployment', component).template.spec
+  const { securityContext, containers } = specOf<Deployment>('Deployment', component).template.spec
   expect(securityContext.runAsNonRoot).toBe(true)
   expect(containers[0]!.securityContext).toMatchObject({
     readOnlyRootFilesystem: true,
@@ -153,7 +142,7 @@ test.each(componentNames)('%s: has minimal rights, and secrets only by reference
 })
 
 test.each(componentNames)('%s can reach exactly the components that its environment names', (component) => {
-  const { egress, ingress } = spec<NetworkPolicy>('NetworkPolicy', component)
+  const { egress, ingress } = specOf<NetworkPolicy>('NetworkPolicy', component)
   expect(
     podsOn(
       egress.map(({ ports, to }) => ({ ports, peers: to })),
@@ -183,7 +172,7 @@ test('only the ingress can reach the gateway, only services can reach NATS and P
     namespaceSelector?.matchLabels['kubernetes.io/metadata.name'] ??
     'anyone'
   for (const [name, expected] of Object.entries(comesIn)) {
-    const { podSelector, policyTypes, ingress = [] } = spec<NetworkPolicy>('NetworkPolicy', name)
+    const { podSelector, policyTypes, ingress = [] } = specOf<NetworkPolicy>('NetworkPolicy', name)
     expect(podSelector.matchLabels?.[nameLabel] ?? 'every pod', name).toBe(
       name === 'default-deny' ? 'every pod' : name,
     )
@@ -193,7 +182,7 @@ test('only the ingress can reach the gateway, only services can reach NATS and P
     )
     expect(found, name).toEqual(Object.entries(expected))
   }
-  expect(spec<NetworkPolicy>('NetworkPolicy', 'default-deny').egress).toEqual([])
+  expect(specOf<NetworkPolicy>('NetworkPolicy', 'default-deny').egress).toEqual([])
 })
 
 test('only the notifier can reach the internet, and billing only the processorâ€™s API', () => {
@@ -211,7 +200,7 @@ test('only the notifier can reach the internet, and billing only the processorâ€
 })
 
 test('the notifier can reach every port that the URL of an endpoint may have, only on public addresses', () => {
-  const { egress } = spec<NetworkPolicy>('NetworkPolicy', 'notifier')
+  const { egress } = specOf<NetworkPolicy>('NetworkPolicy', 'notifier')
   const toReceivers = egress.filter(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined))
   const admits = (wanted: number) =>
     toReceivers.some(({ ports }) =>
@@ -235,7 +224,7 @@ test('the policies for the internet exclude every network that the notifier refu
   expect(refused).toContain('64:ff9b::/96')
   const wanted = [...refused, '64:ff9b:1::/48', '2002::/16', '2001::/32']
   for (const policy of ['notifier', 'billing-processor']) {
-    const { egress } = spec<NetworkPolicy>('NetworkPolicy', policy)
+    const { egress } = specOf<NetworkPolicy>('NetworkPolicy', policy)
     const blocks = egress.flatMap(({ to }) => to.flatMap(({ ipBlock }) => ipBlock ?? []))
     expect(blocks.map(({ cidr }) => cidr)).toEqual(['0.0.0.0/0', '::/0'])
     // A list for each address family, because in a mixed list every IPv4 address is also in ::/8.
@@ -275,7 +264,7 @@ function lastOf(address: string, bits: number): string {
 
 test('the component exports the custom metrics of its autoscaler', async () => {
   const source = fileURLToPath(new URL('../../../services/notifier/src/dispatch/metrics.ts', import.meta.url))
-  const scaler = spec<{ metrics: { pods?: { metric: { name: string } } }[] }>(
+  const scaler = specOf<{ metrics: { pods?: { metric: { name: string } } }[] }>(
     'HorizontalPodAutoscaler',
     'notifier',
   )

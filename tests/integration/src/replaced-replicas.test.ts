@@ -51,9 +51,9 @@ async function inTurn(
   load: Load,
   replace: (process: TestProcess) => Promise<void>,
 ): Promise<void> {
+  await load.more(25)
   for (const component of ['catalog', 'licensing', 'billing', 'notifier', 'gateway'] as const) {
     for (const process of stack.processes[component]) {
-      await load.more(25)
       if (component === 'gateway') await load.without(process.operationsUrl, () => replace(process))
       else await replace(process)
       await load.more(25)

@@ -1,15 +1,35 @@
-import { keyFiles } from '@licensing/csv/testing/key-files'
-import { drawing, drawn } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { expectEveryLook } from './looks.ts'
+import { expectAccessible } from './looks.ts'
 import type { Window } from './window.ts'
-import { portalTests } from './world.ts'
+import { portalTests, type World } from './world.ts'
 
 interface Sent {
   dry_run?: boolean
   items: { legacy_key: string }[]
 }
+
+/** The import page with a vendor who has the plan `pro`. */
+async function givenPage({ stack, open, vendor }: World) {
+  const one = await vendor()
+  const made = await stack.api.post(`${one.app}/plans`, { body: { name: 'Pro', code: 'pro' } })
+  expect(made.status).toBe(201)
+  const window = await open({ at: one.at('/import') })
+  const choose = (text: string | Buffer) =>
+    window
+      .field('CSV file')
+      .setInputFiles({ name: 'keys.csv', mimeType: 'text/csv', buffer: Buffer.from(text) })
+  const figures = async (result: 'check' | 'import', ...expected: string[]) => {
+    const shown = window.region(`Result of the ${result}`).locator('dd')
+    await eventually(async () => expect(await shown.allTextContents()).toEqual(expected))
+  }
+  const close = () => window[Symbol.asyncDispose]()
+  return { ...one, window, choose, figures, [Symbol.asyncDispose]: close }
+}
+
+/** A file with many keys. */
+const manyKeys = (count: number) =>
+  `legacy_key,external_ref,plan_code\n${Array.from({ length: count }, (_, at) => `OLD-${at},customer-${at},pro\n`).join('')}`
 
 /** Records the body of each import call from now on. */
 function listen({ page }: Window): Sent[] {
@@ -20,35 +40,28 @@ function listen({ page }: Window): Sent[] {
   return sent
 }
 
-const csv = (name: string, text: string) => ({ name, mimeType: 'text/csv', buffer: Buffer.from(text) })
-
 portalTests('import', (world) => {
   test('a file is checked without writing, then imported; each invalid row has its line and reason; a second import finds all rows', async () => {
-    const { stack, open, vendor } = world()
-    const { app, at, plan, licences } = await vendor()
-    const { id: planId } = await plan('Pro')
-    const { body } = await stack.api.get<{ code: string }>(`${app}/plans/${planId}`)
-    const file = csv(
-      'customers.csv',
+    await using given = await givenPage(world())
+    const { app, window, choose, figures, licences } = given
+    const { page, button } = window
+    expect(await button('Check').getAttribute('aria-disabled')).toBe('true')
+    await choose(
       [
         'plan_code,legacy_key,note,external_ref',
-        `${body.code},OLD-1,,customer-1`,
-        `${body.code},"OLD, 2",x,<b>customer-2</b>`,
+        'pro,OLD-1,,customer-1',
+        'pro,"OLD, 2",x, <b>customer-2</b>',
         'gold,OLD-3,,customer-3',
-        `${body.code},OLD-4,`,
-        `${body.code},OLD-1,,customer-1`,
-        `${body.code},OLD-5,,`,
+        'pro,OLD-4,',
+        'pro,OLD-1,,customer-1',
+        'pro,OLD-5,,',
       ].join('\r\n'),
     )
-    await using window = await open({ at: at('/import'), bypassCSP: true })
-    const { page, button, field } = window
-    const outcome = (name: string) => window.region(name).locator('dl')
-    expect(await button('Check').getAttribute('aria-disabled')).toBe('true')
-    await field('CSV file').setInputFiles(file)
     expect(await button('Import').getAttribute('aria-disabled')).toBe('true')
     await button('Check').click()
     await page.getByText('Done: 6 of 6').waitFor()
-    expect(await outcome('Result of the check').locator('dd').allTextContents()).toEqual(['6', '2', '1', '3'])
+    await figures('check', '6', '2', '1', '3')
+    await page.getByText(/Blanks around values were removed.* 3/).waitFor()
     const bad = () => window.table('Invalid rows').locator('tbody').getByRole('row').allTextContents()
     const reasons = [
       expect.stringMatching(/^4OLD-3.*no plan has the code “gold”/) as string,
@@ -57,197 +70,80 @@ portalTests('import', (world) => {
     ]
     await eventually(async () => expect(await bad()).toEqual(reasons))
     expect(await licences()).toEqual([])
-    await expectEveryLook(page, 'import-checked')
+    await expectAccessible(page, 'import-checked')
 
     await button('Import').click()
     await page.getByText('Done: 6 of 6, 3 refused').waitFor()
-    await eventually(async () =>
-      expect(await outcome('Result of the import').locator('dd').allTextContents()).toEqual([
-        '6',
-        '2',
-        '1',
-        '3',
-      ]),
-    )
+    await figures('import', '6', '2', '1', '3')
     expect(await bad()).toEqual(reasons)
-    const made = await licences()
-    expect(made.map(({ external_ref: reference }) => reference).toSorted()).toEqual([
-      '<b>customer-2</b>',
-      'customer-1',
-    ])
-    expect(
-      await stack.api.post(`${app}/migrate`, { key: null, body: { legacy_key: 'OLD, 2' } }),
-    ).toMatchObject({
-      status: 200,
+    const references = async () => (await licences()).map(({ external_ref: reference }) => reference)
+    expect((await references()).toSorted()).toEqual(['<b>customer-2</b>', 'customer-1'])
+    const migrated = await world().stack.api.post(`${app}/migrate`, {
+      key: null,
+      body: { legacy_key: 'OLD, 2' },
     })
+    expect(migrated.status).toBe(200)
     await button('Import').click()
-    await eventually(async () =>
-      expect(await outcome('Result of the import').locator('dd').allTextContents()).toEqual([
-        '6',
-        '0',
-        '3',
-        '3',
-      ]),
-    )
-    expect(await licences()).toHaveLength(2)
+    await figures('import', '6', '0', '3', '3')
+    expect(await references()).toHaveLength(2)
   })
 
-  test('rows are sent in calls of 500 with a progress bar; the user can leave the page, which later still shows the file', async () => {
-    const { stack, open, vendor } = world()
-    const { app, at, plan } = await vendor()
-    const { id: planId } = await plan('Pro')
-    const { body } = await stack.api.get<{ code: string }>(`${app}/plans/${planId}`)
-    const rows = Array.from({ length: 1_201 }, (_, i) => `OLD-${i},customer-${i},${body.code}\n`)
-    await using window = await open({ at: at('/import') })
-    const { page, button, field } = window
+  test('rows are sent in calls of 500 with a progress bar, while the user may leave the page; an import that failed continues', async () => {
+    await using given = await givenPage(world())
+    const { app, window, choose, figures } = given
+    const { page, button } = window
     const sent = listen(window)
-    await field('CSV file').setInputFiles(
-      csv('many.csv', `legacy_key,external_ref,plan_code\n${rows.join('')}`),
-    )
+    const sizes = () => sent.splice(0).map(({ dry_run: isDry, items }) => [isDry, items.length])
+    await choose(manyKeys(1_201))
     await button('Check').click()
     await page.getByText('Done: 1,201 of 1,201').waitFor()
-    expect(sent.map(({ dry_run: isDry, items }) => [isDry, items.length])).toEqual([
-      [true, 500],
-      [true, 500],
-      [true, 201],
-    ])
+    expect(sizes()).toEqual([500, 500, 201].map((size) => [true, size]))
 
     const held = Promise.withResolvers<void>()
+    const failure = { code: 'internal', detail: 'something failed on our side', request_id: 'r-1' }
     await page.route('**/licences/import', async (route) => {
       await held.promise
-      return route.continue()
+      if (sent.length !== 2) return route.continue()
+      return route.fulfill({
+        status: 500,
+        contentType: 'application/problem+json',
+        body: JSON.stringify(failure),
+      })
     })
     await button('Import').click()
-    const bar = page.getByRole('progressbar', { name: 'Importing many.csv', exact: true })
+    const bar = page.getByRole('progressbar', { name: 'Importing keys.csv', exact: true })
     await bar.waitFor()
     expect(await bar.getAttribute('value')).toBe('0')
     await window.goTo('Plans')
     held.resolve()
-    await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Import' }).click()
-    await page.getByText('Done: 1,201 of 1,201').waitFor()
-    expect(await bar.getAttribute('value')).toBe('1201')
-    expect(await page.evaluate<string>(`document.querySelector('input[type=file]').files[0].name`)).toBe(
-      'many.csv',
-    )
-    expect(sent.slice(3).map(({ dry_run: isDry, items }) => [isDry, items.length])).toEqual([
-      [undefined, 500],
-      [undefined, 500],
-      [undefined, 201],
-    ])
-    const { body: found } = await stack.api.get<{ data: unknown[] }>(
-      `${app}/licences?external_ref=customer-1200`,
-    )
-    expect(found.data).toHaveLength(1)
-  })
-
-  test('an import that fails shows the reason, and continues when it is tried again', async () => {
-    const { stack, open, vendor } = world()
-    const { app, at, plan } = await vendor()
-    const { id: planId } = await plan('Pro')
-    const { body } = await stack.api.get<{ code: string }>(`${app}/plans/${planId}`)
-    const rows = Array.from({ length: 600 }, (_, i) => `OLD-${i},customer-${i},${body.code}\n`)
-    await using window = await open({ at: at('/import') })
-    const { page, button, field } = window
-    await field('CSV file').setInputFiles(
-      csv('some.csv', `legacy_key,external_ref,plan_code\n${rows.join('')}`),
-    )
-    await button('Check').click()
-    await page.getByText('Done: 600 of 600').waitFor()
-    let calls = 0
-    await page.route('**/licences/import', (route) =>
-      ++calls === 2
-        ? route.fulfill({
-            status: 500,
-            contentType: 'application/problem+json',
-            body: JSON.stringify({
-              code: 'internal',
-              detail: 'something failed on our side',
-              request_id: 'r-1',
-            }),
-          })
-        : route.continue(),
-    )
-    await button('Import').click()
+    await window.goTo('Import')
     const alert = page.getByRole('alert')
     await alert.getByText('r-1').waitFor()
-    await page.getByText('Stopped at 500 of 600').waitFor()
-    await alert.getByRole('button', { name: 'Try again' }).click()
-    await page.getByText('Done: 600 of 600').waitFor()
-    const figures = window.region('Result of the import').locator('dd')
-    await eventually(async () => expect(await figures.allTextContents()).toEqual(['600', '100', '500', '0']))
+    await page.getByText('Stopped at 500 of 1,201').waitFor()
+    await button('Try again', alert).click()
+    await page.getByText('Done: 1,201 of 1,201').waitFor()
+    await figures('import', '1,201', '701', '500', '0')
+    expect(await bar.getAttribute('value')).toBe('1201')
+    expect(sizes()).toEqual([500, 500, 500, 500, 201].map((size) => [undefined, size]))
+    expect(await page.evaluate<string>(`document.querySelector('input[type=file]').files[0].name`)).toBe(
+      'keys.csv',
+    )
+    const last = `${app}/licences?external_ref=customer-1200`
+    expect((await world().stack.api.get<{ data: unknown[] }>(last)).body.data).toHaveLength(1)
   })
 
-  test.each([
-    ['a file without these columns', 'key;customer\n1;2', 'There is no column legacy_key'],
-    ['an empty file', '', 'The file is empty'],
-    ['another encoding', Buffer.from([0x6c, 0xe9, 0x0a]), 'The file is not UTF-8'],
-  ])('%s is refused with an explanation', async (_title, content, words) => {
-    const { open, vendor } = world()
-    const { at } = await vendor()
-    await using window = await open({ at: at('/import') })
-    const buffer = Buffer.from(content)
-    await window.field('CSV file').setInputFiles({ name: 'x.csv', mimeType: 'text/csv', buffer })
-    await window.button('Check').click()
-    await window.page.getByRole('alert').getByText(words).waitFor()
-    expect(await window.button('Import').getAttribute('aria-disabled')).toBe('true')
-  })
-
-  test.each(drawn(keyFiles, 6))(
-    `a file of keys (${drawing}): $name`,
-    async ({ name, bytes, refused, rows = [], flaws = [], trimmed = [] }) => {
-      const { stack, open, vendor } = world()
-      const { app, at, licences } = await vendor()
-      expect((await stack.api.post(`${app}/plans`, { body: { name: 'Pro', code: 'pro' } })).status).toBe(201)
-      await using window = await open({ at: at('/import') })
-      const { page, button, field } = window
-      const buffer = Buffer.from(bytes)
-      await field('CSV file').setInputFiles({ name: 'keys.csv', mimeType: 'text/csv', buffer })
-      await button('Check').click()
-      if (refused !== undefined) {
-        await page
-          .getByRole('alert')
-          .getByText(refused.replace(/^there|^the/, ''), { exact: false })
-          .waitFor()
-        expect(await button('Import').getAttribute('aria-disabled')).toBe('true')
-        return
-      }
-      const all = rows.length + flaws.length
-      const counts = [all, rows.length, 0, flaws.length].map(String)
-      for (const [action, result] of [
-        ['Check', 'Result of the check'],
-        ['Import', 'Result of the import'],
-      ] as const) {
-        if (action === 'Import') await button('Import').click()
-        const outcome = window.region(result)
-        await eventually(async () =>
-          expect(await outcome.locator('dd').allTextContents(), name).toEqual(counts),
-        )
-        const bad = window.table('Invalid rows').locator('tbody').getByRole('row')
-        await eventually(async () => {
-          const texts = await bad.allTextContents()
-          expect(texts).toHaveLength(flaws.length)
-          for (const [at, [line, words]] of flaws.entries()) {
-            expect(texts[at]).toMatch(new RegExp(`^${line}`))
-            expect(texts[at]).toContain(words)
-          }
-        })
-        const said = await outcome.getByText('Blanks around values were removed').allTextContents()
-        expect(said).toHaveLength(trimmed.length > 0 ? 1 : 0)
-        for (const line of trimmed) expect(said[0]).toMatch(new RegExp(`\\b${line}\\b`))
-        if (action === 'Check') expect(await licences()).toEqual([])
-      }
-      const made = await licences()
-      expect(made.map(({ external_ref: reference }) => reference).toSorted()).toEqual(
-        rows.map(([, reference]) => reference).toSorted(),
-      )
-    },
-  )
-
-  test('a key that may only read sees which scope the page needs', async () => {
-    const { open, key } = world()
-    const { key: reader } = await key(['read'])
-    await using window = await open({ key: reader, at: '/import' })
-    await window.page.getByText('This page needs a key with the scope issue').waitFor()
-    expect(await window.field('CSV file').count()).toBe(0)
+  test('a file of another form or encoding is refused with an explanation', async () => {
+    await using given = await givenPage(world())
+    const { window, choose } = given
+    for (const [content, words] of [
+      ['key;customer\n1;2', 'There is no column legacy_key'],
+      ['', 'The file is empty'],
+      [Buffer.from([0x6c, 0xe9, 0x0a]), 'The file is not UTF-8'],
+    ] as const) {
+      await choose(content)
+      await window.button('Check').click()
+      await window.page.getByRole('alert').getByText(words).waitFor()
+      expect(await window.button('Import').getAttribute('aria-disabled')).toBe('true')
+    }
   })
 })

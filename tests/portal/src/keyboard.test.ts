@@ -29,19 +29,11 @@ function keyboardOf({ page }: Window) {
 
 portalTests('keyboard', (world) => {
   test('every table that is too wide or too long can be scrolled with the keyboard, at any width', async () => {
-    const { stack, open, vendor } = world()
-    const { app, at, plan } = await vendor()
+    const { open, vendor } = world()
+    const { at, plan, sell } = await vendor()
     const { id: planId } = await plan('P'.repeat(200))
-    const body = {
-      sale_id: 's'.repeat(100),
-      external_ref: 'customer-1',
-      plan_id: planId,
-      amount: 4900,
-      currency: 'eur',
-      occurred_at: new Date().toISOString(),
-    }
-    expect((await stack.api.post(`${app}/sale-events`, { body })).status).toBe(201)
-    await using window = await open({ at: at('/payments'), width: 360, bypassCSP: true })
+    await sell(planId, 'customer-1', { sale_id: 's'.repeat(100) })
+    await using window = await open({ at: at('/payments'), width: 360 })
     const { page } = window
     const unreachable = async () => {
       const found: string[] = []

@@ -1,16 +1,11 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { expectEveryLook } from './looks.ts'
+import { expectAccessible } from './looks.ts'
 import { portalTests, type Vendor, type World } from './world.ts'
 
 interface Detail {
   key: string
-  plan_id: string
-  external_ref: string
-  trial: boolean
   metadata: Record<string, string>
-  updates_until: string | null
-  restrictions: Record<string, unknown> | null
   effective: { key: string; value: string; from: string }[]
   overrides: { key: string; value: string; ends_on: string | null; note: string | null }[]
   plan_drift: unknown[]
@@ -33,7 +28,7 @@ portalTests('fields of a licence', (world) => {
     const one = await vendor()
     const { licence } = await givenLicence(one, { metadata: { crm_id: 'A-1', tier: '2', old: 'x' } })
     const metadata = async () => (await detailOf(world(), licence.id)).metadata
-    await using window = await open({ at: one.at(`/licences/${licence.id}`), bypassCSP: true })
+    await using window = await open({ at: one.at(`/licences/${licence.id}`) })
     const { button, dialog, field, table } = window
     await table('Metadata').getByRole('row', { name: 'crm_id A-1' }).waitFor()
     await button('Edit metadata').click()
@@ -44,52 +39,38 @@ portalTests('fields of a licence', (world) => {
     await button('Add metadata', edit).click()
     await edit.locator('[aria-label="Metadata name 3"]:focus').waitFor()
     await field('Metadata name 3', edit).fill('not allowed')
-    await field('Metadata value 3', edit).fill('value')
+    await field('Metadata value 3', edit).fill('eu')
     await stack.api.patch(`/v1/licences/${licence.id}`, { body: { metadata: { by_others: '1' } } })
     await button('Save', edit).click()
-    const problem = edit.getByText('must', { exact: false }).last()
-    await problem.waitFor()
+    await edit.getByText('must', { exact: false }).last().waitFor()
     expect(await field('Metadata value 3', edit).getAttribute('aria-invalid')).toBe('true')
     expect(await metadata()).toEqual({ by_others: '1', crm_id: 'A-1', old: 'x', tier: '2' })
-    await expectEveryLook(window.page, 'licence-metadata')
+    await expectAccessible(window.page, 'licence-metadata')
     // A duplicate name is refused before anything is sent.
     await field('Metadata name 3', edit).fill('tier')
     await button('Save', edit).click()
     await edit.getByText('This name is there twice.').first().waitFor()
     await field('Metadata name 3', edit).fill('region')
-    await field('Metadata value 3', edit).fill('eu')
     await button('Save', edit).click()
     await edit.waitFor({ state: 'hidden' })
     expect(await metadata()).toEqual({ by_others: '1', crm_id: 'A-2', region: 'eu', tier: '2' })
     await table('History').getByText('metadata: crm_id: A-1 → A-2').waitFor()
-    await table('History').getByText('metadata: region: none → eu').waitFor()
   })
 
-  test('overrides of a limit and of a feature, with an end and a note, are set and removed', async () => {
+  test('overrides of a limit and of a feature, with an end and a note, are set, changed and removed', async () => {
     const { open, vendor } = world()
     const one = await vendor()
     const { licence } = await givenLicence(one)
-    await using window = await open({ at: one.at(`/licences/${licence.id}`), bypassCSP: true })
+    await using window = await open({ at: one.at(`/licences/${licence.id}`) })
     const { button, dialog, field, table, confirm } = window
     const row = (key: string) => table('Entitlements').getByRole('row').filter({ hasText: key })
     await row('max_projects').getByText('snapshot').waitFor()
     await button('Override max_projects').click()
     const limit = dialog('Override max_projects')
     await limit.getByText('Without the override: 10.').waitFor()
-    await field('Value', limit).fill('many')
+    await field('Value', limit).fill('25')
     await field('Ends on', limit).fill('2031-05-03')
     await field('Note', limit).fill('promised in ticket 812')
-    await button('Save', limit).click()
-    await limit.getByRole('alert').waitFor()
-    expect(await field('Value', limit).getAttribute('aria-invalid')).toBe('true')
-    expect(await field('Note', limit).inputValue()).toBe('promised in ticket 812')
-    await field('Value', limit).fill('25')
-    await field('Ends on', limit).fill('2020-01-01')
-    await button('Save', limit).click()
-    await eventually(async () =>
-      expect(await field('Ends on', limit).getAttribute('aria-invalid')).toBe('true'),
-    )
-    await field('Ends on', limit).fill('2031-05-03')
     await button('Save', limit).click()
     await limit.waitFor({ state: 'hidden' })
     await row('max_projects').getByText('promised in ticket 812').waitFor()
@@ -101,6 +82,7 @@ portalTests('fields of a licence', (world) => {
     await field('Value', feature).selectOption('true')
     await button('Save', feature).click()
     await feature.waitFor({ state: 'hidden' })
+    const ofLimit = { ends_on: '2031-05-03T23:59:59.999Z', note: 'promised in ticket 812' }
     expect(await detailOf(world(), licence.id)).toMatchObject({
       effective: [
         { key: 'export_pdf', value: 'true', from: 'override' },
@@ -108,15 +90,10 @@ portalTests('fields of a licence', (world) => {
       ],
       overrides: [
         { key: 'export_pdf', value: 'true', ends_on: null, note: null },
-        {
-          key: 'max_projects',
-          value: '25',
-          ends_on: '2031-05-03T23:59:59.999Z',
-          note: 'promised in ticket 812',
-        },
+        { key: 'max_projects', value: '25', ...ofLimit },
       ],
     })
-    await expectEveryLook(window.page, 'licence-overrides')
+    await expectAccessible(window.page, 'licence-overrides')
 
     // The dialog starts with the present values.
     await button('Change max_projects').click()
@@ -127,29 +104,19 @@ portalTests('fields of a licence', (world) => {
     await button('Remove override', row('export_pdf')).click()
     await confirm('Remove override')
     await eventually(async () => expect(await row('export_pdf').textContent()).not.toContain('override'))
-    expect((await detailOf(world(), licence.id)).overrides).toMatchObject([
-      {
-        key: 'max_projects',
-        value: '30',
-        ends_on: '2031-05-03T23:59:59.999Z',
-        note: 'promised in ticket 812',
-      },
-    ])
-    const history = table('History')
-    await history
-      .getByText('override of max_projects: none → 25 until 3 May 2031, 23:59 (promised in ticket 812)')
-      .waitFor()
-    await history.getByText('override of export_pdf: true → none').waitFor()
-    expect(window.complaints.filter((text) => !text.includes('status of 422'))).toEqual([])
+    expect((await detailOf(world(), licence.id)).overrides).toMatchObject([{ value: '30', ...ofLimit }])
+    await table('History').getByText('override of export_pdf: true → none').waitFor()
+    expect(window.complaints).toEqual([])
   })
 
-  test('a licence takes the plan’s values after the dialog showed the changes', async () => {
+  test('a licence takes the plan’s values after the page and the dialog showed the difference', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const { planId, licence } = await givenLicence(one)
     await using window = await open({ at: one.at(`/licences/${licence.id}`) })
     const { page, button, confirm, table } = window
-    await table('Entitlements').getByRole('row', { name: 'max_projects' }).waitFor()
+    const row = table('Entitlements').getByRole('row').filter({ hasText: 'max_projects' })
+    await row.waitFor()
     expect(await button('Take the plan’s values').count()).toBe(0)
     await stack.api.patch(`${one.app}/plans/${planId}`, {
       body: { entitlements: [{ key: 'max_projects', value: '20' }] },
@@ -157,6 +124,8 @@ portalTests('fields of a licence', (world) => {
     await page.reload()
     await button('Take the plan’s values').click()
     await page.getByRole('alertdialog').getByText('max_projects: 10 → 20').waitFor()
+    // A row behind a dialog has no accessible role.
+    expect(await page.locator('table[aria-label=Entitlements]').textContent()).toMatch(/10.*20/)
     await confirm('Take the plan’s values')
     await eventually(async () => expect(await button('Take the plan’s values').count()).toBe(0))
     expect(await detailOf(world(), licence.id)).toMatchObject({ plan_drift: [] })
@@ -166,24 +135,18 @@ portalTests('fields of a licence', (world) => {
   test('a new key is created once after a confirmation, shown and copied; before that the old key stays', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
-    const { licence } = await givenLicence(one)
-    await using window = await open({ at: one.at(`/licences/${licence.id}`), bypassCSP: true })
-    const { page, button, confirm, dialog, table } = window
+    const licence = await one.issue((await one.plan()).id, 'customer-1')
+    await using window = await open({ at: one.at(`/licences/${licence.id}`) })
+    const { page, button, confirm, dialog } = window
     await button('New key').click()
     const asks = page.getByRole('alertdialog', { name: 'New key' })
     await button('Cancel', asks).click()
     expect((await detailOf(world(), licence.id)).key).toBe(licence.key)
     await button('New key').click()
-    await expectEveryLook(page, 'licence-new-key-asked')
-    // The service executes the call, and its answer is lost.
-    let made = ''
-    await page.route('**/rotate-key', async (route) => {
-      const answer = await route.fetch()
-      made = ((await answer.json()) as { key: string }).key
-      return route.abort('connectionreset')
-    })
+    const lost = await window.loseAnswers('POST', '**/rotate-key')
     await button('New key', asks).click()
     await asks.getByText('The service cannot be reached.').waitFor()
+    const { key: made } = lost[0] as { key: string }
     await page.unroute('**/rotate-key')
     await confirm('New key')
     const shown = dialog('The new key')
@@ -195,87 +158,5 @@ portalTests('fields of a licence', (world) => {
     expect((await detailOf(world(), licence.id)).key).toBe(made)
     const { body } = await stack.api.get<{ data: { type: string }[] }>(`/v1/licences/${licence.id}/history`)
     expect(body.data.filter(({ type }) => type === 'key_rotated')).toHaveLength(1)
-    await table('History').getByText('key rotated').waitFor()
-  })
-
-  test('the end of updates and the limits of a floating licence are set at issue, shown, changed and cleared', async () => {
-    const { open, vendor } = world()
-    const one = await vendor()
-    await one.plan('Pro')
-    await using window = await open({ at: one.at('/licences?open=issue'), bypassCSP: true })
-    const { page, button, dialog, field } = window
-    const issue = dialog('Issue licence')
-    await field('Customer reference', issue).fill('customer-1')
-    await field('Plan', issue).selectOption('Pro')
-    await field('Lease in minutes', issue).fill('30')
-    await field('Updates until', issue).fill('2031-03-31')
-    await button('Add metadata', issue).click()
-    await field('Metadata name 1', issue).fill('crm_id')
-    await field('Metadata value 1', issue).fill('A-1')
-    await button('Issue', issue).click()
-    await issue.getByText('needs max_concurrent').first().waitFor()
-    expect(await field('Lease in minutes', issue).getAttribute('aria-invalid')).toBe('true')
-    await expectEveryLook(page, 'licences-issue-refused')
-    await field('Places at once', issue).fill('5')
-    await button('Issue', issue).click()
-    await issue.getByRole('link', { name: 'Show the licence' }).click()
-    await window.heading('customer-1').waitFor()
-    const [licence] = await one.licences()
-    expect(licence).toMatchObject({
-      metadata: { crm_id: 'A-1' },
-      updates_until: '2031-03-31T23:59:59.999Z',
-      restrictions: { max_concurrent: 5, lease_minutes: 30 },
-    })
-    const facts = page.locator('dl').first()
-    await facts.getByText('31 Mar 2031').waitFor()
-    await facts.getByText('5, held for 30 minutes').waitFor()
-    await window.region('Activations').getByText('0 of 5 places in use').waitFor()
-    await button('Edit').click()
-    const edit = dialog('Edit licence')
-    await field('Updates until', edit).fill('')
-    await button('Save', edit).click()
-    await edit.waitFor({ state: 'hidden' })
-    await facts.getByText('all releases').waitFor()
-    expect(await detailOf(world(), licence!.id)).toMatchObject({
-      updates_until: null,
-      restrictions: { max_concurrent: 5, lease_minutes: 30 },
-    })
-  })
-
-  test('a dialog sends only changed fields, so that a change by somebody else stays', async () => {
-    const { stack, open, vendor } = world()
-    const one = await vendor()
-    const { licence } = await givenLicence(one, { restrictions: { max_seats: 5 } })
-    await using window = await open({ at: one.at(`/licences/${licence.id}?open=edit`) })
-    const { button, dialog, field } = window
-    const edit = dialog('Edit licence')
-    await field('Updates until', edit).fill('2031-03-31')
-    await stack.api.patch(`/v1/licences/${licence.id}`, {
-      body: { external_ref: 'customer-2', restrictions: { max_seats: 6 } },
-    })
-    await button('Save', edit).click()
-    await edit.waitFor({ state: 'hidden' })
-    expect(await detailOf(world(), licence.id)).toMatchObject({
-      external_ref: 'customer-2',
-      restrictions: { max_seats: 6 },
-      updates_until: '2031-03-31T23:59:59.999Z',
-    })
-  })
-
-  test('a floating licence shows how many places are in use, and until when each machine holds its place', async () => {
-    const { stack, open, vendor } = world()
-    const one = await vendor()
-    const { licence } = await givenLicence(one, { restrictions: { max_concurrent: 2, lease_minutes: 30 } })
-    for (const host of ['one.example.com', 'two.example.com']) await one.activate(licence, host)
-    const { body } = await stack.api.get<{ data: { host: string; lease_ends_at: string | null }[] }>(
-      `/v1/licences/${licence.id}/activations`,
-    )
-    await using window = await open({ at: one.at(`/licences/${licence.id}`), bypassCSP: true })
-    await window.region('Activations').getByText('2 of 2 places in use').waitFor()
-    for (const { host, lease_ends_at: end } of body.data) {
-      const row = window.table('Activations').getByRole('row').filter({ hasText: host })
-      await row.locator(`time[datetime="${end}"]`).waitFor()
-    }
-    await expectEveryLook(window.page, 'licence-floating')
   })
 })

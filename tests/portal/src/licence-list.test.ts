@@ -3,17 +3,17 @@ import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { expectEveryLook } from './looks.ts'
+import { expectAccessible } from './looks.ts'
 import { portalTests, type Vendor, type World } from './world.ts'
 
 /** Starts a trial as a product does. */
-async function givenTrial({ stack }: World, { app, appId }: Vendor): Promise<{ licenceId: string }> {
-  const code = `trial-${randomUUID().slice(0, 8)}`
-  const plan = await stack.api.post(`${app}/plans`, { body: { name: 'Trial', code, trial_days: 14 } })
-  expect(plan.status, JSON.stringify(plan.body)).toBe(201)
+async function givenTrial({ stack }: World, { app, appId }: Vendor) {
+  const plan = { name: 'Trial', code: 'trial', trial_days: 14 }
+  expect((await stack.api.post(`${app}/plans`, { body: plan })).status).toBe(201)
+  const product = { fingerprint: randomUUID(), host: 'trial.example.com', product_version: '1.0.0' }
   const started = await stack.api.post<{ licence_id: string }>(`/v1/apps/${appId}/trials`, {
     key: null,
-    body: { plan_code: code, fingerprint: randomUUID(), host: 'trial.example.com', product_version: '1.0.0' },
+    body: { plan_code: 'trial', ...product },
   })
   expect(started.status, JSON.stringify(started.body)).toBe(201)
   return { licenceId: started.body.licence_id }
@@ -25,7 +25,7 @@ portalTests('list of licences', (world) => {
     const one = await vendor()
     await one.issue((await one.plan('Pro')).id, 'customer-1')
     const { licenceId } = await givenTrial(world(), one)
-    await using window = await open({ at: one.at('/licences'), bypassCSP: true })
+    await using window = await open({ at: one.at('/licences') })
     const { page, field, table, button, dialog } = window
     const rows = table('Licences').getByRole('row')
     await eventually(async () => expect(await rows.count()).toBe(3))
@@ -39,11 +39,8 @@ portalTests('list of licences', (world) => {
     expect(new URL(page.url()).searchParams.get('trial')).toBe('true')
     await page.reload()
     await trial.getByRole('link').click()
-    await page
-      .getByText(/^Active trial since .*, when a product started it as a trial\. It ends on .*\./)
-      .waitFor()
-    await table('History').getByText('trial started').waitFor()
-    await expectEveryLook(page, 'licence-trial')
+    await page.getByText(/^Active trial since .*, when a product started it as a trial/).waitFor()
+    await expectAccessible(page, 'licence-trial')
     // A trial has no customer yet, so it cannot be sold.
     expect(await button('Change plan').count()).toBe(0)
     expect(await button('Checkout link').count()).toBe(0)
@@ -61,7 +58,7 @@ portalTests('list of licences', (world) => {
     await one.issue(planId, 'customer-1', { metadata: { tier: '1', region: 'eu=1' } })
     await one.issue(planId, 'customer-2', { metadata: { tier: '2', region: 'eu=1' } })
     await one.issue(planId, 'customer-3', { metadata: { tier: '2' } })
-    await using window = await open({ at: one.at('/licences'), bypassCSP: true })
+    await using window = await open({ at: one.at('/licences') })
     const { page, field, table } = window
     const shown = async (...customers: string[]) =>
       eventually(async () => {
@@ -82,7 +79,7 @@ portalTests('list of licences', (world) => {
     expect([searchParams.get('metadata[tier]'), searchParams.get('metadata[region]')]).toEqual(['2', 'eu=1'])
     await page.reload()
     await shown('customer-2')
-    await expectEveryLook(page, 'licences-metadata')
+    await expectAccessible(page, 'licences-metadata')
     await field('Metadata').fill('none=such')
     await field('Metadata').press('Enter')
     await page.getByText('No licence matches these filters.').waitFor()
@@ -97,14 +94,14 @@ portalTests('list of licences', (world) => {
     const one = await vendor()
     const { id: planId } = await one.plan('Pro, with "quotes"')
     const fields = { metadata: { set: 'a' }, expires_on: '2031-01-01T10:00:00.000Z' }
-    for (let n = 0; n < 55; n += 1) await one.issue(planId, `customer-${n}`, fields)
+    const customers = Array.from({ length: 50 }, (_, n) => `customer-${n}`)
+    await Promise.all(customers.map((customer) => one.issue(planId, customer, fields)))
     await one.issue(planId, '=HYPERLINK("https://example.com")', fields)
     const revoked = await one.issue(planId, 'customer-revoked', fields)
     await world().stack.api.post(`/v1/licences/${revoked.id}/revoke`)
     await one.issue(planId, 'customer-other')
     await using window = await open({
       at: one.at('/licences?status=active&metadata[set]=a'),
-      bypassCSP: true,
     })
     const { page, button } = window
     await button('Next page').waitFor()
@@ -114,17 +111,18 @@ portalTests('list of licences', (world) => {
     const text = await readFile(await download.path(), 'utf8')
     const [head, ...rows] = [...reader.push(text), ...reader.end()].map((record) => record.fields)
     const column = (name: string) => rows.map((row) => row[head!.indexOf(name)])
-    expect(rows).toHaveLength(56)
+    expect(rows).toHaveLength(51)
     expect(column('external_ref')[0]).toBe(`'=HYPERLINK("https://example.com")`)
-    expect(column('external_ref').slice(1).toReversed()).toEqual(
-      Array.from({ length: 55 }, (_, n) => `customer-${n}`),
-    )
-    expect(new Set(column('plan'))).toEqual(new Set(['Pro, with "quotes"']))
-    expect(new Set(column('status'))).toEqual(new Set(['active']))
-    expect(new Set(column('expires_on'))).toEqual(new Set(['2031-01-01T10:00:00.000Z']))
-    expect(new Set(column('metadata'))).toEqual(new Set(['{"set":"a"}']))
-    await page.getByText('Done: 56').waitFor()
-    await expectEveryLook(page, 'licences-exported')
+    expect(new Set(column('external_ref').slice(1))).toEqual(new Set(customers))
+    for (const [name, value] of Object.entries({
+      plan: 'Pro, with "quotes"',
+      status: 'active',
+      expires_on: '2031-01-01T10:00:00.000Z',
+      metadata: '{"set":"a"}',
+    }))
+      expect([...new Set(column(name))]).toEqual([value])
+    await page.getByText('Done: 51').waitFor()
+    await expectAccessible(page, 'licences-exported')
     expect(window.complaints).toEqual([])
   })
 
@@ -151,22 +149,5 @@ portalTests('list of licences', (world) => {
     await button('Try again', alert).click()
     await page.getByText('Done: 1').waitFor()
     await eventually(() => expect(downloads).toBe(1))
-  })
-
-  test('if a search finds more licences than it shows, the page says so', async () => {
-    const { open, vendor } = world()
-    const one = await vendor()
-    const { id: planId } = await one.plan('Pro')
-    for (let n = 0; n < 21; n += 1) await one.issue(planId, `customer-${n < 10 ? 'a' : 'b'}${n}`)
-    await using window = await open({ at: one.at('/licences?q=customer'), bypassCSP: true })
-    const { page, field, table } = window
-    const rows = table('Licences').getByRole('row')
-    const notice = page.getByText('only the first 20')
-    await eventually(async () => expect(await rows.count()).toBe(21))
-    await notice.waitFor()
-    await expectEveryLook(page, 'licences-search-cut-off')
-    await field('Search licences').fill('customer-a')
-    await eventually(async () => expect(await rows.count()).toBe(11))
-    expect(await notice.count()).toBe(0)
   })
 })

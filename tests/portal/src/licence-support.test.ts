@@ -1,33 +1,20 @@
 import { eventually } from '@licensing/test-support/poll'
-import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { connectProcessor } from './connect-processor.ts'
-import { expectEveryLook } from './looks.ts'
-import { portalTests, type Vendor, type World } from './world.ts'
+import { expectAccessible } from './looks.ts'
+import { atProcessor, connectProcessor } from './processor.ts'
+import { portalTests } from './world.ts'
 
 const today = () =>
   new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' }).format(new Date())
-
-async function givenPrice({ stack }: World, { app }: Vendor, planId: string, fields: object = {}) {
-  const body = {
-    price_id: `price_${randomUUID()}`,
-    amount: 4_900,
-    currency: 'eur',
-    mode: 'payment',
-    ...fields,
-  }
-  expect((await stack.api.put(`${app}/plans/${planId}/price`, { body })).status).toBe(200)
-}
 
 portalTests('support', (world) => {
   test('the page of a licence begins with its state, since when, why and what to do, with names of keys', async () => {
     const { stack, open, vendor, key } = world()
     const one = await vendor()
-    const { id: planId } = await one.plan('Pro')
-    const { id } = await one.issue(planId, 'customer-1')
+    const { id } = await one.issue((await one.plan('Pro')).id, 'customer-1')
     const support = await key(['read', 'issue', 'revoke'])
-    await using window = await open({ at: one.at(`/licences/${id}`), bypassCSP: true })
-    const { page, table, button, confirm } = window
+    await using window = await open({ at: one.at(`/licences/${id}`) })
+    const { page, table } = window
     await page
       .getByText(/^Active since .*, when .* issued it\. It never expires: there is nothing to do\.$/)
       .waitFor()
@@ -38,35 +25,7 @@ portalTests('support', (world) => {
     const entry = table('History').getByRole('row').filter({ hasText: 'suspended' })
     await entry.getByText('read and issue and revoke').waitFor()
     expect(await table('History').textContent()).not.toContain('key_')
-    await expectEveryLook(page, 'licence-suspended')
-    await stack.api.post(`${one.app}/plans/${planId}/archive`)
-    await page.reload()
-    await page.getByText('Restore its plan, then reactivate it.').waitFor()
-    await stack.api.post(`${one.app}/plans/${planId}/restore`)
-    await page.reload()
-    await button('Reactivate').click()
-    await confirm('Reactivate')
-    await page.getByText(/^Active since .*, when .* reactivated it\./).waitFor()
-    await button('Revoke').click()
-    await confirm('Revoke')
-    await page.getByText(/^Revoked since .* because .* revoked it\. That is permanent: /).waitFor()
-  })
-
-  test('with a key that may not list keys, the page shows its own name and “another API key”', async () => {
-    const { stack, open, vendor, key } = world()
-    const one = await vendor()
-    const { id } = await one.issue((await one.plan('Pro')).id, 'customer-1')
-    const support = await key(['read', 'revoke'])
-    await stack.api.post(`/v1/licences/${id}/suspend`, { key: support.key })
-    await using window = await open({ key: support.key, at: one.at(`/licences/${id}`) })
-    await window.page.getByText('because read and revoke suspended it').waitFor()
-    await window
-      .table('History')
-      .getByRole('row')
-      .filter({ hasText: 'issued' })
-      .getByText('another API key')
-      .waitFor()
-    expect(window.complaints).toEqual([])
+    await expectAccessible(page, 'licence-suspended')
   })
 
   test('destructive buttons look different from others before they are pressed', async () => {
@@ -96,30 +55,19 @@ portalTests('support', (world) => {
     await one.define('max_projects', 'limit', '3')
     const pro = await one.plan('Pro')
     const team = await one.plan('Team', [{ key: 'max_projects', value: '50' }])
-    await givenPrice(world(), one, team.id, { period_months: 1 })
-    const sold = await stack.api.post<{ licence_id: string }>(`${one.app}/sale-events`, {
-      body: {
-        sale_id: randomUUID(),
-        external_ref: 'customer-1',
-        plan_id: pro.id,
-        amount: 1900,
-        currency: 'gbp',
-        occurred_at: new Date().toISOString(),
-        expires_on: '2031-01-01T10:00:00.000Z',
-      },
+    await one.price(team.id, { period_months: 1 })
+    const { licence_id: id } = await one.sell(pro.id, 'customer-1', {
+      amount: 1900,
+      currency: 'gbp',
+      expires_on: '2031-01-01T10:00:00.000Z',
     })
-    const id = sold.body.licence_id
-    await using window = await open({ at: one.at(`/licences/${id}`), bypassCSP: true })
+    await using window = await open({ at: one.at(`/licences/${id}`) })
     const { page, button, dialog, field, table } = window
     await button('Change plan').click()
     const change = dialog('Change plan')
     await field('New plan', change).selectOption('Team')
-    await expectEveryLook(page, 'licence-change-plan')
-    // The service executes the call, and its answer is lost.
-    await page.route('**/sale-events', async (route) => {
-      await route.fetch()
-      return route.abort('connectionreset')
-    })
+    await expectAccessible(page, 'licence-change-plan')
+    await window.loseAnswers('POST', '**/sale-events')
     await button('Change plan', change).click()
     await change.getByText('The service cannot be reached.').waitFor()
     await page.unroute('**/sale-events')
@@ -134,12 +82,8 @@ portalTests('support', (world) => {
       { plan_id: pro.id },
     ])
     await table('Entitlements')
-      .getByRole('row')
-      .filter({ hasText: 'max_projects' })
-      .getByText('50')
-      .first()
+      .getByRole('row', { name: /max_projects.*50/ })
       .waitFor()
-    await table('History').getByText('plan changed').first().waitFor()
   })
 
   test('for an older licence of a customer, the dialog does not change the plan but links to the newer licence', async () => {
@@ -175,11 +119,7 @@ portalTests('support', (world) => {
     await page.locator('dl').getByText('28 Feb 2031').waitFor()
     // Somebody else has changed the end meanwhile. The extension counts from the new end.
     await stack.api.patch(`/v1/licences/${id}`, { body: { expires_on: '2032-05-01T10:00:00.000Z' } })
-    await page.route('**/v1/licences/*', async (route) => {
-      if (route.request().method() !== 'PATCH') return route.fallback()
-      await route.fetch()
-      return route.abort('connectionreset')
-    })
+    await window.loseAnswers('PATCH', '**/v1/licences/*')
     await button('Extend by a year').click()
     await page.getByRole('main').getByRole('alert').getByText('cannot be reached').waitFor()
     await page.unroute('**/v1/licences/*')
@@ -196,50 +136,35 @@ portalTests('support', (world) => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     const pro = await one.plan('Pro')
-    await givenPrice(world(), one, pro.id)
+    await one.price(pro.id)
     const { id } = await one.issue(pro.id, 'customer-1')
-    await using window = await open({ at: one.at(`/licences/${id}`), bypassCSP: true })
+    await using window = await open({ at: one.at(`/licences/${id}`) })
     const { page, button, dialog, field, table } = window
     await button('Checkout link').click()
     const checkout = dialog('Checkout link')
     await eventually(async () => expect(await field('Plan', checkout).inputValue()).toBe(pro.id))
-    await field('Return address', checkout).fill('nowhere')
-    await button('Create link', checkout).click()
-    await eventually(async () =>
-      expect(await field('Return address', checkout).getAttribute('aria-invalid')).toBe('true'),
-    )
     await field('Return address', checkout).fill('https://shop.example.com/thanks')
     await button('Create link', checkout).click()
     await checkout.getByText('pays €49.00').waitFor()
-    await expectEveryLook(page, 'licence-checkout-link')
+    await expectAccessible(page, 'licence-checkout-link')
     await button('Copy link', checkout).click()
     const url = await page.evaluate<string>('navigator.clipboard.readText()')
     const session = new URL(url).pathname.split('/').at(-1)
     await button('Done', checkout).click()
-    const paid = await fetch(`${stack.simulator!.url}/_sim/pay`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ session }),
-    })
-    expect(paid.ok).toBe(true)
-    const payment = await eventually(async () => {
+    await atProcessor(world(), 'pay', { session })
+    const charge = await eventually(async () => {
       const { body } = await stack.api.get<{ data: { charge_ref: string; licence_id: string }[] }>(
         `${one.app}/payments`,
       )
-      expect(body.data).toMatchObject([{ licence_id: id }])
-      expect(body.data[0]!.charge_ref).toMatch(/^ch_/)
-      return body.data[0]!
+      expect(body.data).toMatchObject([{ licence_id: id, charge_ref: expect.stringMatching(/^ch_/) }])
+      return body.data[0]!.charge_ref
     })
     await page.reload()
-    const link = table('Payments').getByRole('link', { name: payment.charge_ref })
-    const { body: processor } = await stack.api.get<{ connected_account: string; livemode: boolean }>(
-      '/v1/processor',
-    )
-    const account = `${processor.connected_account}/${processor.livemode ? '' : 'test/'}`
+    const link = table('Payments').getByRole('link', { name: charge })
+    const { body: processor } = await stack.api.get<{ connected_account: string }>('/v1/processor')
+    const dashboard = `https://dashboard.stripe.com/${processor.connected_account}/test`
     await eventually(async () =>
-      expect(await link.getAttribute('href')).toBe(
-        `https://dashboard.stripe.com/${account}payments/${payment.charge_ref}`,
-      ),
+      expect(await link.getAttribute('href')).toBe(`${dashboard}/payments/${charge}`),
     )
     expect(await link.getAttribute('rel')).toContain('noreferrer')
     // In this stack the fee of the service is 1 %.

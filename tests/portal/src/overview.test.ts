@@ -1,31 +1,23 @@
 import { eventually } from '@licensing/test-support/poll'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
+import { expectAccessible } from './looks.ts'
 import { portalTests } from './world.ts'
+
+const figures = ['Active licences', 'New licences', 'Revenue', 'Webhook deliveries']
+const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
 
 portalTests('overview', (world) => {
   test('the overview has four figures, each also as a table, and the alerts', async () => {
     await awaitTurn('day')
     const { stack, receiver, open, vendor } = world()
-    const { app, appId, at, plan, issue, endpoint } = await vendor()
+    const { app, appId, at, plan, issue, sell, endpoint } = await vendor()
     const { id: planId } = await plan()
     const licence = await issue(planId, 'customer-1')
     await issue(planId, 'customer-2')
-    for (const [amount, currency] of [
-      [4900, 'eur'],
-      [1900, 'eur'],
-      [1500, 'jpy'],
-    ]) {
-      const body = {
-        sale_id: `sale-${amount}`,
-        external_ref: `buyer-${amount}`,
-        plan_id: planId,
-        amount,
-        currency,
-        occurred_at: new Date().toISOString(),
-      }
-      expect((await stack.api.post(`${app}/sale-events`, { body })).status).toBe(201)
-    }
+    await sell(planId, 'buyer-1')
+    await sell(planId, 'buyer-2', { amount: 1900 })
+    await sell(planId, 'buyer-3', { amount: 1500, currency: 'jpy' })
     receiver.answerWith(({ path }) => (path === '/failing' ? { status: 500 } : {}))
     const { id: endpointId } = await endpoint(
       receiver.url('/failing'),
@@ -36,15 +28,13 @@ portalTests('overview', (world) => {
       await stack.api.post(`/v1/licences/${licence.id}/reactivate`)
     }
     await eventually(async () => {
-      const { body } = await stack.api.get<{ data: { endpoint_id: string }[] }>('/v1/alerts')
-      expect(body.data.some((alert) => alert.endpoint_id === endpointId)).toBe(true)
-    })
-    await eventually(async () => {
+      const { body: alerts } = await stack.api.get<{ data: { endpoint_id: string }[] }>('/v1/alerts')
+      expect(alerts.data.some((alert) => alert.endpoint_id === endpointId)).toBe(true)
       const today = new Date().toISOString().slice(0, 10)
-      const { body } = await stack.api.get<{ points: { values: { active: number } }[] }>(
+      const { body: metrics } = await stack.api.get<{ points: { values: { active: number } }[] }>(
         `${app}/metrics?metric=licences&from=${today}&to=${today}&step=day`,
       )
-      expect(body.points[0]?.values.active).toBe(5)
+      expect(metrics.points[0]?.values.active).toBe(5)
     })
 
     await using window = await open({ at: at('') })
@@ -71,6 +61,37 @@ portalTests('overview', (world) => {
     expect(window.complaints).toEqual([])
   })
 
+  test('the overview shows 7, 30 or 90 days, kept in the address, with net and gross revenue and a scale', async () => {
+    await awaitTurn('day')
+    const { open, vendor } = world()
+    const { at, plan, sell } = await vendor()
+    const { id: planId } = await plan('Pro')
+    for (const days of [1, 20, 80]) await sell(planId, `customer-${days}`, { occurred_at: daysAgo(days) })
+    await using window = await open({ at: at('') })
+    const { page, region, button, table } = window
+    const revenue = region('Revenue')
+    const days = async (period: string, rows: number, total: string) => {
+      await button(period).click()
+      await revenue.getByText(`${total} gross`).waitFor()
+      await revenue.getByText(`${total} net`).waitFor()
+      await button('Show as table', revenue).click()
+      await eventually(async () => expect(await table('Revenue').getByRole('row').count()).toBe(rows + 1))
+      await button('Show as table', revenue).click()
+    }
+    await revenue.getByText('€98.00 gross').waitFor()
+    // The scale has round numbers and starts at zero.
+    for (const mark of ['€0.00', '€20.00', '€40.00', '€60.00'])
+      await revenue.getByText(mark, { exact: true }).waitFor({ state: 'attached' })
+    await expectAccessible(page, 'overview-30')
+    await days('7 days', 7, '€49.00')
+    await days('90 days', 90, '€147.00')
+    expect(new URL(page.url()).searchParams.get('days')).toBe('90')
+    await page.reload()
+    await revenue.getByText('in the last 90 days').waitFor()
+    expect(await button('90 days').getAttribute('aria-pressed')).toBe('true')
+    await expectAccessible(page, 'overview-90')
+  })
+
   test('loading figures show no values, and nothing moves when the values arrive', async () => {
     const { open, vendor } = world()
     const { at } = await vendor()
@@ -82,7 +103,6 @@ portalTests('overview', (world) => {
       return route.continue()
     })
     await window.goTo('Overview')
-    const figures = ['Active licences', 'New licences', 'Revenue', 'Webhook deliveries']
     const places = async () => {
       const all = []
       for (const width of [360, 1280]) {

@@ -2,7 +2,7 @@ import { drawing, drawn } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import type { Page, Route } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { expectEveryLook } from './looks.ts'
+import { expectAccessible } from './looks.ts'
 import { portalTests } from './world.ts'
 
 const problem = (status: number, code: string) => (route: Route) =>
@@ -20,66 +20,63 @@ const failures: Readonly<Record<string, (route: Route) => Promise<void>>> = {
   'no network': (route) => route.abort('internetdisconnected'),
 }
 
-const cases = Object.keys(failures).flatMap((failure) =>
-  (['with rows', 'without rows'] as const).map((rows) => ({ failure, rows })),
-)
+const cases = Object.keys(failures).flatMap((failure) => [
+  { failure, customers: 1 },
+  { failure, customers: 0 },
+])
 
 const calls = '**/v1/**'
-
-/** Repeats the event of returning to the window, after which the page reads its data again, until the expectation holds. */
-async function untilReadAgain(page: Page, expected: () => Promise<void>): Promise<void> {
-  await eventually(async () => {
-    await page.evaluate("dispatchEvent(new Event('visibilitychange'))")
-    await expected()
-  })
-}
-
 const notCurrent = 'This could not be read again.'
 
+/** Visible data is read again every 30 seconds. */
+const readAgain = (page: Page) => page.clock.fastForward(31_000)
+
 portalTests('read again', (world) => {
-  test.each(drawn(cases, 4))(
-    `a list that cannot be read again says so and shows the age of its rows, and can be read again: $failure, $rows (${drawing})`,
-    async ({ failure, rows }) => {
+  test.each(drawn(cases, 2))(
+    `a list that cannot be read again says so and shows the age of its rows, and can be read again: $failure, $customers rows (${drawing})`,
+    async ({ failure, customers }) => {
       const { open, vendor } = world()
       const { at, plan, issue } = await vendor()
-      if (rows === 'with rows') await issue((await plan('Pro')).id, 'customer-1')
-      await using window = await open({ at: at('/licences') })
+      const { id: planId } = await plan('Pro')
+      if (customers === 1) await issue(planId, 'customer-1')
+      await using window = await open({ at: at('/licences'), clock: true })
       const { page } = window
       const row = page.getByRole('link', { name: 'customer-1' })
       const sentence = page.getByText('There are no licences yet.')
-      const shown = rows === 'with rows' ? row : sentence
-      await shown.waitFor()
+      await (customers === 1 ? row : sentence).waitFor()
       await page.route(calls, failures[failure]!)
+      await readAgain(page)
       const alert = page.getByRole('main').getByRole('alert')
-      await untilReadAgain(page, async () => expect(await alert.count()).toBe(1))
-      expect(await alert.textContent()).toContain(notCurrent)
+      await alert.getByText(notCurrent).waitFor()
       const readAt = await alert.locator('time').getAttribute('datetime')
       expect(Math.abs(Date.now() - Date.parse(readAt!))).toBeLessThan(300_000)
-      expect(await row.count()).toBe(rows === 'with rows' ? 1 : 0)
+      expect(await row.count()).toBe(customers)
       expect(await sentence.count()).toBe(0)
-      if (rows === 'without rows') await page.getByText('There were no rows then.').waitFor()
+      if (customers === 0) await page.getByText('There were no rows then.').waitFor()
 
       await page.unroute(calls)
+      await issue(planId, 'customer-2')
       // The click is dispatched directly, because the page may read again by itself and remove the alert.
-      await alert.getByRole('button', { name: 'Try again' }).dispatchEvent('click')
+      await window.button('Try again', alert).dispatchEvent('click')
       await alert.waitFor({ state: 'detached' })
-      await shown.waitFor()
+      await page.getByRole('link', { name: 'customer-2' }).waitFor()
+      await issue(planId, 'customer-3')
+      await readAgain(page)
+      await page.getByRole('link', { name: 'customer-3' }).waitFor()
     },
   )
 
-  test('every list and every page shows which data it could not read again', async () => {
+  test('every list and every page is read again regularly, and shows which data it could not read again', async () => {
     const { stack, open, vendor, receiver } = world()
-    const { app, at, plan, issue, activate, endpoint } = await vendor()
+    const { at, plan, issue, activate, endpoint, attempted } = await vendor()
     const { id: planId } = await plan('Pro')
     const licence = await issue(planId, 'customer-1')
     await activate(licence, 'workstation.example.org')
     const { id: endpointId } = await endpoint(receiver.url('/read-again'))
     await stack.api.post(`/v1/licences/${licence.id}/suspend`)
-    const deliveryId = await eventually(async () => {
-      const { body } = await stack.api.get<{ data: { id: string }[] }>(`${app}/webhook-deliveries`)
-      expect(body.data).toHaveLength(1)
-      return body.data[0]!.id
-    })
+    const [delivery] = await attempted(1)
+    await using window = await open({ clock: true })
+    const { page } = window
     for (const [address, parts] of [
       ['', 2],
       ['/licences', 1],
@@ -89,37 +86,41 @@ portalTests('read again', (world) => {
       [`/plans/${planId}`, 1],
       ['/webhooks', 2],
       [`/webhooks/endpoints/${endpointId}`, 2],
-      [`/webhooks/deliveries/${deliveryId}`, 2],
+      [`/webhooks/deliveries/${delivery!.id}`, 2],
       ['/payments', 5],
-      // Applications are read again only after a minute or after a change.
-      ['/settings', 3],
+      ['/settings', 4],
     ] as const) {
-      await using window = await open({ at: at(address), bypassCSP: true })
-      const { page } = window
-      await page.locator('h1').waitFor()
+      await page.goto(`${stack.gatewayUrl}/portal${at(address)}`)
       await page.getByRole('main').locator('table, [aria-label="Alerts"], dl').first().waitFor()
       await eventually(async () => expect(await page.getByText('Loading…').count()).toBe(0))
       await page.waitForLoadState('networkidle')
       await page.route(calls, failures['503']!)
+      await readAgain(page)
       const alerts = page.getByRole('main').getByRole('alert')
       const notices = alerts.filter({ hasText: notCurrent })
-      await untilReadAgain(page, async () => expect(await notices.count(), address).toBe(parts))
+      await eventually(async () => expect(await notices.count(), address).toBe(parts))
       expect(await alerts.count(), address).toBe(parts)
+      const ages = page.getByRole('main').getByText(/read \d+ (second|minute)s? ago/)
+      if (address === '') {
+        await eventually(async () => expect(await ages.count()).toBe(4))
+        await alerts
+          .getByText(/What is shown is \d+ (second|minute)s? old/)
+          .first()
+          .waitFor()
+      }
       if (['', '/payments', '/licences'].includes(address)) {
-        await expectEveryLook(page, `not-read-again-${address.slice(1) || 'overview'}`)
+        await expectAccessible(page, `not-read-again-${address.slice(1) || 'overview'}`)
       }
       await page.unroute(calls)
-      await eventually(async () => {
-        await page.evaluate(
-          "document.querySelectorAll('main [role=alert] button').forEach((button) => button.click())",
-        )
-        expect(await alerts.count(), address).toBe(0)
-      })
+      await readAgain(page)
+      await eventually(async () =>
+        expect([await alerts.count(), await ages.count()], address).toEqual([0, 0]),
+      )
     }
   })
 
-  test('a list that was never read says so, and not that it is empty or loading', async () => {
-    const { open, vendor } = world()
+  test('a list that was never read says so, and not that it is empty or loading; a page says why it waits', async () => {
+    const { stack, open, vendor } = world()
     const { at } = await vendor()
     await using window = await open({ at: at('/settings') })
     const { page } = window
@@ -128,22 +129,16 @@ portalTests('read again', (world) => {
     await window.goTo('Plans')
     await window.region('Entitlements').getByRole('alert').waitFor()
     await eventually(async () => expect(await page.getByText('The rows could not be read.').count()).toBe(2))
-    expect(await page.getByText('Loading…').count()).toBe(0)
-    expect(await page.getByText('There are no').count()).toBe(0)
-    expect(await page.getByText(notCurrent).count()).toBe(0)
-  })
-
-  test('if the applications cannot be read, a page says why it waits', async () => {
-    const { stack, open } = world()
-    await using window = await open({ at: '/settings' })
-    const { page } = window
-    await window.table('Applications').getByRole('cell').first().waitFor()
+    for (const text of ['Loading…', 'There are no', notCurrent]) {
+      expect(await page.getByText(text).count(), text).toBe(0)
+    }
     await page.route('**/v1/apps?*', failures['503']!)
     await page.goto(`${stack.gatewayUrl}/portal/plans`)
-    await page.getByRole('main').getByRole('alert').getByRole('button', { name: 'Try again' }).waitFor()
-    await page.unroute('**/v1/apps?*')
-    await page.getByRole('button', { name: 'Try again' }).click()
+    const again = page.getByRole('main').getByRole('alert').getByRole('button', { name: 'Try again' })
+    await again.waitFor()
+    await page.unrouteAll()
+    await again.click()
+    await again.waitFor({ state: 'detached' })
     await eventually(async () => expect(await page.getByText('Loading…').count()).toBe(0))
-    expect(await page.getByRole('main').getByRole('alert').count()).toBe(0)
   })
 })

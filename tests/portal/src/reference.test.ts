@@ -1,3 +1,4 @@
+import { isFull } from '@licensing/test-support/drawn'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { violations } from './looks.ts'
@@ -9,7 +10,7 @@ const searchField = (page: Page) => page.getByLabel('Search operations')
 const languages = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
 
 portalTests('the API reference', (world) => {
-  test('it shows operations with samples by language, events and a search, within its policy and only from the gateway', async () => {
+  test('it shows operations with samples by language, events and a search, within its policy, only from the gateway and accessible', async () => {
     const { stack, open } = world()
     await using window = await open({ key: null })
     const { page, complaints } = window
@@ -30,17 +31,8 @@ portalTests('the API reference', (world) => {
     await event.getByText('Webhook-Signature').first().waitFor()
     expect([...hosts]).toEqual([stack.gatewayUrl])
     expect(complaints).toEqual([])
-  })
-
-  test('no rule of WCAG 2.2 AA is violated, except by the library’s nested buttons', async () => {
-    const { stack, open } = world()
-    await using window = await open({ key: null, bypassCSP: true })
-    const { page } = window
-    await page.goto(`${stack.gatewayUrl}/docs`)
-    await searchField(page).fill('issue a licence')
-    await page.locator('.opblock .opblock-summary-control').first().click()
-    await page.locator('.samples summary').first().click()
-    const found = await violations(page)
-    expect(found.filter((each) => !each.startsWith('nested-interactive'))).toEqual([])
+    // The library has buttons in buttons.
+    const violated = await violations(page, undefined, isFull ? 'html' : '.opblock.is-open')
+    expect(violated.filter((each) => !each.startsWith('nested-interactive'))).toEqual([])
   })
 })

@@ -11,21 +11,15 @@ portalTests('settings', (world) => {
     const { page, button, field, dialog } = window
     await button('New key').click()
     const form = dialog('New key')
-    await button('Create', form).click()
-    await form.getByText('This field is required.').waitFor()
     await field('Name', form).fill(name)
     await form.getByRole('checkbox', { name: 'issue' }).check()
     await button('Create', form).click()
     const shown = dialog('Your new key')
     await button('Copy key', shown).click()
     const key = await page.evaluate<string>('navigator.clipboard.readText()')
-    expect(key).toMatch(/^lsk_/)
     expect(await shown.getByText(key).count()).toBe(1)
     const own = () => stack.api.get('/v1/api-keys/self', { key })
-    expect(await own()).toMatchObject({
-      status: 200,
-      body: { name, scopes: ['read', 'issue'], app_id: null },
-    })
+    expect((await own()).body).toMatchObject({ name, scopes: ['read', 'issue'], app_id: null })
     await button('Done', shown).click()
     const row = window.table('API keys').getByRole('row', { name })
     await row.getByText('read, issue').waitFor()
@@ -49,70 +43,65 @@ portalTests('settings', (world) => {
     const { open, key } = world()
     const own = await key(['admin'])
     await using window = await open({ key: own.key, at: '/settings' })
-    const row = window
-      .table('API keys')
-      .getByRole('row')
-      .filter({ hasText: `…${own.key.slice(-4)}` })
-    await window.button('Revoke', row).click()
-    await window.page.getByRole('alertdialog').getByText('You are signed in with this key').waitFor()
-    await window.button('Revoke', window.page.getByRole('alertdialog')).click()
+    const { page, button } = window
+    const row = window.table('API keys').getByRole('row', { name: `…${own.key.slice(-4)}` })
+    await button('Revoke', row).click()
+    const asked = page.getByRole('alertdialog')
+    await asked.getByText('You are signed in with this key').waitFor()
+    await button('Revoke', asked).click()
     await window.field('API key').waitFor()
   })
 
-  test('a key can be bound to one application, and does not see settings of the account', async () => {
-    const { stack, open, vendor } = world()
-    const { appId, name } = await vendor()
-    await using window = await open({ at: '/settings?open=new-key' })
-    const form = window.dialog('New key')
-    await window.field('Name', form).fill('bound')
-    await form.getByRole('checkbox', { name: 'admin' }).check()
-    await window.field('Access to', form).selectOption(name)
-    await window.button('Create', form).click()
-    const shown = window.dialog('Your new key')
-    const key = (await shown.locator('code').textContent())!
-    expect(await stack.api.get('/v1/api-keys/self', { key })).toMatchObject({ body: { app_id: appId } })
-
-    await using bound = await open({ key, at: '/settings' })
-    await bound.table('Applications').getByRole('row', { name }).waitFor()
-    expect(await bound.table('Applications').getByRole('row').count()).toBe(2)
-    for (const region of ['API keys', 'Alert e-mail', 'Processor'])
-      expect(await bound.region(region).count()).toBe(0)
-    expect(await bound.button('New application').count()).toBe(0)
-    expect(bound.complaints).toEqual([])
-  })
-
-  test('an application is created, and can be selected at once', async () => {
+  test('an application is created, selected at once, changed, and given a key of its own', async () => {
     const { stack, open } = world()
     const name = `Studio ${randomUUID()}`
     await using window = await open({ at: '/settings' })
-    const { page, button, field, dialog } = window
+    const { page, button, field, dialog, table } = window
     await button('New application').click()
     await field('Name', dialog('New application')).fill(name)
     await button('Create', dialog('New application')).click()
-    const row = window.table('Applications').getByRole('row', { name })
-    await row.waitFor()
+    const row = table('Applications').getByRole('row', { name })
+    await row.getByText('14 days').waitFor()
     const { body } = await stack.api.get<{ data: { id: string; name: string }[] }>('/v1/apps?limit=1')
     expect(body.data).toMatchObject([{ name }])
-    await row.getByText(body.data[0]!.id).waitFor()
-    await page.getByRole('combobox', { name: 'Application', exact: true }).selectOption(name)
-    await eventually(() => expect(new URL(page.url()).searchParams.get('app')).toBe(body.data[0]!.id))
+    const { id } = body.data[0]!
+    await row.getByText(id).waitFor()
+    const selected = page.getByRole('combobox', { name: 'Application', exact: true })
+    await selected.selectOption(name)
     await window.goTo('Plans')
     await page.getByText('There are no plans yet.').waitFor()
-    expect(new URL(page.url()).searchParams.get('app')).toBe(body.data[0]!.id)
+    expect(new URL(page.url()).searchParams.get('app')).toBe(id)
+
+    await window.goTo('Settings')
+    await button(`Edit ${name}`).click()
+    await field('Notice before expiry, in days', dialog('Edit application')).fill('0')
+    await field('Name', dialog('Edit application')).fill(`${name} 2`)
+    await button('Save', dialog('Edit application')).click()
+    await row.getByText('off').waitFor()
+    expect((await stack.api.get(`/v1/apps/${id}`)).body).toMatchObject({
+      name: `${name} 2`,
+      expiring_notice_days: 0,
+    })
+    await eventually(async () =>
+      expect(await selected.locator('option:checked').textContent()).toBe(`${name} 2`),
+    )
+
+    await button('New key').click()
+    await field('Name', dialog('New key')).fill('bound')
+    await dialog('New key').getByRole('checkbox', { name: 'admin' }).check()
+    await field('Access to', dialog('New key')).selectOption(`${name} 2`)
+    await button('Create', dialog('New key')).click()
+    const key = (await dialog('Your new key').locator('code').textContent())!
+    expect(await stack.api.get('/v1/api-keys/self', { key })).toMatchObject({ body: { app_id: id } })
   })
 
-  test('the alert e-mail is changed and removed, and an invalid address is refused at its field', async () => {
+  test('the alert e-mail is changed and removed', async () => {
     const { stack, open } = world()
     const address = async () =>
       (await stack.api.get<{ alert_email: string | null }>('/v1/account')).body.alert_email
     await using window = await open({ at: '/settings' })
     const region = window.region('Alert e-mail')
     const input = region.getByRole('textbox', { name: 'Alert e-mail' })
-    await input.fill('nobody')
-    await window.button('Save', region).click()
-    await region.getByRole('alert').waitFor()
-    expect(await input.getAttribute('aria-invalid')).toBe('true')
-    expect(await input.inputValue()).toBe('nobody')
     await input.fill('ops@example.com')
     await window.button('Save', region).click()
     await region.getByText('Saved').waitFor()
@@ -122,12 +111,5 @@ portalTests('settings', (world) => {
     await window.button('Save', region).click()
     await eventually(async () => expect(await address()).toBeNull())
     await region.getByText('is not confirmed yet.').waitFor({ state: 'hidden' })
-  })
-
-  test('without the scope admin the page names the scope', async () => {
-    const { open, key } = world()
-    const { key: reader } = await key(['read', 'issue', 'revoke'])
-    await using window = await open({ key: reader, at: '/settings' })
-    await window.page.getByText('This page needs a key with the scope admin').waitFor()
   })
 })

@@ -11,13 +11,10 @@ portalTests('webhooks', (world) => {
     const { page, field, button, dialog } = window
     await button('Add endpoint').click()
     const add = dialog('Add endpoint')
-    await field('URL', add).fill('http://example.com/plain')
+    await field('URL', add).fill(receiver.url('/some'))
     await field('licence.suspended', add).check()
     await field('licence.revoked', add).check()
     expect(await field('All events', add).isChecked()).toBe(false)
-    await button('Add', add).click()
-    await add.getByRole('alert').waitFor()
-    await field('URL', add).fill(receiver.url('/some'))
     await button('Add', add).click()
     await button('Done', dialog('Signing secret')).click()
     const made = await stack.api.get<{ data: { id: string; subscribed_events: string }[] }>(
@@ -54,17 +51,14 @@ portalTests('webhooks', (world) => {
 
   test('a delivery shows its payload and attempts, and is replayed, also to another endpoint', async () => {
     const { stack, receiver, open, vendor } = world()
-    const { app, at, plan, issue, endpoint } = await vendor()
+    const { at, plan, issue, endpoint, attempted } = await vendor()
     receiver.answerWith(({ path }) => (path === '/broken' ? { status: 500, body: 'no space left' } : {}))
     await endpoint(receiver.url('/broken'), 'licence.suspended')
     await endpoint(receiver.url('/whole'), 'licence.retired')
     const { id: planId } = await plan()
     const { id } = await issue(planId, 'customer-1')
     await stack.api.post(`/v1/licences/${id}/suspend`)
-    await eventually(async () => {
-      const { body } = await stack.api.get<{ data: object[] }>(`${app}/webhook-deliveries`)
-      expect(body.data).toMatchObject([{ attempt_count: 1 }])
-    })
+    await attempted(1)
     await using window = await open({ at: at(`/licences/${id}`) })
     const { page, field, button, dialog, table } = window
     await table('Deliveries').getByRole('link', { name: 'licence.suspended' }).click()
@@ -97,7 +91,7 @@ portalTests('webhooks', (world) => {
     const { app, at, plan, issue, endpoint } = await vendor()
     const { id: planId } = await plan()
     const licence = await issue(planId, 'customer-1')
-    const { id, secret } = await endpoint(receiver.url('/one'))
+    const { id } = await endpoint(receiver.url('/one'))
     receiver.answerWith(({ path }) => (path === '/one' ? { status: 503 } : {}))
     await stack.api.post(`/v1/licences/${licence.id}/suspend`)
     await eventually(() => expect(receiver.requests.some(({ path }) => path === '/one')).toBe(true))
@@ -120,22 +114,22 @@ portalTests('webhooks', (world) => {
       .click()
     await window.region('Health').getByText('none yet').waitFor()
 
-    await button('Recover missed events').click()
     const recover = dialog('Recover missed events')
-    await field('Since', recover).fill('yesterday')
-    await button('Recover', recover).click()
-    await recover.getByRole('alert').waitFor()
-    await field('Since', recover).fill('2026-01-01 00:00')
-    await button('Recover', recover).click()
-    await recover.getByText(/^1 event/).waitFor()
-    await button('Done', recover).click()
-    await eventually(() => expect(receiver.requests.filter(({ path }) => path === '/next')).toHaveLength(1))
-    await window.table('Deliveries').getByRole('link', { name: 'licence.suspended' }).waitFor()
-    await button('Recover missed events').click()
-    await field('Since', recover).fill('2026-01-01')
-    await button('Recover', recover).click()
-    await recover.getByText(/^0 events/).waitFor()
-    await button('Done', recover).click()
+    for (const [since, text] of [
+      ['2026-01-01 00:00', /^1 event/],
+      ['2026-01-01', /^0 events/],
+    ] as const) {
+      await button('Recover missed events').click()
+      await field('Since', recover).fill(since)
+      await button('Recover', recover).click()
+      await recover.getByText(text).waitFor()
+      await button('Done', recover).click()
+      await window
+        .table('Deliveries')
+        .getByRole('row', { name: /licence.suspended.*delivered/ })
+        .waitFor()
+    }
+    expect(receiver.requests.filter(({ path }) => path === '/next')).toHaveLength(1)
 
     await button('Rotate secret').click()
     await confirm('Rotate secret')
@@ -144,7 +138,6 @@ portalTests('webhooks', (world) => {
     const rotated = await page.evaluate<string>('navigator.clipboard.readText()')
     expect(rotated).toMatch(/^whsec_/)
     expect(rotated).not.toBe(next.secret)
-    expect(rotated).not.toBe(secret)
     await button('Done', shown).click()
 
     await button('Delete').click()

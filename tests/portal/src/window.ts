@@ -17,9 +17,8 @@ export interface WindowOptions {
   /** The address to open, below /portal. */
   at?: string
   width?: number
-  colorScheme?: 'light' | 'dark'
-  /** Allows the test to add scripts to the page. */
-  bypassCSP?: boolean
+  /** The test can advance the clock of the page. */
+  clock?: boolean
 }
 
 /** A window of the portal with its own session. */
@@ -36,6 +35,8 @@ export interface Window extends AsyncDisposable {
   /** Opens the alert dialog of a button and confirms it. */
   confirm(name: string): Promise<void>
   goTo(link: string): Promise<void>
+  /** From now on the service executes these calls, and their answers, which it returns, do not arrive. `unroute` ends it. */
+  loseAnswers(method: string, url: string): Promise<unknown[]>
 }
 
 /** One browser for all tests of a worker. */
@@ -45,19 +46,20 @@ export interface Windows {
 
 export async function startBrowser(): Promise<Windows> {
   const browser = await engine.launch({ executablePath: chromium!, args: flags })
-  // Pages are reused, because a new page would load, parse and compile the portal again.
-  const idle = new Map<boolean, Page>()
+  // A page is reused, because a new page would load, parse and compile the portal again.
+  let idle: Page | undefined
   return {
     open: async (stack, options) => {
-      const { bypassCSP = false } = options
-      const page = idle.get(bypassCSP) ?? (await newPage(browser, bypassCSP))
-      idle.delete(bypassCSP)
+      const { clock = false } = options
+      const page = (!clock && idle) || (await newPage(browser))
+      if (clock) await page.clock.install()
+      else idle = undefined
       const window = await openWindow(page, stack, options)
       return {
         ...window,
         [Symbol.asyncDispose]: async () => {
-          const isClean = await leave(page, stack)
-          if (isClean && !idle.has(bypassCSP)) idle.set(bypassCSP, page)
+          const isClean = !clock && !idle && (await leave(page, stack))
+          if (isClean) idle = page
           else await page.context().close()
         },
       }
@@ -65,8 +67,8 @@ export async function startBrowser(): Promise<Windows> {
   }
 }
 
-async function newPage(browser: Browser, bypassCSP: boolean): Promise<Page> {
-  const context = await browser.newContext({ bypassCSP, reducedMotion: 'reduce' })
+async function newPage(browser: Browser): Promise<Page> {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   const page = await context.newPage()
   page.setDefaultTimeout(60_000)
@@ -93,9 +95,9 @@ async function openWindow(
   stack: Stack,
   options: WindowOptions,
 ): Promise<Omit<Window, typeof Symbol.asyncDispose>> {
-  const { key = stack.apiKey, at = '', width = 1280, colorScheme = 'light' } = options
+  const { key = stack.apiKey, at = '', width = 1280 } = options
   await page.setViewportSize({ width, height: 900 })
-  await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+  await page.emulateMedia({ colorScheme: 'light' })
   const complaints: string[] = []
   page.on('console', (message) => {
     // The call that asks for the session answers 401 if nobody is signed in, and the browser reports that.
@@ -121,6 +123,16 @@ async function openWindow(
     goTo: async (link) => {
       await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: link }).click()
       await page.getByRole('heading', { level: 1, name: link }).waitFor()
+    },
+    loseAnswers: async (method, url) => {
+      const answers: unknown[] = []
+      await page.route(url, async (route) => {
+        if (route.request().method() !== method) return route.fallback()
+        const answer = await route.fetch()
+        answers.push(await answer.json())
+        return route.abort('connectionreset')
+      })
+      return answers
     },
   }
 }

@@ -1,6 +1,7 @@
 import type { ApiAnswer } from '@licensing/test-support/api-client'
 import { chromium } from '@licensing/test-support/chromium'
 import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
 import { refuseUndeclaredCodes, startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
@@ -99,19 +100,37 @@ async function makeVendor({ api }: Stack, name: string) {
           body: { external_ref: externalRef, plan_id: planId, ...fields },
         }),
       ),
-    activate: async (licence: Licence, host: string) =>
-      created(
-        await api.post<{ activation_id: string }>('/v1/activations', {
-          key: null,
-          body: { licence_key: licence.key, fingerprint: randomUUID(), host, product_version: '4.2.0' },
-        }),
-      ),
+    activate: async ({ key }: Licence, host: string, fields: object = {}) => {
+      const product = { licence_key: key, fingerprint: randomUUID(), host, product_version: '4.2.0' }
+      created(await api.post('/v1/activations', { key: null, body: { ...product, ...fields } }))
+    },
+    price: async (planId: string, fields: object = {}) => {
+      const body = { price_id: `price_${randomUUID()}`, amount: 4_900, currency: 'eur', mode: 'payment' }
+      const set = await api.put(`${app}/plans/${planId}/price`, { body: { ...body, ...fields } })
+      expect(set.status, JSON.stringify(set.body)).toBe(200)
+    },
+    /** A payment of €49.00 outside of the processor. */
+    sell: async (planId: string, externalRef: string, fields: object = {}) => {
+      const sale = { sale_id: randomUUID(), external_ref: externalRef, plan_id: planId }
+      const payment = { amount: 4_900, currency: 'eur', occurred_at: new Date().toISOString() }
+      const body = { ...sale, ...payment, ...fields }
+      return created(await api.post<{ licence_id: string }>(`${app}/sale-events`, { body }))
+    },
     endpoint: async (url: string, events = '*') =>
       created(
         await api.post<{ id: string; secret: string }>(`${app}/webhook-endpoints`, {
           body: { url, subscribed_events: events },
         }),
       ),
+    /** Waits until this many deliveries exist and each was attempted once. */
+    attempted: (count: number) =>
+      eventually(async () => {
+        const { body } = await api.get<{ data: { id: string; attempt_count: number }[] }>(
+          `${app}/webhook-deliveries`,
+        )
+        expect(body.data.map(({ attempt_count: attempts }) => attempts)).toEqual(Array(count).fill(1))
+        return body.data
+      }),
     licence: async (id: string) => (await api.get<Licence>(`/v1/licences/${id}`)).body,
     licences: async () => (await api.get<{ data: Licence[] }>(`${app}/licences`)).body.data,
   }

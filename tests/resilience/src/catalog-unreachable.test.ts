@@ -1,6 +1,5 @@
 import { apiClient } from '@licensing/test-support/api-client'
-import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
-import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
+import { startFaultyProxy, type FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { freePort } from '@licensing/local-servers/ports'
 import { eventually } from '@licensing/test-support/poll'
 import { startService } from '@licensing/test-support/process'
@@ -8,62 +7,54 @@ import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 
 /** The pause between two requests of a client. Without it the requests would use the whole machine for seconds. */
 const pauseMs = 20
 
-interface Key {
-  id: string
-  key: string
-}
+let stack: Stack
+beforeAll(async () => {
+  stack = await startStack()
+})
+afterAll(() => stack?.[Symbol.asyncDispose]())
 
-/** A stack with a second gateway that connects to catalog through a faulty proxy. */
-async function givenTwoGateways() {
-  await using started = new AsyncDisposableStack()
-  const folder = started.use(await makeTemporaryFolder())
-  const stack = started.use(await startStack())
-  const { environment } = stack.processes.gateway[0]!
-  const toCatalog = started.use(await startFaultyProxy(environment['CATALOG_ADDRESS']!))
-  const gateway = started.use(
-    await startService(
-      'gateway',
-      {
-        ...environment,
-        HTTP_ADDRESS: `127.0.0.1:${await freePort()}`,
-        METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
-        CATALOG_ADDRESS: toCatalog.address,
-      },
-      folder.path,
-      { name: 'second-gateway' },
-    ),
-  )
-  const running = started.move()
-  return {
-    stack,
-    toCatalog,
-    second: apiClient(gateway.operationsUrl, stack.apiKey),
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
-  }
-}
-
-async function givenKey({ api }: Stack): Promise<Key> {
-  const made = await api.post<Key>('/v1/api-keys', { body: { name: 'leaked', scopes: ['read'] } })
+async function givenKey() {
+  const body = { name: 'leaked', scopes: ['read'] }
+  const made = await stack.api.post<{ id: string; key: string }>('/v1/api-keys', { body })
   expect(made.status).toBe(201)
   return made.body
 }
 
-test('a gateway refuses a revoked key within 2 seconds even if catalog answers late or not at all', async () => {
-  await using given = await givenTwoGateways()
-  const { stack, second, toCatalog } = given
-  const faults: [string, (proxy: FaultyProxy) => void][] = [
-    ['silent', (proxy) => proxy.hold()],
-    ['cut', (proxy) => proxy.refuse()],
-    ['slow by 3 seconds', (proxy) => proxy.delay(3_000)],
-  ]
-  for (const [fault, disturb] of faults) {
-    const { id, key } = await givenKey(stack)
-    const get = async () => (await second.get('/v1/events', { key })).status
+/** Another gateway, which connects to catalog through a faulty proxy. */
+async function givenGateway() {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const { environment } = stack.processes.gateway[0]!
+  const toCatalog = started.use(await startFaultyProxy(environment['CATALOG_ADDRESS']!))
+  const own = {
+    HTTP_ADDRESS: `127.0.0.1:${await freePort()}`,
+    METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+    CATALOG_ADDRESS: toCatalog.address,
+  }
+  const gateway = started.use(await startService('gateway', { ...environment, ...own }, folder.path))
+  const running = started.move()
+  const api = apiClient(gateway.operationsUrl, stack.apiKey)
+  return { toCatalog, api, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+const faults: [string, (proxy: FaultyProxy) => void][] = [
+  ['silent', (proxy) => proxy.hold()],
+  ['cut', (proxy) => proxy.refuse()],
+  ['slow by 3 seconds', (proxy) => proxy.delay(3_000)],
+]
+
+test.concurrent.each(faults)(
+  'a gateway refuses a revoked key within 2 seconds even if its connection to catalog is %s',
+  async (_fault, disturb) => {
+    await using gateway = await givenGateway()
+    const { api, toCatalog } = gateway
+    const { id, key } = await givenKey()
+    const get = async () => (await api.get('/v1/events', { key })).status
     await eventually(async () => expect(await get()).toBe(200))
     disturb(toCatalog)
     expect((await stack.api.delete(`/v1/api-keys/${id}`)).status).toBe(204)
@@ -76,21 +67,21 @@ test('a gateway refuses a revoked key within 2 seconds even if catalog answers l
       if (status === 200) lastAcceptedMs = sentAfterMs
       seen.add(status)
     }
-    expect(lastAcceptedMs, fault).toBeLessThan(2_000)
+    expect(lastAcceptedMs).toBeLessThan(2_000)
     expect([...seen].filter((status) => ![200, 401, 503].includes(status))).toEqual([])
     toCatalog.flow()
     await eventually(async () => expect(await get()).toBe(401))
-    await eventually(async () => expect((await second.get('/v1/account')).status).toBe(200))
-  }
-})
+    await eventually(async () => expect((await api.get('/v1/account')).status).toBe(200))
+  },
+)
 
 test('licences are issued through a gateway while catalog is down', async () => {
-  await using stack = await startStack()
-  const plan = await stack.api.post<{ id: string }>(`/v1/apps/${stack.appId}/plans`, {
+  const { api, appId } = stack
+  const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, {
     body: { name: 'Pro', code: 'pro' },
   })
   const issue = async (reference: string) => {
-    const answer = await stack.api.post(`/v1/apps/${stack.appId}/licences`, {
+    const answer = await api.post(`/v1/apps/${appId}/licences`, {
       body: { plan_id: plan.body.id, external_ref: reference },
       headers: { 'idempotency-key': reference },
     })
@@ -99,13 +90,13 @@ test('licences are issued through a gateway while catalog is down', async () => 
   expect(await issue('before')).toBe(201)
   const [catalog] = stack.processes.catalog
   await catalog!.kill()
-  const endsAt = performance.now() + 10_000
+  // Longer than the 2 seconds for which the gateway accepts a key that catalog does not confirm.
+  const endsAt = performance.now() + 6_000
   for (let at = 0; performance.now() < endsAt; at += 1) {
     expect(await issue(`during-${at}`)).toBe(201)
     await sleep(pauseMs)
   }
   await catalog!.start()
-  await catalog!.untilReady()
-  const made = await eventually(() => givenKey(stack))
-  expect((await stack.api.get('/v1/events', { key: made.key })).status).toBe(200)
+  const made = await eventually(() => givenKey())
+  expect((await api.get('/v1/events', { key: made.key })).status).toBe(200)
 })

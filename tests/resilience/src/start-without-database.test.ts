@@ -98,10 +98,10 @@ function through(url: string, port: number): string {
 
 test('services that start while PostgreSQL is down or recovering stay alive, log one line, and serve within 10 s after its start', async () => {
   await server.kill()
-  const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '8' }))
+  const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '5' }))
   for (const { service } of services(stack)) await expectWaiting(service)
   // Not a poll: the test is about a wait longer than a start may go without progress.
-  await sleep(9_000)
+  await sleep(6_000)
   for (const { service } of services(stack)) {
     expect((await fetch(`${service.operationsUrl}/healthz`)).status).toBe(200)
   }
@@ -136,7 +136,7 @@ test('if the connection stalls during a start, /healthz fails, the start ends wi
   await blocker`select pg_advisory_lock(${locks.bootstrap})`
   await service.stop()
   const log = await logFromNow(service)
-  const started = service.start({ DATABASE_URL: through(url, proxy.port), START_LIMIT_SECONDS: '8' })
+  const started = service.start({ DATABASE_URL: through(url, proxy.port), START_LIMIT_SECONDS: '5' })
   const ended = started.catch((error: unknown) => error)
   await eventually(async () => {
     const waiting = await others`
@@ -170,7 +170,7 @@ test('services log an outage of PostgreSQL not as an error, and only once for ea
   const logs = await Promise.all(services(stack).map(({ service }) => logFromNow(service)))
   await server.kill()
   // Not a poll: the test needs time for many attempts of all background tasks.
-  await sleep(8_000)
+  await sleep(5_000)
   await server.start()
   for (const { service } of services(stack)) await service.untilReady()
   for (const log of logs) {

@@ -26,3 +26,13 @@ export async function connectProcessor({ stack }: World): Promise<void> {
   })
   expect(confirmed.status).toBe(200)
 }
+
+/** Runs an action at the processor. */
+export async function atProcessor({ stack }: World, action: 'pay' | 'refund', body: object): Promise<void> {
+  const response = await fetch(`${stack.simulator!.url}/_sim/${action}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  expect(response.ok, await response.text()).toBe(true)
+}
