@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { gzipSync } from 'node:zlib'
 import { ServiceError } from '@licensing/grpc/errors'
 import { openApiDocument } from './openapi/document.ts'
 import { routes } from './routes/table.ts'
-import { appId, pathOf, startGateway } from './testing/gateway.ts'
-import type { TestGateway } from './testing/gateway.ts'
+import { gatewayOfFile, appId, pathOf } from './testing/gateway.ts'
 
 interface Problem {
   code: string
@@ -19,12 +18,7 @@ interface Operation {
   body?: object
 }
 
-let gateway: TestGateway
-
-beforeAll(async () => {
-  gateway = await startGateway()
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+const gateway = await gatewayOfFile()
 
 const operations: Operation[] = Object.entries(openApiDocument(routes).paths).flatMap(([template, methods]) =>
   Object.entries(methods).map(([method, { parameters = [], requestBody }]) => {
