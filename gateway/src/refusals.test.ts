@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import { expect, test } from 'vitest'
-import { gatewayOfFile, appId, otherAppId, startGateway, otherAccountAppId } from './testing/gateway.ts'
+import { appId, gatewayOfFile, otherAccountAppId, startGateway } from './testing/gateway.ts'
 import { routes } from './routes/table.ts'
 
 const gateway = await gatewayOfFile()
@@ -143,20 +143,6 @@ test('the error of a service is sent with its code, detail and members; the text
   const unavailable = await archive(new ServiceError('unavailable', 'the database is unavailable'))
   expect(unavailable).toMatchObject({ status: 503, body: { code: 'unavailable' } })
   expect(unavailable.headers.get('retry-after')).toMatch(/^\d+$/)
-})
-
-test('a key bound to one application finds no other application, and cannot create applications or keys', async () => {
-  const key = gateway.keyWith(['admin', 'read', 'revoke', 'issue'], appId)
-  expect((await gateway.api.get(patch(), { key })).status).not.toBe(404)
-  for (const app of [otherAppId, otherAccountAppId]) {
-    expect((await gateway.api.get(patch(planThere, app), { key })).status).toBe(404)
-  }
-  for (const path of ['/v1/apps', '/v1/api-keys']) {
-    const answer = await gateway.api.post(path, { key, body: { name: 'x', scopes: ['read'] } })
-    expect(answer.status).toBe(403)
-    expect(answer.body).toMatchObject({ code: 'insufficient_scope' })
-    expect(String(answer.body['detail'])).toContain('admin')
-  }
 })
 
 test('a token of another activation is refused before an invalid body, and counts as a wrong token', async () => {

@@ -85,6 +85,15 @@ describe('a request that violates HTTP gets a problem with a request id', () => 
     expectProblem(two[0], 400, 'bad_request')
   })
 
+  test('input that is not HTTP', async () => {
+    const longHeader = `GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(40_000)}\r\n\r\n`
+    for (const bytes of ['nonsense\r\n\r\n', 'GET / HTTP/9\r\n\r\n', longHeader]) {
+      const [answer] = await answersTo(bytes)
+      expect(answer!.status).toBeLessThan(500)
+      expectProblem(answer, answer!.status, 'bad_request')
+    }
+  })
+
   test('HTTP/1.0 needs no Host', async () => {
     const [answer] = await answersTo('GET /healthz HTTP/1.0\r\n\r\n')
     expect(answer).toMatchObject({ status: 200, body: '{"status":"ok"}' })

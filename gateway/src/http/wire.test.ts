@@ -1,29 +1,12 @@
 import { expect, test } from 'vitest'
 import { exchange } from '../testing/exchange.ts'
-import { gatewayOfFile, appId } from '../testing/gateway.ts'
+import { appId, gatewayOfFile } from '../testing/gateway.ts'
 
 const gateway = await gatewayOfFile()
 const authorization = `Bearer ${gateway.apiKey}`
 gateway.answers.catalog.createApplication = async ({ name }) => ({ id: appId, name })
 gateway.answers.catalog.listApplications = async () => ({ applications: [], hasMore: false })
 gateway.answers.licensing.importLicences = async ({ items }) => ({ items: [], created: items.length })
-
-test('input that is not HTTP gets a problem too', async () => {
-  for (const bytes of [
-    'nonsense\r\n\r\n',
-    'GET / HTTP/9\r\n\r\n',
-    `GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`,
-  ]) {
-    const [head, body] = (await exchange(gateway.port, bytes)).split('\r\n\r\n')
-    expect(head).toMatch(/^HTTP\/1\.1 4\d\d /)
-    expect(head).toMatch(/content-type: application\/problem\+json/i)
-    expect(JSON.parse(body!)).toMatchObject({
-      code: 'bad_request',
-      type: '/errors/bad_request',
-      request_id: expect.any(String),
-    })
-  }
-})
 
 test('a known path answers other methods with 405 and a list of its methods', async () => {
   for (const method of ['PUT', 'DELETE', 'PATCH', 'PROPFIND']) {
@@ -39,9 +22,6 @@ test('a path is recognized in any percent-encoding', async () => {
   for (const path of ['/v1/%61pps', absolute, '/v1/apps#x', '/v1/apps?x=/']) {
     const request = `PUT ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`
     expect(await exchange(gateway.port, request), path).toMatch(/^HTTP\/1\.1 405 /)
-  }
-  for (const method of ['PUT', 'PROPFIND']) {
-    expect((await fetch(`${gateway.url}/v1/%zz`, { method })).status, method).toBe(404)
   }
 })
 

@@ -5,7 +5,7 @@ import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
-import { gatewayOfFile, accountId, hashOf, startGateway } from '../testing/gateway.ts'
+import { accountId, gatewayOfFile, hashOf, startGateway } from '../testing/gateway.ts'
 import type { TestGateway } from '../testing/gateway.ts'
 import { parseSessionKeys, encryptSession, sessionSeconds } from './session-encryption.ts'
 
@@ -89,31 +89,23 @@ test('Authorization has precedence over the session, even with a wrong key', asy
   expect(await authorized('Basic x')).toBe('unauthenticated')
 })
 
-test('a session that was changed, has expired or was encrypted with another key is refused', async () => {
-  const cookie = await givenSession()
-  const [name, value = ''] = cookie.split('=')
-  const flipped = value.at(40) === 'A' ? 'B' : 'A'
-  expect(await account(`${name}=${value.slice(0, 40)}${flipped}${value.slice(41)}`)).toBe('unauthenticated')
-  const sealed = (key: string, ago: number) =>
-    `${name}=${encryptSession(Buffer.from(hashOf(gateway.apiKey), 'hex').toString('base64'), Date.now() - ago, parseSessionKeys(key))}`
-  expect(await account(sealed(sessionKey, 0))).toBe(200)
-  expect(await account(sealed(sessionKey, (sessionSeconds - 60) * 1000))).toBe(200)
-  expect(await account(sealed(sessionKey, sessionSeconds * 1000))).toBe('unauthenticated')
+test('a session that has expired or was encrypted with another key is refused', async () => {
+  const [name] = (await givenSession()).split('=')
+  const keyHash = Buffer.from(hashOf(gateway.apiKey), 'hex').toString('base64')
+  const sealed = (key: string, secondsAgo: number) =>
+    `${name}=${encryptSession(keyHash, Date.now() - secondsAgo * 1000, parseSessionKeys(key))}`
+  expect(await account(sealed(sessionKey, sessionSeconds - 60))).toBe(200)
+  expect(await account(sealed(sessionKey, sessionSeconds))).toBe('unauthenticated')
   expect(await account(sealed(randomBytes(32).toString('base64url'), 0))).toBe('unauthenticated')
 })
 
-test('a session works on every replica that has the key; during a rotation also a session of the former key', async () => {
+test('a session works on every replica that has the key', async () => {
   await using replica = await startGateway({ sessionKey })
-  await using rotated = await startGateway({
-    sessionKey: `${randomBytes(32).toString('base64url')},${sessionKey}`,
-  })
+  answerAccount(replica)
   const cookie = await givenSession()
-  for (const other of [replica, rotated]) {
-    answerAccount(other)
-    expect(await account(cookie, { at: other })).toBe('unauthenticated')
-    other.keys.set(hashOf(gateway.apiKey), { keyId: 'key_1', accountId, scopes: ['admin'] })
-    await eventually(async () => expect(await account(cookie, { at: other })).toBe(200))
-  }
+  expect(await account(cookie, { at: replica })).toBe('unauthenticated')
+  replica.keys.set(hashOf(gateway.apiKey), { keyId: 'key_1', accountId, scopes: ['admin'] })
+  await eventually(async () => expect(await account(cookie, { at: replica })).toBe(200))
 })
 
 test('a session is refused within 2 seconds after its API key was revoked', async () => {
