@@ -1,19 +1,13 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { validate } from './http/validate.ts'
 import { bodySchema } from './route.ts'
 import { routes } from './routes/table.ts'
-import { appId, startGateway } from './testing/gateway.ts'
-import type { TestGateway } from './testing/gateway.ts'
+import { appId, gatewayOfFile } from './testing/gateway.ts'
 
-let gateway: TestGateway
-
-beforeAll(async () => {
-  gateway = await startGateway()
-  gateway.answers.catalog.getPlan = async () => ({})
-  gateway.answers.licensing.getLicence = async () => ({})
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+const gateway = await gatewayOfFile()
+gateway.answers.catalog.getPlan = async () => ({})
+gateway.answers.licensing.getLicence = async () => ({})
 
 const plans = `/v1/apps/${appId}/plans`
 

@@ -1,30 +1,25 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { routes } from './routes/table.ts'
-import { appId, pathOf, startGateway } from './testing/gateway.ts'
-import type { TestGateway } from './testing/gateway.ts'
+import { appId, gatewayOfFile, pathOf } from './testing/gateway.ts'
 
-let gateway: TestGateway
 const planId = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ab'
 
-beforeAll(async () => {
-  gateway = await startGateway()
-  for (const answers of Object.values(gateway.answers) as Record<string, unknown>[]) {
-    // Every resource in a path exists.
-    for (const name of [
-      'getPlan',
-      'getEntitlementDefinition',
-      'getLicence',
-      'getEndpoint',
-      'getDelivery',
-      'getCheckoutSession',
-    ]) {
-      answers[name] = async () => ({})
-    }
+const gateway = await gatewayOfFile()
+for (const answers of Object.values(gateway.answers) as Record<string, unknown>[]) {
+  // Every resource in a path exists.
+  for (const name of [
+    'getPlan',
+    'getEntitlementDefinition',
+    'getLicence',
+    'getEndpoint',
+    'getDelivery',
+    'getCheckoutSession',
+  ]) {
+    answers[name] = async () => ({})
   }
-  const known = { key: 'export_pdf', kind: 'feature', value: 'true' }
-  gateway.answers.licensing.getLicence = async () => ({ entitlements: [known], overrides: [known] })
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+}
+const known = { key: 'export_pdf', kind: 'feature', value: 'true' }
+gateway.answers.licensing.getLicence = async () => ({ entitlements: [known], overrides: [known] })
 
 const withBodies = routes.filter(({ method, rawBody }) => method !== 'GET' && !rawBody)
 

@@ -1,19 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { requestExamples } from './openapi/examples.ts'
 import { routes } from './routes/table.ts'
-import { appId, pathOf, startGateway } from './testing/gateway.ts'
-import type { TestGateway } from './testing/gateway.ts'
+import { appId, gatewayOfFile, pathOf } from './testing/gateway.ts'
 
-let gateway: TestGateway
-
-beforeAll(async () => {
-  gateway = await startGateway()
-  const known = { key: 'export_pdf', kind: 'feature', value: 'true' }
-  gateway.answers.licensing.getLicence = async () => ({ entitlements: [known] })
-  gateway.answers.catalog.getPlan = async () => ({})
-  gateway.answers.products.checkActivation = async () => ({})
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+const gateway = await gatewayOfFile()
+const known = { key: 'export_pdf', kind: 'feature', value: 'true' }
+gateway.answers.licensing.getLicence = async () => ({ entitlements: [known] })
+gateway.answers.catalog.getPlan = async () => ({})
+gateway.answers.products.checkActivation = async () => ({})
 
 const numbers = ['1', 1.5, true, [], {}]
 const timestamps = [1, true, '', 'tomorrow', '2027-02-29T00:00:00Z', '2027-01-01']
@@ -25,157 +19,91 @@ const text500 = '😀'.repeat(500)
 const entryValues = [1, true, [], {}, `${text500}x`, 'a\0', '\ud800']
 const entryNames = ['', 'a b', 'ä', 'a/b', 'n'.repeat(41)]
 
-interface Rule {
-  operations: string[]
-  field: string
-  /** Further members of the body. */
-  beside?: object
-  refused: unknown[]
-  accepted: unknown[]
-}
+/** The operations, the field, refused values, accepted values, and further members of the body. */
+type Rule = [operations: string, field: string, refused: unknown[], accepted: unknown[], beside?: object]
+
+const stored = 'issueLicence createPlan createCheckoutSession recordSaleEvent'
+const changed = 'updateLicence updatePlan'
 
 // Additions, section 14.
 const rules: Rule[] = [
-  {
-    operations: ['issueLicence', 'createPlan', 'createCheckoutSession', 'recordSaleEvent'],
-    field: '/metadata',
-    refused: [...objects, manyEntries],
-    accepted: [null, {}, { a: '' }, { 'A-z_0.9': text500, ['n'.repeat(40)]: 'v', constructor: 'v' }],
-  },
-  {
-    operations: ['issueLicence', 'createPlan', 'createCheckoutSession', 'recordSaleEvent'],
-    field: '/metadata/a',
-    refused: [null, ...entryValues],
-    accepted: ['', text500],
-  },
-  {
-    operations: ['updateLicence', 'updatePlan'],
-    field: '/metadata',
-    refused: objects,
-    accepted: [null, {}, { a: null }, { a: 'b', constructor: null }],
-  },
-  {
-    operations: ['updateLicence', 'updatePlan'],
-    field: '/metadata/a',
-    refused: entryValues,
-    accepted: [null, ''],
-  },
-  { operations: ['importLicences'], field: '/items/0/metadata', refused: objects, accepted: [null, {}] },
-  {
-    operations: ['importLicences'],
-    field: '/items/0/metadata/a',
-    refused: [null, 1, 'a\0'],
-    // The service checks the lengths, and refuses only the items that break them.
-    accepted: ['', `${text500}x`],
-  },
-  {
-    operations: ['issueLicence', 'updateLicence', 'recordSaleEvent'],
-    field: '/updates_until',
-    refused: timestamps,
-    accepted: [null, '2001-01-01T00:00:00Z', '2099-01-01T00:00:00+02:00'],
-  },
-  {
-    operations: ['importLicences'],
-    field: '/items/0/updates_until',
-    refused: [1, true, [], {}],
-    // The service checks the text, and refuses only the items with an invalid one.
-    accepted: [null, '2001-01-01T00:00:00Z', 'tomorrow'],
-  },
-  {
-    operations: ['issueLicence', 'updateLicence'],
-    field: '/restrictions/max_concurrent',
-    refused: [...numbers, 0, -1, 2 ** 31],
-    accepted: [1, 2 ** 31 - 1],
-  },
-  {
-    operations: ['issueLicence', 'updateLicence'],
-    field: '/restrictions/lease_minutes',
-    beside: { restrictions: { max_concurrent: 1 } },
-    refused: [...numbers, 0, -1, 10_081],
-    accepted: [null, 1, 10_080],
-  },
-  {
-    operations: ['issueLicence', 'updateLicence'],
-    field: '/restrictions/lease_minutes',
-    beside: { restrictions: { max_activations: 1 } },
-    refused: [1, 15],
-    accepted: [null],
-  },
-  { operations: ['setOverride'], field: '/value', refused: [null, 1, true, [], 'a\0'], accepted: ['true'] },
-  {
-    operations: ['setOverride'],
-    field: '/ends_on',
-    refused: timestamps,
-    accepted: [null, '2099-01-01T00:00:00Z'],
-  },
-  {
-    operations: ['setOverride'],
-    field: '/note',
-    refused: [1, [], `${text500}x`, 'a\0'],
-    accepted: [null, '', text500],
-  },
-  {
-    operations: ['setPrice'],
-    field: '/updates_months',
-    refused: [...numbers, 0, 121],
-    accepted: [null, 1, 120],
-  },
-  {
-    operations: ['createPlan', 'updatePlan'],
-    field: '/trial_days',
-    refused: [...numbers, 0, 367],
-    accepted: [null, 1, 366],
-  },
-  {
-    operations: ['updateApplication'],
-    field: '/expiring_notice_days',
-    refused: [...numbers, -1, 91],
-    accepted: [null, 0, 90],
-  },
-  {
-    operations: ['updateApplication'],
-    field: '/name',
-    refused: [1, '', 'n'.repeat(201)],
-    accepted: [null, 'n'],
-  },
-  {
-    operations: ['activate'],
-    field: '/replace',
-    refused: [1, true, '', 'newest'],
-    accepted: [null, 'oldest'],
-  },
-  { operations: ['activateOffline'], field: '/replace', refused: ['oldest', null], accepted: [] },
-  { operations: ['startTrial'], field: '/plan_code', refused: [null, 1, []], accepted: ['pro', '', 'a b'] },
-  {
-    operations: ['startTrial'],
-    field: '/fingerprint',
-    refused: [null, 1, '', 'f'.repeat(129)],
-    accepted: ['f'.repeat(128)],
-  },
-  { operations: ['startTrial'], field: '/host', refused: [null, 1, '', 'a b'], accepted: ['host'] },
-  { operations: ['startTrial'], field: '/product_version', refused: [null, 1, ''], accepted: ['1'] },
-  { operations: ['startTrial'], field: '/licence_key', refused: ['x'], accepted: [] },
-  { operations: ['releaseActivation'], field: '/host', refused: ['x'], accepted: [] },
-  { operations: ['takePlanValues', 'rotateLicenceKey'], field: '/key', refused: ['x', null], accepted: [] },
+  [
+    stored,
+    '/metadata',
+    [...objects, manyEntries],
+    [null, {}, { a: '' }, { 'A-z_0.9': text500, ['n'.repeat(40)]: 'v', constructor: 'v' }],
+  ],
+  [stored, '/metadata/a', [null, ...entryValues], ['', text500]],
+  [changed, '/metadata', objects, [null, {}, { a: null }, { a: 'b', constructor: null }]],
+  [changed, '/metadata/a', entryValues, [null, '']],
+  ['importLicences', '/items/0/metadata', objects, [null, {}]],
+  // The service checks lengths and times of imports, and refuses only the items that break a rule.
+  ['importLicences', '/items/0/metadata/a', [null, 1, 'a\0'], ['', `${text500}x`]],
+  ['importLicences', '/items/0/updates_until', [1, true, [], {}], [null, '2001-01-01T00:00:00Z', 'tomorrow']],
+  [
+    'issueLicence updateLicence recordSaleEvent',
+    '/updates_until',
+    timestamps,
+    [null, '2001-01-01T00:00:00Z', '2099-01-01T00:00:00+02:00'],
+  ],
+  [
+    'issueLicence updateLicence',
+    '/restrictions/max_concurrent',
+    [...numbers, 0, -1, 2 ** 31],
+    [1, 2 ** 31 - 1],
+  ],
+  [
+    'issueLicence updateLicence',
+    '/restrictions/lease_minutes',
+    [...numbers, 0, -1, 10_081],
+    [null, 1, 10_080],
+    { restrictions: { max_concurrent: 1 } },
+  ],
+  [
+    'issueLicence updateLicence',
+    '/restrictions/lease_minutes',
+    [1, 15],
+    [null],
+    { restrictions: { max_activations: 1 } },
+  ],
+  ['setOverride', '/value', [null, 1, true, [], 'a\0'], ['true']],
+  ['setOverride', '/ends_on', timestamps, [null, '2099-01-01T00:00:00Z']],
+  ['setOverride', '/note', [1, [], `${text500}x`, 'a\0'], [null, '', text500]],
+  ['setPrice', '/updates_months', [...numbers, 0, 121], [null, 1, 120]],
+  ['createPlan updatePlan', '/trial_days', [...numbers, 0, 367], [null, 1, 366]],
+  ['updateApplication', '/expiring_notice_days', [...numbers, -1, 91], [null, 0, 90]],
+  ['updateApplication', '/name', [1, '', 'n'.repeat(201)], [null, 'n']],
+  ['activate', '/replace', [1, true, '', 'newest'], [null, 'oldest']],
+  ['activateOffline', '/replace', ['oldest', null], []],
+  ['startTrial', '/plan_code', [null, 1, []], ['pro', '', 'a b']],
+  ['startTrial', '/fingerprint', [null, 1, '', 'f'.repeat(129)], ['f'.repeat(128)]],
+  ['startTrial', '/host', [null, 1, '', 'a b'], ['host']],
+  ['startTrial', '/product_version', [null, 1, ''], ['1']],
+  ['startTrial', '/licence_key', ['x'], []],
+  ['releaseActivation', '/host', ['x'], []],
+  ['takePlanValues rotateLicenceKey', '/key', ['x', null], []],
 ]
 
-const rows = rules.flatMap((rule) =>
-  rule.operations.map((operationId) => [`${rule.field} of ${operationId}`, operationId, rule] as const),
+const rows = rules.flatMap(([operations, field, refused, accepted, beside]) =>
+  operations.split(' ').map((operationId) => [field, operationId, refused, accepted, beside] as const),
 )
 
-test.each(rows)('the error for an invalid %s points to it', async (_name, operationId, rule) => {
-  const send = (value: unknown) => call(operationId, withValue(operationId, rule, value))
-  for (const value of rule.refused) {
-    const { status, errors } = await send(value)
-    expect(status, JSON.stringify(value)).toBe(422)
-    expect(errors.map(({ pointer }) => pointer)).toEqual([rule.field])
-  }
-  for (const value of rule.accepted) {
-    const { status, errors } = await send(value)
-    // No service answers, so only the gateway's own errors are checked.
-    expect(errors, `${JSON.stringify(value)}: ${status}`).toEqual([])
-  }
-})
+test.each(rows)(
+  'the error for an invalid %s of %s points to it',
+  async (field, operationId, refused, accepted, beside) => {
+    const send = (value: unknown) => call(operationId, withValue(operationId, field, value, beside))
+    for (const value of refused) {
+      const { status, errors } = await send(value)
+      expect(status, JSON.stringify(value)).toBe(422)
+      expect(errors.map(({ pointer }) => pointer)).toEqual([field])
+    }
+    for (const value of accepted) {
+      const { status, errors } = await send(value)
+      // No service answers, so only the gateway's own errors are checked.
+      expect(errors, `${JSON.stringify(value)}: ${status}`).toEqual([])
+    }
+  },
+)
 
 test('the error for an invalid name of a metadata entry points to it', async () => {
   const metadata = Object.fromEntries([...entryNames, '__proto__', 'good'].map((name) => [name, 'v']))
@@ -193,27 +121,23 @@ test('an entry may have any name that the rule allows, even a name of an object�
     return { id: 'lic_1', status: 'active', metadata: metadata?.set ?? {} }
   }
   const path = pathOf('/v1/licences/{licence_id}')
-  const answer = await gateway.api.patch(path, {
-    body: '{"metadata":{"__proto__":"1","constructor":"2","gone":null,"toString":null}}',
-  })
-  expect(answer.status).toBe(200)
-  expect(Object.entries(answer.body['metadata'] as object)).toEqual([
-    ['__proto__', '1'],
-    ['constructor', '2'],
-  ])
-  await gateway.api.patch(path, { body: { metadata: null } })
-  await gateway.api.patch(path, { body: {} })
   const entries = [
     ['__proto__', '1'],
     ['constructor', '2'],
   ]
+  const body = '{"metadata":{"__proto__":"1","constructor":"2","gone":null,"toString":null}}'
+  const answer = await gateway.api.patch(path, { body })
+  expect(answer.status).toBe(200)
+  expect(Object.entries(answer.body['metadata'] as object)).toEqual(entries)
+  await gateway.api.patch(path, { body: { metadata: null } })
+  await gateway.api.patch(path, { body: {} })
   expect(sent).toEqual([entries, ['gone', 'toString'], false, [], [], true, [], undefined, undefined])
 })
 
 test('licences can be filtered by at most three metadata entries with different names', async () => {
-  const filters: unknown[] = []
+  const filters: string[] = []
   gateway.answers.licensing.listLicences = async ({ metadata, trial }) => {
-    filters.push([Object.entries(metadata?.entries ?? {}), trial])
+    filters.push(`${Object.entries(metadata?.entries ?? {}).join(';')} ${trial}`)
     return {}
   }
   const list = (query: string) =>
@@ -225,17 +149,7 @@ test('licences can be filtered by at most three metadata entries with different 
   ]) {
     expect((await list(query)).status, query).toBe(200)
   }
-  expect(filters).toEqual([
-    [[['a', '1']], true],
-    [
-      [
-        ['a', ''],
-        ['__proto__', '2'],
-      ],
-      false,
-    ],
-    [[], undefined],
-  ])
+  expect(filters).toEqual(['a,1 true', 'a,;__proto__,2 false', ' undefined'])
   for (const [query, pointer] of [
     ['metadata[a]=1&metadata[b]=1&metadata[c]=1&metadata[d]=1', '/metadata'],
     ['metadata[a]=1&metadata[a]=2', '/metadata/a'],
@@ -281,8 +195,8 @@ async function call(operationId: string, body: unknown) {
   return { status, errors: answer?.errors ?? [] }
 }
 
-/** The example of an operation with a value at the rule's field. */
-function withValue(operationId: string, { field, beside }: Rule, value: unknown): unknown {
+/** The example of an operation with a value at a field. */
+function withValue(operationId: string, field: string, value: unknown, beside?: object): unknown {
   const body: unknown = structuredClone({ ...requestExamples[operationId], ...beside })
   const names = field.split('/').slice(1)
   const last = names.pop()!

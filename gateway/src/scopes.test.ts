@@ -1,9 +1,8 @@
 import type { Scope } from '@licensing/proto/closed-sets'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Route } from './route.ts'
 import { routes } from './routes/table.ts'
-import { appId, otherAppId, pathOf, startGateway, otherAccountAppId } from './testing/gateway.ts'
-import type { TestGateway } from './testing/gateway.ts'
+import { appId, gatewayOfFile, otherAccountAppId, otherAppId, pathOf } from './testing/gateway.ts'
 
 const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
 
@@ -56,14 +55,10 @@ const expected: Record<string, Scope[]> = {
 
 const vendorRoutes = routes.filter(({ audience }) => audience === 'vendor')
 
-let gateway: TestGateway
 const keys = new Map<Scope, string>()
 
-beforeAll(async () => {
-  gateway = await startGateway()
-  for (const scope of scopes) keys.set(scope, gateway.keyWith([scope]))
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+const gateway = await gatewayOfFile()
+for (const scope of scopes) keys.set(scope, gateway.keyWith([scope]))
 
 function send(route: Route, key: string | null, application?: string) {
   const call = gateway.api[route.method.toLowerCase() as 'get']

@@ -1,13 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startGateway } from '../testing/gateway.ts'
-import type { TestGateway } from '../testing/gateway.ts'
+import { expect, test } from 'vitest'
+import { gatewayOfFile } from '../testing/gateway.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startGateway()
-  gateway.answers.billing.receiveProcessorEvent = async () => ({})
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+const gateway = await gatewayOfFile()
+gateway.answers.billing.receiveProcessorEvent = async () => ({})
 
 const send = (signature: string | undefined, body: unknown = { id: 'evt_1' }) =>
   gateway.api.post('/v1/processors/stripe/events', {

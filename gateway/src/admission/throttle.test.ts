@@ -40,14 +40,6 @@ test('each key has its own number of requests per minute, and every answer has t
   expect((await gateway.api.get('/v1/licences/lic_no', { key: gateway.keyWith(['read']) })).status).toBe(404)
 })
 
-test('invalid keys are limited by address', async () => {
-  await using gateway = await startGateway({ perKey: 3 })
-  const call = () => gateway.api.get('/v1/licences/lic_no', { key: `lsk_${'0'.repeat(50)}` })
-  for (let count = 0; count < 3; count++) expect((await call()).status).toBe(401)
-  expect((await call()).status).toBe(429)
-  expect((await gateway.api.get('/v1/licences/lic_no')).status).toBe(404)
-})
-
 test('product requests are limited per minute and address', async () => {
   await using gateway = await startGateway({ perAddress: 5 })
   for (const left of [4, 3, 2, 1, 0]) {

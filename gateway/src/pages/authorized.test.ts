@@ -1,18 +1,13 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { accountId, startGateway } from '../testing/gateway.ts'
-import type { TestGateway } from '../testing/gateway.ts'
+import { beforeEach, expect, test } from 'vitest'
+import { accountId, gatewayOfFile } from '../testing/gateway.ts'
 
 const path = '/v1/processors/stripe/authorized'
 const attack = '<script>alert(1)</script>"\'&'
 
-let gateway: TestGateway
 /** The requests to billing, in order. */
 let asked: { state?: string; browser: string; confirmation?: string }[]
-beforeAll(async () => {
-  gateway = await startGateway()
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+const gateway = await gatewayOfFile()
 beforeEach(() => {
   asked = []
   const { billing } = gateway.answers

@@ -4,24 +4,18 @@ import { cp, mkdir, mkdtempDisposable, readdir, readFile, rename, rm, writeFile 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startGateway } from '../testing/gateway.ts'
-import type { TestGateway } from '../testing/gateway.ts'
+import { expect, test } from 'vitest'
+import { gatewayOfFile, startGateway } from '../testing/gateway.ts'
 
 const docs = fileURLToPath(new URL('../../../docs', import.meta.url))
 const guidesFolder = join(docs, 'site/dist')
-let gateway: TestGateway
-let paths: string[]
-beforeAll(async () => {
-  await ensureGuides(() => undefined)
-  gateway = await startGateway({ guidesFolder })
-  const names = async (folder: string) =>
-    (await readdir(join(docs, folder))).map((name) => `${folder}/${name.replace(/\.md$/, '')}`)
-  // The page about test suites is only for developers of the service, and is not served.
-  const operations = (await names('operations')).filter((path) => path !== 'operations/test-suites')
-  paths = [...(await names('guides')), ...operations].toSorted()
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+await ensureGuides(() => undefined)
+const gateway = await gatewayOfFile({ guidesFolder })
+const namesIn = async (folder: string) =>
+  (await readdir(join(docs, folder))).map((name) => `${folder}/${name.replace(/\.md$/, '')}`)
+// The page about test suites is only for developers of the service, and is not served.
+const operations = (await namesIn('operations')).filter((path) => path !== 'operations/test-suites')
+const paths = [...(await namesIn('guides')), ...operations].toSorted()
 
 const get = (path: string) => fetch(`${gateway.url}${path}`)
 
@@ -31,11 +25,8 @@ test('exactly the guides of the repository are served and listed', async () => {
   const main = /<main[^]*<\/main>/.exec(await list.text())![0]
   const links = [...main.matchAll(/<li><a href="\/docs\/([\w/-]+)">([^<]+)<\/a>: \S/g)]
   expect(links.map(([, path]) => path!).toSorted()).toEqual(paths)
-  for (const path of [
-    '/docs/guides/nothing',
-    '/docs/guides/..%2f..%2fpackage.json',
-    '/docs/guides/.built-from',
-  ]) {
+  for (const name of ['nothing', '..%2f..%2fpackage.json', '.built-from']) {
+    const path = `/docs/guides/${name}`
     const refused = await get(path)
     expect([path, refused.status]).toEqual([path, 404])
     expect(refused.headers.get('content-type')).toContain('problem+json')

@@ -20,7 +20,7 @@ import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { hash, randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import { expect } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import type { RateLimits } from '../admission/throttle.ts'
 import { buildApp } from '../app.ts'
 import { pathIds } from '../fields/id.ts'
@@ -210,6 +210,13 @@ export async function startGateway(
       expect(undeclared, 'error codes that their routes do not declare').toEqual([])
     },
   }
+}
+
+/** Starts a gateway for all tests of a file. */
+export async function gatewayOfFile(...options: Parameters<typeof startGateway>): Promise<TestGateway> {
+  const gateway = await startGateway(...options)
+  afterAll(() => gateway[Symbol.asyncDispose]())
+  return gateway
 }
 
 export function hashOf(key: string): string {

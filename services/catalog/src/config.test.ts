@@ -18,11 +18,6 @@ test('fees and the address for alerts have defaults', () => {
   })
 })
 
-test('the address for alerts may have a domain without a dot', () => {
-  const config = readConfig(catalogConfig, { ...needed, ALERT_EMAIL: 'alerts@localhost' })
-  expect(config.ALERT_EMAIL).toBe('alerts@localhost')
-})
-
 test('an invalid key, fee and address are all reported at once', () => {
   const wrong = {
     BOOTSTRAP_API_KEY: 'lsk_short',

@@ -1,82 +1,73 @@
-import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { keyed } from '@licensing/changes/testing/keyed'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { runAdmin } from './admin/run-admin.ts'
-import { firstPage, givenTenant, startTestCatalog, outcomeOf, outcomesOf } from '../test/catalog.ts'
+import {
+  catalogOfFile,
+  firstPage,
+  givenTenant,
+  insertDefinitions,
+  insertPlans,
+  outcomeOf,
+  outcomesOf,
+} from '../test/catalog.ts'
 import type { Tenant, TestCatalog } from '../test/catalog.ts'
 
-let catalog: TestCatalog
-beforeAll(async () => {
-  catalog = await startTestCatalog()
-})
-afterAll(() => catalog[Symbol.asyncDispose]())
+const catalog = await catalogOfFile()
 
 type Calls = TestCatalog['calls']
 
 interface Counted {
+  /** The rows of a tenant, none of which is revoked. */
+  rows: (tenant: Tenant) => Promise<{ length: number }>
   option: string
   usual: number
   /** The number that a new tenant has. */
   had: number
   make: (calls: Calls, tenant: Tenant) => Promise<unknown>
   /** Inserts the rows that many calls would create. */
-  fill: (
-    sql: Database,
-    tenant: Tenant,
-    ids: (prefix: 'app' | 'key' | 'pln' | 'ent') => string[],
-  ) => Promise<unknown>
-  count: (sql: Database, tenant: Tenant) => Promise<{ count: number }[]>
+  fill: (tenant: Tenant, count: number) => Promise<unknown>
 }
 
 const unique = () => newId('evt')
+const uniques = (count: number) => Array.from({ length: count }, unique)
 
 const counted: Record<string, Counted> = {
   applications: {
+    rows: ({ accountId }) => catalog.sql`select from applications where account_id = ${accountId}`,
     option: '--applications',
     usual: 100,
     had: 1,
     make: (calls, { accountId }) => calls.createApplication({ accountId, name: 'x' }),
-    fill: (sql, { accountId }, ids) => sql`
-      insert into applications (id, account_id, name) select unnest(${ids('app')}::text[]), ${accountId}, 'x'`,
-    count: (sql, { accountId }) => sql<{ count: number }[]>`
-      select count(*)::int as count from applications where account_id = ${accountId}`,
+    fill: ({ accountId }, count) => catalog.sql`
+      insert into applications (id, account_id, name) select unnest(${uniques(count)}::text[]), ${accountId}, 'x'`,
   },
   'API keys': {
+    rows: ({ accountId }) => catalog.sql`select from api_keys where account_id = ${accountId}`,
     option: '--api-keys',
     usual: 500,
     had: 0,
     make: (calls, { accountId }) => calls.createApiKey({ accountId, name: 'x', scopes: ['read'] }),
-    fill: (sql, { accountId }, ids) => sql`
+    fill: ({ accountId }, count) => catalog.sql`
       insert into api_keys (id, account_id, name, key_hash, last_four, scopes)
-      select id, ${accountId}, 'x', sha256(id::bytea), 'x', '{read}' from unnest(${ids('key')}::text[]) as id`,
-    count: (sql, { accountId }) => sql<{ count: number }[]>`
-      select count(*)::int as count from api_keys where account_id = ${accountId} and revoked_at is null`,
+      select id, ${accountId}, 'x', sha256(id::bytea), 'x', '{read}' from unnest(${uniques(count)}::text[]) as id`,
   },
   plans: {
+    rows: ({ applicationId }) => catalog.sql`select from plans where application_id = ${applicationId}`,
     option: '--plans',
     usual: 1_000,
     had: 0,
     make: (calls, tenant) => calls.createPlan({ ...tenant, name: 'x', code: unique(), entitlements: [] }),
-    fill: (sql, { applicationId }, ids) => sql`
-      insert into plans (id, application_id, name, code) select id, ${applicationId}, 'x', id
-      from unnest(${ids('pln')}::text[]) as id`,
-    count: (sql, { applicationId }) => sql<{ count: number }[]>`
-      select count(*)::int as count from plans where application_id = ${applicationId}`,
+    fill: (tenant, count) => insertPlans(catalog, tenant, count),
   },
   'entitlement definitions': {
+    rows: ({ applicationId }) =>
+      catalog.sql`select from entitlement_definitions where application_id = ${applicationId}`,
     option: '--entitlement-defs',
     usual: 500,
     had: 0,
     make: (calls, tenant) => calls.createEntitlementDefinition({ ...tenant, key: unique(), kind: 'limit' }),
-    fill: (sql, { applicationId }, ids) => sql`
-      with keys as (
-        insert into entitlement_keys select ${applicationId}, unnest(${ids('ent')}::text[]), 'limit' returning key
-      )
-      insert into entitlement_definitions (id, application_id, key, kind, display_name, default_value)
-      select key, ${applicationId}, key, 'limit', 'x', '0' from keys`,
-    count: (sql, { applicationId }) => sql<{ count: number }[]>`
-      select count(*)::int as count from entitlement_definitions where application_id = ${applicationId}`,
+    fill: (tenant, count) => insertDefinitions(catalog, tenant, uniques(count)),
   },
 }
 
@@ -88,7 +79,7 @@ async function allow(option: string, { accountId }: Tenant, max: number): Promis
 
 test.each(Object.entries(counted))(
   'if 20 calls on two replicas compete for the last 3 places of %s, 3 succeed',
-  async (_what, { option, had, make, count }) => {
+  async (_what, { option, had, make, rows }) => {
     const tenant = await givenTenant(catalog)
     const rivals = await givenTenant(catalog)
     await allow(option, tenant, had + 3)
@@ -97,7 +88,7 @@ test.each(Object.entries(counted))(
     )
     expect(outcomes.filter((outcome) => outcome === 'ok')).toHaveLength(3)
     expect(outcomes.filter((outcome) => outcome === 'quota_exceeded')).toHaveLength(17)
-    expect(await count(catalog.sql, tenant)).toEqual([{ count: had + 3 }])
+    expect(await rows(tenant)).toHaveLength(had + 3)
     await expect(make(catalog.calls, tenant)).rejects.toMatchObject({
       code: 'quota_exceeded',
       members: { limit: had + 3 },
@@ -109,7 +100,7 @@ test.each(Object.entries(counted))(
     // Existing resources stay when the quota becomes smaller.
     await allow(option, tenant, 0)
     expect(await outcomeOf(make(catalog.calls, tenant))).toBe('quota_exceeded')
-    expect(await count(catalog.sql, tenant)).toEqual([{ count: had + 4 }])
+    expect(await rows(tenant)).toHaveLength(had + 4)
   },
 )
 
@@ -117,7 +108,7 @@ test.each(Object.entries(counted))(
   'an account without a changed quota may have the usual number of %s',
   async (_what, { usual, had, make, fill }) => {
     const tenant = await givenTenant(catalog)
-    await fill(catalog.sql, tenant, (prefix) => Array.from({ length: usual - had - 1 }, () => newId(prefix)))
+    await fill(tenant, usual - had - 1)
     await make(catalog.calls, tenant)
     await expect(make(catalog.calls, tenant)).rejects.toMatchObject({
       code: 'quota_exceeded',

@@ -19,49 +19,59 @@ import type { Event } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { createTestDatabase } from '@licensing/test-support/database'
+import { afterAll, afterEach } from 'vitest'
 import { insertAccount } from '../src/accounts/account-queries.ts'
 import type { ConfirmationSender } from '../src/accounts/alert-email.ts'
 import { startCatalog } from '../src/catalog.ts'
 import { catalogMigrations } from '../src/migrations.ts'
 import { startLicensingStub } from './licensing-stub.ts'
 import type { LicensingStub } from './licensing-stub.ts'
+import { notifierStub } from './notifier-stub.ts'
+import type { NotifierStub } from './notifier-stub.ts'
 
 type Calls = ServiceClient<typeof CatalogService>
 
 /** The service on a database of its own, called through gRPC like by the gateway. Its events stay in the outbox. */
-export interface TestCatalog extends AsyncDisposable {
+export interface TestCatalog {
   readonly calls: Calls
   /** Two replicas on one database; `calls` is the first. */
   readonly replicas: [Calls, Calls]
   readonly sql: Database
   readonly databaseUrl: string
   readonly licensing: LicensingStub
+  readonly notifier: NotifierStub
+  /** Makes both replicas look for mails that are due, instead of after some seconds. */
+  lookForMails(): void
 }
 
-/** @param notifier sends confirmation mails; without it sending fails */
-export async function startTestCatalog(
-  notifier: ConfirmationSender = {
-    sendConfirmation: () => Promise.reject(new ServiceError('unavailable', 'there is no notifier')),
-  },
-): Promise<TestCatalog> {
+/** A catalog for all tests of a file. After each test licensing and the notifier answer again. */
+export async function catalogOfFile(): Promise<TestCatalog> {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase())
   const sql = connect(database.url, { name: 'catalog-test', max: 20 })
   starting.defer(() => sql.end({ timeout: 5 }))
   await migrate(sql, catalogMigrations)
   const licensing = starting.use(await startLicensingStub())
-  const replicas: TestCatalog['replicas'] = [
-    await startReplica(starting, sql, licensing.address, notifier),
-    await startReplica(starting, sql, licensing.address, notifier),
-  ]
+  const notifier = notifierStub()
+  const one = await startReplica(starting, sql, licensing.address, notifier)
+  const other = await startReplica(starting, sql, licensing.address, notifier)
   const running = starting.move()
+  afterEach(async () => {
+    notifier.recover()
+    await licensing.recover()
+  })
+  afterAll(() => running.disposeAsync())
   return {
-    calls: replicas[0],
-    replicas,
+    calls: one.calls,
+    replicas: [one.calls, other.calls],
     sql,
     databaseUrl: database.url,
     licensing,
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
+    notifier,
+    lookForMails() {
+      one.lookForMails()
+      other.lookForMails()
+    },
   }
 }
 
@@ -70,7 +80,7 @@ async function startReplica(
   sql: Database,
   licensingAddress: string,
   notifier: ConfirmationSender,
-): Promise<Calls> {
+) {
   const licensing = connectTo(LicensingService, licensingAddress)
   starting.defer(() => licensing.close())
   const rootKeys = connectTo(RootKeyService, licensingAddress)
@@ -96,21 +106,25 @@ async function startReplica(
   starting.defer(() => server.stop())
   const client = connectTo(CatalogService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
   starting.defer(() => client.close())
-  return client.calls
+  return { calls: client.calls, lookForMails: () => catalog.deps.confirmationRequested() }
 }
 
-/** The plan changes in the events of the outbox, in order. */
-export async function changesOf(sql: Database): Promise<{ planId: string; version: bigint }[]> {
-  return (await eventsOf(sql)).flatMap(({ payload }) =>
+/** The plan changes in the events of an account, in order. */
+export async function changesOf(
+  catalog: TestCatalog,
+  tenant: Tenant,
+): Promise<{ planId: string; version: bigint }[]> {
+  return (await eventsOf(catalog, tenant)).flatMap(({ payload }) =>
     payload.case === 'planCopyChanged'
       ? payload.value.changed.map(({ planId, version }) => ({ planId, version }))
       : [],
   )
 }
 
-/** Events waiting in the outbox, in the order of their commits. */
-export async function eventsOf(sql: Database): Promise<Event[]> {
-  const rows = await sql<{ payload: Buffer }[]>`select payload from outbox order by position`
+/** The events of an account that wait in the outbox, in the order of their commits. */
+export async function eventsOf({ sql }: TestCatalog, { accountId }: Tenant): Promise<Event[]> {
+  const rows = await sql<{ payload: Buffer }[]>`
+    select payload from outbox where account_id = ${accountId} order by position`
   return rows.map(({ payload }) =>
     fromBinary(EventSchema, fromBinary(EventBatchSchema, payload).events[0]!.event),
   )
@@ -164,6 +178,34 @@ export async function givenPlan(
 ): Promise<Plan> {
   const entitlements = Object.entries(overrides).map(([key, value]) => ({ key, value }))
   return calls.createPlan({ ...tenant, name: code, code, entitlements })
+}
+
+/** Inserts definitions of limits that many calls would create. @returns their ids */
+export async function insertDefinitions(
+  { sql }: TestCatalog,
+  { applicationId }: Tenant,
+  keys: string[],
+): Promise<string[]> {
+  const ids = keys.map(() => newId('ent'))
+  await sql`insert into entitlement_keys select ${applicationId}, unnest(${keys}::text[]), 'limit'`
+  await sql`
+    insert into entitlement_definitions (id, application_id, key, kind, display_name, default_value)
+    select unnest(${ids}::text[]), ${applicationId}, unnest(${keys}::text[]), 'limit', 'x', '123456789012345'`
+  return ids
+}
+
+/** Inserts plans that many calls would create. @returns their ids, the oldest first */
+export async function insertPlans(
+  { sql }: TestCatalog,
+  { applicationId }: Tenant,
+  count: number,
+  metadata: Record<string, string> = {},
+): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => newId('pln'))
+  await sql`
+    insert into plans (id, application_id, name, code, metadata)
+    select id, ${applicationId}, 'x', id, ${JSON.stringify(metadata)}::text::jsonb from unnest(${ids}::text[]) as id`
+  return ids
 }
 
 /** The entitlements of a plan in the copy that was last sent to licensing. */

@@ -23,6 +23,8 @@ export interface LicensingStub extends AsyncDisposable {
   /** Runs within each archivePlan, before it answers. */
   whileArchiving: () => Promise<void>
   stop(): Promise<void>
+  /** Answers each call again. */
+  recover(): Promise<void>
   /** Starts it again, at the same address. */
   start(): Promise<void>
 }
@@ -86,6 +88,7 @@ export async function startLicensingStub(): Promise<LicensingStub> {
     })
   let server = await listen(0)
   const { port } = server
+  let isStopped = false
   const stub: LicensingStub = {
     address: `127.0.0.1:${port}`,
     copies,
@@ -96,9 +99,18 @@ export async function startLicensingStub(): Promise<LicensingStub> {
       return rootKeysMade
     },
     whileArchiving: () => Promise.resolve(),
-    stop: () => server.stop(),
+    stop: async () => {
+      isStopped = true
+      await server.stop()
+    },
+    recover: async () => {
+      refused.clear()
+      stub.whileArchiving = () => Promise.resolve()
+      if (isStopped) await stub.start()
+    },
     start: async () => {
       server = await listen(port)
+      isStopped = false
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }

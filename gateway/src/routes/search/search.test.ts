@@ -1,13 +1,8 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { accountId, appId, startGateway } from '../../testing/gateway.ts'
-import type { TestGateway } from '../../testing/gateway.ts'
+import { expect, test } from 'vitest'
+import { accountId, appId, gatewayOfFile } from '../../testing/gateway.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startGateway()
-})
-afterAll(() => gateway[Symbol.asyncDispose]())
+const gateway = await gatewayOfFile()
 
 const search = () => gateway.api.get(`/v1/apps/${appId}/search?q=%20acme%20`)
 

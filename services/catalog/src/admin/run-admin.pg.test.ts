@@ -3,8 +3,11 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { bootstrap } from '../accounts/bootstrap.ts'
 import { checksumOf, hashOfKey } from '../api-keys/key-format.ts'
-import { startTestCatalog } from '../../test/catalog.ts'
+import { catalogOfFile } from '../../test/catalog.ts'
 import { runAdmin } from './run-admin.ts'
+
+const catalog = await catalogOfFile()
+const { calls } = catalog
 
 async function adminJson(
   args: string[],
@@ -36,11 +39,10 @@ test('create-account creates an account, an application and a key with all scope
 })
 
 test('control characters in names of vendors are printed as JSON escapes', async () => {
-  await using catalog = await startTestCatalog()
   const environment = { DATABASE_URL: catalog.databaseUrl }
   const { account_id: accountId } = await adminJson(['create-account', '--name', 'A'], environment)
   const name = 'A\u001b[2J\u009b31m\u202e\u2028\u007f'
-  await catalog.calls.updateAccount({ accountId: accountId!, name })
+  await calls.updateAccount({ accountId: accountId!, name })
   const { output } = await runAdmin(['list'], environment)
   expect(output).toMatch(/^[\x20-\x7e]+\n$/)
   expect(JSON.parse(output)).toMatchObject({ name })
@@ -50,12 +52,11 @@ test('control characters in names of vendors are printed as JSON escapes', async
 })
 
 test('a new account has the fee of the running service, or the fee in the environment of the command', async () => {
-  await using catalog = await startTestCatalog()
   const { sql, databaseUrl: DATABASE_URL } = catalog
   const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 250, FEE_FIXED_MINOR: 30 }
   await bootstrap(sql, { ...settings, BOOTSTRAP_API_KEY: undefined })
   const feeOf = async (accountId: string) => {
-    const { feeBps, feeFixedMinor } = await catalog.calls.getAccount({ accountId })
+    const { feeBps, feeFixedMinor } = await calls.getAccount({ accountId })
     return [feeBps, feeFixedMinor]
   }
   const first = await adminJson(['create-account', '--name', 'A'], { DATABASE_URL })
@@ -70,20 +71,19 @@ test('a new account has the fee of the running service, or the fee in the enviro
 })
 
 test('a key created by the command is valid at once and refused after it is revoked; revoking again succeeds', async () => {
-  await using catalog = await startTestCatalog()
   const environment = { DATABASE_URL: catalog.databaseUrl }
   const account = await adminJson(['create-account', '--name', 'A'], environment)
   const wanted = ['create-key', '--account', account.account_id!, '--name', 'CI', '--scopes', 'read, issue']
   const made = await adminJson([...wanted, '--app', account.app_id!], environment)
   const keyHash = hashOfKey(made.key!)
-  expect(await catalog.calls.authenticateKey({ keyHash })).toMatchObject({
+  expect(await calls.authenticateKey({ keyHash })).toMatchObject({
     accountId: account.account_id,
     scopes: ['read', 'issue'],
     applicationId: account.app_id,
   })
   await adminJson(['revoke', made.key_id!], environment)
   await adminJson(['revoke', made.key_id!], environment)
-  await expect(catalog.calls.authenticateKey({ keyHash })).rejects.toMatchObject({ code: 'unauthenticated' })
+  await expect(calls.authenticateKey({ keyHash })).rejects.toMatchObject({ code: 'unauthenticated' })
 })
 
 test('wrong usage has exit code 2 and a refusal exit code 1, both with a message', async () => {
@@ -152,7 +152,6 @@ test('help names every command', async () => {
 })
 
 test('rotate-root-key needs an existing application, and --force only with --retire', async () => {
-  await using catalog = await startTestCatalog()
   const environment = { DATABASE_URL: catalog.databaseUrl, LICENSING_ADDRESS: catalog.licensing.address }
   const outcome = (...args: string[]) => runAdmin(['rotate-root-key', ...args], environment)
   expect(await outcome()).toMatchObject({ code: 2 })

@@ -1,22 +1,29 @@
 import { toBinary } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
 import { ListPlansResponseSchema } from '@licensing/proto/catalog'
-import { expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import {
   actor,
+  catalogOfFile,
   eventsOf,
   firstPage,
   givenDefinitions,
   givenPlan,
   givenTenant,
-  resolved,
-  startTestCatalog,
+  insertDefinitions,
+  insertPlans,
   outcomeOf,
+  outcomesOf,
+  resolved,
 } from '../../test/catalog.ts'
+import type { Tenant, TestCatalog } from '../../test/catalog.ts'
+
+const catalog = await catalogOfFile()
+const { calls, licensing, sql } = catalog
+let tenant: Tenant
+beforeEach(async () => void (tenant = await givenTenant(catalog)))
 
 test('a plan is created with its overrides, and licensing gets a copy with all its entitlements', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '3', sso: 'false', api: 'true' })
   const plan = await givenPlan(catalog, tenant, 'pro', { sso: 'true', seats: '3' })
   expect(plan).toMatchObject({
@@ -30,41 +37,37 @@ test('a plan is created with its overrides, and licensing gets a copy with all i
       { entitlementDefId: ids.sso, value: 'true' },
     ],
   })
-  const copy = catalog.licensing.copies.get(plan.id)!
+  const copy = licensing.copies.get(plan.id)!
   expect(copy).toMatchObject({ ...tenant, status: 'active', version: 1n, archiveVersion: 0n, archivedBy: '' })
   expect(copy.entitlements).toMatchObject([
     { key: 'api', kind: 'feature', value: 'true', default: 'true' },
     { key: 'seats', kind: 'limit', value: '3', default: '3' },
     { key: 'sso', kind: 'feature', value: 'true', default: 'false' },
   ])
-  expect(await catalog.calls.getPlan({ ...tenant, planId: plan.id })).toEqual(plan)
+  expect(await calls.getPlan({ ...tenant, planId: plan.id })).toEqual(plan)
 })
 
 test('a PATCH changes only the fields that it names; an empty one changes nothing', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })
   const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5' })
   const path = { ...tenant, planId: plan.id }
-  const before = await eventsOf(catalog.sql)
-  expect(await catalog.calls.updatePlan(path)).toEqual(plan)
-  const renamed = await catalog.calls.updatePlan({ ...path, name: 'Professional' })
+  const before = await eventsOf(catalog, tenant)
+  expect(await calls.updatePlan(path)).toEqual(plan)
+  const renamed = await calls.updatePlan({ ...path, name: 'Professional' })
   expect(renamed).toMatchObject({ name: 'Professional', code: 'pro', entitlements: plan.entitlements })
-  expect(await eventsOf(catalog.sql)).toEqual(before)
-  const recoded = await catalog.calls.updatePlan({ ...path, code: 'pro-2' })
+  expect(await eventsOf(catalog, tenant)).toEqual(before)
+  const recoded = await calls.updatePlan({ ...path, code: 'pro-2' })
   expect(recoded).toMatchObject({ name: 'Professional', code: 'pro-2', entitlements: plan.entitlements })
-  expect(catalog.licensing.copies.get(plan.id)).toMatchObject({ code: 'pro-2', version: 2n })
-  expect(await eventsOf(catalog.sql)).toHaveLength(before.length + 1)
+  expect(licensing.copies.get(plan.id)).toMatchObject({ code: 'pro-2', version: 2n })
+  expect(await eventsOf(catalog, tenant)).toHaveLength(before.length + 1)
   expect(resolved(catalog, plan.id)).toEqual({ seats: '5' })
 })
 
 test('the list of a PATCH replaces all overrides; an omitted key has its default again, an empty list clears all', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false', api: '10' })
   const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5', sso: 'true' })
   const patch = (overrides: Record<string, string>) =>
-    catalog.calls.updatePlan({
+    calls.updatePlan({
       ...tenant,
       planId: plan.id,
       entitlements: { overrides: Object.entries(overrides).map(([key, value]) => ({ key, value })) },
@@ -77,96 +80,60 @@ test('the list of a PATCH replaces all overrides; an omitted key has its default
   expect(resolved(catalog, plan.id)).toEqual({ api: '99', seats: '1', sso: 'true' })
   expect((await patch({})).entitlements).toEqual([])
   expect(resolved(catalog, plan.id)).toEqual({ api: '10', seats: '1', sso: 'false' })
-  expect(catalog.licensing.copies.get(plan.id)!.version).toBe(3n)
+  expect(licensing.copies.get(plan.id)!.version).toBe(3n)
 })
 
 test('an invalid list is refused, and the request changes nothing', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false' })
   const otherTenant = await givenTenant(catalog)
   await givenDefinitions(catalog, otherTenant, { theirs: '1' })
   const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5' })
-  const refusals: [[string, string][], string][] = [
-    [
-      [
-        ['seats', '6'],
-        ['nope', '1'],
-      ],
-      '/entitlements/1/key',
-    ],
-    [[['theirs', '1']], '/entitlements/0/key'],
-    [[['nul\0', '1']], '/entitlements/0/key'],
-    [
-      [
-        ['seats', '6'],
-        ['sso', 'true'],
-        ['seats', '6'],
-      ],
-      '/entitlements/2/key',
-    ],
-    [[['seats', '06']], '/entitlements/0/value'],
-    [
-      [
-        ['seats', '6'],
-        ['sso', 'yes'],
-      ],
-      '/entitlements/1/value',
-    ],
-    [
-      [
-        ['', ''],
-        ['sso', ''],
-      ],
-      '/entitlements/0/key /entitlements/1/value',
-    ],
+  const refusals: [Record<string, string>, string][] = [
+    [{ seats: '6', nope: '1' }, '/entitlements/1/key'],
+    [{ theirs: '1' }, '/entitlements/0/key'],
+    [{ 'nul\0': '1' }, '/entitlements/0/key'],
+    [{ '': '', sso: 'yes' }, '/entitlements/0/key /entitlements/1/value'],
   ]
   for (const [list, pointers] of refusals) {
-    const overrides = list.map(([key, value]) => ({ key, value }))
+    const overrides = Object.entries(list).map(([key, value]) => ({ key, value }))
     const patch = { ...tenant, planId: plan.id, name: 'x', entitlements: { overrides } }
-    expect(await outcomeOf(catalog.calls.updatePlan(patch))).toBe(`validation_failed ${pointers}`)
+    expect(await outcomeOf(calls.updatePlan(patch))).toBe(`validation_failed ${pointers}`)
     const made = { ...tenant, name: 'x', code: 'x', entitlements: overrides }
-    expect(await outcomeOf(catalog.calls.createPlan(made))).toBe(`validation_failed ${pointers}`)
+    expect(await outcomeOf(calls.createPlan(made))).toBe(`validation_failed ${pointers}`)
   }
-  expect((await catalog.calls.listPlans({ ...tenant, ...firstPage })).plans).toEqual([plan])
+  expect((await calls.listPlans({ ...tenant, ...firstPage })).plans).toEqual([plan])
 })
 
 test('a name or code that breaks the rules is refused, on create and PATCH', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant)
   const made = { ...tenant, name: '', code: 'a b' }
-  expect(await outcomeOf(catalog.calls.createPlan(made))).toBe('validation_failed /name /code')
-  expect(await outcomeOf(catalog.calls.updatePlan({ ...made, planId: plan.id }))).toBe(
+  expect(await outcomeOf(calls.createPlan(made))).toBe('validation_failed /name /code')
+  expect(await outcomeOf(calls.updatePlan({ ...made, planId: plan.id }))).toBe(
     'validation_failed /name /code',
   )
 })
 
 test('a code is unique in its application, including retired plans, on create and PATCH', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   const other = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant, 'pro')
-  await catalog.calls.archivePlan({ ...tenant, planId: plan.id, actor })
+  await calls.archivePlan({ ...tenant, planId: plan.id, actor })
   const refused = { code: 'already_exists', message: expect.stringContaining('the plan code pro is in use') }
   await expect(givenPlan(catalog, tenant, 'pro')).rejects.toMatchObject(refused)
   await givenPlan(catalog, other, 'pro')
   const second = await givenPlan(catalog, tenant, 'Pro')
   const patch = { ...tenant, planId: second.id, code: 'pro', name: 'x' }
-  await expect(catalog.calls.updatePlan(patch)).rejects.toMatchObject(refused)
-  expect(await catalog.calls.getPlan({ ...tenant, planId: second.id })).toEqual(second)
+  await expect(calls.updatePlan(patch)).rejects.toMatchObject(refused)
+  expect(await calls.getPlan({ ...tenant, planId: second.id })).toEqual(second)
 })
 
 test('a page of plans is newest first, can be filtered by status, and has the active licences of each', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   const plans = []
   for (const code of ['a', 'b', 'c', 'd']) plans.push(await givenPlan(catalog, tenant, code))
-  await catalog.calls.archivePlan({ ...tenant, planId: plans[1]!.id, actor })
-  catalog.licensing.active.set(plans[3]!.id, 7n)
-  catalog.licensing.active.set(plans[0]!.id, 100_000_000_000n)
+  await calls.archivePlan({ ...tenant, planId: plans[1]!.id, actor })
+  licensing.active.set(plans[3]!.id, 7n)
+  licensing.active.set(plans[0]!.id, 100_000_000_000n)
   const list = async (request: object) => {
-    const { plans, hasMore } = await catalog.calls.listPlans({ ...tenant, ...firstPage, ...request })
+    const { plans, hasMore } = await calls.listPlans({ ...tenant, ...firstPage, ...request })
     return [
       ...plans.map(({ code, activeLicences }) => `${code}:${activeLicences}`),
       ...(hasMore ? ['more'] : []),
@@ -181,55 +148,59 @@ test('a page of plans is newest first, can be filtered by status, and has the ac
 })
 
 test('a page of plans with very many values is shorter than the limit, and no plan is skipped', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
-  const { applicationId } = tenant
-  const definitions = Array.from({ length: 500 }, () => newId('ent'))
-  const plans = Array.from({ length: 45 }, () => newId('pln'))
-  const { sql } = catalog
-  await sql`insert into entitlement_keys select ${applicationId}, unnest(${definitions}::text[]), 'limit'`
-  await sql`
-    insert into entitlement_definitions (id, application_id, key, kind, display_name, default_value)
-    select id, ${applicationId}, id, 'limit', 'x', '0' from unnest(${definitions}::text[]) as id`
-  await sql`
-    insert into plans (id, application_id, name, code) select id, ${applicationId}, 'x', id
-    from unnest(${plans}::text[]) as id`
+  const keys = Array.from({ length: 500 }, (_, at) => `key_${at}`)
+  const definitions = await insertDefinitions(catalog, tenant, keys)
+  const plans = await insertPlans(catalog, tenant, 45)
   await sql`
     insert into plan_overrides (plan_id, definition_id, application_id, value)
-    select plan, definition, ${applicationId}, '123456789012345'
+    select plan, definition, ${tenant.applicationId}, '123456789012345'
     from unnest(${plans}::text[]) as plan, unnest(${definitions}::text[]) as definition`
-  const seen: string[] = []
-  const sizes: number[] = []
-  for (let beforeId = ''; ;) {
-    const page = await catalog.calls.listPlans({ ...tenant, limit: 200, beforeId })
-    seen.push(...page.plans.map(({ id }) => id))
-    sizes.push(toBinary(ListPlansResponseSchema, page).length)
-    if (!page.hasMore) break
-    beforeId = seen.at(-1)!
-  }
-  expect(seen).toEqual(plans.toReversed())
+  const sizes = await sizesOfPages(catalog, tenant, plans)
   expect(sizes.length).toBeGreaterThan(1)
   expect(Math.max(...sizes)).toBeLessThan(1_200_000)
 })
 
+test('a page of plans with much metadata is shorter than the limit, and no plan is skipped', async () => {
+  const large = Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`n${at}`, '😀'.repeat(500)]))
+  const plans = await insertPlans(catalog, tenant, 100, large)
+  const sizes = await sizesOfPages(catalog, tenant, plans)
+  expect(Math.max(...sizes)).toBeLessThan(4_000_000)
+})
+
+/** Reads the pages of plans, which must have these plans. @returns their sizes in bytes */
+async function sizesOfPages({ calls }: TestCatalog, tenant: Tenant, plans: string[]): Promise<number[]> {
+  const seen: string[] = []
+  const sizes: number[] = []
+  for (let hasMore = true; hasMore;) {
+    const page = await calls.listPlans({ ...tenant, limit: 200, beforeId: seen.at(-1) ?? '' })
+    seen.push(...page.plans.map(({ id }) => id))
+    sizes.push(toBinary(ListPlansResponseSchema, page).length)
+    hasMore = page.hasMore
+  }
+  expect(seen).toEqual(plans.toReversed())
+  return sizes
+}
+
 test('a plan of another account, one of another application and an unknown one are not found, by any verb', async () => {
-  await using catalog = await startTestCatalog()
-  const tenant = await givenTenant(catalog)
   const otherTenant = await givenTenant(catalog)
-  const second = await catalog.calls.createApplication({ accountId: tenant.accountId, name: 'second' })
+  const second = await calls.createApplication({ accountId: tenant.accountId, name: 'second' })
   const plan = await givenPlan(catalog, tenant)
   for (const path of [
     { ...otherTenant, planId: plan.id },
     { ...tenant, accountId: otherTenant.accountId, planId: plan.id },
     { ...tenant, applicationId: second.id, planId: plan.id },
+    { ...tenant, applicationId: otherTenant.applicationId, planId: plan.id },
     { ...tenant, planId: newId('pln') },
     { ...tenant, planId: 'pln_\0' },
   ]) {
-    expect(await outcomeOf(catalog.calls.getPlan(path))).toBe('not_found')
-    expect(await outcomeOf(catalog.calls.updatePlan({ ...path, name: 'x' }))).toBe('not_found')
-    expect(await outcomeOf(catalog.calls.archivePlan({ ...path, actor }))).toBe('not_found')
-    expect(await outcomeOf(catalog.calls.restorePlan(path))).toBe('not_found')
-    expect(await outcomeOf(catalog.calls.getPlanCopy(path))).toBe('not_found')
+    const attempts = [
+      calls.getPlan(path),
+      calls.updatePlan({ ...path, name: 'x' }),
+      calls.archivePlan({ ...path, actor }),
+      calls.restorePlan(path),
+      calls.getPlanCopy(path),
+    ]
+    expect(await outcomesOf(attempts)).toEqual(attempts.map(() => 'not_found'))
   }
-  expect(await catalog.calls.getPlan({ ...tenant, planId: plan.id })).toEqual(plan)
+  expect(await calls.getPlan({ ...tenant, planId: plan.id })).toEqual(plan)
 })
