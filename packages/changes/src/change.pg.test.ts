@@ -4,6 +4,7 @@ import { migrate } from '@licensing/database/migrate'
 import { outboxMigrations } from '@licensing/events/migrations'
 import { append } from '@licensing/events/outbox'
 import { createTestDatabase } from '@licensing/test-support/database'
+import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { createChange, LostRace, longLockTimeout } from './change.ts'
@@ -75,11 +76,7 @@ test('a change with a long lock timeout waits for the lock and runs once', async
     runs += 1
     await given.raise(1)(tx)
   }, longLockTimeout)
-  await eventually(async () => {
-    const [waiting] =
-      await given.sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-    expect(waiting).toBeDefined()
-  })
+  await eventually(async () => expect(await lockWaits(given.sql)).toBe(1))
   // Longer than a usual change waits.
   await given.sql`select pg_sleep(0.2)`
   await release()

@@ -1,5 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { createChange } from './change.ts'
@@ -75,12 +76,7 @@ test('a call that fails records nothing, and a call that waited for it is done i
   given.steps.during = () => Promise.resolve()
   const second = given.call({ key })
   // It waits again and again, for some milliseconds each time.
-  const waits = async () => {
-    const [waiting] = await given.sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    expect(waiting).toBeDefined()
-  }
-  await eventually(waits, { intervalMs: 2 })
+  await eventually(async () => expect(await lockWaits(given.sql)).toBe(1), { intervalMs: 2 })
   release.resolve()
   await expect(first).rejects.toMatchObject({ code: 'conflict' })
   expect(await second).toMatchObject({ replayed: false, secret: 'a secret' })

@@ -3,12 +3,18 @@ import { eventually } from '@licensing/test-support/poll'
 import { once } from 'node:events'
 import { createConnection, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { connect, oneConnection } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
 
+const database = await createTestDatabase()
+const others = connect(database.url, { name: 'other', max: 1 })
+afterAll(async () => {
+  await others.end()
+  await database[Symbol.asyncDispose]()
+})
+
 test('every session of a pool has the pool’s limits and settings', async () => {
-  await using database = await createTestDatabase()
   const sql = connect(database.url, {
     name: 'settings',
     statementTimeoutMs: 1_234,
@@ -27,17 +33,10 @@ test('every session of a pool has the pool’s limits and settings', async () =>
 })
 
 test('the error of a session that the server ended because its transaction was idle counts as unavailable', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, {
-    name: 'idle',
-    settings: { idle_in_transaction_session_timeout: '50ms' },
-  })
-  await using others = {
-    sql: connect(database.url, { name: 'other' }),
-    [Symbol.asyncDispose]: () => others.sql.end(),
-  }
+  const settings = { idle_in_transaction_session_timeout: '50ms' }
+  const sql = connect(database.url, { name: 'idle', settings })
   const ended = async () => {
-    const rows = await others.sql`select 1 from pg_stat_activity where application_name = 'idle'`
+    const rows = await others`select 1 from pg_stat_activity where application_name = 'idle'`
     expect(rows).toHaveLength(0)
   }
   const work = sql.begin(async (tx) => {
@@ -45,20 +44,14 @@ test('the error of a session that the server ended because its transaction was i
     await eventually(ended)
     await tx`select 2`
   })
-  const error: unknown = await work.catch((error: unknown) => error)
-  expect(isDatabaseUnavailable(error)).toBe(true)
+  await expect(work).rejects.toSatisfy(isDatabaseUnavailable)
   expect(await sql`select 3 as three`).toEqual([{ three: 3 }])
   await sql.end()
 })
 
 test('if a client stops in the middle of sending a statement, the server ends its transaction at the time limit and frees its locks', async () => {
-  await using database = await createTestDatabase()
-  await using others = {
-    sql: connect(database.url, { name: 'other' }),
-    [Symbol.asyncDispose]: () => others.sql.end(),
-  }
-  await others.sql`create table shelves (id int primary key, books int not null)`
-  await others.sql`insert into shelves values (1, 0)`
+  await others`create table shelves (id int primary key, books int not null)`
+  await others`insert into shelves values (1, 0)`
   await using proxy = await startHalvingProxy(database.url)
   const sql = connect(proxy.url, {
     name: 'halved',
@@ -69,10 +62,9 @@ test('if a client stops in the middle of sending a statement, the server ends it
     proxy.halve()
     await tx`update shelves set books = 2`
   })
-  const error: unknown = await work.catch((error: unknown) => error)
-  expect(isDatabaseUnavailable(error)).toBe(true)
-  await others.sql`update shelves set books = 3`
-  expect(await others.sql`select books from shelves`).toEqual([{ books: 3 }])
+  await expect(work).rejects.toSatisfy(isDatabaseUnavailable)
+  await others`update shelves set books = 3`
+  expect(await others`select books from shelves`).toEqual([{ books: 3 }])
   await sql.end()
 })
 

@@ -19,7 +19,9 @@ async function givenFolder(text: string) {
 }
 
 /** The arguments of a start, with a proxy that can make its database unavailable. */
-async function givenStart(through: typeof startRecoveringPostgres | typeof startFaultyProxy) {
+async function givenStart<Between extends AsyncDisposable & { port: number }>(
+  through: (target: string) => Promise<Between>,
+) {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase())
   const url = new URL(database.url)
@@ -55,7 +57,6 @@ test('while PostgreSQL recovers, a start waits, logs one line, reports progress,
   await using given = await givenStart(startRecoveringPostgres)
   await using folder = await givenFolder('create table first (id int)')
   const { between, start, lines, steps, probe } = given
-  if (!('recover' in between)) throw new Error('wrong server')
   between.recover()
   const prepared = prepareDatabase(start, () => migrate(start.sql, [folder], start.step))
   await eventually(() => between.refused >= 5)
@@ -78,7 +79,6 @@ test('if the database becomes unavailable during a migration, the start waits fo
   await using given = await givenStart(startFaultyProxy)
   await using folder = await givenFolder('create table first (id int); select pg_sleep(0.3);')
   const { between, start, lines, others } = given
-  if (!('refuse' in between)) throw new Error('wrong server')
   const prepared = prepareDatabase(start, () => migrate(start.sql, [folder], start.step))
   const sleeping = () => others`
     select 1 from pg_stat_activity where application_name = 'start' and query like '%pg_sleep%' and state = 'active'`
@@ -114,7 +114,6 @@ test('a wrong password or a database that does not exist fails the start at once
 test('a stop ends the wait for a database', async () => {
   await using given = await givenStart(startRecoveringPostgres)
   const { between, start, stop } = given
-  if (!('recover' in between)) throw new Error('wrong server')
   between.recover()
   const outcome = prepareDatabase(start, async () => {}).catch((error: unknown) => error)
   await eventually(() => between.refused >= 2)
@@ -126,7 +125,6 @@ test('a long migration reports progress while the server works on it, and none o
   await using given = await givenStart(startFaultyProxy)
   await using folder = await givenFolder('select pg_sleep(3)')
   const { between, start, steps, others } = given
-  if (!('hold' in between)) throw new Error('wrong server')
   const prepared = prepareDatabase(start, () => migrate(start.sql, [folder], start.step))
   const migrating = () => steps.filter((step) => step === 'migration test/0001-first.sql').length
   await eventually(() => migrating() >= 4)

@@ -2,12 +2,21 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { once } from 'node:events'
 import { connect as connectTo, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
-import { expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, test } from 'vitest'
 import { connect } from './connect.ts'
 import type { Statement, Transaction } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
 import { sendTogether } from './send-together.ts'
 import { sendAlong, transaction } from './transaction.ts'
+
+const database = await createTestDatabase()
+const sql = connect(database.url, { name: 'transactions', max: 4 })
+await sql`create table counter (id int primary key, value int not null default 0)`
+beforeEach(() => sql`truncate counter`)
+afterAll(async () => {
+  await sql.end()
+  await database[Symbol.asyncDispose]()
+})
 
 test.for([
   ['waited for', async (_tx: Transaction, statement: Statement) => void (await statement)],
@@ -15,10 +24,7 @@ test.for([
 ] as const)(
   'transactions that deadlock in a statement %s are tried again, and all end committed',
   async ([, send]) => {
-    await using database = await createTestDatabase()
-    const sql = connect(database.url, { name: 'deadlock', max: 4 })
-    await sql`create table counter (id int primary key, value int not null)`
-    await sql`insert into counter values (1, 0), (2, 0)`
+    await sql`insert into counter values (1), (2)`
     const add = (first: number, second: number) =>
       transaction(sql, async (tx) => {
         await tx`update counter set value = value + 1 where id = ${first}`
@@ -28,40 +34,28 @@ test.for([
     for (let round = 0; round < 3; round += 1) await Promise.all([add(1, 2), add(2, 1)])
     const rows = await sql<{ value: number }[]>`select value from counter`
     expect(rows.map((row) => row.value)).toEqual([6, 6])
-    await sql.end()
   },
 )
 
 test('an error of the work rolls the transaction back and is thrown to the caller', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'rollback', max: 2 })
-  await sql`create table counter (id int primary key)`
   const work = transaction(sql, async (tx) => {
     await tx`insert into counter values (1)`
     throw new Error('no')
   })
   await expect(work).rejects.toThrow('no')
   expect(await sql`select id from counter`).toHaveLength(0)
-  await sql.end()
 })
 
 test('a statement that fails rolls the transaction back, even if the work continues', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'goes on', max: 1 })
-  await sql`create table counter (id int primary key)`
   const work = transaction(sql, async (tx) => {
     await tx`insert into counter values (1)`
     await tx`insert into counter values (1)`.catch(() => {})
   })
   await expect(work).rejects.toThrow('rolled back')
   expect(await sql`select id from counter`).toHaveLength(0)
-  await sql.end()
 })
 
 test('a statement that comes after the end of its transaction is refused', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'after', max: 1 })
-  await sql`create table counter (id int primary key)`
   const inserted = Promise.withResolvers<void>()
   let late: Promise<unknown> = Promise.resolve()
   const work = transaction(sql, async (tx) => {
@@ -73,16 +67,12 @@ test('a statement that comes after the end of its transaction is refused', async
   inserted.resolve()
   await expect(late).rejects.toMatchObject({ code: 'CONNECTION_RELEASED' })
   expect(await sql`select id from counter`).toHaveLength(0)
-  await sql.end()
 })
 
 test.for([
   ['rolled back', () => Promise.reject(new Error('no'))],
   ['committed', () => Promise.resolve()],
 ] as const)('a statement that comes while its transaction is %s is refused', async ([ending, end]) => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'during the end', max: 1 })
-  await sql`create table counter (id int primary key)`
   for (const id of [1, 2, 3]) {
     let late: Promise<unknown> = Promise.resolve()
     const work = transaction(sql, (tx) => {
@@ -97,67 +87,52 @@ test.for([
     expect(await late).toMatchObject({ code: 'CONNECTION_RELEASED' })
   }
   expect(await sql`select id from counter`).toHaveLength(0)
-  await sql.end()
 })
 
 test('a transaction whose BEGIN takes too long changes nothing', async () => {
-  await using database = await createTestDatabase()
   const url = new URL(database.url)
   await using proxy = await startStallingProxy(url.host, 'begin', 500)
   url.port = String(proxy.port)
-  const sql = connect(url.href, { name: 'stalled', max: 1, statementTimeoutMs: 200 })
-  await sql`create table counter (id int primary key)`
+  const stalled = connect(url.href, { name: 'stalled', max: 1, statementTimeoutMs: 200 })
+  await stalled`select 1`
   const startedMs = performance.now()
-  const work = transaction(sql, (tx) => tx`insert into counter values (1)`)
+  const work = transaction(stalled, (tx) => tx`insert into counter values (1)`)
   const outcome = await work.then(
     () => 'committed',
     () => 'failed',
   )
   expect(performance.now() - startedMs).toBeGreaterThan(450)
-  expect(await sql`select id from counter`).toHaveLength(outcome === 'committed' ? 1 : 0)
-  await sql.end()
+  expect(await stalled`select id from counter`).toHaveLength(outcome === 'committed' ? 1 : 0)
+  await stalled.end()
 })
 
 test('a transaction whose connection is lost changes nothing, and the pool still works', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'lost', max: 1 })
-  const other = connect(database.url, { name: 'other', max: 1 })
-  await sql`create table counter (id int primary key)`
-  const work = transaction(sql, async (tx) => {
-    const [row] = await tx<
-      { pid: number }[]
-    >`insert into counter values (1) returning pg_backend_pid() as pid`
-    await other`select pg_terminate_backend(${row!.pid}, 5000)`
+  const cut = connect(database.url, { name: 'lost', max: 1 })
+  const work = transaction(cut, async (tx) => {
+    await tx`insert into counter values (1)`
+    const [row] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`
+    await sql`select pg_terminate_backend(${row!.pid}, 5000)`
     await tx`insert into counter values (2)`
   })
   await expect(work).rejects.toSatisfy(isDatabaseUnavailable)
-  expect(await sql`select id from counter`).toHaveLength(0)
-  await transaction(sql, (tx) => tx`insert into counter values (3)`)
-  expect(await sql`select id from counter`).toEqual([{ id: 3 }])
-  await Promise.all([sql.end(), other.end()])
+  expect(await cut`select id from counter`).toHaveLength(0)
+  await transaction(cut, (tx) => tx`insert into counter values (3)`)
+  expect(await cut`select id from counter`).toEqual([{ id: 3 }])
+  await cut.end()
 })
 
 test('a wait for a lock ends after its limit with an error that counts as temporary', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'lock', max: 2, lockTimeoutMs: 50 })
-  await sql`create table counter (id int primary key)`
+  const limited = connect(database.url, { name: 'limited', max: 1, lockTimeoutMs: 50 })
   await sql`insert into counter values (1)`
   await transaction(sql, async (tx) => {
     await tx`select id from counter for update`
-    const waiting = sql`delete from counter`.then(
-      () => 'deleted',
-      (error: unknown) => isDatabaseUnavailable(error),
-    )
-    expect(await waiting).toBe(true)
+    await expect(limited`delete from counter`).rejects.toSatisfy(isDatabaseUnavailable)
   })
-  await sql.end()
+  await limited.end()
 })
 
 test('sendAlong does not wait for its statement, which commits with the transaction', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'along', max: 3 })
-  await sql`create table counter (id int primary key, value int not null)`
-  await sql`insert into counter values (1, 0)`
+  await sql`insert into counter values (1)`
   const locking = Promise.withResolvers<void>()
   const locked = Promise.withResolvers<void>()
   const other = transaction(sql, async (tx) => {
@@ -177,15 +152,11 @@ test('sendAlong does not wait for its statement, which commits with the transact
   locking.resolve()
   await Promise.all([other, work])
   expect(await sql`select value from counter`).toEqual([{ value: 1 }])
-  await sql.end()
 })
 
 test.for(['nothing', 'another statement'])(
   'a statement of sendAlong that fails rolls the transaction back with its own error if %s follows',
   async (following) => {
-    await using database = await createTestDatabase()
-    const sql = connect(database.url, { name: 'along', max: 2 })
-    await sql`create table counter (id int primary key)`
     await sql`insert into counter values (1)`
     const work = transaction(sql, async (tx) => {
       await tx`insert into counter values (2)`
@@ -194,49 +165,37 @@ test.for(['nothing', 'another statement'])(
     })
     await expect(work).rejects.toMatchObject({ constraint_name: 'counter_pkey' })
     expect(await sql`select id from counter`).toEqual([{ id: 1 }])
-    await sql.end()
   },
 )
 
 test('outside of a transaction sendAlong waits for its statement', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'along', max: 1 })
   await expect(sendAlong(sql, sql`select from nowhere`)).rejects.toThrow('nowhere')
-  await sql.end()
 })
 
 test('statements sent together run in their order, both before and after they are prepared', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'together', max: 1 })
-  await sql`create table counter (id int primary key, note text not null)`
   const connection = await sql.reserve()
   for (const id of [1, 2, 3]) {
     await sendTogether(
       connection`begin`,
-      connection`select set_config('test.note', ${`note ${id}`}, true)`,
-      connection`insert into counter select ${id}::int, current_setting('test.note')`,
+      connection`select set_config('test.value', ${`${id}0`}, true)`,
+      connection`insert into counter select ${id}::int, current_setting('test.value')::int`,
       connection`commit`,
     )
   }
   connection.release()
-  expect(await sql`select id, note from counter order by id`).toEqual(
-    [1, 2, 3].map((id) => ({ id, note: `note ${id}` })),
-  )
-  await sql.end()
+  const rows = await sql`select id, value from counter order by id`
+  expect(rows).toEqual([1, 2, 3].map((id) => ({ id, value: id * 10 })))
 })
 
 test('if a statement sent together with others fails, all end before its error is thrown, and a later commit does not commit', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'together', max: 1 })
-  await sql`create table counter (id int primary key)`
   await sql`insert into counter values (1)`
   const connection = await sql.reserve()
   await sendTogether(connection`begin`, connection`insert into counter values (2)`)
   const ending = sendTogether(connection`insert into counter values (1)`, connection`commit`)
   await expect(ending).rejects.toMatchObject({ constraint_name: 'counter_pkey' })
+  expect(await connection`select id from counter`).toEqual([{ id: 1 }])
   connection.release()
   expect(await sql`select id from counter`).toEqual([{ id: 1 }])
-  await sql.end()
 })
 
 /** A proxy for PostgreSQL that stalls for this time in the middle of the first bytes that contain a word. */

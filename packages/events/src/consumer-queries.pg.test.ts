@@ -1,24 +1,20 @@
 import { connect } from '@licensing/database/connect'
-import type { Database, Sql } from '@licensing/database/connect'
+import type { Sql } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
-import type { TestDatabase } from '@licensing/test-support/database'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, test } from 'vitest'
 import { leasePartitions, movePosition } from './consumer-queries.ts'
 import { consumerMigrations } from './migrations.ts'
 import { partitionCount } from './partitions.ts'
 
-let database: TestDatabase
-let sql: Database
-beforeEach(async () => {
-  database = await createTestDatabase()
-  sql = connect(database.url, { name: 'test' })
-  await migrate(sql, [consumerMigrations])
-})
-afterEach(async () => {
+const database = await createTestDatabase()
+const sql = connect(database.url, { name: 'test' })
+await migrate(sql, [consumerMigrations])
+afterAll(async () => {
   await sql.end({ timeout: 5 })
   await database[Symbol.asyncDispose]()
 })
+beforeEach(() => sql`truncate consumer_positions`)
 
 const source = 'licensing'
 const lease = async (member: string) => {

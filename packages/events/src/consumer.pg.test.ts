@@ -1,8 +1,10 @@
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { withRequestContext } from '@licensing/process/context'
+import { isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
+import type { NatsUser } from '@licensing/proto/nats-rights'
 import { expect, test } from 'vitest'
-import { startConsumer } from './consumer.ts'
+import { connectNats } from './connection.ts'
+import type { ConsumerOptions } from './consumer-options.ts'
 import { append } from './outbox.ts'
 import { partitionCount, partitionOf } from './partitions.ts'
 import { startRelay } from './relay.ts'
@@ -11,7 +13,6 @@ import {
   byAccount,
   consume,
   effectsOf,
-  givenConnections,
   givenServers,
   log,
   startWorker,
@@ -33,31 +34,22 @@ function accountsOfOnePartition(): [string, string] {
   return ['acct_many', others.find((other) => partitionOf(other) === partitionOf('acct_many'))!]
 }
 
+/** Servers, a relay, and a function that starts a consumer, which records its effects unless a test says otherwise. */
 async function givenSender() {
-  const given = await givenServers()
-  const connections = await givenConnections(given)
-  const { sender, receiver, nats } = connections
+  await using started = new AsyncDisposableStack()
+  const given = started.use(await givenServers())
+  const open = async (user: NatsUser) =>
+    started.adopt(await connectNats(given.server.urlOf(user), user, log), (nats) => nats.close())
+  const [sender, receiver] = [await open('licensing'), await open('notifier')]
   const relay = startRelay({ sql: given.sql, nats: sender, source: 'licensing', streamReplicas: 1, log })
+  started.defer(() => relay.stop())
+  const running = started.move()
   return {
     ...given,
-    nats,
-    receiver,
     relay,
-    consumer: () =>
-      startConsumer({
-        sql: given.sql,
-        nats: receiver,
-        service: 'notifier',
-        source: 'licensing',
-        log,
-        handle: recordEffects,
-        isTransient: isDatabaseUnavailable,
-      }),
-    [Symbol.asyncDispose]: async () => {
-      await relay.stop()
-      await connections[Symbol.asyncDispose]()
-      await given[Symbol.asyncDispose]()
-    },
+    consumer: (options: Partial<ConsumerOptions> = {}) =>
+      consume({ sql: given.sql, nats: receiver, ...options }),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 
@@ -83,7 +75,7 @@ test.concurrent('consumers that are killed at any moment process every event onc
   const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
   const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
   const workers = [await start(), await start()]
-  for (let round = 0; round < 4; round += 1) {
+  for (let round = 0; round < (isFull ? 4 : 2); round += 1) {
     const before = (await effectsOf(given.sql)).length
     await eventually(async () => {
       const { length } = await effectsOf(given.sql)
@@ -142,9 +134,7 @@ test.concurrent('a consumer is behind while more events wait than it is consumin
   await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
   await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
   const go = Promise.withResolvers<void>()
-  const consumer = consume({
-    sql: given.sql,
-    nats: given.receiver,
+  const consumer = given.consumer({
     handle: async (tx, events) => {
       await go.promise
       await recordEffects(tx, events)
@@ -164,12 +154,7 @@ test.concurrent(
     await whenChanged(given.sql, 'acct_a', 1, 3)
     const seen: number[] = []
     let failures = 1
-    const consumer = startConsumer({
-      sql: given.sql,
-      nats: given.receiver,
-      service: 'notifier',
-      source: 'licensing',
-      log,
+    const consumer = given.consumer({
       handle: async (tx, events) => {
         await recordEffects(tx, events)
         // Another connection sees the effects only after the commit.
@@ -192,9 +177,7 @@ test.concurrent('a consumer has caught up when it has consumed the log as it was
   await whenChanged(given.sql, 'acct_a', 1, 20)
   await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
   const go = Promise.withResolvers<void>()
-  const consumer = consume({
-    sql: given.sql,
-    nats: given.receiver,
+  const consumer = given.consumer({
     handle: async (tx, events) => {
       await go.promise
       await recordEffects(tx, events)

@@ -4,6 +4,7 @@ import { transaction } from '@licensing/database/transaction'
 import { fromBinary } from '@bufbuild/protobuf'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
+import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { append } from './outbox.ts'
@@ -131,10 +132,7 @@ test('a relay waits for another relay, and moves the events that are left', asyn
   const [holder, other] = [await sql.reserve(), await sql.reserve()]
   const first = await moved(holder, { each: 1 })
   const waiting = moved(other)
-  await eventually(async () => {
-    const blocked = await sql`select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0`
-    expect(blocked).toHaveLength(1)
-  })
+  await eventually(async () => expect(await lockWaits(sql)).toBe(1))
   await commit(holder)
   const second = await waiting
   await commit(other)

@@ -5,19 +5,23 @@ import type { ServerHttp2Stream } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { connectTo } from './client.ts'
+import type { CallOptions } from './client.ts'
 
-/** A server that accepts a call and then passes its stream to `end`. */
-async function givenServer(end: (stream: ServerHttp2Stream) => void) {
+/** A server that accepts each call and then passes its stream to `end`, with the number of streams so far. */
+async function givenServer(end: (stream: ServerHttp2Stream, streams: number) => void) {
+  let streams = 0
   const server = createServer()
   server.on('stream', (stream: ServerHttp2Stream) => {
     stream.on('error', () => {})
-    end(stream)
+    streams += 1
+    end(stream, streams)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { calls, close } = connectTo(ProductService, `127.0.0.1:${(server.address() as AddressInfo).port}`)
   return {
-    calls,
+    call: (options: CallOptions = {}) => calls.deactivate({ activationId: 'act_1', token: 'x' }, options),
+    streams: () => streams,
     [Symbol.asyncDispose]: async () => {
       close()
       server.close()
@@ -39,8 +43,7 @@ test.each([
   ['with its connection reset', (stream: ServerHttp2Stream) => stream.session!.socket.destroy()],
 ])('a call whose stream ends %s fails with unavailable, not with internal', async (_how, end) => {
   await using server = await givenServer(end)
-  const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 2_000 })
-  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
+  await expect(server.call({ timeoutMs: 2_000 })).rejects.toMatchObject({ code: 'unavailable' })
 })
 
 const refuse = (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM)
@@ -53,51 +56,31 @@ function answer(stream: ServerHttp2Stream): void {
 }
 
 test('a call that servers refuse four times is repeated until it is answered', async () => {
-  let streams = 0
-  await using server = await givenServer((stream) => {
-    streams += 1
-    if (streams <= 4) refuse(stream)
-    else answer(stream)
-  })
-  await server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 10_000 })
-  expect(streams).toBe(5)
+  await using server = await givenServer((stream, streams) => (streams <= 4 ? refuse : answer)(stream))
+  await server.call({ timeoutMs: 10_000 })
+  expect(server.streams()).toBe(5)
 })
 
 test('a call that is always refused is unavailable at its deadline, with pauses between its tries', async () => {
-  let streams = 0
-  await using server = await givenServer((stream) => {
-    streams += 1
-    refuse(stream)
-  })
-  const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 500 })
-  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
-  expect(streams).toBeGreaterThan(2)
-  expect(streams).toBeLessThanOrEqual(100)
+  await using server = await givenServer(refuse)
+  await expect(server.call({ timeoutMs: 500 })).rejects.toMatchObject({ code: 'unavailable' })
+  expect(server.streams()).toBeGreaterThan(2)
+  expect(server.streams()).toBeLessThanOrEqual(100)
 })
 
 test('a refused call that its caller gives up is not repeated any more', async () => {
-  let streams = 0
   const controller = new AbortController()
-  await using server = await givenServer((stream) => {
-    streams += 1
+  await using server = await givenServer((stream, streams) => {
     refuse(stream)
     if (streams === 4) controller.abort()
   })
-  const call = server.calls.deactivate(
-    { activationId: 'act_1', token: 'x' },
-    { timeoutMs: 60_000, signal: controller.signal },
-  )
+  const call = server.call({ timeoutMs: 60_000, signal: controller.signal })
   await expect(call).rejects.toMatchObject({ code: 'unavailable' })
-  expect(streams).toBeLessThanOrEqual(4)
+  expect(server.streams()).toBeLessThanOrEqual(4)
 })
 
 test('a call whose stream the server accepted is sent once', async () => {
-  let streams = 0
-  await using server = await givenServer((stream) => {
-    streams += 1
-    stream.close(constants.NGHTTP2_INTERNAL_ERROR)
-  })
-  const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' })
-  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
-  expect(streams).toBe(1)
+  await using server = await givenServer((stream) => stream.close(constants.NGHTTP2_INTERNAL_ERROR))
+  await expect(server.call()).rejects.toMatchObject({ code: 'unavailable' })
+  expect(server.streams()).toBe(1)
 })

@@ -31,6 +31,10 @@ function counted(
   return { loop, reported, rounds: () => rounds }
 }
 
+/** Starts a loop that never fails. */
+const looping = (everyMs: number, work: LoopOptions['work']) =>
+  startLoop({ work, everyMs, failed: () => {}, isOutage: () => false })
+
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms)
 
 test('a round runs at the start and then at every interval, until it is stopped', async () => {
@@ -68,15 +72,10 @@ test('rounds do not overlap; any number of wakes during a round cause one more r
   const ends: (() => void)[] = []
   let atWork = 0
   let max = 0
-  const loop = startLoop({
-    work: async () => {
-      max = Math.max(max, (atWork += 1))
-      await new Promise<void>((resolve) => ends.push(resolve))
-      atWork -= 1
-    },
-    everyMs: 100,
-    failed: () => {},
-    isOutage: () => false,
+  const loop = looping(100, async () => {
+    max = Math.max(max, (atWork += 1))
+    await new Promise<void>((resolve) => ends.push(resolve))
+    atWork -= 1
   })
   for (let i = 0; i < 3; i += 1) loop.wake()
   await pass(1_000)
@@ -179,12 +178,7 @@ test('a round runs in the context in which the loop was created, not in that of 
   const storage = new AsyncLocalStorage<string>()
   const seen: (string | undefined)[] = []
   const loop = storage.run('the loop’s own', () =>
-    startLoop({
-      work: async () => void seen.push(storage.getStore()),
-      everyMs: 1_000,
-      failed: () => {},
-      isOutage: () => false,
-    }),
+    looping(1_000, async () => void seen.push(storage.getStore())),
   )
   await vi.advanceTimersByTimeAsync(0)
   storage.run('a request', () => loop.wake())
@@ -241,14 +235,9 @@ test('a loop that is asleep runs again when it is woken, at once or later', asyn
 test('a wakeIn during a round takes effect after the round', async () => {
   const round = Promise.withResolvers<'idle'>()
   let rounds = 0
-  const loop = startLoop({
-    work: async () => {
-      rounds += 1
-      return rounds === 1 ? round.promise : 'idle'
-    },
-    everyMs: 1_000,
-    failed: () => {},
-    isOutage: () => false,
+  const loop = looping(1_000, async () => {
+    rounds += 1
+    return rounds === 1 ? round.promise : 'idle'
   })
   loop.wakeIn(300)
   await pass(100)
@@ -268,14 +257,7 @@ test('loops with long pauses run together after their first pause, and none runs
     const times: number[] = []
     wokenAt.push(times)
     startedAt.push(performance.now())
-    loops.push(
-      startLoop({
-        work: async () => void times.push(performance.now()),
-        everyMs,
-        failed: () => {},
-        isOutage: () => false,
-      }),
-    )
+    loops.push(looping(everyMs, async () => void times.push(performance.now())))
     await pass(700)
   }
   await pass(60_000)

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -34,18 +35,23 @@ const waiting = `
   onStop('first', () => { clearInterval(timer); closed.push('first') })
   onStop('second', async () => { await new Promise((r) => setTimeout(r, 20)); closed.push('second') })`
 
-test.for(['SIGTERM', 'SIGINT'] as const)(
-  '%s closes what was opened, last first, and exits 0',
-  async (signal) => {
-    const process = run(waiting)
-    await process.until('"serving"')
-    process.child.kill(signal)
-    const { code, output } = await process.ended
-    expect(code).toBe(0)
-    expect(output).toContain('closed: second, first')
-    expect(output).toContain('"stopped"')
-  },
-)
+test.for([
+  ['SIGTERM', {}, (child: ChildProcess) => child.kill('SIGTERM')],
+  ['SIGINT', {}, (child: ChildProcess) => child.kill('SIGINT')],
+  [
+    'the end of its input with STOP_WITH_PARENT',
+    { STOP_WITH_PARENT: '1' },
+    (child: ChildProcess) => child.stdin!.end(),
+  ],
+] as const)('%s closes what was opened, last first, and exits 0', async ([, env, stop]) => {
+  const process = run(waiting, env)
+  await process.until('"serving"')
+  stop(process.child)
+  const { code, output } = await process.ended
+  expect(code).toBe(0)
+  expect(output).toContain('closed: second, first')
+  expect(output).toContain('"stopped"')
+})
 
 test('a start that fails closes what was opened and exits 1', async () => {
   const { code, output } = await run(`${waiting}; throw new Error('port is taken')`).ended
@@ -60,17 +66,12 @@ test('an invalid environment is reported readably, and the process exits 2', asy
   expect(output).toContain('NEEDED: is missing (what is needed)')
 })
 
-test('with STOP_WITH_PARENT it ends when its parent closes the pipe', async () => {
-  const process = run(waiting, { STOP_WITH_PARENT: '1' })
-  await process.until('"serving"')
-  process.child.stdin.end()
-  expect((await process.ended).code).toBe(0)
-})
-
-test('while it runs, /readyz reports the probes, and /metrics and /healthz answer', async () => {
+test('it is not ready before its start has succeeded; then /readyz reports the probes, and /metrics and /healthz answer', async () => {
   const address = await freeAddress()
   const process = run(
     `${waiting}; let well = false; process.stdin.once('data', () => { well = true })
+     const before = await fetch('http://${address}/readyz')
+     console.log('before: ' + before.status + ' ' + await before.text())
      health.add('database', () => { if (!well) throw new Error('unavailable') })`,
     { METRICS_ADDRESS: address },
   )
@@ -84,55 +85,45 @@ test('while it runs, /readyz reports the probes, and /metrics and /healthz answe
   process.child.stdin.write('well')
   while ((await get('/readyz')).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20))
   process.child.kill('SIGTERM')
-  expect((await process.ended).code).toBe(0)
-})
-
-test('it is not ready before its start has succeeded', async () => {
-  const address = await freeAddress()
-  const process = run(
-    `${waiting}
-     const before = await fetch('http://${address}/readyz')
-     console.log('before: ' + before.status + ' ' + await before.text())`,
-    { METRICS_ADDRESS: address },
-  )
-  await process.until('"serving"')
-  expect((await fetch(`http://${address}/readyz`)).status).toBe(200)
-  process.child.kill('SIGTERM')
-  expect((await process.ended).output).toContain(
-    'before: 503 {"ready":false,"probes":{"start":"has not finished: start"}}',
-  )
-})
-
-test('a start that makes no progress fails /healthz, then exits 1 and names its step', async () => {
-  const address = await freeAddress()
-  const process = run(`${waiting}; step('port'); step('nats'); await new Promise(() => {})`, {
-    METRICS_ADDRESS: address,
-    START_LIMIT_SECONDS: '6',
-  })
-  const statuses: number[] = []
-  const ready = await untilAnswer(`http://${address}/readyz`)
-  expect(await ready.json()).toMatchObject({ ready: false, probes: { start: 'has not finished: nats' } })
-  while (process.child.exitCode === null) {
-    const answer = await fetch(`http://${address}/healthz`).catch(() => undefined)
-    if (!answer) break
-    statuses.push(answer.status)
-    if (answer.status === 503) expect(await answer.json()).toEqual({ status: 'start does not get on: nats' })
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
   const { code, output } = await process.ended
-  expect([...new Set(statuses)]).toEqual([200, 503])
-  expect(code).toBe(1)
-  const lines = linesOf(output)
-  expect(lines.filter(({ level }) => level === 'fatal')).toMatchObject([
-    { msg: 'could not start: no progress', step: 'nats', seconds: 6 },
-  ])
-  expect(lines.filter(({ level }) => level === 'warn')).toMatchObject([
-    { msg: 'start makes no progress', step: 'nats', seconds: 3 },
-  ])
-  expect(output).toContain('closed: second, first')
+  expect(code).toBe(0)
+  expect(output).toContain('before: 503 {"ready":false,"probes":{"start":"has not finished: start"}}')
 })
 
-test('a start that is stuck also ends if closing fails', async () => {
+test.concurrent(
+  'a start that makes no progress fails /healthz, then exits 1 and names its step',
+  async () => {
+    const address = await freeAddress()
+    const process = run(`${waiting}; step('port'); step('nats'); await new Promise(() => {})`, {
+      METRICS_ADDRESS: address,
+      START_LIMIT_SECONDS: '6',
+    })
+    const statuses: number[] = []
+    const ready = await untilAnswer(`http://${address}/readyz`)
+    expect(await ready.json()).toMatchObject({ ready: false, probes: { start: 'has not finished: nats' } })
+    while (process.child.exitCode === null) {
+      const answer = await fetch(`http://${address}/healthz`).catch(() => undefined)
+      if (!answer) break
+      statuses.push(answer.status)
+      if (answer.status === 503)
+        expect(await answer.json()).toEqual({ status: 'start does not get on: nats' })
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    const { code, output } = await process.ended
+    expect([...new Set(statuses)]).toEqual([200, 503])
+    expect(code).toBe(1)
+    const lines = linesOf(output)
+    expect(lines.filter(({ level }) => level === 'fatal')).toMatchObject([
+      { msg: 'could not start: no progress', step: 'nats', seconds: 6 },
+    ])
+    expect(lines.filter(({ level }) => level === 'warn')).toMatchObject([
+      { msg: 'start makes no progress', step: 'nats', seconds: 3 },
+    ])
+    expect(output).toContain('closed: second, first')
+  },
+)
+
+test.concurrent('a start that is stuck also ends if closing fails', async () => {
   const { code, output } = await run(
     `onStop('broken', () => { throw new Error('half open') }); await new Promise(() => {})`,
     { START_LIMIT_SECONDS: '2' },
@@ -141,10 +132,12 @@ test('a start that is stuck also ends if closing fails', async () => {
   expect(output).toContain('half open')
 })
 
-test('a start may take longer than its limit and stays alive as long as it makes progress', async () => {
-  const address = await freeAddress()
-  const process = run(
-    `${waiting}
+test.concurrent(
+  'a start may take longer than its limit and stays alive as long as it makes progress',
+  async () => {
+    const address = await freeAddress()
+    const process = run(
+      `${waiting}
      const unwell = []
      for (let at = 0; at < 70; at += 1) {
        step('migrating')
@@ -153,17 +146,18 @@ test('a start may take longer than its limit and stays alive as long as it makes
        if (status !== 200) unwell.push(status)
      }
      console.log('unwell: ' + unwell.length)`,
-    { METRICS_ADDRESS: address, START_LIMIT_SECONDS: '6' },
-  )
-  await process.until('"serving"')
-  process.child.kill('SIGTERM')
-  const { code, output } = await process.ended
-  expect(code).toBe(0)
-  expect(output).toContain('unwell: 0')
-  expect(linesOf(output).filter(({ level }) => level !== 'info')).toEqual([])
-})
+      { METRICS_ADDRESS: address, START_LIMIT_SECONDS: '6' },
+    )
+    await process.until('"serving"')
+    process.child.kill('SIGTERM')
+    const { code, output } = await process.ended
+    expect(code).toBe(0)
+    expect(output).toContain('unwell: 0')
+    expect(linesOf(output).filter(({ level }) => level !== 'info')).toEqual([])
+  },
+)
 
-test('a process whose start was slow is alive after it', async () => {
+test.concurrent('a process whose start was slow is alive after it', async () => {
   const address = await freeAddress()
   const process = run(`${waiting}; await new Promise((r) => setTimeout(r, 3300))`, {
     METRICS_ADDRESS: address,

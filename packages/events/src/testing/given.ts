@@ -11,7 +11,6 @@ import { startOwnNats } from '@licensing/test-support/nats'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { ConsumerOptions } from '../consumer-options.ts'
-import { connectNats } from '../connection.ts'
 import { startConsumer } from '../consumer.ts'
 import type { Consumer } from '../consumer.ts'
 import { append } from '../outbox.ts'
@@ -51,18 +50,6 @@ export async function givenServers() {
       await database[Symbol.asyncDispose]()
     },
   }
-}
-
-/** Connections to a server as the sender, as a consumer, and as a user that may read all subjects. */
-export async function givenConnections({ server }: Awaited<ReturnType<typeof givenServers>>) {
-  await using started = new AsyncDisposableStack()
-  const open = async (url: string, name: string) =>
-    started.adopt(await connectNats(url, name, log), (nats) => nats.close())
-  const sender = await open(server.urlOf('licensing'), 'licensing')
-  const receiver = await open(server.urlOf('notifier'), 'notifier')
-  const nats = await open(server.url, 'test')
-  const running = started.move()
-  return { sender, receiver, nats, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
 /** Appends the events `from`…`to` of an account, each in its own transaction, as changes of one aggregate would. */

@@ -2,16 +2,14 @@ import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { migrate } from '@licensing/database/migrate'
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { randomBytes } from 'node:crypto'
 import { connectNats } from '../connection.ts'
-import { startConsumer } from '../consumer.ts'
 import { consumerMigrations, outboxMigrations } from '../migrations.ts'
 import { append } from '../outbox.ts'
 import { startRelay } from '../relay.ts'
-import { findEffects, recordEffects } from './effects.ts'
-import { byAccount, effectsOf, log, suspended } from './given.ts'
+import { findEffects } from './effects.ts'
+import { byAccount, consume, effectsOf, log, suspended } from './given.ts'
 
 /** A service with a database of its own that can be stopped, backed up and restored. */
 interface Service {
@@ -48,16 +46,7 @@ export async function givenPipeline({ sender, receiver, replicas }: Addresses) {
   const consumer = started.use(
     await givenService([consumerMigrations], async (sql, running) => {
       const nats = running.adopt(await connectNats(receiver, 'notifier', log), (open) => open.close())
-      const reading = startConsumer({
-        sql,
-        nats,
-        service: 'notifier',
-        source: 'licensing',
-        log,
-        handle: recordEffects,
-        findKnown: findEffects,
-        isTransient: isDatabaseUnavailable,
-      })
+      const reading = consume({ sql, nats, findKnown: findEffects })
       running.defer(() => reading.stop())
     }),
   )

@@ -1,6 +1,7 @@
 import { transaction } from '@licensing/database/transaction'
 import type { Plan } from '@licensing/proto/catalog'
 import { isFull } from '@licensing/test-support/drawn'
+import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { beforeEach, expect, test } from 'vitest'
 import { lockApplication } from '../applications/application-queries.ts'
@@ -205,12 +206,8 @@ test('a PATCH waits for a change of a definition on another replica, and has its
   const { patch } = await transaction(catalog.sql, async (tx) => {
     await lockApplication(tx, tenant.accountId, tenant.applicationId)
     const patch = catalog.calls.updatePlan({ ...tenant, planId, entitlements: { overrides } })
-    await eventually(async () => {
-      const waiting = await catalog.sql`
-        select from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock' and query like '%for no key update%'`
-      expect(waiting).toHaveLength(1)
-    })
+    // It waits again and again, for some milliseconds each time.
+    await eventually(async () => expect(await lockWaits(catalog.sql)).toBe(1), { intervalMs: 2 })
     await updateDefinitionRow(tx, users!, { displayName: 'users', default: '5' })
     await incrementVersions(tx, tenant.applicationId)
     return { patch }
