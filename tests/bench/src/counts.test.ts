@@ -36,7 +36,7 @@ const maxRows = { licensing: 8, notifier: 11 }
 // statement per request.
 const requests = 30
 
-// Enough events that the rows written at start and stop are less than one row per event.
+// Enough events that the rows written in the background are less than one row per event.
 const events = 50
 const rounds = 3
 
@@ -116,20 +116,16 @@ const leaseTables = ['consumer_positions']
 /** Rows inserted, changed and deleted in the databases so far. PostgreSQL counts them when a session ends. */
 async function rowsWritten({ processes, databaseUrls }: Stack): Promise<Record<Writer, number>> {
   const written = async (service: Writer) => {
-    await processes[service][0]!.stop()
     const sql = connect(databaseUrls[service], { name: 'counts', max: 1 })
-    const rows = await eventually(async () => {
-      const [row] = await sql<{ rows: number; sessions: number }[]>`
-        select (select sum(n_tup_ins + n_tup_upd + n_tup_del)::int from pg_stat_user_tables
-            where relname not in ${sql(leaseTables)}) as rows,
-          (select count(*)::int from pg_stat_activity
-            where datname = current_database() and pid <> pg_backend_pid()) as sessions`
-      expect(row!.sessions).toBe(0)
-      return row!.rows
-    })
+    await sql`
+      select pg_terminate_backend(pid, 30000) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`
+    const [row] = await sql<{ rows: number }[]>`
+      select sum(n_tup_ins + n_tup_upd + n_tup_del)::int as rows from pg_stat_user_tables
+      where relname not in ${sql(leaseTables)}`
     await sql.end()
-    await processes[service][0]!.start()
-    return rows
+    await processes[service][0]!.untilReady()
+    return row!.rows
   }
   return { licensing: await written('licensing'), notifier: await written('notifier') }
 }

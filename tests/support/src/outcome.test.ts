@@ -46,7 +46,7 @@ test('a failed test, a file that does not load, a suite that cannot start and an
     slowest: string[]
   }
   expect({ passed, failed }).toEqual({ passed: 2, failed: 4 })
-  expect(slowest.map((line) => line.split('  ').at(-1)).toSorted()).toEqual(
+  expect(slowest.map((line) => line.split('  ').at(-1) ?? '').toSorted()).toEqual(
     Object.keys(files)
       .map((name) => `${name}.test.ts`)
       .toSorted(),

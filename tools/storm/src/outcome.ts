@@ -173,7 +173,6 @@ export interface Fee {
   paymentId: string
   kind: string
   amountMinor: number
-  period: string
 }
 
 /** Payments, refunds and disputes at the processor. */

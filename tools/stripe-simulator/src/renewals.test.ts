@@ -6,7 +6,6 @@ import {
   chargesOf,
   givenSession,
   givenSubscription,
-  idOf,
   invoicesOf,
   startWorld,
 } from './test-support.ts'
@@ -95,42 +94,33 @@ describe('a renewal', () => {
     const ended = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
     expect(ended.ended_at).toBe(firstEnd + hour)
   })
-
-  test('ends the subscription if it was cancelled at the period’s end', async () => {
-    const { subscription } = await givenSubscription(world)
-    await world.simulator.control('cancel', { subscription, when: 'period_end' })
-    await world.simulator.control('renew', { subscription })
-    const ended = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
-    expect(ended).toMatchObject({ status: 'canceled', ended_at: firstEnd, cancel_at: firstEnd })
-  })
 })
 
-describe('failed attempts', () => {
-  test('come three, five and seven days after the previous attempt, and the fourth is the last', async () => {
-    const { subscription } = await givenSubscription(world)
-    for (let attempt = 0; attempt < 4; attempt += 1) {
-      await world.simulator.control('fail-invoice', { subscription })
-    }
-    const first = firstEnd + hour
-    const times = [first, first + 3 * day, first + 8 * day, first + 15 * day]
-    expect(await timesOf(subscription, 'invoice.payment_failed')).toEqual(times)
-    expect((await invoicesOf(world, subscription))[0]).toMatchObject({
-      status: 'open',
-      attempt_count: 4,
-      next_payment_attempt: null,
-    })
-    await world.simulator.control('renew', { subscription })
-    expect((await invoicesOf(world, subscription))[0]).toMatchObject({
-      status: 'paid',
-      status_transitions: { paid_at: first + 15 * day },
-    })
-  })
-})
-
-test('a restart keeps a customer’s time', async () => {
+test('failed attempts come three, five and seven days after the previous one, and a later payment reactivates', async () => {
   const { subscription } = await givenSubscription(world)
+  const status = async () => (await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)).status
+  const fail = (how: object = {}) => world.simulator.control('fail-invoice', { subscription, ...how })
+  expect(await fail()).toMatchObject({
+    attempt_count: 1,
+    status: 'open',
+    billing_reason: 'subscription_cycle',
+  })
+  expect(await status()).toBe('past_due')
+  // Stripe does not count a manual retry.
+  expect(await fail({ manual: true })).toMatchObject({ attempt_count: 1 })
+  for (const count of [2, 3]) expect(await fail()).toMatchObject({ attempt_count: count })
+  expect(await fail()).toMatchObject({ attempt_count: 4, next_payment_attempt: null })
+  const first = firstEnd + hour
+  const times = [first, first, first + 3 * day, first + 8 * day, first + 15 * day]
+  expect(await timesOf(subscription, 'invoice.payment_failed')).toEqual(times)
   await world.simulator.control('renew', { subscription })
-  const { customers } = await world.simulator.control<{ customers: Record<string, number> }>('clock', {})
-  const found = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
-  expect(customers[idOf(found.customer)]).toBe(firstEnd + hour - started)
+  const invoices = await invoicesOf(world, subscription)
+  expect(invoices).toHaveLength(2)
+  expect(invoices[0]).toMatchObject({
+    status: 'paid',
+    attempt_count: 5,
+    amount_remaining: 0,
+    status_transitions: { paid_at: first + 15 * day },
+  })
+  expect(await status()).toBe('active')
 })

@@ -1,5 +1,4 @@
-import * as licensing from './queries.ts'
-import * as other from './queries.ts'
+import * as queries from './queries.ts'
 import type { World } from '../load/world.ts'
 import type { Arrival, Outcome } from '../outcome.ts'
 import type { StormStack } from '../stack/storm-stack.ts'
@@ -21,21 +20,23 @@ export async function collect(stack: StormStack, databases: Databases, seen: See
   const { catalog, licensing: licences, billing, notifier } = databases.of
   const { world } = seen
   const [catalogPlans, copies] = [
-    await other.listCatalogPlans(catalog),
-    await licensing.listPlanRows(licences),
+    await queries.listCatalogPlans(catalog),
+    await queries.listPlanRows(licences),
   ]
   const ours = new Set(stack.vendors.map(({ accountId }) => accountId))
-  const keys = (await other.listApiKeys(catalog)).filter(({ accountId }) => ours.has(accountId))
+  const keys = (await queries.listApiKeys(catalog)).filter(({ accountId }) => ours.has(accountId))
   const outboxes = await Promise.all(
-    (['catalog', 'licensing', 'billing'] as const).map((name) => other.countOutbox(databases.of[name], name)),
+    (['catalog', 'licensing', 'billing'] as const).map((name) =>
+      queries.countOutbox(databases.of[name], name),
+    ),
   )
   return {
     accounts: stack.vendors.map(({ accountId, appId }) => ({ accountId, appId })),
     sent: world.caller.sent,
     feedReads: world.feedReads,
     walks: world.walks,
-    licences: await licensing.listLicences(licences),
-    history: await licensing.listHistory(licences),
+    licences: await queries.listLicences(licences),
+    history: await queries.listHistory(licences),
     plans: (await Promise.all(stack.vendors.map((vendor) => readPlans(stack, vendor)))).flat(),
     planCopies: catalogPlans.map(({ id, status, version }) => {
       const copy = copies.find((each) => each.id === id)
@@ -45,37 +46,37 @@ export async function collect(stack: StormStack, databases: Databases, seen: See
         licensing: copy ? { status: copy.status, version: copy.version } : null,
       }
     }),
-    definitions: await other.listDefinitions(catalog),
-    activations: await licensing.listActivations(licences),
-    leases: await licensing.countLeases(licences),
-    trials: await licensing.listTrials(licences),
+    definitions: await queries.listDefinitions(catalog),
+    activations: await queries.listActivations(licences),
+    leases: await queries.countLeases(licences),
+    trials: await queries.listTrials(licences),
     apiKeys: await tryKeys(stack, keys, keyTexts(world)),
-    capMinor: await other.listCaps(billing),
+    capMinor: await queries.listCaps(billing),
     events: (await Promise.all(stack.vendors.map((vendor) => readEvents(stack, vendor)))).flat(),
-    endpoints: (await other.listEndpoints(notifier)).map((each) => ({
+    endpoints: (await queries.listEndpoints(notifier)).map((each) => ({
       ...each,
       dead: each.url.includes('/dead/'),
     })),
-    deliveries: await other.listDeliveries(notifier),
+    deliveries: await queries.listDeliveries(notifier),
     arrivals: arrivals(stack, seen.accepted),
-    sessions: await other.listSessions(billing),
-    sales: await other.listSales(billing),
-    payments: await other.listPayments(billing),
-    refunds: await other.listRefunds(billing),
-    fees: await other.listFees(billing),
-    provisions: await licensing.listProvisions(licences),
-    revocations: await licensing.listRevocations(licences),
+    sessions: await queries.listSessions(billing),
+    sales: await queries.listSales(billing),
+    payments: await queries.listPayments(billing),
+    refunds: await queries.listRefunds(billing),
+    fees: await queries.listFees(billing),
+    provisions: await queries.listProvisions(licences),
+    revocations: await queries.listRevocations(licences),
     processor: await readProcessor(stack.processor.url),
     counters: [
-      ...(await licensing.countLicensing(licences)),
-      ...(await other.countBilling(billing)),
-      ...(await other.countSequences(notifier)),
+      ...(await queries.countLicensing(licences)),
+      ...(await queries.countBilling(billing)),
+      ...(await queries.countSequences(notifier)),
     ],
     leftovers: [
       ...outboxes,
-      ...(await other.countUnhandled(billing)),
-      await other.countDeadLetters(licences, 'licensing'),
-      await other.countDeadLetters(notifier, 'the notifier'),
+      ...(await queries.countUnhandled(billing)),
+      await queries.countDeadLetters(licences, 'licensing'),
+      await queries.countDeadLetters(notifier, 'the notifier'),
     ],
     lags: await readLags(databases),
     startMs: seen.startMs,

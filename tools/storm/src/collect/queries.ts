@@ -139,7 +139,7 @@ export function listRefunds(sql: StormSql): Promise<Refund[]> {
 
 export function listFees(sql: StormSql): Promise<Fee[]> {
   return sql<Fee[]>`
-    select id, account_id as "accountId", payment_id as "paymentId", kind, amount_minor as "amountMinor", period
+    select id, account_id as "accountId", payment_id as "paymentId", kind, amount_minor as "amountMinor"
     from fee_entries order by id`
 }
 

@@ -73,7 +73,7 @@ export async function readPlans(stack: StormStack, vendor: Vendor): Promise<Plan
 }
 
 /** Whether any gateway still accepts a key. */
-export async function accepts(stack: StormStack, key: string): Promise<boolean> {
+async function accepts(stack: StormStack, key: string): Promise<boolean> {
   const statuses = await Promise.all(
     stack.directGatewayUrls.map(async (url) => (await apiClient(url, key).get('/v1/events?limit=1')).status),
   )

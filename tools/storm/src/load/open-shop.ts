@@ -25,7 +25,7 @@ export async function openShop(
     }
     return sent.body as { id: string }
   }
-  const { appId, accountId } = vendor
+  const { appId } = vendor
   const app = `/v1/apps/${appId}`
   const plan = async (code: string, terms: { trial_days?: number } = {}) => {
     const body = { code, name: code, entitlements: [{ key: 'seats', value: '10' }], ...terms }
@@ -70,8 +70,6 @@ export async function openShop(
   await plan(trialPlanCode, { trial_days: 14 })
   return {
     ...vendor,
-    accountId,
-    merchant,
     steadyPlanId: await plan('steady'),
     changingPlanIds: [await plan('changing-1'), await plan('changing-2')],
     oneOffPlanId: await priced('payment', 4_900),

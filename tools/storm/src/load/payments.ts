@@ -23,8 +23,6 @@ export const buy: Action = async (client) => {
     mode,
     paid: false,
     subscription: undefined,
-    charge: undefined,
-    dispute: undefined,
     over: false,
   }
   shop.sessions.push(bought)

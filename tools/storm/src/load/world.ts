@@ -11,7 +11,6 @@ export interface Shop extends Vendor {
   changingPlanIds: string[]
   oneOffPlanId: string
   subscriptionPlanId: string
-  merchant: string
   licences: { id: string; key: string }[]
   legacyKeys: string[]
   activations: { id: string; token: string; licenceId: string }[]
@@ -28,8 +27,6 @@ export interface Bought {
   mode: 'payment' | 'subscription'
   paid: boolean
   subscription: string | undefined
-  charge: string | undefined
-  dispute: string | undefined
   over: boolean
 }
 

@@ -20,6 +20,16 @@ export const feeRefundList: Parameters<Stripe.ApplicationFeeListRefundsParams> =
   starting_after: true,
 }
 
+export const chargeList: Parameters<Stripe.ChargeListParams> = {
+  created: true,
+  customer: false,
+  ending_before: false,
+  limit: true,
+  payment_intent: false,
+  starting_after: true,
+  transfer_group: false,
+}
+
 export const disputeList: Parameters<Stripe.DisputeListParams> = {
   charge: true,
   created: true,

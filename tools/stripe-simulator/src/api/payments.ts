@@ -2,6 +2,7 @@ import { findOwned } from '../flows/find.ts'
 import { refundApplicationFee } from '../flows/refund-charge.ts'
 import { page, readList, readOne, type Call } from './call.ts'
 import {
+  chargeList,
   disputeList,
   feeList,
   feeRefundCreate,
@@ -13,6 +14,8 @@ import {
 export const getPaymentIntent = readOne('paymentIntents', 'payment_intent', intentRetrieve)
 
 export const getCharge = readOne('charges', 'charge')
+
+export const listCharges = readList('/v1/charges', 'charges', chargeList)
 
 // Fees belong to the platform, so a call with a Stripe-Account header finds none.
 const url = '/v1/application_fees'

@@ -258,7 +258,7 @@ function book(
     ...fields,
   })
   if (fields.feeMinor === 0) return
-  const entry = { accountId, paymentId: id, kind: 'charge', amountMinor: fields.feeMinor, period: '2026-11' }
+  const entry = { accountId, paymentId: id, kind: 'charge', amountMinor: fields.feeMinor }
   fees.push({ id: `fee_${fees.length + 1}`, ...entry })
 }
 
@@ -285,7 +285,7 @@ export function refund(maker: Maker, lane: 'full_refund' | 'partial_refund', amo
   bookRefund(maker, ref, lane, amount)
   if (!full) return
   const credit = { accountId, paymentId: payment.id, kind: 'credit', amountMinor: -payment.feeMinor }
-  maker.outcome.fees.push({ id: `fee_c${maker.paid}`, ...credit, period: '2026-11' })
+  maker.outcome.fees.push({ id: `fee_c${maker.paid}`, ...credit })
 }
 
 function chargeBack(maker: Maker): void {
