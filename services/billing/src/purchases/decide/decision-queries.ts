@@ -193,7 +193,8 @@ export async function writeAnswers(tx: Transaction, answers: AnsweredQuestion[])
       answered_at = case when a.found is not null then clock_timestamp() end
     from unnest(
       ${answers.map((answer) => answer.purchase_ref)}::text[], ${answers.map((answer) => answer.kind)}::text[],
-      ${answers.map((answer) => answer.ref)}::text[], ${answers.map((answer) => answer.found)}::boolean[],
+      ${answers.map((answer) => answer.ref)}::text[],
+      ${answers.map(({ found }) => found?.toString() ?? null)}::text[]::boolean[],
       ${answers.map((answer) => answer.pause_ms)}::int[]
     ) as a (purchase_ref, kind, ref, found, pause_ms)
     where q.purchase_ref = a.purchase_ref and q.kind = a.kind and q.ref = a.ref`
