@@ -17,7 +17,10 @@ export async function activate(context: OperationContext, signal: AbortSignal): 
   if (isFull && (await freeFormerPlace(context, signal))) {
     answer = await requestToken(context, nonce, signal)
   }
-  context.recordTokenOutcome('activate', await context.receiveToken(answer, nonce, signal))
+  const problem = await context.receiveToken(answer, nonce, signal)
+  // If the vendor has given the licence another key, the activation and its expired token can still be renewed.
+  const isRenewed = refusal === 'unknown_licence_key' && (await renewToken(context, signal)) === null
+  context.recordTokenOutcome('activate', isRenewed ? null : problem)
 }
 
 function requestToken(context: OperationContext, nonce: string, signal: AbortSignal): Promise<Answer> {
@@ -38,19 +41,30 @@ async function freeFormerPlace(context: OperationContext, signal: AbortSignal): 
 
 /** Requests a new token for the activation. */
 export async function refresh(context: OperationContext, signal: AbortSignal): Promise<void> {
-  const { installation, product } = context
-  const { token } = installation
-  if (!token || installation.isOfflineNow || installation.revoked || context.isBlocked('token')) return
-  const path = `/v1/activations/${encodeURIComponent(token.claims.activationId)}/refresh`
-  const nonce = installation.newNonce()
-  const body = { product_version: product.productVersion, host: product.host, nonce }
-  const answer = await context.ask({ method: 'POST', path, body, token: token.jws }, signal)
-  const problem = await context.receiveToken(answer, nonce, signal)
+  const { installation } = context
+  if (installation.isOfflineNow || installation.revoked || context.isBlocked('token')) return
+  const problem = await renewToken(context, signal)
+  if (problem === 'no_token') return
   const refusal = problem && refusalIn('refresh', problem)
   const needsActivation = refusal === 'token_rejected' || refusal === 'activation_freed'
   // The activation was freed, or its token is too old. If there is a licence key, it is activated again.
   if (needsActivation && installation.licenceKey !== null) await activate(context, signal)
   else context.recordTokenOutcome('refresh', problem)
+}
+
+/** Replaces the token by a new one of its activation; null if that worked. */
+async function renewToken(
+  context: OperationContext,
+  signal: AbortSignal,
+): Promise<Answer | 'no_token' | null> {
+  const { installation, product } = context
+  const { token } = installation
+  if (!token) return 'no_token'
+  const path = `/v1/activations/${encodeURIComponent(token.claims.activationId)}/refresh`
+  const nonce = installation.newNonce()
+  const body = { product_version: product.productVersion, host: product.host, nonce }
+  const answer = await context.ask({ method: 'POST', path, body, token: token.jws }, signal)
+  return context.receiveToken(answer, nonce, signal)
 }
 
 /** Tells the service that this installation is in use, whatever the licence's status. */

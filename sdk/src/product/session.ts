@@ -158,8 +158,10 @@ export class Session {
   }
 
   async #runDueTasks(): Promise<void> {
-    const { time, list, token } = this.#dueTimes()
-    if (list !== null && list <= time) await this.#parts.backgroundTasks?.check()
+    const before = this.#dueTimes()
+    if (before.list !== null && before.list <= before.time) await this.#parts.backgroundTasks?.check()
+    // Read again: meanwhile the product may have released or freed its place.
+    const { token, time } = this.#dueTimes()
     if (token !== null && token <= time) await this.#parts.backgroundTasks?.renew()
     this.#notifyListeners()
   }

@@ -103,8 +103,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     tokens,
     callHome: createRecordCallHome(sql, change),
     takeLease: createTakeLease(change),
-    replaceEndedPurchase: (licenceId) =>
-      replaceEndedPurchases(change, [licenceId], { now: now(), onLocked: 'wait' }),
+    replaceEndedPurchase: (licenceId) => replaceEndedPurchases(change, [licenceId], 'wait'),
     now,
   }
 

@@ -8,6 +8,7 @@ import type { BillingDependencies } from '../dependencies.ts'
 import type { ListedEvent } from '../processor/processor.ts'
 import { timing } from '../purchases/timing.ts'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
+import { databaseTime } from '@licensing/database/time-queries'
 import { insertEvents, findKnownEvents } from './inbox-queries.ts'
 import type { NewInboxEvent } from './inbox-queries.ts'
 import { claimMerchant, recordReconciled } from './reconciliation-queries.ts'
@@ -41,7 +42,7 @@ export async function reconcile(
   { merchant, reconciled_to: from }: DueMerchant,
 ): Promise<void> {
   const { sql, change, wake, log } = deps
-  const started = new Date()
+  const started = await databaseTime(sql)
   const hasGap = started.getTime() - from.getTime() > timing.listed
   if (hasGap) await alertGap(deps, merchant, from)
   const since = new Date(from.getTime() - timing.listedLate)
@@ -98,7 +99,8 @@ export async function readMissed(
 export async function readNewest(deps: BillingDependencies, merchant: string): Promise<NewInboxEvent[]> {
   const missed: ListedEvent[] = []
   let pages = 0
-  for await (const page of deps.processor.listEvents(merchant, new Date(Date.now() - timing.listedLate))) {
+  const since = new Date((await databaseTime(deps.sql)).getTime() - timing.listedLate)
+  for await (const page of deps.processor.listEvents(merchant, since)) {
     missed.push(...(await missedOf(deps, page)))
     pages += 1
     if (pages === newestPages) break

@@ -7,7 +7,7 @@ import { recordMigration } from './legacy-key-queries.ts'
 
 /** Returns the licence that was imported with a legacy key. The history gets an entry for the first such call. */
 export async function migrateLegacyKey(
-  { sql, lookups }: ProductDependencies,
+  { change, lookups }: ProductDependencies,
   { applicationId, legacyKey }: MigrateLegacyKeyRequest,
 ): Promise<MessageInitShape<typeof MigrateLegacyKeyResponseSchema>> {
   // An import refuses such a key, so no licence has it.
@@ -15,6 +15,6 @@ export async function migrateLegacyKey(
     ? undefined
     : await lookups.imported({ applicationId, legacyKey })
   if (!licence) throw new ServiceError('not_found', 'there is no licence for this legacy key')
-  if (!licence.migrated) await recordMigration(sql, licence.id)
+  if (!licence.migrated) await change((tx) => recordMigration(tx, licence.id))
   return { licenceId: licence.id, key: licence.key }
 }

@@ -9,6 +9,7 @@ import { applyCauses } from '../lifecycle/licence.ts'
 import type { Cause, TransitionConditions } from '../lifecycle/licence.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
+import { lockLists } from '../revocations/revocation-queries.ts'
 import { insertLicences, updateLicences } from './changes-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import { insertEffects, insertProvisions, upsertPurchases } from './purchase-queries.ts'
@@ -128,11 +129,18 @@ export async function writeChanges(tx: Transaction, changes: Changes): Promise<v
   const { created, licences, purchases, effects, provisions, history, events, counts } = changes
   await storeSnapshots(tx, [...created, ...purchases.values(), ...effects])
   await insertLicences(tx, created)
+  await addToPlanCounts(tx, counts)
+  const revoked = [...licences.values()].filter(({ status }) => status === 'revoked')
+  if (revoked.length > 1) {
+    await lockLists(
+      tx,
+      revoked.map((licence) => licence.application_id),
+    )
+  }
   await updateLicences(tx, [...licences.values()])
   await upsertPurchases(tx, [...purchases.values()])
   await insertEffects(tx, effects)
   await insertProvisions(tx, provisions)
   if (history.length > 0) await insertHistory(tx, history)
-  await addToPlanCounts(tx, counts)
   await append(tx, ...events)
 }

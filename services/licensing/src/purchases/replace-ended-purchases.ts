@@ -9,12 +9,6 @@ import { noChanges, writeChanges } from './changes.ts'
 import { lockPlansOf } from './purchase-queries.ts'
 import { basisAt, restsOn } from './purchased-licence.ts'
 
-interface Options {
-  /** Default: the database's time. */
-  now?: Date
-  onLocked: OnLocked
-}
-
 /**
  * Makes licences whose purchase has ended rest on their latest valid purchase, if there is one.
  *
@@ -23,20 +17,16 @@ interface Options {
 export async function replaceEndedPurchases(
   change: Change,
   licenceIds: string[],
-  options: Options,
+  onLocked: OnLocked,
 ): Promise<boolean> {
-  return change((tx) => replaceIn(tx, licenceIds, options))
+  return change((tx) => replaceIn(tx, licenceIds, onLocked))
 }
 
 // Lock order: plans before licences.
-async function replaceIn(
-  tx: Transaction,
-  licenceIds: string[],
-  { now, onLocked }: Options,
-): Promise<boolean> {
+async function replaceIn(tx: Transaction, licenceIds: string[], onLocked: OnLocked): Promise<boolean> {
   const plans = await lockPlansOf(tx, licenceIds, [], onLocked)
   const licences = await lockPurchasedLicences(tx, licenceIds, onLocked)
-  const changes = noChanges(now ?? (await databaseTime(tx)))
+  const changes = noChanges(await databaseTime(tx))
   for (const purchased of licences.values()) {
     const { licence, purchases } = purchased
     const restedOn = restsOn(purchased)

@@ -12,6 +12,16 @@ export async function findVersions(sql: Sql, applicationIds: string[]): Promise<
   return applicationIds.map((id) => found.get(id) ?? 0)
 }
 
+/** Locks the lists of applications in the order of their ids. A trigger would lock them in the order of the licences. */
+export async function lockLists(sql: Sql, applicationIds: string[]): Promise<void> {
+  await sql`
+    insert into revocation_lists (application_id)
+    select distinct id from unnest(${applicationIds}::text[]) as id order by id on conflict do nothing`
+  await sql`
+    select from revocation_lists where application_id = any(${applicationIds}::text[])
+    order by application_id for update`
+}
+
 /**
  * The licences revoked after version `since` and up to `version`, oldest first, each in quotes and followed by a comma. One
  * text instead of rows: 100,000 licences take 10 ms of CPU instead of 64 ms.

@@ -68,7 +68,7 @@ async function replaceInBatches(
       await replaceEndedPurchases(
         change,
         due.map(({ id }) => id),
-        { onLocked: 'skip' },
+        'skip',
       )
     }
     last = due.length < replacedAtOnce ? undefined : due.at(-1)

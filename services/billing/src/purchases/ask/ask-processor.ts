@@ -105,16 +105,16 @@ export class ProcessorAsker {
     try {
       if (kind === 'events') {
         const events = await readNewest(this.#deps, merchant)
-        return { answered: { ...about, found: true, next_at: null }, facts: [], events }
+        return { answered: { ...about, found: true, pause_ms: null }, facts: [], events }
       }
       const found = await factsFor(this.#deps.processor, kind, ref, merchant)
       const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
-      return { answered: { ...about, found: found !== undefined, next_at: null }, facts, events: [] }
+      return { answered: { ...about, found: found !== undefined, pause_ms: null }, facts, events: [] }
     } catch (error) {
       const level = attempts === maxUnanswered ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
-      const nextTry = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
-      return { answered: { ...about, found: null, next_at: nextTry }, facts: [], events: [] }
+      const pause_ms = pauseAfter(timing.retryQuestion, attempts)
+      return { answered: { ...about, found: null, pause_ms }, facts: [], events: [] }
     }
   }
 }

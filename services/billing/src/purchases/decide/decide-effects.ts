@@ -79,13 +79,15 @@ function newEffect(
 
 /** Corrects the time of the first charge if it differs from the time that licensing was last sent. */
 function orderCorrectedEffect(
-  { orderedAt: before, session }: History,
+  { orderedAt: before, session, effects }: History,
   orderedAt: Date,
 ): DraftEffect | undefined {
   const at = orderedAt.getTime()
-  return before && before.getTime() !== at
-    ? newEffect('order_corrected', `order_corrected:${at}`, session.id, at)
-    : undefined
+  if (!before || before.getTime() === at) return undefined
+  // Licensing applies each cause once.
+  const earlier = [...effects].filter((key) => key.startsWith('order_corrected:')).length
+  const cause = earlier === 0 ? session.id : `${session.id}:${earlier}`
+  return newEffect('order_corrected', `order_corrected:${at}:${earlier}`, cause, at)
 }
 
 function paidEffect(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect | undefined {
@@ -209,7 +211,9 @@ function refundEffects(subject: Subject, paidBy: PaymentWithRefunds): DraftEffec
   const cycle = countCycles(subject, paidBy.invoice)
   const inquiries = disputes
     .filter((dispute) => dispute.inquiry && paysForCurrentCycle(subject, paidBy, dispute.openedAt))
-    .map((each) => newEffect('inquiry_opened', `inquiry_opened:${each.ref}`, each.ref, each.openedAt + cycle))
+    .map((each) => newEffect('inquiry_opened', inquiryOpened(each), each.ref, each.openedAt + cycle))
+  // The closing of an inquiry that changed no licence must not end another inquiry.
+  const opened = new Set([...subject.history.effects, ...inquiries.map((each) => each.effect_key)])
   const refunded = refunds.map((refund) => {
     const { id, ref } = refund
     const { lane, at } = lanes.get(id)!
@@ -222,16 +226,18 @@ function refundEffects(subject: Subject, paidBy: PaymentWithRefunds): DraftEffec
     const kind = paysForCurrentCycle(subject, paidBy, chargebackAt) ? 'charged_back' : null
     return [newEffect(kind, refundEffect(id), ref, chargebackAt + cycle, { refund_id: id })]
   })
-  const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
-    inquiryClosedAt === undefined
-      ? []
-      : [newEffect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt + cycle)],
-  )
+  const closed = disputes.flatMap((dispute) => {
+    const { ref, inquiryClosedAt: at } = dispute
+    if (at === undefined || !opened.has(inquiryOpened(dispute))) return []
+    return [newEffect('inquiry_closed', `inquiry_closed:${ref}`, ref, at + cycle)]
+  })
   const processed = new Set(subject.history.refunds.filter((row) => row.processed).map((row) => row.id))
   return [...inquiries, ...refunded, ...chargedBack, ...closed].filter(
     ({ refund_id: id }) => id === null || !processed.has(id),
   )
 }
+
+const inquiryOpened = ({ ref }: { ref: string }) => `inquiry_opened:${ref}`
 
 /** Whether this payment paid for the purchase's current cycle at that time. A proration never does. */
 function paysForCurrentCycle({ invoices }: Subject, { invoice }: PaymentWithRefunds, at: number): boolean {

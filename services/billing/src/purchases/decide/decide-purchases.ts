@@ -1,4 +1,5 @@
 import type { Transaction } from '@licensing/database/connect'
+import { databaseTime } from '@licensing/database/time-queries'
 import { alertVendors } from '../../alerts/alert-vendor.ts'
 import type { BillingDependencies } from '../../dependencies.ts'
 import { cancelFeeRefunds, insertFeeRefunds } from '../../fees/fee-refund-queries.ts'
@@ -29,7 +30,7 @@ export function createDecideRound(deps: BillingDependencies): () => Promise<numb
 
 /** Ledger entries come last: they lock the caps of the accounts, for which other transactions wait. */
 async function decideAll(deps: BillingDependencies, tx: Transaction, due: DuePurchase[]): Promise<void> {
-  const now = new Date()
+  const now = await databaseTime(tx)
   const rules = { failuresBeforeSuspend: deps.failuresBeforeSuspend, graceMs: deps.subscriptionGraceMs }
   const histories = await loadHistories(tx, due)
   const decided = histories.map((history) => ({ history, decision: decide(history, now, rules) }))

@@ -182,14 +182,20 @@ export async function postponeDecision(sql: Sql, purchaseRef: string, delayMs: n
 export interface AnsweredQuestion extends Pick<DueQuestion, 'purchase_ref' | 'kind' | 'ref'> {
   /** Whether the processor has such an object; null without an answer. */
   found: boolean | null
-  /** When to ask again; null when it is answered. */
-  next_at: Date | null
+  /** The pause before it is asked again, in milliseconds; null when it is answered. */
+  pause_ms: number | null
 }
 
 export async function writeAnswers(tx: Transaction, answers: AnsweredQuestion[]): Promise<void> {
   await tx`
-    update processor_questions q set found = coalesce(a.found, q.found), next_at = a.next_at,
+    update processor_questions q set found = coalesce(a.found, q.found),
+      next_at = clock_timestamp() + a.pause_ms * interval '1 millisecond',
       answered_at = case when a.found is not null then clock_timestamp() end
-    from ${rowsOf(tx, 'processor_questions', answers)} a
+    from unnest(
+      ${answers.map((answer) => answer.purchase_ref)}::text[], ${answers.map((answer) => answer.kind)}::text[],
+      ${answers.map((answer) => answer.ref)}::text[],
+      ${answers.map(({ found }) => found?.toString() ?? null)}::text[]::boolean[],
+      ${answers.map((answer) => answer.pause_ms)}::int[]
+    ) as a (purchase_ref, kind, ref, found, pause_ms)
     where q.purchase_ref = a.purchase_ref and q.kind = a.kind and q.ref = a.ref`
 }

@@ -60,10 +60,12 @@ export async function lockPurchases(tx: Transaction, purchaseRefs: string[]): Pr
     select purchase_ref from purchases where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
 }
 
-export async function finishEffects(tx: Transaction, positions: bigint[]): Promise<void> {
-  await tx`
+/** @returns the effects that were not done before */
+export async function finishEffects(tx: Transaction, positions: bigint[]): Promise<Set<bigint>> {
+  const rows = await tx<{ position: bigint }[]>`
     update purchase_effects set state = 'done', done_at = clock_timestamp()
-    where position = any(${positions.map(String)}::bigint[])`
+    where position = any(${positions.map(String)}::bigint[]) and state <> 'done' returning position`
+  return new Set(rows.map((row) => row.position))
 }
 
 export type LostRenewal = Pick<EffectRow, 'purchase_ref' | 'account_id' | 'application_id' | 'cause'>
@@ -82,20 +84,29 @@ export async function findLostRenewals(tx: Transaction, revocation: bigint): Pro
       )`
 }
 
-/** Stops all waiting effects of these purchases until they are replayed. */
-export async function refuseEffects(tx: Transaction, purchaseRefs: string[]): Promise<void> {
-  await tx`
-    update purchase_effects set state = 'refused'
-    where purchase_ref = any(${purchaseRefs}) and state = 'waiting'`
+/**
+ * Stops all waiting effects of these purchases until they are replayed, unless the purchase has been provisioned since: then
+ * the refusal has arrived late.
+ *
+ * @returns the purchases that it stopped
+ */
+export async function refuseEffects(tx: Transaction, purchaseRefs: string[]): Promise<Set<string>> {
+  const rows = await tx<{ purchase_ref: string }[]>`
+    update purchase_effects e set state = 'refused'
+    where e.purchase_ref = any(${purchaseRefs}) and e.state = 'waiting' and exists (
+      select from purchase_effects p
+      where p.purchase_ref = e.purchase_ref and p.kind = 'paid' and p.state = 'waiting'
+    )
+    returning e.purchase_ref`
+  return new Set(rows.map((row) => row.purchase_ref))
 }
 
-/** Makes refused effects wait again, for the caller to send. @returns false if none was refused */
-export async function retryRefused(tx: Transaction, purchaseRef: string): Promise<boolean> {
-  const retried = await tx`
-    update purchase_effects set state = 'waiting' where purchase_ref = ${purchaseRef} and state = 'refused'`
-  if (retried.count === 0) return false
-  await leaseSending(tx, purchaseRef)
-  return true
+/** Makes refused effects wait again. @returns false if none was refused */
+export async function retryRefused(tx: Transaction, purchaseRefs: string[]): Promise<boolean> {
+  const { count } = await tx`
+    update purchase_effects set state = 'waiting'
+    where purchase_ref = any(${purchaseRefs}) and state = 'refused'`
+  return count > 0
 }
 
 const leaseEnds = (sql: Sql) => sql`clock_timestamp() + ${timing.lease}::int * interval '1 millisecond'`

@@ -14,6 +14,7 @@ import {
   provisionSales,
   provisionSessions,
   refuseEffects,
+  retryRefused,
   writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
@@ -43,9 +44,9 @@ export async function recordResults(
 ): Promise<void> {
   const refs = leased.map((each) => each.purchase_ref)
   await lockPurchases(tx, refs)
-  const applied = sent.filter(({ outcome }) => 'applied' in outcome)
-  const finished = applied.map(({ effect }) => effect.position)
-  await finishEffects(tx, finished)
+  const positions = sent.flatMap(({ effect, outcome }) => ('applied' in outcome ? [effect.position] : []))
+  const finished = await finishEffects(tx, positions)
+  const applied = sent.filter(({ effect }) => finished.has(effect.position))
   const succeeded = await recordProvisioned(tx, applied)
   const failures = await recordFailedProvisions(tx, sent)
   const refunded = await recordProcessedRefunds(tx, applied)
@@ -68,6 +69,11 @@ async function recordProvisioned(tx: Transaction, applied: SentEffect[]): Promis
     effect.kind === 'paid' && 'applied' in outcome && outcome.applied.licenceId !== undefined
       ? [{ id: effect.purchase_ref, licence_id: outcome.applied.licenceId }]
       : [],
+  )
+  // Another replica may have recorded a refusal meanwhile.
+  await retryRefused(
+    tx,
+    licences.map(({ id }) => id),
   )
   const { sales = [], sessions = [] } = Object.groupBy(licences, tableOf)
   await provisionSales(tx, sales)
@@ -94,9 +100,14 @@ async function recordFailedProvisions(tx: Transaction, sent: SentEffect[]): Prom
     'refused' in outcome ? [{ id: effect.purchase_ref, failure_reason: outcome.refused.code }] : [],
   )
   if (refused.length === 0) return []
-  const refs = refused.map((each) => each.id)
-  await refuseEffects(tx, refs)
-  const { sales = [], sessions = [] } = Object.groupBy(refused, tableOf)
+  const stopped = await refuseEffects(
+    tx,
+    refused.map(({ id }) => id),
+  )
+  const { sales = [], sessions = [] } = Object.groupBy(
+    refused.filter(({ id }) => stopped.has(id)),
+    tableOf,
+  )
   const failed = [...(await failSessions(tx, sessions)), ...(await failSales(tx, sales))]
   return failed.map(({ id: sessionId, plan_id: planId, amount, currency, failure_reason, ...row }) =>
     eventOf(row, {

@@ -114,7 +114,9 @@ async function record(
 export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
   const isRetried = await deps.change(async (tx) => {
     await lockPurchases(tx, [purchaseRef])
-    return retryRefused(tx, purchaseRef)
+    const isRefused = await retryRefused(tx, [purchaseRef])
+    if (isRefused) await leaseSending(tx, purchaseRef)
+    return isRefused
   })
   if (isRetried) await provisionNow(deps, purchaseRef)
   return isRetried
