@@ -1,17 +1,12 @@
 import { newId } from '@licensing/database/ids'
 import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
 import { givenLicence, givenPlan } from '../../test/makers.ts'
 import { activate } from '../../test/products.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 test('exchanges of legacy keys that wait for an archive occupy no connections of other accounts', async () => {
   const { licensing, products, accountId, applicationId, deps } = harness

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
 import { eventTypes, givenPlan, refusal, verbOn } from '../../test/makers.ts'
-import { callOf, givenActivation, startProducts } from '../../test/products.ts'
-import type { ProductsHarness } from '../../test/products.ts'
+import { callOf, givenActivation } from '../../test/products.ts'
 import { buy, daysAgo, inDays, unique } from '../../test/purchases.ts'
 
-let harness: ProductsHarness
-beforeAll(async () => {
-  harness = await startProducts()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 test('a server whose clock is ahead refuses a product early, but does not end the purchase of its licence', async () => {
   const [small, large] = [await givenPlan(harness), await givenPlan(harness)]

@@ -4,19 +4,14 @@ import { newId } from '@licensing/database/ids'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
-import type { Harness } from '../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { forFile, startHarness } from '../../test/harness.ts'
 import { givenPlan } from '../../test/makers.ts'
 import { buy, daysAgo, unique } from '../../test/purchases.ts'
 import type { Bought } from '../../test/purchases.ts'
 import { expectNoDeadlock } from '../../test/races.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await forFile(startHarness)
 
 /** A customer of a new application, who has paid. */
 async function givenBought(applicationId: string): Promise<Bought & { applicationId: string }> {

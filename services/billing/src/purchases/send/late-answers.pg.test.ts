@@ -1,16 +1,11 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../../test/harness.ts'
-import type { Harness } from '../../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { sharedHarness } from '../../../test/harness.ts'
 import { handled, licencesOf, openCheckout, pay, scope, sentTypes, statusOf } from '../../../test/shop.ts'
 import { provisionAgain, replay } from './send-effects.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await sharedHarness()
 
 /** A replica that gets the answers of licensing late: when `release` is called. */
 function lateReplica() {
@@ -44,7 +39,7 @@ test('a refusal that arrives after another replica has provisioned the sale chan
 
   late.release()
   await refused
-  await handled(harness)
+  await handled(harness, vendor)
   const { saleEvents } = await harness.billing.listSaleEvents({ ...scope(vendor), ...oneRow })
   expect(saleEvents[0]!.failureReason).toBeUndefined()
   await eventually(() =>
@@ -75,6 +70,6 @@ test('effects that were refused while another replica provisioned the checkout a
   })
   providing.release()
   await provided
-  await handled(harness)
+  await handled(harness, vendor)
   expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'revoked' }])
 })

@@ -1,17 +1,12 @@
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../../../test/harness.ts'
-import type { Harness } from '../../../test/harness.ts'
+import { expect, test } from 'vitest'
+import { sharedHarness } from '../../../test/harness.ts'
 import { handled } from '../../../test/shop.ts'
 import { act, alertsOf, givenSubscribed, monthly } from '../../../test/subscribed.ts'
 import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness()
-})
-afterAll(() => harness[Symbol.asyncDispose]())
+const harness = await sharedHarness()
 
 test('results that are recorded again, because the answer to their commit was lost, raise no second alert', async () => {
   const customer = await givenSubscribed(harness, await harness.givenVendor(monthly))
@@ -22,7 +17,7 @@ test('results that are recorded again, because the answer to their commit was lo
     actor: 'key_of_the_vendor',
   })
   await act(harness, customer, 'renew')
-  await handled(harness)
+  await handled(harness, vendor)
   await eventually(() => expect(alertsOf(harness, vendor)).toEqual(['renewal_without_licence']))
 
   const effects = await harness.sql<EffectRow[]>`
@@ -32,6 +27,6 @@ test('results that are recorded again, because the answer to their commit was lo
   const sent = effects.map((effect) => ({ effect, outcome }))
   const leased = [{ purchase_ref: session.id, attempts: 0 }]
   await harness.deps.change((tx) => recordResults(tx, leased, sent))
-  await handled(harness)
+  await handled(harness, vendor)
   expect(alertsOf(harness, vendor)).toEqual(['renewal_without_licence'])
 })
