@@ -1,11 +1,12 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { startHarness } from '../../test/harness.ts'
+import { sharedHarness } from '../../test/harness.ts'
 import { givenSold } from '../../test/shop.ts'
 import { recordFacts } from './record/record-facts.ts'
 
+const harness = await sharedHarness()
+
 test('each correction of the time of the first charge reaches licensing', async () => {
-  await using harness = await startHarness()
   const vendor = await harness.givenVendor()
   const { session, charge } = await givenSold(harness, vendor)
   const [paid] = await harness.sql<{ payment_ref: string; charged_at: Date }[]>`
@@ -14,14 +15,14 @@ test('each correction of the time of the first charge reaches licensing', async 
   for (const minutes of [1, 2, 3]) {
     const chargedAt = first.getTime() + minutes * 60_000
     const fact = {
-      ...({
-        kind: 'charge',
-        chargeRef: `ch_later_${minutes}`,
-        paymentRef,
-        amount: 4900,
-        currency: 'usd',
-      } as const),
-      ...{ chargedAt, refunded: 0, reportedAt: chargedAt },
+      kind: 'charge' as const,
+      chargeRef: `ch_later_${minutes}`,
+      paymentRef,
+      amount: 4900,
+      currency: 'usd',
+      chargedAt,
+      refunded: 0,
+      reportedAt: chargedAt,
     }
     const merchant = `stripe:${vendor.connectedAccount}`
     await harness.deps.change((tx) => recordFacts(tx, [{ merchant, sourceKey: fact.chargeRef, fact }]))
