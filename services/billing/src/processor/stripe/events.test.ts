@@ -117,6 +117,10 @@ describe('an event of Stripe’s', () => {
     expect(factIn('refund.updated', { id: 're_1', status })).toMatchObject({ status: 'pending' })
   })
 
+  test.each(['pending', 'failed'])('of a charge that is %s is not used', (status) => {
+    expect(factIn('charge.updated', { id: 'ch_1', status })).toBeUndefined()
+  })
+
   test('reports that a refund had succeeded before it failed', () => {
     const fact = factIn('refund.failed', { id: 're_1', status: 'failed' }, { status: 'succeeded' })
     expect(fact).toMatchObject({ status: 'failed', hadSucceeded: true })

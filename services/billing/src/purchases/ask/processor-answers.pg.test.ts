@@ -17,6 +17,7 @@ import {
   refundsOf,
   statusOf,
 } from '../../../test/shop.ts'
+import { expectPaidPeriod, givenSubscribed, monthly } from '../../../test/subscribed.ts'
 import type { Vendor } from '../../../test/vendor.ts'
 
 const harness = await sharedHarness()
@@ -86,6 +87,12 @@ describe('a charge', () => {
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
   })
+})
+
+test('a subscription whose first invoice no event reports is valid for the period that the processor shows', async () => {
+  const vendor = await harness.givenVendor(monthly)
+  await dropEvents(harness, vendor, 'invoice.paid', 'invoice.payment_succeeded')
+  await expectPaidPeriod(harness, await givenSubscribed(harness, vendor))
 })
 
 describe('a price', () => {
