@@ -154,7 +154,7 @@ test('an asynchronous capture has neither balance transaction nor application fe
   await using own = await startWorld({ enabledEvents: ['charge.succeeded', 'charge.updated'] })
   const { simulator, stripe, receiver } = own
   await simulator.control('clock', { now: 1_793_700_000 })
-  await simulator.control('settings', { account: vendor, capture: 'asynchronous' })
+  await simulator.control('settings', { capture: 'asynchronous' })
   const withFee = { payment_intent_data: { application_fee_amount: 245 } }
   const { charge } = await givenPayment(own, withFee)
   await simulator.settled()

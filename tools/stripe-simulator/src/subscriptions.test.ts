@@ -55,6 +55,8 @@ test('the subscription of a charge can be found through the invoice payment', as
     asVendor,
   )
   expect(payments.data).toMatchObject([{ invoice: invoice.id, status: 'paid', amount_paid: 2980 }])
+  const ofInvoice = await stripe.invoicePayments.list({ invoice: invoice.id }, asVendor)
+  expect(ofInvoice.data).toEqual(payments.data)
   expect(invoice.parent?.subscription_details).toMatchObject({ subscription, metadata: { sid: 'chk_t' } })
 })
 

@@ -180,11 +180,7 @@ export function priceOfLine(world: World, account: Owner, id: string, metadata: 
 }
 
 /** Adds or updates a price from metadata. A price that was created otherwise is not changed. */
-function addAgreedPrice(
-  world: World,
-  account: Owner,
-  wanted: Omit<NewPrice, 'created'> & { id: string },
-): Price {
+function addAgreedPrice(world: World, account: Owner, wanted: Omit<NewPrice, 'created'>): Price {
   const existing = world.prices.find(account, wanted.id)
   if (existing !== undefined && !isAgreed(world, account, wanted.id)) return existing
   const created = existing?.created ?? world.clock.now()

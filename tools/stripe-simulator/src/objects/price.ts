@@ -4,7 +4,7 @@ import type { Price } from './wire.ts'
 type Interval = 'day' | 'week' | 'month' | 'year'
 
 export type NewPrice = {
-  id?: string | undefined
+  id: string
   created: number
   currency: string
   unitAmount: number
@@ -15,7 +15,7 @@ export type NewPrice = {
 export function newPrice(wanted: NewPrice): Price {
   const { created, currency, unitAmount, recurring } = wanted
   return {
-    id: wanted.id ?? newId('price'),
+    id: wanted.id,
     object: 'price',
     active: true,
     billing_scheme: 'per_unit',

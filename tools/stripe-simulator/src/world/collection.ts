@@ -25,7 +25,7 @@ export class Collection<T extends { id: string; created: number }> {
   }
 
   /** The objects, newest first, as Stripe lists them. In the same second, the last added comes first. */
-  list(account: Owner, matches: (object: T) => boolean = () => true): T[] {
+  list(account: Owner, matches: (object: T) => boolean): T[] {
     const found = this.dump().filter((stored) => stored.account === account && matches(stored.object))
     return newestFirst(found).map((stored) => stored.object)
   }
