@@ -18,21 +18,23 @@ it.each(['release', 'deactivate'] as const)(
     const ended = Promise.withResolvers<void>()
     const { app_id: appId, base_url: baseUrl, fingerprint, host } = shared.client
     const client = new LicenceClient({
-      ...{
-        appId,
-        baseUrl,
-        fingerprint,
-        host,
-        productVersion: '1',
-        rootKey: shared.client.root_key as string,
-      },
+      appId,
+      baseUrl,
+      fingerprint,
+      host,
+      productVersion: '1',
+      rootKey: shared.client.root_key as string,
       licenceKey: shared.client.licence_key ?? undefined,
-      timeoutMs: 3_600_000,
+      timeoutMs: 36e5,
       fetch: async (input, init) => {
         const { method, url } = new Request(input, init)
         const path = new URL(url).pathname.replace(`/v1/apps/${appId}`, '')
         requests.push(`${method} ${path}`)
-        if (path === '/jwks.json') return Response.json({ keys: [], signed: [shared.documents['keys']?.jws] })
+        if (path === '/jwks.json')
+          return Response.json({
+            keys: [],
+            signed: [shared.documents['keys']?.jws],
+          })
         if (path === '/revocations') return Response.json({ signature: shared.documents['list_10']?.jws })
         if (method === 'POST' && path === '/v1/activations') return Response.json(granted)
         await ended.promise

@@ -29,7 +29,7 @@ const harness = await forFile(startHarness)
 
 const shown = async (licence: { id: string }) => {
   const now = await licenceOf(harness, licence)
-  return { plan: now.planId, status: now.status, end: endOf(now!) }
+  return { plan: now.planId, status: now.status, end: endOf(now) }
 }
 const endOf = ({ expiresOn }: Licence) => (expiresOn ? timestampDate(expiresOn) : null)
 const newEvents = async (licence: { id: string }, since: number) =>

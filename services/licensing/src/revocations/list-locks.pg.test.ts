@@ -25,14 +25,13 @@ async function givenBought(applicationId: string): Promise<Bought & { applicatio
 function refundAll(purchases: (Bought & { applicationId: string })[]) {
   const effects = purchases.map(({ applicationId, bought: { purchaseRef, orderedAt } }) =>
     create(PurchaseEffectSchema, {
-      ...{
-        accountId: harness.accountId,
-        applicationId,
-        purchaseRef,
-        kind: 'refunded',
-        cause: unique('refund'),
-      },
-      ...{ at: timestampFromDate(new Date()), orderedAt: timestampFromDate(orderedAt) },
+      accountId: harness.accountId,
+      applicationId,
+      purchaseRef,
+      kind: 'refunded',
+      cause: unique('refund'),
+      at: timestampFromDate(new Date()),
+      orderedAt: timestampFromDate(orderedAt),
     }),
   )
   return harness.purchases.applyPurchaseEffects({ effects })
