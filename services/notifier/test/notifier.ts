@@ -79,7 +79,7 @@ const log = createLogger('notifier', process.env['TEST_LOG_LEVEL'] ?? 'silent')
 const key = randomBytes(32).toString('base64url')
 
 /** A notifier for all tests of a file. Each call of the result returns it with another vendor's account. */
-export function sharedNotifier(options: Options = {}): () => TestNotifier {
+export function notifierOfFile(options: Options = {}): () => TestNotifier {
   let shared: TestNotifier
   beforeAll(async () => {
     shared = await startTestNotifier(options)

@@ -6,13 +6,13 @@ import { afterAll, expect, test } from 'vitest'
 import { givenEvent, publish } from '../../test/events.ts'
 import { startMailbox } from '../../test/mailbox.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
-import { firstPage, sharedNotifier, startTestNotifier } from '../../test/notifier.ts'
+import { firstPage, notifierOfFile, startTestNotifier } from '../../test/notifier.ts'
 import { createMailer } from './mailer.ts'
 
 const mailbox = await startMailbox()
 afterAll(() => mailbox[Symbol.asyncDispose]())
 
-const vendor = sharedNotifier({
+const vendor = notifierOfFile({
   backoffSeconds: [0.02],
   alertEmail: (accountId) => Promise.resolve(`${accountId}@vendor.example`),
   sendMail: createMailer(mailbox.url, 'alerts@licensing.example'),

@@ -4,10 +4,10 @@ import { createLogger } from '@licensing/process/log'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { sharedNotifier, startTestNotifier } from '../../test/notifier.ts'
+import { notifierOfFile, startTestNotifier } from '../../test/notifier.ts'
 import { keepPartitions } from '../maintenance/maintenance.ts'
 
-const vendor = sharedNotifier()
+const vendor = notifierOfFile()
 
 test('a failed replay of a delivered delivery leaves it delivered and is not retried', async () => {
   await using receiver = await startHttpsReceiver()

@@ -2,14 +2,14 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
-import { sharedNotifier } from '../../test/notifier.ts'
+import { notifierOfFile } from '../../test/notifier.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
 
 const minute = 60_000
 const hour = 60 * minute
 
-const vendor = sharedNotifier()
-const impatientVendor = sharedNotifier({ backoffSeconds: [0.02] })
+const vendor = notifierOfFile()
+const impatientVendor = notifierOfFile({ backoffSeconds: [0.02] })
 
 async function attemptsOf({ calls, of }: TestNotifier, { id }: { id: string }) {
   return (await calls.getDelivery({ ...of, deliveryId: id })).attempts

@@ -2,12 +2,12 @@ import { newId } from '@licensing/database/ids'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, expect, test } from 'vitest'
-import { firstPage, sharedNotifier } from '../../test/notifier.ts'
+import { firstPage, notifierOfFile } from '../../test/notifier.ts'
 import { expectSigned } from '../../test/signature.ts'
 
 const receiver = await startHttpsReceiver()
 afterAll(() => receiver[Symbol.asyncDispose]())
-const vendor = sharedNotifier()
+const vendor = notifierOfFile()
 
 const arrivedAt = (path: string, count: number) =>
   eventually(() => {

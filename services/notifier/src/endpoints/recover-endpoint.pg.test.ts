@@ -7,7 +7,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { afterAll, expect, test } from 'vitest'
 import { givenLicenceEvent, publish } from '../../test/events.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
-import { sharedNotifier } from '../../test/notifier.ts'
+import { notifierOfFile } from '../../test/notifier.ts'
 import { givenPastEvents } from '../../test/past-events.ts'
 import { keepPartitions } from '../maintenance/maintenance.ts'
 
@@ -16,7 +16,7 @@ const log = createLogger('test', 'silent')
 
 const receiver = await startHttpsReceiver()
 afterAll(() => receiver[Symbol.asyncDispose]())
-const vendor = sharedNotifier({ backoffSeconds: [600] })
+const vendor = notifierOfFile({ backoffSeconds: [600] })
 
 const at = (ms: number) => timestampFromDate(new Date(ms))
 

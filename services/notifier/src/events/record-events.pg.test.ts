@@ -9,11 +9,11 @@ import { afterAll, expect, test } from 'vitest'
 import { findKnownEvents } from './consume-events.ts'
 import { givenEvent, givenLicenceEvent, publish } from '../../test/events.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
-import { firstPage, sharedNotifier, startTestNotifier } from '../../test/notifier.ts'
+import { firstPage, notifierOfFile, startTestNotifier } from '../../test/notifier.ts'
 
 const receiver = await startHttpsReceiver()
 afterAll(() => receiver[Symbol.asyncDispose]())
-const vendor = sharedNotifier()
+const vendor = notifierOfFile()
 
 async function envelopes(
   { calls, of }: TestNotifier,

@@ -6,13 +6,13 @@ import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
 import { givenLicenceEvent, publish } from '../../test/events.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
-import { sharedNotifier } from '../../test/notifier.ts'
+import { notifierOfFile } from '../../test/notifier.ts'
 import { updateStatistics } from './update-statistics.ts'
 
 const dayMs = 86_400_000
 
-const vendor = sharedNotifier({ backoffSeconds: [600] })
-const impatientVendor = sharedNotifier({ backoffSeconds: [0.05] })
+const vendor = notifierOfFile({ backoffSeconds: [600] })
+const impatientVendor = notifierOfFile({ backoffSeconds: [0.05] })
 
 async function metrics(notifier: TestNotifier, step: string, of: object = notifier.of) {
   const now = notifier.clock.now().getTime()

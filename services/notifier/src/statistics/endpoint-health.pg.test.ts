@@ -4,10 +4,10 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import type { TestNotifier } from '../../test/notifier.ts'
-import { firstPage, sharedNotifier } from '../../test/notifier.ts'
+import { firstPage, notifierOfFile } from '../../test/notifier.ts'
 import { updateStatistics } from './update-statistics.ts'
 
-const vendor = sharedNotifier({ backoffSeconds: [600] })
+const vendor = notifierOfFile({ backoffSeconds: [600] })
 
 /** Waits until the endpoint has so many pending deliveries, and failures since the last success. */
 function settled(
