@@ -18,14 +18,12 @@ it.each(['release', 'deactivate'] as const)(
     const ended = Promise.withResolvers<void>()
     const { app_id: appId, base_url: baseUrl, fingerprint, host } = shared.client
     const client = new LicenceClient({
-      ...{
-        appId,
-        baseUrl,
-        fingerprint,
-        host,
-        productVersion: '1',
-        rootKey: shared.client.root_key as string,
-      },
+      appId,
+      baseUrl,
+      fingerprint,
+      host,
+      productVersion: '1',
+      rootKey: shared.client.root_key as string,
       licenceKey: shared.client.licence_key ?? undefined,
       timeoutMs: 3_600_000,
       fetch: async (input, init) => {

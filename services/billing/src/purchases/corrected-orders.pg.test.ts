@@ -13,16 +13,8 @@ test('each correction of the time of the first charge reaches licensing', async 
   const { payment_ref: paymentRef, charged_at: first } = paid!
   for (const minutes of [1, 2, 3]) {
     const chargedAt = first.getTime() + minutes * 60_000
-    const fact = {
-      ...({
-        kind: 'charge',
-        chargeRef: `ch_later_${minutes}`,
-        paymentRef,
-        amount: 4900,
-        currency: 'usd',
-      } as const),
-      ...{ chargedAt, refunded: 0, reportedAt: chargedAt },
-    }
+    const charged = { chargeRef: `ch_later_${minutes}`, paymentRef, amount: 4900, currency: 'usd', chargedAt }
+    const fact = { kind: 'charge' as const, ...charged, refunded: 0, reportedAt: chargedAt }
     const merchant = `stripe:${vendor.connectedAccount}`
     await harness.deps.change((tx) => recordFacts(tx, [{ merchant, sourceKey: fact.chargeRef, fact }]))
     harness.deps.wake('decide')

@@ -28,18 +28,13 @@ async function givenBought(applicationId: string): Promise<Bought & { applicatio
 }
 
 function refundAll(purchases: (Bought & { applicationId: string })[]) {
-  const effects = purchases.map(({ applicationId, bought: { purchaseRef, orderedAt } }) =>
-    create(PurchaseEffectSchema, {
-      ...{
-        accountId: harness.accountId,
-        applicationId,
-        purchaseRef,
-        kind: 'refunded',
-        cause: unique('refund'),
-      },
-      ...{ at: timestampFromDate(new Date()), orderedAt: timestampFromDate(orderedAt) },
-    }),
-  )
+  const { accountId } = harness
+  const effects = purchases.map(({ applicationId, bought }) => {
+    const { purchaseRef } = bought
+    const times = { at: timestampFromDate(new Date()), orderedAt: timestampFromDate(bought.orderedAt) }
+    const effect = { accountId, applicationId, purchaseRef, kind: 'refunded', cause: unique('refund') }
+    return create(PurchaseEffectSchema, { ...effect, ...times })
+  })
   return harness.purchases.applyPurchaseEffects({ effects })
 }
 
