@@ -3,8 +3,10 @@ import { keyed } from '@licensing/changes/testing/keyed'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema } from '@licensing/proto/licensing'
+import type { Licence } from '@licensing/proto/licensing'
 import { expect, test } from 'vitest'
 import { forFile } from './harness.ts'
+import type { Harness } from './harness.ts'
 import {
   activeOn,
   actor,
@@ -17,8 +19,10 @@ import {
   refusal,
   restore,
   verbOn,
+  detailOf,
   atOnce,
 } from './makers.ts'
+import { activateOffline } from './products.ts'
 import { startReplicas } from './races.ts'
 
 const { harness, either } = await forFile(startReplicas)
@@ -45,6 +49,33 @@ test.each(closedSets.licenceVerb)(
     expect(answers.filter(({ replayed }) => !replayed)).toHaveLength(1)
     expect(new Set(answers.map(({ value }) => JSON.stringify(value, bigint))).size).toBe(1)
     expect(await events(harness)).toHaveLength(earlier.length + 1)
+  },
+)
+
+type Action = (on: Harness, licence: Licence) => Promise<unknown>
+type Effects = (licence: Licence) => Promise<unknown[]>
+
+const otherActions: [string, Action, Effects][] = [
+  [
+    'offline-activations',
+    (on, licence) => activateOffline(on, licence, { fingerprint: 'machine' }),
+    async (licence) => (await detailOf(harness, licence)).activations,
+  ],
+  [
+    'rotate-key',
+    (on, licence) => on.licensing.rotateLicenceKey(verbOn(on, licence)),
+    async (licence) => (await history(harness, licence)).slice(1),
+  ],
+]
+
+test.each(otherActions)(
+  '%s in 20 concurrent calls with one key happens once, and all get the same answer',
+  async (action, call, effectsOn) => {
+    const licence = await givenLicence(harness)
+    const answers = await atOnce(20, (at) => keyed(path(action, licence), () => call(either(at), licence)))
+    expect(answers.filter(({ replayed }) => !replayed)).toHaveLength(1)
+    expect(new Set(answers.map(({ value }) => JSON.stringify(value, bigint))).size).toBe(1)
+    expect(await effectsOn(licence)).toHaveLength(1)
   },
 )
 

@@ -153,6 +153,14 @@ test('a dry run answers the same and writes nothing', async () => {
   expect(rehearsed).toMatchObject({ created: real.created, existing: real.existing, failed: real.failed })
 })
 
+test('two applications may import the same legacy key', async () => {
+  for (const own of [harness, { ...harness, applicationId: 'app_second' }]) {
+    const plan = await givenPlan(own)
+    const response = await importItems(own, [{ legacyKey: 'both', planId: plan.id }])
+    expect(results(response)).toEqual([['both', 'created']])
+  }
+})
+
 test('a plan without a copy is fetched; if catalog is unavailable, its items can be sent again', async () => {
   const known = await givenPlan(harness)
   const plan = planCopy(harness)

@@ -30,8 +30,9 @@ const changed = 'licence.entitlements_changed'
 test('an override is answered, listed and effective; the snapshot and the drift stay', async () => {
   const licence = await given()
   const endsOn = inDays(30)
-  const set = await setOverride(harness, licence, 'seats', { value: '50', endsOn, note: 'ticket 7' })
-  expect(set).toMatchObject({ key: 'seats', kind: 'limit', value: '50', note: 'ticket 7' })
+  const longestNote = '😀'.repeat(500)
+  const set = await setOverride(harness, licence, 'seats', { value: '50', endsOn, note: longestNote })
+  expect(set).toMatchObject({ key: 'seats', kind: 'limit', value: '50', note: longestNote })
   expect(timestampDate(set.endsOn!)).toEqual(endsOn)
   const found = await detail(licence)
   expect(found.overrides).toEqual([set])
@@ -51,7 +52,7 @@ test('an override is answered, listed and effective; the snapshot and the drift 
     actor,
     cause: undefined,
   })
-  const to = { value: '50', ends_on: endsOn.toISOString(), note: 'ticket 7' }
+  const to = { value: '50', ends_on: endsOn.toISOString(), note: longestNote }
   expect(await changesOf(harness, licence)).toEqual([
     { actor, changes: { 'overrides.seats': { from: null, to } } },
   ])

@@ -47,7 +47,7 @@ test('no cause makes a licence active while its plan is retired', () => {
       }),
     ),
   )
-  const facts = { planDiffers: true, endMoves: true, valid: true, inquiryOver: true }
+  const facts = { planDiffers: true, endMoves: true, valid: true }
   for (const cause of causes) {
     for (const state of states) {
       for (const allowsActive of [true, false]) {

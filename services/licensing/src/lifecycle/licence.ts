@@ -58,8 +58,6 @@ export interface TransitionConditions {
   valid?: boolean
   /** The purchases no longer prevent the licence from being active. */
   allowsActive?: boolean
-  /** The purchases no longer require a suspension for an inquiry. */
-  inquiryOver?: boolean
   /** The licence has the status that its purchases required until an event became known late. */
   outdated?: boolean
 }
@@ -208,7 +206,7 @@ export const lifecycle = {
     { ...activated, from: ['expired'], where: { ...allowed, valid: true } },
     { ...activated, from: ['downgraded'], where: allowed },
     { ...activated, from: ['suspended'], where: { ...allowed, ...unpaid } },
-    { ...activated, from: ['suspended'], where: { ...allowed, ...inquired, inquiryOver: true } },
+    { ...activated, from: ['suspended'], where: { ...allowed, ...inquired } },
     { from: payable, to: 'same', ...planChanged },
   ],
   // The licence rests on another purchase, because its purchase is no longer valid or a later one is valid again.

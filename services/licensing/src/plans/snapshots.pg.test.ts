@@ -45,6 +45,16 @@ test('a plan that changes 100 times adds a snapshot only for the changes after w
   expect(await findWrongSnapshots(harness)).toEqual({ missing: [], unused: [] })
 })
 
+test('equal entitlements are stored once for all plans and licences, in whichever order a plan lists them', async () => {
+  const entitlements = [...seats('11'), { key: 'export', kind: 'feature', value: 'true', default: 'false' }]
+  const before = await countSnapshots()
+  for (const list of [entitlements, entitlements.toReversed()]) {
+    const plan = await givenPlan(harness, { entitlements: list })
+    await issue(harness, { planId: plan.id })
+  }
+  expect(await countSnapshots()).toBe(before + 1)
+})
+
 test('while a plan changes, each new licence gets the entitlements of one of its versions', async () => {
   for (const round of rounds) {
     const plan = await givenPlan(harness, { entitlements: seats('0') })

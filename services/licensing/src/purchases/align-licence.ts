@@ -41,8 +41,7 @@ export function alignLicence(
     snapshot_id: current.snapshot_id,
     expires_on: current.ends_at,
   }
-  const knownTooLate = isKnownTooLate(change)
-  const isReplaced = change.restedOn !== current || knownTooLate
+  const isReplaced = change.restedOn !== current || isKnownTooLate(change)
   const isRenewal = change.kind === 'renewed' && change.purchase === current
   const conditions: TransitionConditions = {
     plan: plans.get(current.plan_id)!.status,
@@ -51,8 +50,6 @@ export function alignLicence(
     valid: isValid,
     allowsActive: decisive === 'paid' && (isReplaced || isRenewal || change.before.decisive !== 'paid'),
     outdated: isStatusOutdated(change, licence),
-    inquiryOver:
-      (knownTooLate || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
   }
   const causes = causesOf(change, isReplaced)
   if (causes.length > 0) changeLicence(changes, purchased, { causes, conditions, by, terms })

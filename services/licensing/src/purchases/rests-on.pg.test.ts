@@ -22,7 +22,7 @@ import {
 } from '../../test/makers.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../../test/purchases.ts'
-import type { EffectFields } from '../../test/purchases.ts'
+import type { Bought, EffectFields } from '../../test/purchases.ts'
 import { lockCustomers } from './purchase-queries.ts'
 
 const harness = await forFile(startHarness)
@@ -223,13 +223,18 @@ test('the sweep does not expire a licence with an earlier valid purchase: the li
   expect(types.at(-1)).toBe('licence.plan_changed')
 })
 
-test('between an end and the sweep, activation and refresh use the earlier valid purchase', async () => {
-  const { small, licence } = await upgraded({ second: inDays(1) })
-  const grant = await givenActivation(harness.products, licence)
+/** Lets the end of a purchase pass that its licence rests on. */
+async function letEnd({ licence, bought }: Bought): Promise<void> {
   await harness.sql`update licences set expires_on = ${daysAgo(1)} where id = ${licence.id}`
   await harness.sql`
     update purchases set ends_at = ${daysAgo(1)}, bought_ends_at = ${daysAgo(1)}
-    where licence_id = ${licence.id} and plan_id <> ${small.id}`
+    where purchase_ref = ${bought.purchaseRef}`
+}
+
+test('between an end and the sweep, activation and refresh use the earlier valid purchase', async () => {
+  const { small, second, licence } = await upgraded({ second: inDays(1) })
+  const grant = await givenActivation(harness.products, licence)
+  await letEnd(second)
   const refreshed = await harness.products.refreshActivation(callOf(grant))
   expect(decodeJwt(refreshed.token)['plan_id']).toBe(small.id)
 
@@ -241,6 +246,19 @@ test('between an end and the sweep, activation and refresh use the earlier valid
     code: 'licence_refused',
     members: { reason: 'expired' },
   })
+})
+
+test('between an end and the sweep, a payment ends the suspension that the ended purchase required', async () => {
+  for (const kind of ['inquiry_opened', 'payment_failed'] as const) {
+    const { second, licence } = await upgraded({ second: inDays(1) })
+    const { externalRef } = second.bought
+    await apply(harness, second, { kind }, daysAgo(4))
+    expect(await statusOf(harness, licence)).toBe('suspended')
+    await letEnd(second)
+    const next = await givenPlan(harness)
+    await buy(harness, { planId: next.id, externalRef, orderedAt: new Date() })
+    expect([kind, await shown(licence)]).toEqual([kind, { plan: next.id, status: 'active', end: null }])
+  }
 })
 
 test('a refused effect stops later effects of its own purchase, and no others', async () => {

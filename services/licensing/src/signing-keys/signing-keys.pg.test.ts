@@ -84,6 +84,20 @@ test('the next key is published before it signs, and tokens of the previous key 
   await own.products.recordCallHome(callOf(grant))
 })
 
+test('if the keys are rotated again before the next key signs, only the latest key signs', async () => {
+  const { own, grant } = await givenInstalled()
+  await rotate(own, { leadSeconds: 60 })
+  await rotate(own)
+  await eventually(async () => {
+    const kid = kidOf((await own.products.refreshActivation(callOf(grant))).token)
+    expect(kid).not.toBe(kidOf(grant.token))
+    expect(await kidsOf(own)).toContain(kid)
+  })
+  const current = await own.sql`
+    select kid from signing_keys where application_id = ${own.applicationId} and retired_at is null`
+  expect(current).toHaveLength(1)
+})
+
 test('a replica that does not know a new key yet accepts its tokens', async () => {
   const { own, grant } = await givenInstalled()
   const fresh = (await own.replica()).products

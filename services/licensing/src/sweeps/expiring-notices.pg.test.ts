@@ -181,6 +181,28 @@ test('if the notice becomes longer, licences inside it that have had no notice g
   expect(await send()).toBe(1)
 })
 
+test('a shorter notice is sent when it begins; 0 turns the notice off, and a number turns it on again', async () => {
+  const plan = await givenPlan(harness)
+  const [notified, within, later] = await atOnce(3, () => givenLicence(harness, { planId: plan.id }))
+  await setEnd(notified!, 13, 30)
+  await setEnd(within!, 10, 10)
+  expect(await send()).toBe(1)
+  await changeNotice(plan, 7)
+  expect(await send()).toBe(0)
+  await pass(within!, 4)
+  expect(await send()).toBe(1)
+  expect(await noticesOf(within!)).toHaveLength(1)
+  await changeNotice(plan, 0)
+  await setEnd(later!, 3, 30)
+  expect(await send()).toBe(0)
+  await changeNotice(plan, 5)
+  expect(await send()).toBe(1)
+  expect(await noticesOf(later!)).toHaveLength(1)
+  await changeNotice(plan, 0)
+  await changeNotice(plan, 5)
+  expect(await send()).toBe(0)
+})
+
 test('a licence that rests on a renewing subscription gets a notice only after its cancellation for the period’s end', async () => {
   const plan = await givenPlan(harness)
   const payment = { planId: plan.id, orderedAt: daysAgo(50), endsAt: inDays(30), renews: true }
@@ -194,6 +216,16 @@ test('a licence that rests on a renewing subscription gets a notice only after i
   await apply(harness, bought, { kind: 'renewal_stopped' }, daysAgo(1))
   expect(await send()).toBe(1)
   expect(await send()).toBe(0)
+})
+
+test('if a subscription is cancelled before its notice is due, the notice is sent in time', async () => {
+  const plan = await givenPlan(harness)
+  const payment = { planId: plan.id, orderedAt: daysAgo(50), endsAt: inDays(30), renews: true }
+  const bought = await buy(harness, payment)
+  await apply(harness, bought, { kind: 'renewal_stopped' }, daysAgo(3))
+  expect(await send()).toBe(0)
+  await pass(bought.licence, 20)
+  expect(await send()).toBe(1)
 })
 
 test('if the licence comes to rest on another purchase with the same end, that purchase counts', async () => {

@@ -18,6 +18,7 @@ import {
   issue,
   newest,
   findWrongStatuses,
+  history,
   statusOf,
   verbOn,
   licenceOf,
@@ -59,6 +60,34 @@ test('if one verb is called many times at once, one call changes the licence and
     expect(codes(outcomes).toSorted()).toEqual([...Array(5).fill('conflict'), 'ok'])
     await atOnce(6, (place) => either(place).licensing.revokeLicence(verbOn(harness, licence)))
     expect(await eventTypes(harness, licence)).toEqual(['licence.suspended', 'licence.revoked'])
+  }
+})
+
+test('verbs, a payment and an archive of the earlier plan at once have the result of one of the orders', async () => {
+  for (const round of rounds) {
+    const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
+    const externalRef = unique('buyer')
+    const licence = await givenLicence(harness, { planId: plan.id, externalRef })
+    const outcomes = await Promise.allSettled([
+      either(round).licensing.suspendLicence(verbOn(harness, licence)),
+      either(round + 1).licensing.revokeLicence(verbOn(harness, licence)),
+      provision(harness, { planId: next.id, externalRef }),
+      archive(other, plan),
+    ])
+    const [suspended, ...others] = codes(outcomes)
+    // The licence may have been suspended by the archive or revoked before.
+    expect(['ok', 'conflict']).toContain(suspended)
+    expect(others).toEqual(['ok', 'ok', 'ok'])
+    expect(await statusOf(harness, licence)).toBe('revoked')
+    const entries = await history(harness, licence)
+    expect(entries.map(({ from }) => from).slice(1)).toEqual(entries.map(({ to }) => to).slice(0, -1))
+    const byVendor = entries.filter((entry) => entry.type === 'suspended' && entry.cause === undefined)
+    expect(byVendor).toHaveLength(suspended === 'ok' ? 1 : 0)
+    expect(await eventTypes(harness, licence)).toEqual(entries.slice(1).map(({ type }) => `licence.${type}`))
+    for (const one of [plan, next]) {
+      expect(await activeOn(harness, one)).toBe(await countedOn(harness, one))
+    }
+    expect(await activeOn(harness, plan)).toBe(0n)
   }
 })
 

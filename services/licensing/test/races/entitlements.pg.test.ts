@@ -87,7 +87,7 @@ async function changePlan(on: Harness, plan: PlanCopy, version: bigint) {
   await on.licensing.syncPlans({ plans: [copy] })
 }
 
-test('while the plan changes, a licence takes the values of one of its versions, and those of the last at the end', async () => {
+test('while the plan changes, a licence takes the values of one of its versions, and those of the last at the end; of concurrent overrides each is in the history, and the last counts', async () => {
   for (const round of rounds) {
     const plan = await givenPlan(harness, { entitlements: seats('1') })
     const licence = await givenLicence(harness, { planId: plan.id })
@@ -105,6 +105,9 @@ test('while the plan changes, a licence takes the values of one of its versions,
     await take(round)
     const { entitlements, planDrift } = await detailOf(harness, licence)
     expect([entitlements[0]!.value, planDrift]).toEqual(['5', []])
+    const overrides = await overridesInHistory(licence)
+    expect(overrides.toSorted()).toEqual(versions.map(String))
+    expect(await effectiveOf(harness, licence)).toEqual({ seats: `${overrides.at(-1)} override` })
     const taken = (await changesOf(harness, licence)) as { changes: { entitlements?: { to: unknown } } }[]
     const versionsTaken = taken.flatMap(({ changes }) => changes.entitlements ?? [])
     expect(versionsTaken.length).toBeGreaterThan(0)
