@@ -4,8 +4,17 @@ import { eventually } from '@licensing/test-support/poll'
 import { runAdmin } from '@licensing/test-support/run-admin'
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { allRows, expectInvalid, expectNotFound, expectProblem, expectStatus, isoTime } from './vendor.ts'
-import { givenStack, givenVendor, unknownId } from './vendor.ts'
+import {
+  allRows,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectStatus,
+  givenStack,
+  givenVendor,
+  isoTime,
+  unknownId,
+} from './vendor.ts'
 import type { Page } from './vendor.ts'
 
 const stack = await givenStack()

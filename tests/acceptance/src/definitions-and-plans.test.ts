@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest'
-import { allRows, expectInvalid, expectNotFound, expectProblem, expectStatus } from './vendor.ts'
-import { givenStack, givenVendor } from './vendor.ts'
+import {
+  allRows,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectStatus,
+  givenStack,
+  givenVendor,
+} from './vendor.ts'
 import type { Licence, Plan } from './vendor.ts'
 
 const stack = await givenStack()

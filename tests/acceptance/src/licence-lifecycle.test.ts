@@ -1,7 +1,16 @@
 import { allowedIn, resultOf } from '@licensing/test-support/licence-rules'
 import { expect, test } from 'vitest'
-import { allRows, expectInvalid, expectNotFound, expectProblem, expectStatus, isoTime } from './vendor.ts'
-import { givenStack, givenVendor, unknownId } from './vendor.ts'
+import {
+  allRows,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectStatus,
+  givenStack,
+  givenVendor,
+  isoTime,
+  unknownId,
+} from './vendor.ts'
 
 const stack = await givenStack()
 const { api, app, plan, issue, verb, detail, history } = await givenVendor(stack)

@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest'
-import { allRows, expectInvalid, expectNotFound, expectProblem, expectStatus, inMs } from './vendor.ts'
-import { givenStack, givenVendor, unknownId } from './vendor.ts'
+import {
+  allRows,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectStatus,
+  givenStack,
+  givenVendor,
+  inMs,
+  unknownId,
+} from './vendor.ts'
 import type { Licence, Page } from './vendor.ts'
 
 const stack = await givenStack()

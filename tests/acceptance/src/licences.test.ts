@@ -1,12 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { expectInvalid, expectProblem, expectStatus, givenStack, givenVendor } from './vendor.ts'
-import { isoTime, unknownId } from './vendor.ts'
+import {
+  expectInvalid,
+  expectProblem,
+  expectStatus,
+  givenStack,
+  givenVendor,
+  isoTime,
+  unknownId,
+} from './vendor.ts'
 import type { Licence } from './vendor.ts'
 
 const stack = await givenStack()
 const vendor = await givenVendor(stack)
-const { api, app, appId, issue, patch, history, verb, licences } = vendor
+const { api, app, appId, issue, patch, detail, history, verb, licences } = vendor
 const { id: plan_id } = await vendor.plan()
 
 const send = (body: unknown, key: string = randomUUID(), path = app) =>
@@ -15,7 +22,7 @@ const isReplay = ({ headers }: Awaited<ReturnType<typeof send>>) =>
   headers.get('idempotent-replayed') === 'true'
 const order = { external_ref: 'c', plan_id }
 
-test('the answer of an issue is the licence, and a row of a list is the same', async () => {
+test('the answer of an issue is the licence, a row of a list is the same, and its detail has no activations', async () => {
   const answer = await send({ external_ref: 'customer-1', plan_id })
   expect([answer.status, isReplay(answer)]).toEqual([201, false])
   expect(answer.body).toEqual({
@@ -35,6 +42,8 @@ test('the answer of an issue is the licence, and a row of a list is the same', a
     trial: false,
   })
   expect(await licences('?external_ref=customer-1')).toEqual([answer.body])
+  const unused = { activations: [], activations_total: 0, call_home: [], legacy_key: null, overrides: [] }
+  expect(await detail(answer.body.id)).toMatchObject({ ...answer.body, ...unused })
 })
 
 test('restrictions are stored in lower case, and an end in UTC', async () => {

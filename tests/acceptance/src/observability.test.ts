@@ -6,8 +6,15 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { givenEndpoint } from './delivery.ts'
-import { allRows, expectProblem, expectStatus, givenReceiver, givenStack, givenVendor } from './vendor.ts'
-import { untilEnd } from './vendor.ts'
+import {
+  allRows,
+  expectProblem,
+  expectStatus,
+  givenReceiver,
+  givenStack,
+  givenVendor,
+  untilEnd,
+} from './vendor.ts'
 
 interface Span {
   service: string

@@ -5,8 +5,19 @@ import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { keySet, rotateSigningKey } from './published.ts'
-import { dayMs, expectInvalid, expectNotFound, expectProblem, expectRefused, expectStatus } from './vendor.ts'
-import { givenStack, givenVendor, inMs, installed, isoTime } from './vendor.ts'
+import {
+  dayMs,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectRefused,
+  expectStatus,
+  givenStack,
+  givenVendor,
+  inMs,
+  installed,
+  isoTime,
+} from './vendor.ts'
 
 const stack = await givenStack()
 const vendor = await givenVendor(stack)

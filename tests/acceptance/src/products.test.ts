@@ -4,8 +4,20 @@ import { decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import { expect, test } from 'vitest'
 import { givenEndpoint } from './delivery.ts'
 import { publicKeys, revocations, rotateSigningKey } from './published.ts'
-import { expectInvalid, expectNotFound, expectProblem, expectRefused, expectStatus, inMs } from './vendor.ts'
-import { givenReceiver, givenStack, givenVendor, installed, isoTime, unknownId } from './vendor.ts'
+import {
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectRefused,
+  expectStatus,
+  givenReceiver,
+  givenStack,
+  givenVendor,
+  inMs,
+  installed,
+  isoTime,
+  unknownId,
+} from './vendor.ts'
 import type { Grant } from './vendor.ts'
 
 const stack = await givenStack()
@@ -133,7 +145,25 @@ test.each([
   },
 )
 
-test('a token ends at expires_on at the latest, from then on the product is refused, and the sweep expires the licence with one event', async () => {
+test('a token ends at expires_on at the latest, and from then on the product is refused, even before the sweep', async () => {
+  // It sweeps when it starts, and half a minute later.
+  await using seldomSwept = await startStack({ environment: { SWEEP_INTERVAL_SECONDS: '30' } })
+  const own = await givenVendor(seldomSwept)
+  const licence = await own.issue((await own.plan()).id)
+  const { body: grant } = await own.activate(licence)
+  const expires_on = inMs(4_000)
+  expectStatus(await own.patch(licence.id, { expires_on }), 200)
+  const { body: last } = await own.refresh(grant)
+  expect(Date.parse(last.expires_at)).toBeLessThanOrEqual(Date.parse(expires_on))
+  expect(decodeJwt(last.token).exp! * 1000).toBeLessThanOrEqual(Date.parse(expires_on))
+  await eventually(() => Date.now() >= Date.parse(expires_on), { intervalMs: 5 })
+  expectRefused(await own.refresh(grant), 'expired')
+  expectRefused(await own.activate(licence), 'expired')
+  expectStatus(await own.callHome(grant), 204)
+  expect(await own.history(licence.id)).toMatchObject([{ type: 'changed' }, { type: 'issued' }])
+})
+
+test('the sweep expires active and suspended licences at their end, with one event each', async () => {
   const own = await givenVendor(stack)
   const endpoint = await givenEndpoint(own, receiver, 'licence.expired')
   const { id: planId } = await own.plan()
@@ -143,19 +173,10 @@ test('a token ends at expires_on at the latest, from then on the product is refu
     await own.issue(planId),
     await own.issue(planId, { expires_on: inMs(3_600_000) }),
   ]
-  const grant = await givenActivation(active)
   await verb('suspend', suspended.id)
-  const expires_on = inMs(4_000)
+  const expires_on = inMs(2_000)
   for (const { id } of [revoked, active, suspended]) expectStatus(await own.patch(id, { expires_on }), 200)
   await verb('revoke', revoked.id)
-  const { body: last } = await refresh(grant)
-  expect(Date.parse(last.expires_at)).toBeLessThanOrEqual(Date.parse(expires_on))
-  expect(decodeJwt(last.token).exp! * 1000).toBeLessThanOrEqual(Date.parse(expires_on))
-
-  await eventually(() => Date.now() >= Date.parse(expires_on), { intervalMs: 5 })
-  expectRefused(await refresh(grant), 'expired')
-  expectRefused(await activate(active), 'expired')
-  expectStatus(await callHome(grant), 204)
   const statusOf = async ({ id }: { id: string }) => (await detail(id)).status
   for (const each of [active, suspended]) {
     await eventually(async () => expect(await statusOf(each)).toBe('expired'))

@@ -9,8 +9,8 @@ import {
   expectProblem,
   expectStatus,
   inMs,
+  isoTime,
 } from './vendor.ts'
-import { isoTime } from './vendor.ts'
 
 const studio = await givenStudio()
 const { api, app, issue, detail, activate, refresh, history, verb } = studio

@@ -44,7 +44,8 @@ interface Fee {
 export type Market = Awaited<ReturnType<typeof givenMarket>>
 
 export async function givenMarket() {
-  const [stack, receiver] = [await givenStack(), await givenReceiver()]
+  const stack = await givenStack()
+  const receiver = await givenReceiver()
   const connectedAccount = `acct_1${randomUUID().replaceAll('-', '')}`
   const body = { processor: 'stripe', connected_account: connectedAccount }
   expectStatus(await stack.api.put('/v1/processor', { body }), 200)

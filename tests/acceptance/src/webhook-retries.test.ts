@@ -47,8 +47,9 @@ test('a failed delivery is retried until it is accepted, with the same bytes and
   }
 })
 
-test('after 12 failed attempts an endpoint is disabled, with one mail, and refuses all actions', async () => {
-  const { app, endpoint, happen, deliveries } = await given()
+test('after 12 failed attempts an endpoint is disabled, with one mail, and a new endpoint gets its deliveries by replay', async () => {
+  const vendor = await given()
+  const { app, endpoint, happen, deliveries } = vendor
   receiver.answerWith(({ path }) => (path === endpoint.path ? { status: 500 } : {}))
   for (const _ of [1, 2, 3]) await happen()
   const exhausted = { status: 'disabled', disabled_reason: 'retries_exhausted' }
@@ -70,9 +71,28 @@ test('after 12 failed attempts an endpoint is disabled, with one mail, and refus
   const about = () => mailbox.mails.filter(({ text }) => text.includes(endpoint.id) && /disabled/i.test(text))
   await eventually(() => expect(about()).toMatchObject([{ to: ['ops@vendor.example'] }]))
 
-  for (const path of [`${endpoint.at}/test`, `${app}/webhook-deliveries/${last.id}/replay`]) {
-    expectProblem(await api.post(path), 409, 'conflict')
+  const replay = ({ id }: Delivery, body = {}) =>
+    api.post<{ id: string }>(`${app}/webhook-deliveries/${id}/replay`, { body })
+  for (const refused of [
+    await api.delete(endpoint.at),
+    await api.post(`${endpoint.at}/rotate-secret`),
+    await api.post(`${endpoint.at}/test`),
+    await replay(last),
+  ]) {
+    expectProblem(refused, 409, 'conflict')
   }
+  const successor = await givenEndpoint(vendor, receiver)
+  for (const row of rows) {
+    const replayed = await replay(row, { endpoint_id: successor.id })
+    expect(replayed.status).toBe(202)
+    expect(rows.map(({ id }) => id)).not.toContain(replayed.body.id)
+  }
+  const contents = ({ arrived }: typeof endpoint) =>
+    new Map(arrived().map(({ headers, body }) => [headers['webhook-id'], body.toString()]))
+  for (const request of await successor.next(3)) expect(verifies(request, successor.secret)).toBe(true)
+  expect(contents(successor)).toEqual(contents(endpoint))
+  const delivered = `?endpoint=${successor.id}&status=delivered`
+  await eventually(async () => expect(await deliveries(delivered)).toHaveLength(3))
   expect(about()).toHaveLength(1)
 })
 

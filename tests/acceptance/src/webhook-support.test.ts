@@ -2,8 +2,18 @@ import { eventually } from '@licensing/test-support/poll'
 import { afterEach, expect, test } from 'vitest'
 import { givenEndpoint } from './delivery.ts'
 import type { Delivery, Envelope } from './delivery.ts'
-import { allRows, expectInvalid, expectNotFound, expectProblem, expectStatus, isoTime } from './vendor.ts'
-import { givenReceiver, givenStack, givenVendor, unknownId } from './vendor.ts'
+import {
+  allRows,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectStatus,
+  givenReceiver,
+  givenStack,
+  givenVendor,
+  isoTime,
+  unknownId,
+} from './vendor.ts'
 import type { Page } from './vendor.ts'
 
 const stack = await givenStack()

@@ -1,9 +1,19 @@
-import { expect, afterEach, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { eventually } from '@licensing/test-support/poll'
 import { envelopeOf, givenEndpoint, signatureOf, verifies } from './delivery.ts'
 import type { Delivery, DeliveryDetail, Envelope } from './delivery.ts'
-import { allRows, expectInvalid, expectNotFound, expectProblem, expectStatus, isoTime } from './vendor.ts'
-import { givenReceiver, givenStack, givenVendor, unknownId } from './vendor.ts'
+import {
+  allRows,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectStatus,
+  givenReceiver,
+  givenStack,
+  givenVendor,
+  isoTime,
+  unknownId,
+} from './vendor.ts'
 
 const stack = await givenStack()
 const receiver = await givenReceiver()
