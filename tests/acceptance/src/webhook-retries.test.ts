@@ -1,4 +1,6 @@
+import { apiClient } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
+import { runAdmin } from '@licensing/test-support/run-admin'
 import { expect, test } from 'vitest'
 import { givenEndpoint, verifies } from './delivery.ts'
 import type { Delivery, DeliveryDetail } from './delivery.ts'
@@ -15,11 +17,9 @@ const stack = await givenStack({
     ALERT_EMAIL: 'ops@vendor.example',
   },
 })
-const { api } = stack
-
 /** An application with an endpoint, and a function that causes an event. */
-async function given() {
-  const vendor = await givenVendor(stack)
+async function given(api = stack.api) {
+  const vendor = await givenVendor({ ...stack, api })
   const { app, plan, issue, verb } = vendor
   const { id: planId } = await plan()
   return {
@@ -49,7 +49,7 @@ test('a failed delivery is retried until it is accepted, with the same bytes and
 
 test('after 12 failed attempts an endpoint is disabled, with one mail, and a new endpoint gets its deliveries by replay', async () => {
   const vendor = await given()
-  const { app, endpoint, happen, deliveries } = vendor
+  const { api, app, endpoint, happen, deliveries } = vendor
   receiver.answerWith(({ path }) => (path === endpoint.path ? { status: 500 } : {}))
   for (const _ of [1, 2, 3]) await happen()
   const exhausted = { status: 'disabled', disabled_reason: 'retries_exhausted' }
@@ -97,6 +97,10 @@ test('after 12 failed attempts an endpoint is disabled, with one mail, and a new
 })
 
 test('an address that the API sets gets one mail, and alerts go to it after its link was opened and confirmed', async () => {
+  // An account gets at most six mails an hour, so this test has its own account.
+  const options = ['--name', 'Mails', '--alert-email', 'ops@vendor.example']
+  const made = await runAdmin(stack, 'create-account', ...options)
+  const api = apiClient(stack.gatewayUrl, (JSON.parse(made.stdout) as { key: string }).key)
   const account = async () => (await api.get('/v1/account')).body
   expect(await account()).toMatchObject({ alert_email: 'ops@vendor.example', alert_email_confirmed: true })
   const set = { alert_email: 'new@vendor.example', alert_email_confirmed: false }
@@ -104,7 +108,7 @@ test('an address that the API sets gets one mail, and alerts go to it after its 
   expect(changed.body).toMatchObject(set)
   /** Lets an endpoint be disabled. @returns the recipients of the mails that name it */
   const alerted = async () => {
-    const { endpoint, happen } = await given()
+    const { endpoint, happen } = await given(api)
     receiver.answerWith(({ path }) => (path === endpoint.path ? { status: 500 } : {}))
     await happen()
     const about = () => mailbox.mails.filter(({ text }) => text.includes(endpoint.id))
