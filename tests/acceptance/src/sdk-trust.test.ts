@@ -179,7 +179,7 @@ test('after a rotation of the root key old and new releases work, until the old 
   const { key: licenceKey } = await own.issue((await own.plan()).id)
   const activated = async (rootKey: string | string[]) => {
     using product = own.install({ rootKey, licenceKey })
-    return product.activate()
+    return await product.activate()
   }
   const rotated = await runAdmin(stack, 'rotate-root-key', '--app', own.appId)
   const { root_key: next } = JSON.parse(rotated.stdout) as { root_key: string }
