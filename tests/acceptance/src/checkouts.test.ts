@@ -1,63 +1,52 @@
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startMarket } from './shop.ts'
-import type { Market, Session } from './shop.ts'
-import { allRows, expectInvalid, expectProblem, isoTime } from './vendor.ts'
+import { expect, test } from 'vitest'
+import { givenMarket, givenShop } from './shop.ts'
+import type { Session } from './shop.ts'
+import { expectInvalid, expectNotFound, expectProblem, expectStatus, isoTime, unknownId } from './vendor.ts'
 
-let market: Market
-beforeAll(async () => {
-  market = await startMarket()
-})
-afterAll(() => market[Symbol.asyncDispose]())
-
-const givenShop: Market['givenShop'] = () => market.givenShop()
-const atProcessor: Market['atProcessor'] = (action, body) => market.atProcessor(action, body)
+const market = await givenMarket()
+const { atProcessor } = market
 
 test('the account shows the connected processor', async () => {
-  const { status, body } = await market.stack.api.get('/v1/processor')
-  expect(status).toBe(200)
-  expect(body).toMatchObject({ processor: 'stripe', connected_account: market.connectedAccount })
+  const connected = { processor: 'stripe', connected_account: market.connectedAccount }
+  expect(await market.stack.api.get('/v1/processor')).toMatchObject({ status: 200, body: connected })
 })
 
 test('a price is mapped to a plan, replaced, shown and removed, and can belong to only one plan', async () => {
-  const { api, app, plan } = await givenShop()
-  const [one, two] = [await plan(), await plan()]
-  const at = `${app}/plans/${one.id}/price`
-  expectProblem(await api.get(at), 404, 'not_found')
+  const { api, app, plan } = await givenShop(market)
+  const pathOf = (id: string) => `${app}/plans/${id}/price`
+  const [at, other] = [pathOf((await plan()).id), pathOf((await plan()).id)]
+  expectNotFound(await api.get(at))
   const price = { price_id: 'price_gold', amount: 4900, currency: 'eur', mode: 'payment', period_months: 12 }
   expect((await api.put(at, { body: price })).body).toMatchObject(price)
-  expect((await api.get(at)).body).toMatchObject(price)
-  expectProblem(await api.put(`${app}/plans/${two.id}/price`, { body: price }), 409, 'already_exists')
-  expect((await api.put(at, { body: { ...price, price_id: 'price_new', amount: 5900 } })).body).toMatchObject(
-    { price_id: 'price_new', amount: 5900 },
-  )
-  expect((await api.put(`${app}/plans/${two.id}/price`, { body: price })).status).toBe(200)
-  expect((await api.delete(at)).status).toBe(204)
-  expectProblem(await api.get(at), 404, 'not_found')
-  const refuse = async (fields: object, pointer: string) =>
-    expectInvalid(await api.put(at, { body: { ...price, ...fields } }), pointer)
-  await refuse({ amount: -1 }, '/amount')
-  await refuse({ amount: 1.5 }, '/amount')
-  await refuse({ currency: 'EUR' }, '/currency')
-  await refuse({ mode: 'gift' }, '/mode')
-  await refuse({ period_months: 0 }, '/period_months')
-  await refuse({ price_id: '' }, '/price_id')
-  await refuse({ tax: 1 }, '/tax')
-  expectProblem(
-    await api.put(`${app}/plans/pln_01k9zj3v8qe5ktw2m4x6r7n8ab/price`, { body: price }),
-    404,
-    'not_found',
-  )
+  expect((await api.get(at)).body).toMatchObject({ ...price, updates_months: null })
+  expectProblem(await api.put(other, { body: price }), 409, 'already_exists')
+  const next = { ...price, price_id: 'price_new', amount: 5900 }
+  expect((await api.put(at, { body: next })).body).toMatchObject(next)
+  expectStatus(await api.put(other, { body: price }), 200)
+  expectStatus(await api.delete(at), 204)
+  expectNotFound(await api.get(at))
+  for (const [field, value] of [
+    ['amount', 1.5],
+    ['currency', 'EUR'],
+    ['mode', 'gift'],
+    ['period_months', 0],
+    ['price_id', ''],
+    ['tax', 1],
+  ] as const) {
+    expectInvalid(await api.put(at, { body: { ...price, [field]: value } }), `/${field}`)
+  }
+  expectNotFound(await api.put(pathOf(unknownId('pln')), { body: price }))
 })
 
 test('a checkout can be opened only for a plan with a price', async () => {
-  const { api, app, sells, order, plan, session } = await givenShop()
+  const { api, app, sells, order, plan, session } = await givenShop(market)
   const sold = await sells()
   const { status, body } = await order(sold.id, 'ann')
   expect(status).toBe(201)
   expect(body).toMatchObject({
-    id: expect.stringMatching(/^cs_[0-9a-z]{26}$/),
-    url: expect.stringMatching(/^https?:/),
+    id: expect.stringMatching(/^cs_[0-9a-z]{26}$/) as string,
+    url: expect.stringMatching(/^https?:/) as string,
     status: 'open',
     plan_id: sold.id,
     external_ref: 'ann',
@@ -68,22 +57,18 @@ test('a checkout can be opened only for a plan with a price', async () => {
   })
   expect(await session(body.id)).toEqual(body)
   expectInvalid(await order((await plan()).id, 'ann'), '/plan_id')
-  expectInvalid(await order('pln_01k9zj3v8qe5ktw2m4x6r7n8ab', 'ann'), '/plan_id')
+  expectInvalid(await order(unknownId('pln'), 'ann'), '/plan_id')
   await api.post(`${app}/plans/${sold.id}/archive`)
   expectProblem(await order(sold.id, 'ann'), 409, 'plan_archived')
-  expectProblem(await api.get(`${app}/checkout-sessions/cs_01k9zj3v8qe5ktw2m4x6r7n8ab`), 404, 'not_found')
-  expectInvalid(
-    await api.post(`${app}/checkout-sessions`, { body: {} }),
-    '/plan_id',
-    '/external_ref',
-    '/success_url',
-    '/cancel_url',
-  )
+  expectNotFound(await api.get(`${app}/checkout-sessions/${unknownId('cs')}`))
+  const empty = await api.post(`${app}/checkout-sessions`, { body: {} })
+  expectInvalid(empty, '/plan_id', '/external_ref', '/success_url', '/cancel_url')
 })
 
 test('a paid checkout provisions a licence once, with events for the licence and the payment', async () => {
   await awaitTurn('day')
-  const { api, app, appId, sells, buy, events, hears, fees, licencesOf } = await givenShop()
+  const { api, app, appId, sells, buy, events, hears, fees, licencesOf, payments, history } =
+    await givenShop(market)
   const sold = await sells({ period_months: 12 })
   const { session, licence } = await buy(sold.id, 'ann')
   expect(licence).toMatchObject({ status: 'active', plan_id: sold.id, external_ref: 'ann' })
@@ -93,10 +78,10 @@ test('a paid checkout provisions a licence once, with events for the licence and
   const of = (type: string) => events().find((event) => event.type === type)?.data.object
   expect(of('licence.created')).toEqual({ licence_id: licence.id, plan_id: sold.id, status: 'active' })
   expect(of('payment.succeeded')).toEqual({ licence_id: licence.id, amount: 4900, currency: 'eur' })
-  const payments = await allRows<Record<string, unknown>>(api, `${app}/payments`)
-  expect(payments).toEqual([
-    expect.objectContaining({
-      id: expect.stringMatching(/^pay_/),
+  const rows = await payments()
+  expect(rows).toMatchObject([
+    {
+      id: expect.stringMatching(/^pay_/) as string,
       licence_id: licence.id,
       session_id: session.id,
       sale_id: null,
@@ -104,49 +89,47 @@ test('a paid checkout provisions a licence once, with events for the licence and
       external_ref: 'ann',
       amount: 4900,
       currency: 'eur',
-      charge_ref: expect.any(String),
+      charge_ref: expect.any(String) as string,
       fee_minor: 128,
-      occurred_at: expect.stringMatching(isoTime),
-    }),
+      occurred_at: expect.stringMatching(isoTime) as string,
+    },
   ])
-  expect(await fees()).toEqual([
-    expect.objectContaining({
-      kind: 'charge',
-      amount_minor: 128,
-      currency: 'eur',
-      charge_ref: payments[0]!['charge_ref'],
-      application_id: appId,
-      period: new Date().toISOString().slice(0, 7),
-    }),
-  ])
+  const { charge_ref } = rows[0]!
+  const period = new Date().toISOString().slice(0, 7)
+  const fee = {
+    kind: 'charge',
+    amount_minor: 128,
+    currency: 'eur',
+    charge_ref,
+    application_id: appId,
+    period,
+  }
+  expect(await fees()).toMatchObject([fee])
   expectProblem(await api.post(`${app}/checkout-sessions/${session.id}/replay`), 409, 'conflict')
   expect(await licencesOf('ann')).toHaveLength(1)
-  const [created] = await allRows<Record<string, string>>(api, `/v1/licences/${licence.id}/history`)
-  expect(created).toMatchObject({ type: 'created', to: 'active', actor: 'processor' })
+  const created = { type: 'created', to: 'active', actor: 'processor' }
+  expect(await history(licence.id)).toMatchObject([created])
 })
 
 test('if the customer has a licence, a checkout changes its plan', async () => {
-  const { sells, buy, define, plan, events, hears, api, licencesOf } = await givenShop()
+  const { sells, buy, define, plan, events, hears, detail, licencesOf } = await givenShop(market)
   await define('seats', 'limit', '1')
   const silver = await sells()
   const gold = await sells({ amount: 9900 }, await plan({ entitlements: [{ key: 'seats', value: '9' }] }))
   const { licence } = await buy(silver.id, 'ann')
   await buy(gold.id, 'ann')
-  expect(await licencesOf('ann')).toEqual([
-    expect.objectContaining({ id: licence.id, key: licence.key, plan_id: gold.id, status: 'active' }),
-  ])
-  expect((await api.get(`/v1/licences/${licence.id}`)).body['entitlements']).toEqual([
-    { key: 'seats', kind: 'limit', value: '9' },
-  ])
+  const { id, key } = licence
+  expect(await licencesOf('ann')).toMatchObject([{ id, key, plan_id: gold.id, status: 'active' }])
+  expect((await detail(id)).entitlements).toEqual([{ key: 'seats', kind: 'limit', value: '9' }])
   await hears(['licence.created', 'payment.succeeded', 'licence.plan_changed', 'payment.succeeded'])
   expect(events().find(({ type }) => type === 'licence.plan_changed')).toMatchObject({
-    data: { object: { licence_id: licence.id, plan_id: gold.id, status: 'active' } },
+    data: { object: { licence_id: id, plan_id: gold.id, status: 'active' } },
     previous: { plan_id: silver.id },
   })
 })
 
 test('a delayed payment provisions when it succeeds, and cancels the session when it fails', async () => {
-  const { sells, checkout, reaches, session, licencesOf } = await givenShop()
+  const { sells, checkout, reaches, session, licencesOf } = await givenShop(market)
   const sold = await sells()
   const [paid, failed] = [await checkout(sold.id, 'slow'), await checkout(sold.id, 'broke')]
   for (const { remote } of [paid, failed]) await atProcessor('pay', { session: remote, method: 'delayed' })
@@ -163,7 +146,7 @@ test('a delayed payment provisions when it succeeds, and cancels the session whe
 })
 
 test('if the plan was archived before the payment, a replay provisions the licence later', async () => {
-  const { api, app, sells, checkout, reaches, events, hears, licencesOf } = await givenShop()
+  const { api, app, sells, checkout, reaches, events, hears, licencesOf } = await givenShop(market)
   const sold = await sells()
   const { id, remote } = await checkout(sold.id, 'late')
   await api.post(`${app}/plans/${sold.id}/archive`)
@@ -175,39 +158,32 @@ test('if the plan was archived before the payment, a replay provisions the licen
     plan_id: sold.id,
     amount: 4900,
     currency: 'eur',
-    reason: expect.any(String),
+    reason: expect.any(String) as string,
   })
   // All with one idempotency key: a refused call is not recorded, and a repeat of the successful call gets its answer.
-  const keyed = { headers: { 'idempotency-key': `replay of ${id}` } }
-  expectProblem(await api.post(`${app}/checkout-sessions/${id}/replay`, keyed), 409, 'plan_archived')
+  const headers = { 'idempotency-key': `replay of ${id}` }
+  const replay = (request = {}) => api.post<Session>(`${app}/checkout-sessions/${id}/replay`, request)
+  expectProblem(await replay({ headers }), 409, 'plan_archived')
   await api.post(`${app}/plans/${sold.id}/restore`)
-  const replayed = await api.post<Session>(`${app}/checkout-sessions/${id}/replay`, keyed)
-  expect(replayed.status).toBe(200)
-  expect(replayed.body).toMatchObject({ id, status: 'provisioned' })
-  const again = await api.post<Session>(`${app}/checkout-sessions/${id}/replay`, keyed)
-  expect({ status: again.status, body: again.body }).toEqual({ status: 200, body: replayed.body })
+  const replayed = await replay({ headers })
+  expect(replayed).toMatchObject({ status: 200, body: { id, status: 'provisioned' } })
+  const again = await replay({ headers })
+  expect(again).toMatchObject({ status: 200, body: replayed.body })
   expect(again.headers.get('idempotent-replayed')).toBe('true')
-  expectProblem(await api.post(`${app}/checkout-sessions/${id}/replay`), 409, 'conflict')
+  expectProblem(await replay(), 409, 'conflict')
   expect(await licencesOf('late')).toHaveLength(1)
   await hears(['payment.provision_failed', 'licence.created', 'payment.succeeded'])
 })
 
 test('forged events of the processor are refused', async () => {
-  for (const headers of [
-    {},
-    { 'stripe-signature': 't=1,v1=00' },
-    { 'stripe-signature': 'nonsense' },
-  ] as Record<string, string>[]) {
-    const answer = await market.stack.api.post('/v1/processors/stripe/events', {
-      key: null,
-      headers,
-      body: { id: 'evt_1', type: 'charge.refunded' },
-    })
-    expectProblem(answer, 400, 'bad_request')
+  const { api } = market.stack
+  const path = '/v1/processors/stripe/events'
+  const body = { id: 'evt_1', type: 'charge.refunded' }
+  const forged = `t=${Math.floor(Date.now() / 1000)},v1=${'0'.repeat(64)}`
+  for (const signature of [forged, 'nonsense', '']) {
+    const headers = { 'stripe-signature': signature }
+    expectProblem(await api.post(path, { key: null, headers, body }), 400, 'bad_request')
   }
-  expectProblem(
-    await market.stack.api.post('/v1/processors/stripe/events', { key: null }),
-    400,
-    'bad_request',
-  )
+  expectProblem(await api.post(path, { key: null, body }), 400, 'bad_request')
+  expectProblem(await api.post(path, { key: null }), 400, 'bad_request')
 })

@@ -1,13 +1,11 @@
-import { CHECKOUT } from '@licensing/local-servers/services'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
-import { mkdir, mkdtempDisposable, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenVendor } from './vendor.ts'
+import { expect, test } from 'vitest'
+import { complaintsAbout } from './compile.ts'
+import { givenStack, givenVendor } from './vendor.ts'
 
 const run = promisify(execFile)
 const here = new URL('..', import.meta.url).pathname
@@ -48,16 +46,11 @@ const runners: Readonly<Record<string, Runner>> = {
   Ruby: { file: 'sample.rb', probe: ['ruby', '--version'], run: ['ruby', 'sample.rb'] },
 }
 
-let stack: Stack
-let operations: Operation[]
-beforeAll(async () => {
-  stack = await sharedStack()
-  const document = (await (await fetch(`${stack.gatewayUrl}/docs/json`)).json()) as {
-    paths: Record<string, Record<string, Operation>>
-  }
-  operations = Object.values(document.paths).flatMap((methods) => Object.values(methods))
-})
-afterAll(() => stack[Symbol.asyncDispose]())
+const stack = await givenStack()
+const document = (await (await fetch(`${stack.gatewayUrl}/docs/json`)).json()) as {
+  paths: Record<string, Record<string, Operation>>
+}
+const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods))
 
 function sourceOf(id: string, label: string): string {
   const { 'x-codeSamples': samples } = operations.find(({ operationId }) => operationId === id)!
@@ -94,42 +87,26 @@ test.each(Object.entries(runners))(
     const env = { ...process.env, LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: stack.apiKey }
     if (build) await run(build[0], build.slice(1), { cwd })
     const { stdout } = await run(command[0], command.slice(1), { cwd, env })
-    const issued = (
-      await stack.api.get<{ data: { id: string; external_ref: string }[] }>(`${vendor.app}/licences`)
-    ).body
-    expect(issued.data).toHaveLength(1)
-    expect(issued.data[0]).toMatchObject({ external_ref: 'customer-4711' })
-    expect(stdout).toContain(issued.data[0]!.id)
+    const issued = await vendor.licences()
+    expect(issued).toMatchObject([{ external_ref: 'customer-4711' }])
+    expect(stdout).toContain(issued[0]!.id)
   },
 )
 
 test('every sample in TypeScript compiles, and every sample in curl, Python and Go parses', async () => {
-  await mkdir(join(here, 'node_modules'), { recursive: true })
-  await using folder = await mkdtempDisposable(join(here, 'node_modules/.samples-'))
-  const names = operations.map(({ operationId }) => operationId)
-  for (const name of names) {
-    await writeFile(join(folder.path, `${name}.ts`), `${sourceOf(name, 'TypeScript')}\nexport {}\n`)
-    await writeFile(join(folder.path, `${name}.sh`), sourceOf(name, 'curl'))
-    await writeFile(join(folder.path, `${name}.py`), sourceOf(name, 'Python'))
-    await writeFile(join(folder.path, `${name}.go`), sourceOf(name, 'Go'))
+  await using folder = await makeTemporaryFolder()
+  const cwd = folder.path
+  const sources: Record<string, string> = {}
+  for (const { operationId: id } of operations) {
+    sources[`${id}.ts`] = sourceOf(id, 'TypeScript')
+    await writeFile(join(cwd, `${id}.sh`), sourceOf(id, 'curl'))
+    await writeFile(join(cwd, `${id}.py`), sourceOf(id, 'Python'))
+    await writeFile(join(cwd, `${id}.go`), sourceOf(id, 'Go'))
   }
-  await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')
-  const project = {
-    extends: join(CHECKOUT, 'tsconfig.base.json'),
-    compilerOptions: { types: ['node'] },
-    include: ['*'],
-  }
-  await writeFile(join(folder.path, 'tsconfig.json'), JSON.stringify(project))
-  const complaints = await run(join(CHECKOUT, 'node_modules/.bin/tsc'), ['-p', folder.path], {
-    cwd: folder.path,
-  }).then(
-    () => '',
-    ({ stdout }: { stdout: string }) => stdout,
-  )
-  expect(complaints).toBe('')
-  await run('sh', ['-c', 'for file in *.sh; do bash -n "$file" || exit 1; done'], { cwd: folder.path })
-  await run('python3', ['-m', 'compileall', '-q', '.'], { cwd: folder.path })
+  expect(await complaintsAbout(sources)).toBe('')
+  await run('sh', ['-c', 'for file in *.sh; do bash -n "$file" || exit 1; done'], { cwd })
+  await run('python3', ['-m', 'compileall', '-q', '.'], { cwd })
   if (spawnSync('gofmt', ['-h']).error === undefined)
-    await run('sh', ['-c', 'gofmt -e *.go >/dev/null'], { cwd: folder.path })
+    await run('sh', ['-c', 'gofmt -e *.go >/dev/null'], { cwd })
   else process.stdout.write('skipped: no gofmt for the samples of the API reference\n')
 })

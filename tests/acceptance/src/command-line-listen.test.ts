@@ -1,42 +1,26 @@
 import { verifyWebhook } from '@licensing/sdk/webhooks'
 import { createServer } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { CHECKOUT } from '@licensing/local-servers/services'
-import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
-import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
-import type { Stack } from '@licensing/test-support/stack-shape'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runCommand, settingsOf, startCommand, startOnTerminal, useTerminal } from './command-line.ts'
-import { givenVendor } from './vendor.ts'
-import type { Vendor } from './vendor.ts'
+import { expect, test } from 'vitest'
+import { commandLine, settingsOf, startCommand, startOnTerminal, useTerminal } from './command-line.ts'
+import { givenEndpoint } from './delivery.ts'
+import { givenReceiver, givenStack, givenVendor } from './vendor.ts'
+
+const receiver = await givenReceiver()
+const stack = await givenStack({ receiver })
+const vendor = await givenVendor(stack)
+const { id: planId } = await vendor.plan()
+const { key: readKey } = await vendor.keyWith({ scopes: ['read'] })
+const settings = { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey }
+const [gateway] = stack.processes.gateway
 
 interface Received {
-  headers: Record<string, string | string[] | undefined>
+  headers: IncomingHttpHeaders
   body: Buffer
 }
-
-let receiver: HttpsReceiver
-let stack: Stack
-let vendor: Vendor
-let planId: string
-let readKey: string
-
-beforeAll(async () => {
-  receiver = await startHttpsReceiver()
-  stack = await startStack({ receiver })
-  vendor = await givenVendor(stack)
-  planId = (await vendor.plan()).id
-  const made = await stack.api.post<{ key: string }>('/v1/api-keys', {
-    body: { name: 'listen', scopes: ['read'] },
-  })
-  readKey = made.body.key
-})
-afterAll(async () => {
-  await stack[Symbol.asyncDispose]()
-  await receiver[Symbol.asyncDispose]()
-})
 
 /** A backend with plain http, as on a developer's machine. It answers its n-th request with the status of `statusOf`; undefined: no answer. */
 async function startBackend(statusOf: (count: number) => number | undefined = () => 204) {
@@ -63,58 +47,48 @@ async function startBackend(statusOf: (count: number) => number | undefined = ()
 }
 
 const listen = (url: string, ...more: string[]) =>
-  startCommand(
-    { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey },
-    'listen',
-    '--forward-to',
-    url,
-    ...more,
-  )
+  startCommand(settings, 'listen', '--forward-to', url, ...more)
+const listenOnTerminal = (url: string, ...more: string[]) =>
+  useTerminal(settings, 'listen', '--forward-to', url, ...more)
 const latest = async () =>
   (await stack.api.get<{ next_after: number }>('/v1/events?after=latest')).body.next_after
 const linesOf = (text: string) => text.split('\n').filter((line) => line !== '')
-const suspendOne = async () => {
+
+async function suspendOne(): Promise<string> {
   const { id } = await vendor.issue(planId)
   await vendor.verb('suspend', id)
   return id
 }
-/** Waits until the sequence is `more` higher than `before`. */
-const recorded = (before: number, more: number) =>
-  eventually(async () => expect(await latest()).toBe(before + more))
+
+/** Suspends licences and waits until their events are recorded. @returns the sequence before them */
+async function recorded(count: number): Promise<number> {
+  const before = await latest()
+  for (let each = 0; each < count; each += 1) await suspendOne()
+  await eventually(async () => expect(await latest()).toBe(before + count))
+  return before
+}
 
 test('a forwarded request has the bytes and headers of a delivery, and is signed with the printed secret', async () => {
-  await stack.api.post(`${vendor.app}/webhook-endpoints`, {
-    body: { url: receiver.url(), subscribed_events: 'licence.suspended' },
-  })
+  const endpoint = await givenEndpoint(vendor, receiver, 'licence.suspended')
   await using backend = await startBackend()
-  const before = await latest()
-  const id = await suspendOne()
-  await recorded(before, 1)
+  const before = await recorded(1)
   await using command = listen(backend.url, '--after', String(before))
   await eventually(() => expect(backend.received).toHaveLength(1))
-  const delivery = await eventually(() => {
-    const one = receiver.requests.find(({ body }) => body.includes(id))
-    expect(one).toBeDefined()
-    return one!
-  })
+  const [delivery] = await endpoint.next(1)
   const [forwarded] = backend.received
-  expect(forwarded!.body).toEqual(delivery.body)
+  expect(forwarded!.body).toEqual(delivery!.body)
+  const own = ['host', 'connection', 'webhook-signature']
   const comparable = ({ headers }: Pick<Received, 'headers'>) =>
-    Object.fromEntries(
-      Object.entries(headers).filter(([name]) => !['host', 'connection', 'webhook-signature'].includes(name)),
-    )
-  expect(comparable(forwarded!)).toEqual(comparable(delivery))
+    Object.fromEntries(Object.entries(headers).filter(([name]) => !own.includes(name)))
+  expect(comparable(forwarded!)).toEqual(comparable(delivery!))
   expect(forwarded!.headers['webhook-attempt']).toBe('1')
   await eventually(() => expect(linesOf(command.stdout())).toHaveLength(2))
   const [first, second] = linesOf(command.stdout())
   const secret = /^secret (whsec_[\w-]{43})$/.exec(first!)![1]!
   expect(second).toBe(`${before + 1} licence.suspended 204`)
-  const event = await verifyWebhook(
-    forwarded!.body.toString(),
-    String(forwarded!.headers['webhook-signature']),
-    secret,
-  )
-  expect(event).toMatchObject({ sequence: before + 1, data: { object: { licence_id: id } } })
+  const signature = String(forwarded!.headers['webhook-signature'])
+  const event = await verifyWebhook(forwarded!.body.toString(), signature, secret)
+  expect(event).toMatchObject({ sequence: before + 1, type: 'licence.suspended' })
   expect(await command.stop()).toMatchObject({ code: 0, stderr: '' })
 })
 
@@ -133,21 +107,16 @@ test('without --after only new events of the given types are forwarded', async (
   await vendor.verb('retire', id)
   await eventually(() => expect(command.stdout()).toContain('licence.retired'))
   const [secret, ...lines] = linesOf(command.stdout()).map((line) => JSON.parse(line) as object)
-  expect(secret).toEqual({ secret: expect.stringMatching(/^whsec_/) })
+  expect(secret).toEqual({ secret: expect.stringMatching(/^whsec_/) as string })
   for (const line of lines) {
-    expect(line).toEqual({
-      sequence: expect.any(Number),
-      type: expect.stringMatching(/^licence\.(suspended|retired)$/),
-      status: 204,
-    })
+    const type = expect.stringMatching(/^licence\.(suspended|retired)$/) as string
+    expect(line).toEqual({ sequence: expect.any(Number) as number, type, status: 204 })
   }
 })
 
 test('if a receiver refuses, redirects or does not answer, one line is printed and the event is not sent again', async () => {
   await using backend = await startBackend((count) => [500, 302, undefined, 200][count - 1])
-  const before = await latest()
-  for (let count = 0; count < 4; count++) await suspendOne()
-  await recorded(before, 4)
+  const before = await recorded(4)
   await using command = listen(backend.url, '--after', String(before))
   await eventually(() => expect(linesOf(command.stdout())).toHaveLength(5))
   expect(linesOf(command.stdout()).slice(1)).toEqual([
@@ -159,139 +128,73 @@ test('if a receiver refuses, redirects or does not answer, one line is printed a
   expect(backend.received).toHaveLength(4)
 })
 
-test('while the gateway is unavailable it says so, and afterwards continues without a gap', async () => {
-  await using backend = await startBackend()
-  const before = await latest()
-  await suspendOne()
-  await recorded(before, 1)
-  await using command = listen(backend.url, '--after', String(before))
-  await eventually(() => expect(linesOf(command.stdout())).toHaveLength(2))
-  const [gateway] = stack.processes.gateway
-  await gateway!.kill()
-  await eventually(() => {
-    expect(command.stderr()).toContain(`the licensing service at ${stack.gatewayUrl} is unavailable (`)
-  })
-  await gateway!.start()
-  await suspendOne()
-  await suspendOne()
-  await eventually(() => expect(linesOf(command.stdout())).toHaveLength(4))
-  expect(linesOf(command.stdout()).map((line) => line.split(' ')[0])).toEqual([
-    'secret',
-    ...[1, 2, 3].map((more) => String(before + more)),
-  ])
-  expect(linesOf(command.stderr())).toHaveLength(2)
-})
-
-/** Seconds. It is less than the 5 s that the command waits for a receiver, and the 15 s for the gateway. */
-const atOnce = 4
-
-/** Presses Ctrl-C on the terminal of a command. @returns its exit code and how long it took */
-async function interrupt(command: ReturnType<typeof startOnTerminal>) {
+/** Presses Ctrl-C on the terminal of a command and expects it to end at once. */
+async function interrupted(command: ReturnType<typeof startOnTerminal>) {
   const start = performance.now()
   command.type('\u0003')
   const { code, stdout } = await command.finished
-  return { code, stdout, seconds: (performance.now() - start) / 1000 }
+  expect(code).toBe(0)
+  // It waits 5 s for a receiver and 15 s for the gateway.
+  expect(performance.now() - start).toBeLessThan(4_000)
+  return stdout
 }
 
-const listenOnTerminal = (url: string, ...more: string[]) =>
-  useTerminal(
-    { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey },
-    'listen',
-    '--forward-to',
-    url,
-    ...more,
-  )
-
-test('Ctrl-C ends it at once with exit code 0', async () => {
+test('while the gateway is unavailable it says so, also ends at once with Ctrl-C, and afterwards continues without a gap', async () => {
   await using backend = await startBackend()
-  await using command = listenOnTerminal(backend.url)
-  await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
-  const { code, seconds } = await interrupt(command)
-  expect(code).toBe(0)
-  expect(seconds).toBeLessThan(atOnce)
-})
-
-test('Ctrl-C ends it at once with exit code 0 while the receiver does not answer', async () => {
-  await using backend = await startBackend(() => undefined)
-  const before = await latest()
-  await suspendOne()
-  await recorded(before, 1)
-  await using command = listenOnTerminal(backend.url, '--after', String(before))
-  await eventually(() => expect(backend.received).toHaveLength(1))
-  const { code, stdout, seconds } = await interrupt(command)
-  expect(code).toBe(0)
-  expect(seconds).toBeLessThan(atOnce)
-  expect(stdout).not.toContain('licence.suspended')
-})
-
-test('Ctrl-C ends it at once with exit code 0 if npm started it', async () => {
-  await using backend = await startBackend()
-  await using command = startOnTerminal(
-    { LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: readKey, HOME: process.env['HOME'] ?? '/' },
-    'npm',
-    '--prefix',
-    CHECKOUT,
-    'run',
-    '--ignore-scripts',
-    '--silent',
-    'cli',
-    '--',
-    'listen',
-    '--forward-to',
-    backend.url,
-  )
-  await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
-  const { code, seconds } = await interrupt(command)
-  expect(code).toBe(0)
-  expect(seconds).toBeLessThan(atOnce)
-})
-
-test('Ctrl-C ends it at once with exit code 0 while the gateway is unavailable or does not answer', async () => {
-  const [gateway] = stack.processes.gateway
-  await using command = listenOnTerminal('http://127.0.0.1:9')
-  await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
+  const before = await recorded(1)
+  await using command = listen(backend.url, '--after', String(before))
+  await using onTerminal = listenOnTerminal('http://127.0.0.1:9')
+  await eventually(() => expect(linesOf(command.stdout())).toHaveLength(2))
+  await eventually(() => expect(onTerminal.stdout()).toContain('secret whsec_'))
   await gateway!.kill()
-  let unavailable
   try {
-    await eventually(() => expect(command.stdout()).toContain('is unavailable'))
-    unavailable = await interrupt(command)
+    const unavailable = `the licensing service at ${stack.gatewayUrl} is unavailable (`
+    await eventually(() => expect(command.stderr()).toContain(unavailable))
+    await eventually(() => expect(onTerminal.stdout()).toContain('is unavailable'))
+    await interrupted(onTerminal)
   } finally {
     // Other tests need the gateway.
     await gateway!.start()
   }
-  expect(unavailable.code).toBe(0)
-  expect(unavailable.seconds).toBeLessThan(atOnce)
+  await recorded(2)
+  await eventually(() => expect(linesOf(command.stdout())).toHaveLength(4))
+  const sequences = [1, 2, 3].map((more) => String(before + more))
+  expect(linesOf(command.stdout()).map((line) => line.split(' ')[0])).toEqual(['secret', ...sequences])
+  expect(linesOf(command.stderr())).toHaveLength(2)
+})
+
+test('Ctrl-C ends it at once with exit code 0 while the receiver or the gateway does not answer', async () => {
   await using silent = await startBackend(() => undefined)
-  const LICENSING_URL = new URL(silent.url).origin
-  await using waiting = useTerminal(
-    { LICENSING_URL, LICENSING_API_KEY: readKey },
-    'listen',
-    '--forward-to',
-    'http://127.0.0.1:9',
-  )
+  const before = await recorded(1)
+  await using command = listenOnTerminal(silent.url, '--after', String(before))
   await eventually(() => expect(silent.received).toHaveLength(1))
-  const unanswered = await interrupt(waiting)
-  expect(unanswered.code).toBe(0)
-  expect(unanswered.seconds).toBeLessThan(atOnce)
+  expect(await interrupted(command)).not.toContain('licence.suspended')
+
+  const LICENSING_URL = new URL(silent.url).origin
+  const parameters = ['listen', '--forward-to', 'http://127.0.0.1:9']
+  await using waiting = useTerminal({ ...settings, LICENSING_URL }, ...parameters)
+  await eventually(() => expect(silent.received).toHaveLength(2))
+  await interrupted(waiting)
+})
+
+test('Ctrl-C ends it at once with exit code 0 if npm started it', async () => {
+  const npm = `npm --prefix ${CHECKOUT} run --ignore-scripts --silent cli -- listen --forward-to http://127.0.0.1:9`
+  const environment = { ...settings, HOME: process.env['HOME'] ?? '/' }
+  await using command = startOnTerminal(environment, ...npm.split(' '))
+  await eventually(() => expect(command.stdout()).toContain('secret whsec_'))
+  await interrupted(command)
 })
 
 test('a refused key ends it with exit code 1, wrong arguments with 2', async () => {
-  const settings = settingsOf(stack)
-  const refused = await runCommand(
-    { ...settings, LICENSING_API_KEY: 'lsk_wrong' },
-    'listen',
-    '--forward-to',
-    'http://127.0.0.1:9',
-  )
-  expect(refused.code).toBe(1)
-  expect(refused.stderr).toContain('401')
+  const refused = commandLine({ ...settingsOf(stack), LICENSING_API_KEY: 'lsk_wrong' })
+  const { code, stderr } = await refused.text('listen --forward-to http://127.0.0.1:9')
+  expect([code, stderr]).toEqual([1, expect.stringContaining('401')])
   for (const wrong of [
-    [],
-    ['--forward-to', 'ftp://127.0.0.1'],
-    ['--forward-to', 'http://127.0.0.1:9', '--events', 'licence.gone'],
-    ['--forward-to', 'http://127.0.0.1:9', '--after', '-1'],
+    '',
+    ' --forward-to ftp://127.0.0.1',
+    ' --forward-to http://127.0.0.1:9 --events licence.gone',
+    ' --forward-to http://127.0.0.1:9 --after -1',
   ]) {
-    const { code, stdout } = await runCommand(settings, 'listen', ...wrong)
-    expect([code, stdout]).toEqual([2, ''])
+    expect(await refused.text(`listen${wrong}`)).toMatchObject({ code: 2, stdout: '' })
   }
 })

@@ -2,31 +2,17 @@ import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { eventually } from '@licensing/test-support/poll'
 import { freeAddress } from '@licensing/test-support/free-address'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
-import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { pipeToCommand, runCommand, startCommand, useTerminal } from './command-line.ts'
+import { givenFolder, givenStack, givenVendor } from './vendor.ts'
 
-let stack: Stack
-let folder: TemporaryFolder
+const folder = await givenFolder()
+const stack = await givenStack()
+const { keyWith } = await givenVendor(stack)
+const { key: readKey } = await keyWith({ name: 'reader', scopes: ['read'] })
+
 let home: string
 let runs = 0
-let readKey: string
-
-beforeAll(async () => {
-  folder = await makeTemporaryFolder()
-  stack = await sharedStack()
-  const made = await stack.api.post<{ key: string }>('/v1/api-keys', {
-    body: { name: 'reader', scopes: ['read'] },
-  })
-  readKey = made.body.key
-})
-afterAll(async () => {
-  await stack[Symbol.asyncDispose]()
-  await folder[Symbol.asyncDispose]()
-})
 beforeEach(async () => {
   home = join(folder.path, `home-${runs++}`)
   await mkdir(home)

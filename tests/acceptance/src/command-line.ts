@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { run } from '../../../cli/src/run.ts'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import type { Stack } from '@licensing/test-support/stack-shape'
+import { expect } from 'vitest'
 
 const program = fileURLToPath(new URL('../../../cli/src/main.ts', import.meta.url))
 
@@ -96,4 +97,22 @@ export async function runCommand(environment: Record<string, string>, ...args: s
     signal: new AbortController().signal,
   })
   return { code, ...printed }
+}
+
+/**
+ * Runs commands with these settings. Words are separated by spaces. `more` are arguments that may contain spaces.
+ *
+ * @example await text('licences find', 'Ann Smith')
+ */
+export function commandLine(environment: Record<string, string>) {
+  const text = (words: string, ...more: string[]) => runCommand(environment, ...words.split(' '), ...more)
+  return {
+    text,
+    /** Runs a command with `--json`, expects its exit code, and parses its output. */
+    json: async <Answer>(words: string, code = 0): Promise<Answer> => {
+      const finished = await text(words, '--json')
+      expect(finished.code, `${words}: ${finished.stderr}`).toBe(code)
+      return JSON.parse(finished.stdout) as Answer
+    },
+  }
 }

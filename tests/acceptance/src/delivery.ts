@@ -1,7 +1,11 @@
-import type { ReceivedRequest } from '@licensing/test-support/https-receiver'
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { HttpsReceiver, ReceivedRequest } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto'
+import { expect } from 'vitest'
+import { expectStatus } from './vendor.ts'
+import type { Vendor } from './vendor.ts'
 
-export interface Endpoint {
+interface Endpoint {
   id: string
   url: string
   subscribed_events: string
@@ -11,6 +15,7 @@ export interface Endpoint {
 export interface Envelope {
   id: string
   type: string
+  created_at: string
   sequence: number
   application_id: string
   data: { object: Record<string, unknown> }
@@ -22,10 +27,12 @@ export interface Delivery {
   event_id: string
   event_type: string
   endpoint_id: string
+  licence_id: string | null
   status: string
   attempt_count: number
   next_attempt_at: string | null
   last_response_code: number | null
+  created_at: string
 }
 
 export interface DeliveryDetail extends Delivery {
@@ -40,13 +47,40 @@ export interface DeliveryDetail extends Delivery {
   }[]
 }
 
+/** An endpoint of an application, at its own path of the receiver. */
+export async function givenEndpoint({ api, app }: Vendor, receiver: HttpsReceiver, events = '*') {
+  const path = `/hook-${randomUUID()}`
+  const made = await api.post<Endpoint & { secret: string }>(`${app}/webhook-endpoints`, {
+    body: { url: receiver.url(path), subscribed_events: events },
+  })
+  expectStatus(made, 201)
+  const arrived = () => receiver.requests.filter((request) => request.path === path)
+  return {
+    ...made.body,
+    path,
+    at: `${app}/webhook-endpoints/${made.body.id}`,
+    arrived,
+    /** The events that arrived, by their sequence. */
+    events: () =>
+      arrived()
+        .map(envelopeOf)
+        .toSorted((a, b) => a.sequence - b.sequence),
+    /** Waits until this many deliveries have arrived. */
+    next: (count: number) =>
+      eventually(() => {
+        expect(arrived().length).toBeGreaterThanOrEqual(count)
+        return arrived()
+      }),
+  }
+}
+
+export const envelopeOf = (request: ReceivedRequest) => JSON.parse(request.body.toString()) as Envelope
+
 /** The parts of `Webhook-Signature`. Throws if the header does not have the format of interface section 5. */
 export function signatureOf(request: ReceivedRequest): { time: number; hex: string } {
-  const parts = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(request.headers['webhook-signature']))
-  if (!parts)
-    throw new Error(
-      `Webhook-Signature has an invalid format: ${String(request.headers['webhook-signature'])}`,
-    )
+  const header = String(request.headers['webhook-signature'])
+  const parts = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(header)
+  if (!parts) throw new Error(`Webhook-Signature has an invalid format: ${header}`)
   return { time: Number(parts[1]), hex: parts[2]! }
 }
 

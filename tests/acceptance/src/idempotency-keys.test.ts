@@ -1,26 +1,12 @@
-import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
-import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { ApiAnswer } from '@licensing/test-support/api-client'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { allRows, expectProblem, givenVendor } from './vendor.ts'
-import type { Vendor } from './vendor.ts'
+import { expect, test } from 'vitest'
+import { givenEndpoint } from './delivery.ts'
+import { givenMarket, givenShop } from './shop.ts'
+import { allRows, expectProblem, expectStatus, givenVendor, installed } from './vendor.ts'
 
-let stack: Stack
-let receiver: HttpsReceiver
-
-beforeAll(async () => {
-  receiver = await startHttpsReceiver()
-  stack = await sharedStack()
-  const body = { processor: 'stripe', connected_account: 'acct_1Keys' }
-  expect((await stack.api.put('/v1/processor', { body })).status).toBe(200)
-})
-afterAll(async () => {
-  await stack[Symbol.asyncDispose]()
-  await receiver[Symbol.asyncDispose]()
-})
+const market = await givenMarket()
+const { stack, receiver } = market
 
 interface Post {
   path: string
@@ -30,18 +16,20 @@ interface Post {
 }
 
 /** A valid call of each POST that creates or triggers something. */
-async function everyPost(vendor: Vendor): Promise<Record<string, Post>> {
-  const { api, app, plan, issue } = vendor
-  const sold = await plan()
-  const price = { price_id: `price_${randomUUID()}`, amount: 4_900, currency: 'eur', mode: 'payment' }
-  expect((await api.put(`${app}/plans/${sold.id}/price`, { body: price })).status).toBe(200)
-  const licences = await Promise.all([1, 2, 3, 4, 5].map(() => issue(sold.id)))
-  const [suspended, reactivated, revoked, retired, installed] = licences.map(({ id }) => id)
-  await api.post(`/v1/licences/${reactivated}/suspend`)
-  const endpoint = { url: receiver.url(`/${randomUUID()}`), subscribed_events: '*' }
-  const hook = await api.post<{ id: string }>(`${app}/webhook-endpoints`, { body: endpoint })
+async function everyPost(): Promise<Record<string, Post>> {
+  const shop = await givenShop(market)
+  const { api, app, plan, issue, verb } = shop
+  const sold = await shop.sells()
+  const [suspended, reactivated, revoked, retired, other] = await Promise.all(
+    [1, 2, 3, 4, 5].map(() => issue(sold.id)),
+  )
+  await verb('suspend', reactivated!.id)
+  const hook = await givenEndpoint(shop, receiver)
   const archived = await plan()
-  expect((await api.post(`${app}/plans/${archived.id}/archive`)).status).toBe(200)
+  expectStatus(await api.post(`${app}/plans/${archived.id}/archive`), 200)
+  const customer = { plan_id: sold.id, external_ref: 'x' }
+  const urls = { success_url: 'https://example.com/ok', cancel_url: 'https://example.com/no' }
+  const occurred_at = new Date().toISOString()
   return {
     'an application': { path: '/v1/apps', body: { name: 'Keys' } },
     'an API key': { path: '/v1/api-keys', body: { name: 'Keys', scopes: ['read'] }, secret: 'key' },
@@ -51,49 +39,28 @@ async function everyPost(vendor: Vendor): Promise<Record<string, Post>> {
     'a restore': { path: `${app}/plans/${archived.id}/restore` },
     'an import': {
       path: `${app}/licences/import`,
-      body: { items: [{ legacy_key: randomUUID(), external_ref: 'x', plan_id: sold.id }] },
+      body: { items: [{ legacy_key: randomUUID(), ...customer }] },
     },
-    'a suspension': { path: `/v1/licences/${suspended}/suspend` },
-    'a reactivation': { path: `/v1/licences/${reactivated}/reactivate` },
-    'a revocation': { path: `/v1/licences/${revoked}/revoke` },
-    'a retirement': { path: `/v1/licences/${retired}/retire` },
+    'a suspension': { path: `/v1/licences/${suspended!.id}/suspend` },
+    'a reactivation': { path: `/v1/licences/${reactivated!.id}/reactivate` },
+    'a revocation': { path: `/v1/licences/${revoked!.id}/revoke` },
+    'a retirement': { path: `/v1/licences/${retired!.id}/retire` },
     'an offline activation': {
       path: `${app}/offline-activations`,
-      body: {
-        licence_key: licences.find(({ id }) => id === installed)!.key,
-        fingerprint: 'machine',
-        host: 'a.example.com',
-        product_version: '1',
-        days: 30,
-      },
+      body: { licence_key: other!.key, fingerprint: 'machine', days: 30, ...installed },
     },
     'an endpoint': {
       path: `${app}/webhook-endpoints`,
       body: { url: receiver.url(`/${randomUUID()}`), subscribed_events: 'licence.retired' },
       secret: 'secret',
     },
-    'a new secret': { path: `${app}/webhook-endpoints/${hook.body.id}/rotate-secret`, secret: 'secret' },
-    'a test event': { path: `${app}/webhook-endpoints/${hook.body.id}/test` },
-    'a checkout': {
-      path: `${app}/checkout-sessions`,
-      body: {
-        plan_id: sold.id,
-        external_ref: 'x',
-        success_url: 'https://example.com/ok',
-        cancel_url: 'https://example.com/no',
-      },
-    },
+    'a new secret': { path: `${hook.at}/rotate-secret`, secret: 'secret' },
+    'a test event': { path: `${hook.at}/test` },
+    'a checkout': { path: `${app}/checkout-sessions`, body: { ...customer, ...urls } },
     'an authorization at the processor': { path: '/v1/processor/authorizations' },
     'a sale': {
       path: `${app}/sale-events`,
-      body: {
-        sale_id: randomUUID(),
-        external_ref: randomUUID(),
-        plan_id: sold.id,
-        amount: 100,
-        currency: 'eur',
-        occurred_at: new Date().toISOString(),
-      },
+      body: { ...customer, sale_id: randomUUID(), amount: 100, currency: 'eur', occurred_at },
     },
   }
 }
@@ -104,7 +71,7 @@ const send = ({ path, body }: Post, key: string) =>
 const isReplay = ({ headers }: ApiAnswer<unknown>) => headers.get('idempotent-replayed') === 'true'
 
 test('a repeat with the same key gets the first answer without its secret, and changes nothing', async () => {
-  const posts = await everyPost(await givenVendor(stack))
+  const posts = await everyPost()
   for (const [what, post] of Object.entries(posts)) {
     const key = randomUUID()
     const first = await send(post, key)

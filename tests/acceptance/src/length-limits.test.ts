@@ -1,16 +1,11 @@
-import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
-import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { ApiAnswer } from '@licensing/test-support/api-client'
-import { eventually } from '@licensing/test-support/poll'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { bodySchemaOf, operationsOf } from './document.ts'
 import type { ApiDocument, Operation, Schema } from './document.ts'
-import { expectInvalid, expectProblem, givenVendor } from './vendor.ts'
-import type { Licence, Plan, Vendor } from './vendor.ts'
+import { givenMarket, givenShop } from './shop.ts'
+import { expectInvalid, expectNotFound, expectProblem, expectStatus, installed } from './vendor.ts'
 
 /** A text field of a body that has a length limit in the OpenAPI document. */
 interface Limit {
@@ -28,31 +23,15 @@ const limits = operationsOf(document).flatMap((operation) =>
   ),
 )
 
-let stack: Stack
-let receiver: HttpsReceiver
-let vendor: Vendor
-let plan: Plan
-let trialPlan: Plan
-let licence: Licence
-let activation: { activation_id: string; token: string }
-let prices = 0
-
-beforeAll(async () => {
-  receiver = await startHttpsReceiver()
-  stack = await sharedStack()
-  vendor = await givenVendor(stack)
-  plan = await vendor.plan()
-  trialPlan = await vendor.plan({ trial_days: 14 })
-  licence = await vendor.issue(plan.id)
-  activation = (await vendor.activate(licence)).body
-  const connected = { processor: 'stripe', connected_account: 'acct_1Limits' }
-  expect((await stack.api.put('/v1/processor', { body: connected })).status).toBe(200)
-  expect((await setPrice(plan.id)).status).toBe(200)
-})
-afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]()
-  await receiver?.[Symbol.asyncDispose]()
-})
+const market = await givenMarket()
+const { stack, receiver } = market
+const vendor = await givenShop(market)
+const { api, app } = vendor
+const plan = await vendor.sells()
+const changedPlan = await vendor.plan()
+const trialPlan = await vendor.plan({ trial_days: 14 })
+const licence = await vendor.issue(plan.id)
+const { body: activation } = await vendor.activate(licence)
 
 function limitsIn(operation: Operation, schema: Schema | undefined, path: string[]): Limit[] {
   if (!schema) return []
@@ -67,86 +46,58 @@ function limitsIn(operation: Operation, schema: Schema | undefined, path: string
   ]
 }
 
-function setPrice(planId: string, fields: object = {}) {
-  const body = { price_id: `price_${++prices}`, amount: 100, currency: 'eur', mode: 'payment', ...fields }
-  return vendor.api.put(`${vendor.app}/plans/${planId}/price`, { body })
-}
-
 const shop = 'https://shop.example.com/'
+const newKey = () => `k_${randomUUID().replaceAll('-', '_')}`
+const setPrice = async (fields: object) => {
+  const price = { price_id: randomUUID(), amount: 100, currency: 'eur', mode: 'payment', ...fields }
+  return api.put(`${app}/plans/${(await vendor.plan()).id}/price`, { body: price })
+}
 
 /** A valid request of each operation with a limit. The given fields are added to it or replaced in it. */
 const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAnswer<unknown>>> = {
   createEntitlementDefinition: (fields) =>
-    vendor.api.post(`${vendor.app}/entitlement-defs`, {
-      body: { key: `k_${randomUUID().replaceAll('-', '_')}`, kind: 'feature', ...fields },
-    }),
+    api.post(`${app}/entitlement-defs`, { body: { key: newKey(), kind: 'feature', ...fields } }),
   updateEntitlementDefinition: async (fields) => {
-    const { id } = await vendor.define(`k_${randomUUID().replaceAll('-', '_')}`, 'feature')
-    return vendor.api.patch(`${vendor.app}/entitlement-defs/${id}`, { body: fields })
+    const { id } = await vendor.define(newKey(), 'feature')
+    return api.patch(`${app}/entitlement-defs/${id}`, { body: fields })
   },
-  createPlan: (fields) =>
-    vendor.api.post(`${vendor.app}/plans`, { body: { name: 'Pro', code: randomUUID(), ...fields } }),
-  updatePlan: async (fields) =>
-    vendor.api.patch(`${vendor.app}/plans/${(await vendor.plan()).id}`, { body: fields }),
-  setPrice: async (fields) => setPrice((await vendor.plan()).id, fields),
+  createPlan: (fields) => api.post(`${app}/plans`, { body: { name: 'Pro', code: randomUUID(), ...fields } }),
+  updatePlan: (fields) => api.patch(`${app}/plans/${changedPlan.id}`, { body: fields }),
+  setPrice,
   issueLicence: (fields) =>
-    vendor.api.post(`${vendor.app}/licences`, {
+    api.post(`${app}/licences`, {
       headers: { 'idempotency-key': randomUUID() },
       body: { external_ref: 'c', plan_id: plan.id, ...fields },
     }),
-  updateLicence: async (fields) =>
-    vendor.api.patch(`/v1/licences/${(await vendor.issue(plan.id)).id}`, { body: fields }),
-  createCheckoutSession: (fields) =>
-    vendor.api.post(`${vendor.app}/checkout-sessions`, {
-      body: { plan_id: plan.id, external_ref: 'c', success_url: shop, cancel_url: shop, ...fields },
-    }),
+  updateLicence: async (fields) => vendor.patch((await vendor.issue(plan.id)).id, fields),
+  createCheckoutSession: (fields) => vendor.order(plan.id, 'c', fields),
   recordSaleEvent: async (fields) => {
     const { price_id: priceId } = fields
-    if (priceId !== undefined) await setPrice((await vendor.plan()).id, { price_id: priceId })
-    const sale = { external_ref: 'c', amount: 1, currency: 'eur', occurred_at: new Date().toISOString() }
-    const what = priceId === undefined ? { plan_id: plan.id } : {}
-    return vendor.api.post(`${vendor.app}/sale-events`, {
-      body: { sale_id: randomUUID(), ...sale, ...what, ...fields },
-    })
+    if (priceId === undefined) return vendor.sell({ plan_id: plan.id, ...fields })
+    await setPrice({ price_id: priceId })
+    return vendor.sell(fields)
   },
   createWebhookEndpoint: (fields) =>
-    vendor.api.post(`${vendor.app}/webhook-endpoints`, { body: { subscribed_events: '*', ...fields } }),
-  updateAccount: (fields) => vendor.api.patch('/v1/account', { body: fields }),
-  createApplication: (fields) => vendor.api.post('/v1/apps', { body: fields }),
-  updateApplication: async (fields) => {
-    const made = await vendor.api.post<{ id: string }>('/v1/apps', { body: { name: 'Desk' } })
-    return vendor.api.patch(`/v1/apps/${made.body.id}`, { body: fields })
-  },
-  createApiKey: (fields) => vendor.api.post('/v1/api-keys', { body: { scopes: ['read'], ...fields } }),
+    api.post(`${app}/webhook-endpoints`, { body: { subscribed_events: '*', ...fields } }),
+  updateAccount: (fields) => api.patch('/v1/account', { body: fields }),
+  createApplication: (fields) => api.post('/v1/apps', { body: fields }),
+  updateApplication: (fields) => api.patch(app, { body: fields }),
+  createApiKey: (fields) => api.post('/v1/api-keys', { body: { scopes: ['read'], ...fields } }),
   setOverride: async (fields) => {
-    const key = `k_${randomUUID().replaceAll('-', '_')}`
-    await vendor.define(key, 'feature')
-    return vendor.api.put(`/v1/licences/${licence.id}/overrides/${key}`, {
-      body: { value: 'true', ...fields },
-    })
+    const { key } = await vendor.define(newKey(), 'feature')
+    return api.put(`/v1/licences/${licence.id}/overrides/${key}`, { body: { value: 'true', ...fields } })
   },
   activate: (fields) => vendor.activate(licence, fields),
   startTrial: (fields) => {
-    const installed = { fingerprint: randomUUID(), host: 'a.example.com', product_version: '1' }
-    return vendor.api.post(`${vendor.app}/trials`, {
-      key: null,
-      body: { plan_code: trialPlan.code, ...installed, ...fields },
-    })
+    const body = { plan_code: trialPlan.code, fingerprint: randomUUID(), ...installed, ...fields }
+    return api.post(`${app}/trials`, { key: null, body })
   },
   activateOffline: (fields) => {
-    const installed = { fingerprint: randomUUID(), host: 'a.example.com', product_version: '1' }
-    return vendor.api.post(`${vendor.app}/offline-activations`, {
-      body: { licence_key: licence.key, days: 30, ...installed, ...fields },
-    })
+    const body = { licence_key: licence.key, days: 30, fingerprint: randomUUID(), ...installed, ...fields }
+    return api.post(`${app}/offline-activations`, { body })
   },
-  refreshActivation: (fields) => callHome('refresh', fields),
-  recordCallHome: (fields) => callHome('call-home', fields),
-}
-
-function callHome(what: string, fields: object) {
-  const body = { host: 'a.example.com', product_version: '1', ...fields }
-  const { activation_id: id, token: key } = activation
-  return vendor.api.post(`/v1/activations/${id}/${what}`, { key, body })
+  refreshActivation: (fields) => vendor.refresh(activation, fields),
+  recordCallHome: (fields) => vendor.callHome(activation, fields),
 }
 
 /** A valid text of this length for a field, with characters outside the basic plane unless a rule forbids them. */
@@ -213,19 +164,15 @@ test.each(times.map((time) => [`${time.operation.operationId} ${time.field}`, ti
     const send = async (text: string) => {
       if (field.startsWith('?')) {
         const path = operation.path.replace('{app_id}', stack.appId)
-        return vendor.api.get(`${path}?${field.slice(1)}=${encodeURIComponent(text)}`)
+        return api.get(`${path}?${field.slice(1)}=${encodeURIComponent(text)}`)
       }
       if (operation.operationId !== 'recoverWebhookEndpoint') {
         return accepted[operation.operationId]!({ [field]: text })
       }
-      const endpoint = (await accepted['createWebhookEndpoint']!({ url: receiver.url() })) as ApiAnswer<{
-        id: string
-      }>
-      const { id } = endpoint.body
+      const { body } = await accepted['createWebhookEndpoint']!({ url: receiver.url() })
+      const { id } = body as { id: string }
       const since = new Date(0).toISOString()
-      return vendor.api.post(`${vendor.app}/webhook-endpoints/${id}/recover`, {
-        body: { since, [field]: text },
-      })
+      return api.post(`${app}/webhook-endpoints/${id}/recover`, { body: { since, [field]: text } })
     }
     const beyond = ['9999-12-31T23:59:59.999-00:01', '10000-01-01T00:00:00Z', '+010000-01-01T00:00:00.000Z']
     for (const text of [...beyond, '0000-12-31T23:59:59Z', '0001-01-01T00:00:00+00:01']) {
@@ -242,14 +189,14 @@ test.each(times.map((time) => [`${time.operation.operationId} ${time.field}`, ti
 
 test('an Idempotency-Key has at most 255 characters', async () => {
   const issue = (key: string) =>
-    vendor.api.post(`${vendor.app}/licences`, {
+    api.post(`${app}/licences`, {
       headers: { 'idempotency-key': key },
       body: { external_ref: 'c', plan_id: plan.id },
     })
   for (const character of ['k', '😀']) {
     // A header consists of bytes, so its characters are encoded here.
     const key = (count: number) => Buffer.from(character.repeat(count)).toString('latin1')
-    expect((await issue(key(255))).status).toBe(201)
+    expectStatus(await issue(key(255)), 201)
     expect((await issue(key(255))).headers.get('idempotent-replayed')).toBe('true')
     expectProblem(await issue(key(256)), 400, 'idempotency_key_required')
   }
@@ -257,41 +204,22 @@ test('an Idempotency-Key has at most 255 characters', async () => {
 
 test('a paid checkout is provisioned with any characters in its reference', async () => {
   const reference = '😀'.repeat(255)
-  const session = (await accepted['createCheckoutSession']!({ external_ref: reference })) as ApiAnswer<{
-    id: string
-    url: string
-  }>
-  const paid = await fetch(`${stack.simulator!.url}/_sim/pay`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ session: new URL(session.body.url).pathname.split('/').at(-1) }),
-  })
-  expect(paid.status).toBe(200)
-  await eventually(async () => {
-    const { body } = await vendor.api.get(`${vendor.app}/checkout-sessions/${session.body.id}`)
-    expect(body).toMatchObject({ status: 'provisioned', external_ref: reference })
-  })
-  const query = `external_ref=${encodeURIComponent(reference)}`
-  const found = await vendor.api.get<{ data: Licence[] }>(`${vendor.app}/licences?${query}`)
-  expect(found.body.data).not.toEqual([])
+  const { licence: bought } = await vendor.buy(plan.id, reference)
+  expect(bought.external_ref).toBe(reference)
 })
 
 test('imported texts have at most 255 characters, and a legacy key of that length can be exchanged', async () => {
   const longest = '😀'.repeat(255)
   const item = { legacy_key: randomUUID(), external_ref: 'c', plan_id: plan.id }
-  const imported = await vendor.api.post(`${vendor.app}/licences/import`, {
-    body: {
-      items: [
-        { ...item, legacy_key: longest, external_ref: longest },
-        { ...item, legacy_key: `${longest}a` },
-        { ...item, external_ref: `${longest}a` },
-      ],
-    },
-  })
+  const items = [
+    { ...item, legacy_key: longest, external_ref: longest },
+    { ...item, legacy_key: `${longest}a` },
+    { ...item, external_ref: `${longest}a` },
+  ]
+  const imported = await api.post(`${app}/licences/import`, { body: { items } })
   const failed = { result: 'failed', error: { code: 'validation_failed' } }
   expect(imported.body).toMatchObject({ items: [{ result: 'created', error: null }, failed, failed] })
-  const exchange = (key: string) =>
-    vendor.api.post(`${vendor.app}/migrate`, { key: null, body: { legacy_key: key } })
-  expect((await exchange(longest)).status).toBe(200)
-  expectProblem(await exchange(`${longest}a`), 404, 'not_found')
+  const exchange = (key: string) => api.post(`${app}/migrate`, { key: null, body: { legacy_key: key } })
+  expectStatus(await exchange(longest), 200)
+  expectNotFound(await exchange(`${longest}a`))
 })

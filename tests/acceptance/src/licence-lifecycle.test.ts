@@ -1,114 +1,106 @@
 import { allowedIn, resultOf } from '@licensing/test-support/licence-rules'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { allRows, expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'
-import type { Licence, Vendor } from './vendor.ts'
+import { expect, test } from 'vitest'
+import {
+  allRows,
+  expectInvalid,
+  expectNotFound,
+  expectProblem,
+  expectStatus,
+  givenStack,
+  givenVendor,
+  isoTime,
+  unknownId,
+} from './vendor.ts'
 
-let stack: Stack
-let vendor: Vendor
-let planId: string
+const stack = await givenStack()
+const { api, app, plan, issue, verb, detail, history } = await givenVendor(stack)
+const { id: planId } = await plan()
 
-beforeAll(async () => {
-  stack = await sharedStack()
-  vendor = await givenVendor(stack)
-  planId = (await vendor.plan()).id
+const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
+const pathTo = { active: null, suspended: 'suspend', revoked: 'revoke', retired: 'retire' } as const
+const statuses = ['active', 'suspended', 'revoked', 'retired'] as const
+
+test.each(statuses.flatMap((from) => verbs.map((name) => [from, name] as const)))(
+  '%s: %s',
+  async (from, name) => {
+    const licence = await issue(planId)
+    const { id } = licence
+    if (pathTo[from]) await verb(pathTo[from], id)
+    const before = await detail(id)
+    const answer = await verb(name, id)
+    const after = await detail(id)
+    const position = { status: from, ...(from === 'suspended' && { reason: 'manual' }) }
+    const result = resultOf(name, position, 'active')
+    if ('refused' in result) {
+      const problem = expectProblem(answer, 409, result.refused)
+      expect(problem.current).toBe(from)
+      expect(problem.allowed?.toSorted()).toEqual(allowedIn(position, 'active').toSorted())
+      expect(problem.detail).toContain(id)
+      expect(after).toEqual(before)
+      return
+    }
+    const { to, reason = null } = 'to' in result ? result : { to: from }
+    expect(answer).toMatchObject({ status: 200, body: { id, status: to, status_reason: reason } })
+    expect(Object.keys(answer.body).toSorted()).toEqual(Object.keys(licence).toSorted())
+    if (to === from) expect(after).toEqual(before)
+  },
+)
+
+test('reactivate is not allowed for a suspended licence on a retired plan', async () => {
+  const retired = await plan()
+  const { id } = await issue(retired.id)
+  await api.post(`${app}/plans/${retired.id}/archive`)
+  const problem = expectProblem(await verb('suspend', id), 409, 'conflict')
+  expect(problem.allowed?.toSorted()).toEqual(['retire', 'revoke'])
 })
-afterAll(() => stack[Symbol.asyncDispose]())
 
-describe('lifecycle', () => {
-  const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
-  const pathTo = { active: null, suspended: 'suspend', revoked: 'revoke', retired: 'retire' } as const
+test('of concurrent verbs one succeeds, and the errors of the others name the new status', async () => {
+  const { id } = await issue(planId)
+  const answers = await Promise.all(Array.from({ length: 20 }, () => verb('suspend', id)))
+  const refused = answers.filter(({ status }) => status !== 200)
+  expect(refused).toHaveLength(19)
+  for (const answer of refused) expect(expectProblem(answer, 409, 'conflict').current).toBe('suspended')
+  expect((await history(id)).map(({ type }) => type)).toEqual(['suspended', 'issued'])
+})
 
-  for (const from of ['active', 'suspended', 'revoked', 'retired'] as const) {
-    test.each(verbs)(`${from}: %s`, async (verb) => {
-      const { id } = await vendor.issue(planId)
-      if (pathTo[from]) await vendor.verb(pathTo[from], id)
-      const before = await stack.api.get<Licence>(`/v1/licences/${id}`)
-      const answer = await vendor.verb(verb, id)
-      const after = await stack.api.get<Licence>(`/v1/licences/${id}`)
-      const position = { status: from, ...(from === 'suspended' && { reason: 'manual' }) }
-      const result = resultOf(verb, position, 'active')
-      if ('refused' in result) {
-        const problem = expectProblem(answer, 409, result.refused)
-        expect(problem.current).toBe(from)
-        expect(problem.allowed?.toSorted()).toEqual(allowedIn(position, 'active').toSorted())
-        expect(problem.detail).toContain(id)
-        expect(after.body).toEqual(before.body)
-        return
-      }
-      const { to, reason = null } = 'to' in result ? result : { to: from }
-      expect(answer.status).toBe(200)
-      expect(answer.body).toMatchObject({ id, status: to, status_reason: reason })
-      expect(Object.keys(answer.body).toSorted()).toEqual(Object.keys(await vendor.issue(planId)).toSorted())
-      if (to === from) expect(after.body).toEqual(before.body)
+test('the history has each change with its actor, newest first, page by page', async () => {
+  const { id } = await issue(planId)
+  for (const name of ['suspend', 'reactivate', 'suspend', 'revoke', 'revoke', 'retire', 'retire'])
+    await verb(name, id)
+  const rows = await allRows<Record<string, string | null>>(api, `/v1/licences/${id}/history`, 2)
+  expect(rows.map(({ type, from, to }) => [type, from, to])).toEqual([
+    ['retired', 'revoked', 'retired'],
+    ['revoked', 'suspended', 'revoked'],
+    ['suspended', 'active', 'suspended'],
+    ['reactivated', 'suspended', 'active'],
+    ['suspended', 'active', 'suspended'],
+    ['issued', null, 'active'],
+  ])
+  for (const row of rows) {
+    expect(row).toMatchObject({
+      actor: expect.stringMatching(/^key_/) as string,
+      at: expect.stringMatching(isoTime) as string,
     })
+    expect(row).toHaveProperty('cause')
   }
+})
 
-  test('reactivate is not allowed for a suspended licence on a retired plan', async () => {
-    const plan = await vendor.plan()
-    const { id } = await vendor.issue(plan.id)
-    await stack.api.post(`${vendor.app}/plans/${plan.id}/archive`)
-    const problem = expectProblem(await vendor.verb('suspend', id), 409, 'conflict')
-    expect(problem.allowed?.toSorted()).toEqual(['retire', 'revoke'])
-  })
+test('every call for a missing licence is 404', async () => {
+  for (const id of [unknownId('lic'), 'nonsense']) {
+    for (const name of verbs) expectNotFound(await verb(name, id))
+    for (const path of ['', '/history', '/activations'])
+      expectNotFound(await api.get(`/v1/licences/${id}${path}`))
+  }
+})
 
-  test('of concurrent verbs one succeeds, and the errors of the others name the new status', async () => {
-    const { id } = await vendor.issue(planId)
-    const answers = await Promise.all(Array.from({ length: 20 }, () => vendor.verb('suspend', id)))
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
-    for (const answer of answers.filter(({ status }) => status !== 200)) {
-      expect(expectProblem(answer, 409, 'conflict').current).toBe('suspended')
-    }
-    const history = await allRows<{ type: string }>(stack.api, `/v1/licences/${id}/history`)
-    expect(history.map(({ type }) => type)).toEqual(['suspended', 'issued'])
-  })
-
-  test('the history has each change with its actor, newest first, page by page', async () => {
-    const { id } = await vendor.issue(planId)
-    for (const verb of ['suspend', 'reactivate', 'suspend', 'revoke', 'revoke', 'retire', 'retire'])
-      await vendor.verb(verb, id)
-    const rows = await allRows<Record<string, string | null>>(stack.api, `/v1/licences/${id}/history`, 2)
-    expect(rows.map(({ type, from, to }) => [type, from, to])).toEqual([
-      ['retired', 'revoked', 'retired'],
-      ['revoked', 'suspended', 'revoked'],
-      ['suspended', 'active', 'suspended'],
-      ['reactivated', 'suspended', 'active'],
-      ['suspended', 'active', 'suspended'],
-      ['issued', null, 'active'],
-    ])
-    for (const row of rows) {
-      expect(row['actor']).toMatch(/^key_/)
-      expect(row['at']).toMatch(isoTime)
-      expect(row).toHaveProperty('cause')
-    }
-  })
-
-  test('every call for a missing licence is 404', async () => {
-    for (const id of ['lic_01k9zj3v8qe5ktw2m4x6r7n8ab', 'nonsense']) {
-      for (const verb of verbs) expectProblem(await vendor.verb(verb, id), 404, 'not_found')
-      expectProblem(await stack.api.get(`/v1/licences/${id}`), 404, 'not_found')
-      expectProblem(await stack.api.get(`/v1/licences/${id}/history`), 404, 'not_found')
-    }
-  })
-
-  test('a verb accepts no body or an empty object, and refuses any other body', async () => {
-    const { id } = await vendor.issue(planId)
-    const path = `/v1/licences/${id}/suspend`
-    expectInvalid(await stack.api.post(path, { body: { reason: 'x' } }), '/reason')
-    expectProblem(await stack.api.post(path, { body: '{' }), 400, 'bad_request')
-    expectProblem(
-      await stack.api.post(path, { body: 'x', headers: { 'content-type': 'text/plain' } }),
-      415,
-      'unsupported_media_type',
-    )
-    expect((await stack.api.post(path, { body: {} })).status).toBe(200)
-    expect(
-      (
-        await stack.api.post(`/v1/licences/${id}/reactivate`, {
-          headers: { 'content-type': 'application/json' },
-        })
-      ).status,
-    ).toBe(200)
-  })
+test('a verb accepts no body or an empty object, and refuses any other body', async () => {
+  const { id } = await issue(planId)
+  const path = `/v1/licences/${id}/suspend`
+  expectInvalid(await api.post(path, { body: { reason: 'x' } }), '/reason')
+  expectProblem(await api.post(path, { body: '{' }), 400, 'bad_request')
+  const plain = { body: 'x', headers: { 'content-type': 'text/plain' } }
+  expectProblem(await api.post(path, plain), 415, 'unsupported_media_type')
+  expectStatus(await api.post(path, { body: {} }), 200)
+  const headers = { 'content-type': 'application/json' }
+  expectStatus(await api.post(`/v1/licences/${id}/reactivate`, { headers }), 200)
 })

@@ -1,27 +1,16 @@
 import { connect } from '@licensing/database/connect'
 import { drawing, drawn } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { connect as connectTo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenVendor } from './vendor.ts'
+import { expect, test } from 'vitest'
+import { expectStatus, givenStack, givenVendor } from './vendor.ts'
 
 // The limits on Kubernetes: deploy/kubernetes/base/{gateway,licensing}/deployment.yaml.
 const memoryLimitMiB = { gateway: 384, licensing: 512 }
 
-let stack: Stack
-beforeAll(async () => {
-  const environment = {
-    TRUST_PROXY: '1',
-    PRODUCT_RATE_PER_MINUTE: '100000',
-    RATE_LIMIT_PER_MINUTE: '100000',
-  }
-  stack = await startStack({ environment })
-})
-afterAll(() => stack[Symbol.asyncDispose]())
+const stack = await givenStack({ environment: { TRUST_PROXY: '1', PRODUCT_RATE_PER_MINUTE: '100000' } })
 
 /** Creates applications with revocation lists of these sizes. */
 async function givenLists(sizes: number[]): Promise<string[]> {
@@ -99,7 +88,7 @@ test(`many clients poll long lists of five applications within the memory of gat
       ),
     )
     await Promise.all(polls)
-    expect((await stack.api.get('/v1/apps')).status).toBe(200)
+    expectStatus(await stack.api.get('/v1/apps'), 200)
   }
   const peaks = { gateway: await peakMiB('gateway'), licensing: await peakMiB('licensing') }
   expect(peaks.gateway).toBeLessThan(memoryLimitMiB.gateway)
@@ -111,7 +100,7 @@ test('a caller gets few long lists at a time, further calls get 503, and short l
   const own = '10.3.0.1'
   using silent = new DisposableStack()
   for (let at = 0; at < 4; at += 1) silent.use(await givenSilentCaller(path!, own))
-  await expect.poll(async () => (await poll(path!, own)).status, { timeout: 60_000, interval: 200 }).toBe(503)
+  await eventually(async () => expect(await poll(path!, own)).toMatchObject({ status: 503 }))
   expect(await poll(`${path}?since=199990`, own)).toMatchObject({ status: 200 })
   expect(await poll(path!, '10.3.0.2')).toMatchObject({ status: 200 })
 }, 120_000)

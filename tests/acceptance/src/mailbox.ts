@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 
 /** A real mail server that keeps the received mails. */
-export function mailServer() {
+export async function mailServer() {
   const mails: { to: string[]; text: string }[] = []
   const server = new SMTPServer({
     authOptional: true,
@@ -21,14 +21,12 @@ export function mailServer() {
       })
     },
   })
+  const host = await hostAddress()
+  const listening = server.listen(0, host)
+  await once(listening, 'listening')
   return {
     mails,
-    start: async () => {
-      const host = await hostAddress()
-      const listening = server.listen(0, host)
-      await once(listening, 'listening')
-      return `smtp://${host}:${(listening.address() as AddressInfo).port}`
-    },
-    stop: () => new Promise<void>((resolve) => server.close(() => resolve())),
+    url: `smtp://${host}:${(listening.address() as AddressInfo).port}`,
+    [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
   }
 }

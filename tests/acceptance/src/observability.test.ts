@@ -1,12 +1,20 @@
+import { apiClient } from '@licensing/test-support/api-client'
 import { hostAddress } from '@licensing/test-support/docker'
-import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { givenEndpoint } from './delivery.ts'
+import {
+  allRows,
+  expectProblem,
+  expectStatus,
+  givenReceiver,
+  givenStack,
+  givenVendor,
+  untilEnd,
+} from './vendor.ts'
 
 interface Span {
   service: string
@@ -49,71 +57,84 @@ async function startCollector() {
   }
 }
 
-const started = new AsyncDisposableStack()
-let collector: Awaited<ReturnType<typeof startCollector>>
-let receiver: HttpsReceiver
-let stack: Stack
-beforeAll(async () => {
-  collector = started.use(await startCollector())
-  receiver = started.use(await startHttpsReceiver())
-  const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, LOG_LEVEL: 'trace' }
-  stack = started.use(await startStack({ receiver, environment }))
+const collector = untilEnd(await startCollector())
+const receiver = await givenReceiver()
+const stack = await givenStack({
+  receiver,
+  environment: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, LOG_LEVEL: 'trace' },
 })
-afterAll(() => started.disposeAsync())
+const { api } = stack
+const processes = Object.values(stack.processes).flat()
+
+async function expectNoSecretsInLogs(secrets: string[]): Promise<void> {
+  for (const log of await Promise.all(processes.map((each) => each.log()))) {
+    for (const secret of secrets) expect(log).not.toContain(secret)
+  }
+}
 
 test('a request has one trace from REST over gRPC and NATS to the webhook and one request id in the logs, without secrets', async () => {
-  const { api, appId } = stack
-  const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, {
-    body: { name: 'Pro', code: 'pro' },
-  })
-  const endpoint = await api.post<{ secret: string }>(`/v1/apps/${appId}/webhook-endpoints`, {
-    body: { url: receiver.url(), subscribed_events: '*' },
-  })
-  const licence = await api.post<{ id: string; key: string }>(`/v1/apps/${appId}/licences`, {
-    headers: { 'idempotency-key': 'order-1' },
-    body: { external_ref: 'customer-1', plan_id: plan.body.id },
-  })
+  const vendor = await givenVendor(stack)
+  const endpoint = await givenEndpoint(vendor, receiver)
+  const { id } = await vendor.plan()
+  const licence = await vendor.issue(id, { external_ref: 'customer-1' })
+  const suspend = (headers: Record<string, string>) =>
+    api.post(`/v1/licences/${licence.id}/suspend`, { headers })
   const traceId = '0af7651916cd43dd8448eb211c80319c'
-  const suspended = await api.post(`/v1/licences/${licence.body.id}/suspend`, {
-    headers: { traceparent: `00-${traceId}-b7ad6b7169203331-01`, 'x-request-id': 'request-of-the-test' },
-  })
+  const traceparent = `00-${traceId}-b7ad6b7169203331-01`
+  const suspended = await suspend({ traceparent, 'x-request-id': 'request-of-the-test' })
   expect(suspended.headers.get('x-request-id')).toBe('request-of-the-test')
-  await receiver.received(1)
-
+  await endpoint.next(1)
   await eventually(() => {
-    const services = new Set(
-      collector.spans.filter((span) => span.traceId === traceId).map(({ service }) => service),
-    )
-    expect([...services].toSorted()).toEqual(expect.arrayContaining(['gateway', 'licensing', 'notifier']))
+    const services = collector.spans.filter((span) => span.traceId === traceId).map(({ service }) => service)
+    expect(services).toEqual(expect.arrayContaining(['gateway', 'licensing', 'notifier']))
   })
+  expectStatus(await suspend({ 'x-request-id': 'request-that-conflicts' }), 409)
+  expect(await stack.processes.gateway[0]!.log()).toContain('request-of-the-test')
+  await expectNoSecretsInLogs([stack.apiKey, endpoint.secret, licence.key, 'customer-1'])
+})
 
-  const conflict = await api.post(`/v1/licences/${licence.body.id}/suspend`, {
-    headers: { 'x-request-id': 'request-that-conflicts' },
-  })
-  expect(conflict.status).toBe(409)
-  const logs = await Promise.all(
-    Object.values(stack.processes)
-      .flat()
-      .map((process) => process.log()),
-  )
-  const text = logs.join('\n')
-  expect(text).toContain('request-of-the-test')
-  for (const secret of [stack.apiKey, endpoint.body.secret, licence.body.key, 'customer-1']) {
-    expect(text).not.toContain(secret)
-  }
+test('logs contain no key and no session of the portal', async () => {
+  const gateway = apiClient(stack.gatewayUrl, '')
+  const signIn = (body: unknown) => gateway.post('/portal/session', { key: null, body })
+  const wrong = `lsk_${'wrong-'.repeat(8)}`
+  expectProblem(await signIn({ key: wrong }), 401, 'unauthenticated')
+  expectProblem(await signIn(`{"key":"${wrong}`), 400, 'bad_request')
+  const signedIn = await signIn({ key: stack.apiKey })
+  const [cookie] = signedIn.headers.get('set-cookie')!.split(';')
+  const headers = { cookie: cookie!, 'x-requested-with': 'portal' }
+  expectStatus(await gateway.get('/v1/account', { key: null, headers }), 200)
+  const [process] = stack.processes.gateway
+  const last = '"route":"/portal/session","status":400'
+  await eventually(async () => expect(await process!.log()).toContain(last))
+  const secrets = [stack.apiKey, wrong, cookie!.split('=')[1]!, process!.environment['PORTAL_SESSION_KEY']!]
+  for (const secret of secrets) expect(secret.length).toBeGreaterThan(40)
+  await expectNoSecretsInLogs(secrets)
 })
 
 test('every process serves Prometheus metrics, liveness and readiness', async () => {
-  for (const { name, operationsUrl, environment } of Object.values(stack.processes).flat()) {
+  for (const { name, operationsUrl, environment } of processes) {
     const metrics = await fetch(`http://${environment.METRICS_ADDRESS}/metrics`)
     expect(metrics.status, name).toBe(200)
     expect(await metrics.text(), name).toContain('process_cpu_user_seconds_total')
     expect((await fetch(`${operationsUrl}/healthz`)).status, name).toBe(200)
     expect((await fetch(`${operationsUrl}/readyz`)).status, name).toBe(200)
   }
-  const readyz = `${stack.gatewayUrl}/readyz`
-  await stack.processes.notifier[0]!.kill()
-  await eventually(async () => expect((await fetch(readyz)).status).toBe(503))
-  await stack.processes.notifier[0]!.start()
-  await eventually(async () => expect((await fetch(readyz)).status).toBe(200))
+})
+
+test('while licensing is unavailable the gateway is not ready and no application is created, and afterwards the request can be repeated', async () => {
+  const [licensing] = stack.processes.licensing
+  const readiness = async () => (await fetch(`${stack.gatewayUrl}/readyz`)).status
+  const named = async () =>
+    (await allRows<{ name: string }>(api, '/v1/apps')).filter(({ name }) => name === 'Made once')
+  const create = () => api.post('/v1/apps', { body: { name: 'Made once' } })
+  await licensing!.stop()
+  await eventually(async () => expect(await readiness()).toBe(503))
+  const refused = await create()
+  expectProblem(refused, 503, 'unavailable')
+  expect(refused.headers.get('retry-after')).not.toBeNull()
+  await licensing!.start()
+  await eventually(async () => expect(await readiness()).toBe(200))
+  expect(await named()).toEqual([])
+  expectStatus(await create(), 201)
+  expect(await named()).toHaveLength(1)
 })

@@ -1,23 +1,10 @@
-import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
-import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { operationsOf, readDocument } from './document.ts'
-import { givenVendor } from './vendor.ts'
+import { givenReceiver, givenStack, givenVendor } from './vendor.ts'
 
-let receiver: HttpsReceiver
-let stack: Stack
-
-beforeAll(async () => {
-  receiver = await startHttpsReceiver()
-  stack = await sharedStack()
-})
-afterAll(async () => {
-  await stack[Symbol.asyncDispose]()
-  await receiver[Symbol.asyncDispose]()
-})
+const stack = await givenStack()
+const receiver = await givenReceiver()
 
 /** The operations, each after the operations that create the objects it needs. */
 const order = [

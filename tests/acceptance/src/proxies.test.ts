@@ -1,9 +1,5 @@
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
-import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
@@ -13,25 +9,15 @@ import { connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { settingsOf, startCommand } from './command-line.ts'
-import { givenVendor } from './vendor.ts'
-import type { Licence, Vendor } from './vendor.ts'
+import { expectStatus, givenFolder, givenStack, givenVendor } from './vendor.ts'
+import type { Licence } from './vendor.ts'
 
-let stack: Stack
-let vendor: Vendor
-let licence: Licence
-let folder: TemporaryFolder
-beforeAll(async () => {
-  folder = await makeTemporaryFolder()
-  stack = await sharedStack()
-  vendor = await givenVendor(stack)
-  licence = await vendor.issue((await vendor.plan()).id)
-})
-afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]()
-  await folder[Symbol.asyncDispose]()
-})
+const folder = await givenFolder()
+const stack = await givenStack()
+const vendor = await givenVendor(stack)
+const licence = await vendor.issue((await vendor.plan()).id)
 
 /** A forward proxy for CONNECT and for requests with absolute URLs. It records the requested targets. */
 async function startProxy() {
@@ -71,7 +57,7 @@ async function startProxy() {
   }
 }
 
-const gateway = () => new URL(stack.gatewayUrl).host
+const gateway = new URL(stack.gatewayUrl).host
 const module = (name: string) => JSON.stringify(import.meta.resolve(name))
 
 /** Runs a program of a product or a backend, and parses its output. */
@@ -101,41 +87,27 @@ const backend = (baseUrl: string) => `
   console.log(JSON.stringify(id))`
 
 // The code of sdk/README.md.
-const undici = () =>
-  createRequire(new URL('../../../services/notifier/package.json', import.meta.url)).resolve('undici')
-const ways: readonly [string, () => { program: string; environment: Record<string, string> }][] = [
-  ['NODE_USE_ENV_PROXY', () => ({ program: product(), environment: { NODE_USE_ENV_PROXY: '1' } })],
-  [
-    'setGlobalProxyFromEnv',
-    () => ({ program: `(await import('node:http')).setGlobalProxyFromEnv()\n${product()}`, environment: {} }),
-  ],
-  [
-    'a fetch with an EnvHttpProxyAgent',
-    () => {
-      const { href } = new URL(undici(), 'file:')
-      const program = `
-        const { default: undici } = await import(${JSON.stringify(href)})
-        const dispatcher = new undici.EnvHttpProxyAgent()
-        ${product('(url, init) => undici.fetch(url, { ...init, dispatcher })')}`
-      return { program, environment: {} }
-    },
-  ],
-]
+const notifier = new URL('../../../services/notifier/package.json', import.meta.url)
+const undici = JSON.stringify(new URL(createRequire(notifier).resolve('undici'), 'file:').href)
+const withAgent = `
+  const { default: undici } = await import(${undici})
+  const dispatcher = new undici.EnvHttpProxyAgent()
+  ${product('(url, init) => undici.fetch(url, { ...init, dispatcher })')}`
 
-test.each(ways)(
+test.each([
+  ['NODE_USE_ENV_PROXY', product(), { NODE_USE_ENV_PROXY: '1' }],
+  ['setGlobalProxyFromEnv', `(await import('node:http')).setGlobalProxyFromEnv()\n${product()}`, {}],
+  ['a fetch with an EnvHttpProxyAgent', withAgent, {}],
+] as const)(
   'a product reaches the service through the proxy of HTTP_PROXY with %s',
-  async (_way, given) => {
+  async (_way, program, environment) => {
     await using proxy = await startProxy()
-    const { program, environment } = given()
     const through = { ...environment, HTTP_PROXY: proxy.url }
     expect(await runProgram(program, through)).toEqual(['licensed', null])
-    expect([...proxy.targets]).toEqual([gateway()])
+    expect([...proxy.targets]).toEqual([gateway])
     proxy.targets.clear()
-    expect(await runProgram(program, { ...through, NO_PROXY: '127.0.0.1,localhost' })).toEqual([
-      'licensed',
-      null,
-    ])
-    expect([...proxy.targets]).toEqual([])
+    const past = await runProgram(program, { ...through, NO_PROXY: '127.0.0.1,localhost' })
+    expect([past, [...proxy.targets]]).toEqual([['licensed', null], []])
   },
 )
 
@@ -169,7 +141,7 @@ test('the command line uses HTTP_PROXY, HTTPS_PROXY and NO_PROXY by itself', asy
     proxy.targets.clear()
     const { code, stdout } = await show({ [name]: proxy.url, HTTPS_PROXY: 'http://127.0.0.1:9' })
     expect([code, (JSON.parse(stdout) as Licence).id]).toEqual([0, licence.id])
-    expect([...proxy.targets]).toEqual([gateway()])
+    expect([...proxy.targets]).toEqual([gateway])
   }
   proxy.targets.clear()
   expect(await show({ HTTP_PROXY: proxy.url, NO_PROXY: '127.0.0.1' })).toMatchObject({ code: 0, stderr: '' })
@@ -204,12 +176,12 @@ test('listen follows events through the proxy, and forwards them without it', as
   const environment = { ...settings, HTTP_PROXY: proxy.url }
   const parameters = ['listen', '--forward-to', `http://127.0.0.1:${port}/`, '--after', '0']
   const suspended = await vendor.issue((await vendor.plan()).id)
-  expect((await vendor.verb('suspend', suspended.id)).status).toBe(200)
+  expectStatus(await vendor.verb('suspend', suspended.id), 200)
   await using command = startCommand(environment, ...parameters)
   await expect
     .poll(() => command.stdout() + command.stderr(), { timeout: 60_000 })
     .toMatch(/licence\.suspended 200/)
-  expect([...proxy.targets]).toEqual([gateway()])
+  expect([...proxy.targets]).toEqual([gateway])
   await command.stop()
   local.close()
   local.closeAllConnections()

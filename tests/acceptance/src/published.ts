@@ -1,5 +1,9 @@
-import type { JSONWebKeySet } from 'jose'
-import { expect } from 'vitest'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { createLocalJWKSet } from 'jose'
+import type { JWK } from 'jose'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { expectStatus } from './vendor.ts'
 import type { Vendor } from './vendor.ts'
 
 export interface Revocations {
@@ -8,16 +12,27 @@ export interface Revocations {
   signature: string
 }
 
+type Application = Pick<Vendor, 'api' | 'app'>
+
 /** The revocation list of an application, as products read it. */
-export const revocations = (
-  { api, app }: Pick<Vendor, 'api' | 'app'>,
-  query = '',
-  headers: Record<string, string> = {},
-) => api.get<Revocations>(`${app}/revocations${query}`, { key: null, headers })
+export const revocations = ({ api, app }: Application, query = '', headers: Record<string, string> = {}) =>
+  api.get<Revocations>(`${app}/revocations${query}`, { key: null, headers })
+
+/** The keys of an application, as products read them. */
+export async function keySet({ api, app }: Application) {
+  const answer = await api.get<{ keys: JWK[]; signed: string[] }>(`${app}/jwks.json`, { key: null })
+  expectStatus(answer, 200)
+  return answer.body
+}
 
 /** The keys that verify an application's tokens and lists. */
-export async function publicKeys({ api, app }: Pick<Vendor, 'api' | 'app'>): Promise<JSONWebKeySet> {
-  const answer = await api.get<JSONWebKeySet>(`${app}/jwks.json`, { key: null })
-  expect(answer.status).toBe(200)
-  return answer.body
+export const publicKeys = async (vendor: Application) => createLocalJWKSet(await keySet(vendor))
+
+const program = new URL('../../../services/licensing/src/admin/rotate-signing-keys.ts', import.meta.url)
+
+/** Runs the operator's program for the signing keys of an application. */
+export async function rotateSigningKey(stack: Stack, { appId }: Vendor, ...options: string[]): Promise<void> {
+  const { ENCRYPTION_KEY } = stack.processes.licensing[0]!.environment
+  const env = { DATABASE_URL: stack.databaseUrls.licensing, ENCRYPTION_KEY }
+  await promisify(execFile)(process.execPath, [program.pathname, '--app', appId, ...options], { env })
 }

@@ -4,45 +4,43 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { chromium } from '@licensing/test-support/chromium'
-import { sharedStack } from '@licensing/test-support/shared-stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { build } from 'esbuild'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { givenVendor } from './vendor.ts'
+import { expect, test } from 'vitest'
+import { expectStatus, givenStack, givenVendor } from './vendor.ts'
 
-let stack: Stack
-beforeAll(async () => {
-  if (chromium) stack = await sharedStack()
-})
-afterAll(() => stack?.[Symbol.asyncDispose]())
+const stack = await givenStack()
+const vendor = await givenVendor(stack)
+await vendor.define('export_pdf', 'feature')
+await vendor.define('max_projects', 'limit', '3')
+const plan = await vendor.plan({ entitlements: [{ key: 'export_pdf', value: 'true' }] })
+
+/** The options of a product on the page, as source. */
+const optionsOf = (licence: { key: string }, fingerprint: string, baseUrl = stack.gatewayUrl) =>
+  JSON.stringify({
+    baseUrl,
+    appId: vendor.appId,
+    rootKey: vendor.rootKey,
+    licenceKey: licence.key,
+    fingerprint,
+    productVersion: '4.2.0',
+    host: 'localhost',
+    background: false,
+  })
 
 type Result = { status: string; reason: string | null; feature: boolean; projects: number; stored: boolean }
 
 test.skipIf(!chromium)(
   'a product in a browser, on a page of another origin, activates, works offline, and notices its revocation',
   async () => {
-    const vendor = await givenVendor(stack)
-    await vendor.define('export_pdf', 'feature')
-    await vendor.define('max_projects', 'limit', '3')
-    const { id: planId } = await vendor.plan({ entitlements: [{ key: 'export_pdf', value: 'true' }] })
-    const licence = await vendor.issue(planId)
+    const licence = await vendor.issue(plan.id)
     await using page = await openPage()
     const open = (baseUrl: string, then: string) =>
       page.run<Result>(
         `import { LicenceClient, webStorageStore } from '@licensing/sdk'
          const stored = localStorage.length > 0
-         const options = ${JSON.stringify({
-           baseUrl,
-           appId: vendor.appId,
-           rootKey: vendor.rootKey,
-           licenceKey: licence.key,
-           fingerprint: 'browser-1',
-           productVersion: '4.2.0',
-         })}
-         const product = new LicenceClient({
-           ...options, host: location.hostname, store: webStorageStore(localStorage), background: false,
-         })
+         const options = ${optionsOf(licence, 'browser-1', baseUrl)}
+         const product = new LicenceClient({ ...options, store: webStorageStore(localStorage) })
          await product.activate()
          ${then}
          const { status, reason } = product.state
@@ -55,7 +53,7 @@ test.skipIf(!chromium)(
     expect(await open(stack.gatewayUrl, '')).toEqual({ ...granted, stored: false })
     // No server listens at this address, so the product uses the token in the page's storage.
     expect(await open('http://127.0.0.1:9', '')).toEqual({ ...granted, stored: true })
-    expect((await stack.api.post(`/v1/licences/${licence.id}/revoke`)).status).toBe(200)
+    expectStatus(await vendor.verb('revoke', licence.id), 200)
     expect(await open(stack.gatewayUrl, 'await product.check()')).toEqual({
       status: 'refused',
       reason: 'revoked',
@@ -83,27 +81,14 @@ async function bundle(contents: string): Promise<string> {
 test.skipIf(!chromium)(
   'a React component follows the licence with useLicence: each state is rendered, and none after it is unmounted',
   async () => {
-    const vendor = await givenVendor(stack)
-    await vendor.define('export_pdf', 'feature')
-    const { id: planId } = await vendor.plan({ entitlements: [{ key: 'export_pdf', value: 'true' }] })
-    const licence = await vendor.issue(planId)
-    const options = {
-      baseUrl: stack.gatewayUrl,
-      appId: vendor.appId,
-      rootKey: vendor.rootKey,
-      licenceKey: licence.key,
-      fingerprint: 'browser-2',
-      productVersion: '4.2.0',
-      host: 'localhost',
-      background: false,
-    }
+    const licence = await vendor.issue(plan.id)
     const script = `
       import { LicenceClient } from '@licensing/sdk'
       import { useLicence } from '@licensing/sdk/react'
       import { StrictMode } from 'react'
       import { createRoot } from 'react-dom/client'
 
-      const licence = new LicenceClient(${JSON.stringify(options)})
+      const licence = new LicenceClient(${optionsOf(licence, 'browser-2')})
       const element = document.body.appendChild(document.createElement('div'))
       const seen = []
       let renderings = 0

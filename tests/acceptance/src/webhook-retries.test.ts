@@ -1,60 +1,44 @@
-import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
-import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import { apiClient } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack-shape'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { verifies } from './delivery.ts'
-import type { Delivery, DeliveryDetail, Endpoint, Envelope } from './delivery.ts'
+import { runAdmin } from '@licensing/test-support/run-admin'
+import { expect, test } from 'vitest'
+import { givenEndpoint, verifies } from './delivery.ts'
+import type { Delivery, DeliveryDetail } from './delivery.ts'
 import { mailServer } from './mailbox.ts'
-import { allRows, expectProblem, givenVendor } from './vendor.ts'
-import type { Licence } from './vendor.ts'
+import { allRows, expectProblem, givenReceiver, givenStack, givenVendor, untilEnd } from './vendor.ts'
 
-let stack: Stack
-let receiver: HttpsReceiver
-const mailbox = mailServer()
-
-beforeAll(async () => {
-  receiver = await startHttpsReceiver()
-  stack = await startStack({
-    receiver,
-    environment: {
-      WEBHOOK_BACKOFF_SECONDS: '0.1,0.2',
-      SWEEP_INTERVAL_SECONDS: '1',
-      SMTP_URL: await mailbox.start(),
-      ALERT_EMAIL: 'ops@vendor.example',
-    },
-  })
+const mailbox = untilEnd(await mailServer())
+const receiver = await givenReceiver()
+const stack = await givenStack({
+  receiver,
+  environment: {
+    WEBHOOK_BACKOFF_SECONDS: '0.1,0.2',
+    SMTP_URL: mailbox.url,
+    ALERT_EMAIL: 'ops@vendor.example',
+  },
 })
-afterAll(async () => {
-  await stack[Symbol.asyncDispose]()
-  await receiver[Symbol.asyncDispose]()
-  await mailbox.stop()
-})
-
-async function register(app: string, path: string) {
-  const made = await stack.api.post<Endpoint & { secret: string }>(`${app}/webhook-endpoints`, {
-    body: { url: receiver.url(path), subscribed_events: '*' },
-  })
-  expect(made.status).toBe(201)
-  return made.body
+/** An application with an endpoint, and a function that causes an event. */
+async function given(api = stack.api) {
+  const vendor = await givenVendor({ ...stack, api })
+  const { app, plan, issue, verb } = vendor
+  const { id: planId } = await plan()
+  return {
+    ...vendor,
+    endpoint: await givenEndpoint(vendor, receiver),
+    happen: async () => verb('suspend', (await issue(planId)).id),
+    deliveries: (query = '') => allRows<Delivery>(api, `${app}/webhook-deliveries${query}`),
+  }
 }
 
-const arrivedAt = (path: string) => receiver.requests.filter((request) => request.path === path)
-
 test('a failed delivery is retried until it is accepted, with the same bytes and a new signature', async () => {
-  const { api, app, plan, issue, verb } = await givenVendor(stack)
-  const endpoint = await register(app, '/flaky')
-  receiver.answerWith((request) => {
-    if (request.path !== '/flaky') return {}
-    return request.headers['webhook-attempt'] === '3' ? {} : { status: 503, body: 'busy' }
-  })
-  await verb('suspend', (await issue((await plan()).id)).id)
-  await eventually(async () => {
-    const [row] = await allRows<Delivery>(api, `${app}/webhook-deliveries`)
-    expect(row).toMatchObject({ status: 'delivered', attempt_count: 3, last_response_code: 200 })
-  })
-  const requests = arrivedAt('/flaky')
+  const { endpoint, happen, deliveries } = await given()
+  receiver.answerWith(({ headers }) =>
+    headers['webhook-attempt'] === '3' ? {} : { status: 503, body: 'busy' },
+  )
+  await happen()
+  const delivered = { status: 'delivered', attempt_count: 3, last_response_code: 200 }
+  await eventually(async () => expect(await deliveries()).toMatchObject([delivered]))
+  const requests = endpoint.arrived()
   expect(requests.map(({ headers }) => headers['webhook-attempt'])).toEqual(['1', '2', '3'])
   for (const request of requests) {
     expect(request.body.equals(requests[0]!.body)).toBe(true)
@@ -63,130 +47,91 @@ test('a failed delivery is retried until it is accepted, with the same bytes and
   }
 })
 
-test('after 12 failed attempts an endpoint is disabled, with one mail, and a new endpoint recovers the missed events', async () => {
-  const { api, app, plan, issue, verb } = await givenVendor(stack)
-  receiver.answerWith(({ path }) => (path === '/dead' ? { status: 500 } : {}))
-  const endpoint = await register(app, '/dead')
-  const { id: planId } = await plan()
-  const licences = await Promise.all([issue(planId), issue(planId), issue(planId)])
-  for (const licence of licences) await verb('suspend', licence.id)
-  const at = `${app}/webhook-endpoints/${endpoint.id}`
-  await eventually(
-    async () =>
-      expect((await api.get(at)).body).toMatchObject({
-        status: 'disabled',
-        disabled_reason: 'retries_exhausted',
-      }),
-    { intervalMs: 100 },
-  )
-  const rows = await allRows<Delivery>(api, `${app}/webhook-deliveries`)
-  expect(rows.map(({ status, next_attempt_at: next }) => [status, next])).toEqual([
-    ['failed', null],
-    ['failed', null],
-    ['failed', null],
-  ])
-  const exhausted = rows.filter(({ attempt_count: count }) => count === 12)
-  expect(exhausted.length).toBeGreaterThan(0)
-  const detail = await api.get<DeliveryDetail>(`${app}/webhook-deliveries/${exhausted[0]!.id}`)
-  expect(detail.body.attempts.map(({ attempt }) => attempt).toSorted((a, b) => a - b)).toEqual(
-    Array.from({ length: 12 }, (_, n) => n + 1),
-  )
-  for (const row of rows) {
-    const seen = arrivedAt('/dead').filter(({ headers }) => headers['webhook-id'] === row.event_id)
+test('after 12 failed attempts an endpoint is disabled, with one mail, and a new endpoint gets its deliveries by replay', async () => {
+  const vendor = await given()
+  const { api, app, endpoint, happen, deliveries } = vendor
+  receiver.answerWith(({ path }) => (path === endpoint.path ? { status: 500 } : {}))
+  for (const _ of [1, 2, 3]) await happen()
+  const exhausted = { status: 'disabled', disabled_reason: 'retries_exhausted' }
+  await eventually(async () => expect((await api.get(endpoint.at)).body).toMatchObject(exhausted), {
+    intervalMs: 100,
+  })
+  const failed = { status: 'failed', next_attempt_at: null }
+  const rows = await deliveries()
+  expect(rows).toMatchObject([failed, failed, failed])
+  const last = rows.find(({ attempt_count: count }) => count === 12)!
+  const { body } = await api.get<DeliveryDetail>(`${app}/webhook-deliveries/${last.id}`)
+  const attempts = body.attempts.map(({ attempt }) => attempt).toSorted((a, b) => a - b)
+  expect(attempts).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
+  for (const { event_id } of rows) {
+    const seen = endpoint.arrived().filter(({ headers }) => headers['webhook-id'] === event_id)
     expect(seen.length).toBeLessThanOrEqual(12)
   }
 
   const about = () => mailbox.mails.filter(({ text }) => text.includes(endpoint.id) && /disabled/i.test(text))
-  await eventually(() => expect(about()).toHaveLength(1))
-  expect(about()[0]?.to).toEqual(['ops@vendor.example'])
+  await eventually(() => expect(about()).toMatchObject([{ to: ['ops@vendor.example'] }]))
 
-  for (const answer of [
-    await api.delete(at),
-    await api.post(`${at}/rotate-secret`),
-    await api.post(`${at}/test`),
-    await api.post(`${app}/webhook-deliveries/${rows[0]!.id}/replay`),
+  const replay = ({ id }: Delivery, body = {}) =>
+    api.post<{ id: string }>(`${app}/webhook-deliveries/${id}/replay`, { body })
+  for (const refused of [
+    await api.delete(endpoint.at),
+    await api.post(`${endpoint.at}/rotate-secret`),
+    await api.post(`${endpoint.at}/test`),
+    await replay(last),
   ]) {
-    expectProblem(answer, 409, 'conflict')
+    expectProblem(refused, 409, 'conflict')
   }
-  const successor = await register(app, '/successor')
+  const successor = await givenEndpoint(vendor, receiver)
   for (const row of rows) {
-    const replayed = await api.post<{ id: string }>(`${app}/webhook-deliveries/${row.id}/replay`, {
-      body: { endpoint_id: successor.id },
-    })
+    const replayed = await replay(row, { endpoint_id: successor.id })
     expect(replayed.status).toBe(202)
     expect(rows.map(({ id }) => id)).not.toContain(replayed.body.id)
   }
-  await eventually(() => expect(arrivedAt('/successor')).toHaveLength(3))
-  for (const request of arrivedAt('/successor')) {
-    expect(verifies(request, successor.secret)).toBe(true)
-    const before = arrivedAt('/dead').find(
-      ({ headers }) => headers['webhook-id'] === request.headers['webhook-id'],
-    )
-    expect(request.body.equals(before!.body)).toBe(true)
-  }
-  await eventually(async () => {
-    const delivered = await allRows<Delivery>(
-      api,
-      `${app}/webhook-deliveries?endpoint=${successor.id}&status=delivered`,
-    )
-    expect(delivered).toHaveLength(3)
-  })
+  const contents = ({ arrived }: typeof endpoint) =>
+    new Map(arrived().map(({ headers, body }) => [headers['webhook-id'], body.toString()]))
+  for (const request of await successor.next(3)) expect(verifies(request, successor.secret)).toBe(true)
+  expect(contents(successor)).toEqual(contents(endpoint))
+  const delivered = `?endpoint=${successor.id}&status=delivered`
+  await eventually(async () => expect(await deliveries(delivered)).toHaveLength(3))
   expect(about()).toHaveLength(1)
 })
 
-test('a licence is refused from its end on, then expired by the sweep, with one event', async () => {
-  const { api, app, plan, issue, verb, activate } = await givenVendor(stack)
-  receiver.answerWith({})
-  await register(app, '/expiry')
-  const { id: planId } = await plan()
-  const ends = new Date(Date.now() + 15_000).toISOString()
-  const [active, suspended, revoked, lasting] = [
-    await issue(planId, { expires_on: ends }),
-    await issue(planId, { expires_on: ends }),
-    await issue(planId, { expires_on: ends }),
-    await issue(planId, { expires_on: new Date(Date.now() + 3_600_000).toISOString() }),
-  ]
-  await verb('suspend', suspended.id)
-  await verb('revoke', revoked.id)
-  const grant = await activate(active)
-  expect(grant.status).toBe(201)
-  expect(Date.parse(grant.body.expires_at)).toBeLessThanOrEqual(Date.parse(ends))
-  const claims = JSON.parse(Buffer.from(grant.body.token.split('.')[1]!, 'base64url').toString()) as {
-    exp: number
+test('an address that the API sets gets one mail, and alerts go to it after its link was opened and confirmed', async () => {
+  // An account gets at most six mails an hour, so this test has its own account.
+  const options = ['--name', 'Mails', '--alert-email', 'ops@vendor.example']
+  const made = await runAdmin(stack, 'create-account', ...options)
+  const api = apiClient(stack.gatewayUrl, (JSON.parse(made.stdout) as { key: string }).key)
+  const account = async () => (await api.get('/v1/account')).body
+  expect(await account()).toMatchObject({ alert_email: 'ops@vendor.example', alert_email_confirmed: true })
+  const set = { alert_email: 'new@vendor.example', alert_email_confirmed: false }
+  const changed = await api.patch('/v1/account', { body: { alert_email: set.alert_email } })
+  expect(changed.body).toMatchObject(set)
+  /** Lets an endpoint be disabled. @returns the recipients of the mails that name it */
+  const alerted = async () => {
+    const { endpoint, happen } = await given(api)
+    receiver.answerWith(({ path }) => (path === endpoint.path ? { status: 500 } : {}))
+    await happen()
+    const about = () => mailbox.mails.filter(({ text }) => text.includes(endpoint.id))
+    await eventually(() => expect(about().some(({ text }) => text.includes('has been disabled'))).toBe(true))
+    return [...new Set(about().flatMap(({ to }) => to))]
   }
-  expect(claims.exp * 1000).toBeLessThanOrEqual(Date.parse(ends))
 
-  await eventually(() => Date.now() >= Date.parse(ends), { intervalMs: 5 })
-  expect(expectProblem(await activate(active), 403, 'licence_refused')).toMatchObject({ reason: 'expired' })
-  const refreshed = await api.post(`/v1/activations/${grant.body.activation_id}/refresh`, {
-    key: grant.body.token,
-    body: { product_version: '1.0', host: 'a.example.com' },
-  })
-  expect(expectProblem(refreshed, 403, 'licence_refused')).toMatchObject({ reason: 'expired' })
+  const toNew = () => mailbox.mails.filter(({ to }) => to.includes('new@vendor.example'))
+  await eventually(() => expect(toNew()).toHaveLength(1))
+  const link = /https?:\/\/\S+\?token=\S+/.exec(toNew()[0]!.text)?.[0] ?? ''
+  const { pathname, search, searchParams } = new URL(link)
+  expect(await alerted()).toEqual(['ops@vendor.example'])
 
-  const status = async ({ id }: Licence) => (await api.get<Licence>(`/v1/licences/${id}`)).body.status
-  await eventually(async () => expect(await status(active)).toBe('expired'))
-  await eventually(async () => expect(await status(suspended)).toBe('expired'))
-  expect(await status(revoked)).toBe('revoked')
-  expect(await status(lasting)).toBe('active')
-  expect((await api.get(`${app}/plans/${planId}`)).body).toMatchObject({ active_licences: 1 })
-  const [last] = await allRows<Record<string, string>>(api, `/v1/licences/${active.id}/history`)
-  expect(last).toMatchObject({ type: 'expired', from: 'active', to: 'expired', actor: 'sweep' })
-
-  const expiries = () =>
-    arrivedAt('/expiry')
-      .map(({ body }) => JSON.parse(body.toString()) as Envelope)
-      .filter(({ type }) => type === 'licence.expired')
-  await eventually(() => expect(expiries()).toHaveLength(2))
-  expect(new Set(expiries().map(({ data }) => data.object['licence_id']))).toEqual(
-    new Set([active.id, suspended.id]),
-  )
-  for (const { data } of expiries()) expect(data.object['status']).toBe('expired')
-  for (const verbName of ['suspend', 'reactivate']) {
-    expect(expectProblem(await verb(verbName, active.id), 409, 'conflict')).toMatchObject({
-      current: 'expired',
-    })
-  }
-  expect((await verb('revoke', active.id)).body).toMatchObject({ status: 'revoked' })
-  expect((await verb('retire', suspended.id)).body).toMatchObject({ status: 'retired' })
+  const headers = { accept: 'text/html' }
+  const page = await fetch(`${stack.gatewayUrl}${pathname}${search}`, { headers })
+  expect(page.status).toBe(200)
+  const [, action = ''] = /<form method="post" action="([^"]+)">/.exec(await page.text()) ?? []
+  expect(await account()).toMatchObject(set)
+  const body = new URLSearchParams({ token: searchParams.get('token') ?? '' })
+  const confirm = async () =>
+    (await fetch(new URL(action, stack.gatewayUrl), { method: 'POST', body })).status
+  expect(await confirm()).toBe(200)
+  expect(await account()).toMatchObject({ ...set, alert_email_confirmed: true })
+  expect(await confirm()).toBe(400)
+  expect(await alerted()).toEqual(['new@vendor.example'])
 })
