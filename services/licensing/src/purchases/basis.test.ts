@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { basisOf } from './basis.ts'
+import type { Basis } from './basis.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 
 const day = (n: number) => new Date(Date.UTC(2026, 0, n))
@@ -27,6 +28,28 @@ const effect = (purchase_ref: string, kind: RecordedEffect['kind'], at: Date): R
   const brings = { ends_at: null, plan_id: null, snapshot_id: null, updates_until: null }
   return { purchase_ref, kind, cause: 're', at, ...brings }
 }
+
+const ofOneSecond: [RecordedEffect['kind'], RecordedEffect['kind'], Basis['decisive']][] = [
+  ['renewed', 'payment_failed', 'payment_failed'],
+  ['renewed', 'partially_refunded', 'partially_refunded'],
+  ['payment_failed', 'inquiry_opened', 'payment_failed'],
+  ['inquiry_opened', 'inquiry_closed', 'paid'],
+]
+
+test.each(ofOneSecond)('%s counts before %s of the same second, whatever their causes', (...row) => {
+  const [first, second, decisive] = row
+  const valid = { ...canceled, terminated_at: null }
+  for (const [cause, other] of [
+    ['a', 'b'],
+    ['b', 'a'],
+  ] as const) {
+    const effects = [
+      { ...effect('cs', second, day(10)), cause: other },
+      { ...effect('cs', first, day(10)), cause },
+    ]
+    expect(basisOf([valid], effects, null, day(15).getTime())).toMatchObject({ decisive })
+  }
+})
 
 test('an end that passes after a cancellation changes nothing more', () => {
   const effects = [effect('cs', 'partially_refunded', day(10))]
