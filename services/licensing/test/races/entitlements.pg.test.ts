@@ -106,7 +106,8 @@ test('while the plan changes, a licence takes the values of one of its versions,
     const { entitlements, planDrift } = await detailOf(harness, licence)
     expect([entitlements[0]!.value, planDrift]).toEqual(['5', []])
     const overrides = await overridesInHistory(licence)
-    expect(overrides.toSorted((a, b) => Number(a) - Number(b))).toEqual(versions.map(String))
+    expect(new Set(overrides)).toEqual(new Set(versions.map(String)))
+    expect(overrides).toHaveLength(versions.length)
     expect(await effectiveOf(harness, licence)).toEqual({ seats: `${overrides.at(-1)} override` })
     const taken = (await changesOf(harness, licence)) as { changes: { entitlements?: { to: unknown } } }[]
     const versionsTaken = taken.flatMap(({ changes }) => changes.entitlements ?? [])
