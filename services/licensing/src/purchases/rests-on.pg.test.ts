@@ -130,8 +130,16 @@ test('the terms on which a licence was issued count as its first purchase', asyn
   expect(await shown(licence)).toEqual({ plan: issuedOn.id, status: 'active', end })
 })
 
-test('a replacement on the same plan reactivates a licence that was downgraded or suspended by payments, with an event', async () => {
+test('a replacement reactivates a licence that was downgraded or suspended by payments, with an event', async () => {
   for (const lead of ['partially_refunded', 'payment_failed', 'inquiry_opened'] as const) {
+    const { second: replaced, licence } = await upgraded()
+    await apply(harness, replaced, { kind: lead }, daysAgo(4))
+    await apply(harness, replaced, { kind: 'charged_back' }, daysAgo(3))
+    expect((await events(harness, licence)).at(-1)).toMatchObject({
+      type: 'licence.plan_changed',
+      object: { status: 'active' },
+    })
+
     const plan = await givenPlan(harness)
     const externalRef = unique('buyer')
     const first = await buy(harness, { planId: plan.id, externalRef, orderedAt: daysAgo(9) })
