@@ -75,6 +75,6 @@ test(`a customer’s purchases end the same in any order of events, even if bill
   const ends = await Promise.all(arriving.map((arrive) => arrive())).finally(() => (arrived = true))
   await killing
   for (const [at, story] of stories.entries()) {
-    expect({ story, end: ends[at] }).toEqual({ story, end: expected[at] })
+    expect(ends[at], JSON.stringify(story)).toEqual(expected[at])
   }
 }, 900_000)

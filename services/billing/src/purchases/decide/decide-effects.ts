@@ -110,11 +110,15 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
   if (session.mode === 'payment') {
     return session.period_months === null ? null : addMonths(new Date(paidAt), session.period_months)
   }
-  const reported =
-    invoices.find((invoice) => invoice.reason === 'first')?.periodEnd ?? soldItemOf(subject)?.periodEnd
+  const first = invoices.find((invoice) => invoice.reason === 'first')
+  const reported = first?.periodEnd ?? soldItemOf(subject)?.periodEnd
   if (reported !== undefined) return new Date(reported + rules.graceMs)
+  const invoiceRef = checkout.invoiceRef ?? session.invoice_ref
   const subscriptionRef = checkout.subscriptionRef ?? session.subscription_ref
-  if (subscriptionRef) ask(subject, 'subscription', subscriptionRef, checkout.recordedMs)
+  // The first invoice is asked for, because the subscription may have entered a later period that is not paid.
+  const asksInvoice =
+    !first && invoiceRef !== null && ask(subject, 'invoice', invoiceRef, checkout.recordedMs).waiting
+  if (!asksInvoice && subscriptionRef) ask(subject, 'subscription', subscriptionRef, checkout.recordedMs)
   return 'unknown'
 }
 

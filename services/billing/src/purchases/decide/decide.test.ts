@@ -344,3 +344,16 @@ describe('a purchase', () => {
     })
   })
 })
+
+test('the end of the first period is asked from the first invoice, and from the subscription only if there is no answer', () => {
+  const checkout: Fact = { ...paid, subscriptionRef: 'sub_1', invoiceRef: 'in_1' }
+  const history = {
+    ...givenHistory({ mode: 'subscription' }),
+    facts: [recorded(checkout, start), recorded(charged, start)],
+  }
+  const asked = (questions: Question[]) => decide({ ...history, questions }, new Date(start), rules).questions
+  expect(asked([])).toMatchObject([{ kind: 'invoice', ref: 'in_1' }])
+  expect(asked([{ kind: 'invoice', ref: 'in_1', attempts: 1, found: false }])).toMatchObject([
+    { kind: 'subscription', ref: 'sub_1' },
+  ])
+})
