@@ -89,11 +89,21 @@ describe('a charge', () => {
   })
 })
 
-test('a subscription whose first invoice no event reports is valid for the period that the processor shows', async () => {
-  const vendor = await harness.givenVendor(monthly)
-  await dropEvents(harness, vendor, 'invoice.paid', 'invoice.payment_succeeded')
-  await expectPaidPeriod(harness, await givenSubscribed(harness, vendor))
-})
+test.each([
+  ['first invoice', undefined],
+  ['subscription, if it does not return the invoice', '/v1/invoices'],
+])(
+  'a subscription whose first invoice no event reports is valid for the period of the processor’s %s',
+  async (_, path) => {
+    const vendor = await harness.givenVendor(monthly)
+    await dropEvents(harness, vendor, 'invoice.paid', 'invoice.payment_succeeded')
+    const account = vendor.connectedAccount
+    if (path) {
+      await harness.simulator.control('faults', { answer: '500', until_cleared: true, path, account })
+    }
+    await expectPaidPeriod(harness, await givenSubscribed(harness, vendor))
+  },
+)
 
 describe('a price', () => {
   const setPrice = ({ priceId: id, connectedAccount: account }: Vendor, price: object) =>
