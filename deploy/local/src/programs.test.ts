@@ -7,7 +7,7 @@ import { takeDataFolder } from './data-folder.ts'
 import { startPrograms } from './programs.ts'
 import { Waits } from './waits.ts'
 
-const patience = { timeout: 30_000 }
+const pollOptions = { timeout: 30_000 }
 
 const PROGRAM = `
 import { existsSync } from 'node:fs'
@@ -40,12 +40,12 @@ test('a start waits for a program as long as it runs, and prints lines that say 
   const context = { say, waits, signal: new AbortController().signal }
   const ready = startPrograms([[program]], data, started, context)
   const line = 'waiting for slow (start has not finished: migration 7)'
-  await expect.poll(() => said, patience).toContain(line)
+  await expect.poll(() => said, pollOptions).toContain(line)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_000 })
   onTestFinished(() => void vi.useRealTimers())
   const before = said.length
   // The program is checked every 50 ms.
-  await expect.poll(() => said.length, patience).toBeGreaterThan(before + 10)
+  await expect.poll(() => said.length, pollOptions).toBeGreaterThan(before + 10)
   vi.useRealTimers()
   await writeFile(readyFile, '')
   await ready
@@ -57,9 +57,9 @@ test('lines are printed only while the start waits for something', async () => {
   using waits = new Waits((line) => said.push(line), 5)
   const [first, second] = [Promise.withResolvers<number>(), Promise.withResolvers<number>()]
   const both = [waits.during('postgres', first.promise), waits.during('the portal', second.promise)]
-  await expect.poll(() => said.at(-1), patience).toBe('waiting for postgres, the portal')
+  await expect.poll(() => said.at(-1), pollOptions).toBe('waiting for postgres, the portal')
   first.resolve(1)
-  await expect.poll(() => said.at(-1), patience).toBe('waiting for the portal')
+  await expect.poll(() => said.at(-1), pollOptions).toBe('waiting for the portal')
   second.reject(new Error('failed'))
   expect(await Promise.allSettled(both)).toMatchObject([{ value: 1 }, { status: 'rejected' }])
   const count = said.length

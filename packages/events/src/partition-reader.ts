@@ -242,7 +242,7 @@ export class PartitionReader {
 
   /**
    * Whether the reader knows which numbers of this epoch are valid. A later epoch may have assigned numbers of an earlier one
-   * again, and only the producer's answer contains where it begins. After a start there is no answer yet.
+   * again. Only the producer's answer contains the number at which an epoch begins, and the reader starts without an answer.
    */
   #isKnown(epoch: string): boolean {
     const { epochs } = this.position

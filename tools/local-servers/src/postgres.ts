@@ -60,8 +60,8 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const password = await ensureCluster(dataDir, cluster, programs, options.durable)
   const launch = (port: number) => launchPostgres(programs.postgres, dataDir, cluster, port, options)
   // Without a fixed port, it only has to wait for the processes of a killed server.
-  const patienceMs = options.port === undefined ? RESTART_TIMEOUT_MS : undefined
-  let { port, started: server } = await startOnPort(options.port, launch, patienceMs)
+  const timeoutMs = options.port === undefined ? RESTART_TIMEOUT_MS : undefined
+  let { port, started: server } = await startOnPort(options.port, launch, timeoutMs)
   return {
     get port() {
       return port

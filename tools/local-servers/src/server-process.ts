@@ -70,13 +70,13 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
       if (endedBy !== undefined) return
       child.ref()
       child.kill(signal)
-      const patience = new AbortController()
-      void sleep(graceMs, undefined, { signal: patience.signal }).then(
+      const grace = new AbortController()
+      void sleep(graceMs, undefined, { signal: grace.signal }).then(
         () => child.kill('SIGKILL'),
         () => undefined,
       )
       await ended
-      patience.abort()
+      grace.abort()
     },
   }
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Asked, Answered, Sent } from '../outcome.ts'
 
 /** Longer than the limit for requests in the checks, so that a request over the limit is recorded with its time. */
-const patienceMs = 75_000
+const requestTimeoutMs = 75_000
 
 export interface Request {
   /** One of the gateways: `http://host:port`. */
@@ -43,7 +43,7 @@ async function ask({ gatewayUrl, apiKey, method, path, body, headers }: Request)
     const response = await fetch(`${gatewayUrl}${path}`, {
       method,
       redirect: 'manual',
-      signal: AbortSignal.timeout(patienceMs),
+      signal: AbortSignal.timeout(requestTimeoutMs),
       headers: {
         ...(apiKey !== null && { authorization: `Bearer ${apiKey}` }),
         ...(body && { 'content-type': 'application/json' }),
