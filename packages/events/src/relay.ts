@@ -1,17 +1,18 @@
 import { oneConnection } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { sendTogether } from '@licensing/database/send-together'
 import type { Logger } from '@licensing/process/log'
 import { pause, startLoop } from '@licensing/process/loop'
 import { consumersOf, subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
-import { randomUUID } from 'node:crypto'
 import { Counter } from 'prom-client'
 import type { Nats } from './connection.ts'
+import { beginEpoch, recordAlive } from './epoch.ts'
 import { startLogService } from './log-service.ts'
 import { encoded } from './log-queries.ts'
-import { begin, beginEpoch, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
+import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
 import type { MovedBatch } from './outbox-queries.ts'
 import { partitionOf } from './partitions.ts'
 import { ensureStream } from './streams.ts'
@@ -48,6 +49,7 @@ const heldPollMs = 250
 const maxBatchBytes = 128 * 1024
 const streamTimeoutMs = 2_000
 const keepStreamMs = 30_000
+const aliveMs = 30_000
 
 /**
  * Settings of the relay's connection: PostgreSQL reads the outbox only through its indexes. The outbox is empty most of the
@@ -118,6 +120,7 @@ export function startRelay(options: RelayOptions): Relay {
       log.warn({ err: error }, 'jetstream is unavailable: consumers read events from the log, seconds later'),
     isOutage: () => true,
   })
+  const aliveLoop = startDatabaseLoop('epoch of the database', log, aliveMs, () => recordAlive(options.sql))
   const ignoreReconnects = nats.onReconnect(() => streamLoop.wake())
   // Numbers the events that waited for a confirmation.
   const confirmed = () => {
@@ -128,7 +131,7 @@ export function startRelay(options: RelayOptions): Relay {
     wake: () => publishLoop.wake(),
     async stop() {
       ignoreReconnects()
-      await Promise.all([publishLoop.stop(), streamLoop.stop(), service.stop()])
+      await Promise.all([publishLoop.stop(), streamLoop.stop(), aliveLoop.stop(), service.stop()])
       await sql.end({ timeout: 5 })
     },
   }
@@ -142,7 +145,7 @@ async function numberEvents(sql: Database, source: Source, from: { after: string
     const [, [state], , batches] = await sendTogether(
       begin(connection),
       lockState(connection, consumersOf[source]),
-      beginEpoch(connection, randomUUID()),
+      beginEpoch(connection),
       moveToLog(connection, share),
       commit(connection),
     )
