@@ -44,8 +44,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   const producer = new LogClient(nats, source, service)
   const stream = streamOf(source)
   let unreported = 0
-  const positionsNow = () =>
-    [...readers].map(([partition, { position }]) => ({ ...position, partition }))
+  const positionsNow = () => [...readers].map(([partition, { position }]) => ({ ...position, partition }))
   const reading: ConsumerOptions = {
     ...options,
     handle: async (tx, events) => {

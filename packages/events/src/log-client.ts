@@ -43,10 +43,7 @@ export class LogClient {
   }
 }
 
-function requestOf(
-  positions: PartitionPosition[],
-  next?: { partition: number; after: bigint },
-): Uint8Array {
+function requestOf(positions: PartitionPosition[], next?: { partition: number; after: bigint }): Uint8Array {
   const known = positions.map(({ partition, epochs, number }) => ({
     partition,
     number,

@@ -36,7 +36,10 @@ async function startRelaying({ sql, server }: Pick<Given, 'sql' | 'server'>) {
 }
 
 /** A consumer of the log. Without one, at most `heldFrom` events of an account get numbers. */
-async function startConsuming({ sql, server }: Pick<Given, 'sql' | 'server'>, options: Partial<ConsumerOptions> = {}) {
+async function startConsuming(
+  { sql, server }: Pick<Given, 'sql' | 'server'>,
+  options: Partial<ConsumerOptions> = {},
+) {
   const nats = await connectNats(server.url, 'test', log)
   const consumer = consume({ sql, nats, ...options })
   return {

@@ -104,7 +104,9 @@ export function startNotifier(options: NotifierOptions): Notifier {
     return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
   }
   const consuming = { sql, nats, log, service: 'notifier', handle, isTransient, findKnown: findKnownEvents }
-  const consumers = (['licensing', 'billing'] as const).map((source) => startConsumer({ ...consuming, source }))
+  const consumers = (['licensing', 'billing'] as const).map((source) =>
+    startConsumer({ ...consuming, source }),
+  )
 
   return {
     deps,
