@@ -115,7 +115,7 @@ create unique index licences_legacy_key on licences (application_id, legacy_key)
 create index licences_newest on licences (application_id, id);
 create index licences_by_plan on licences (plan_id, id);
 create index licences_by_external_ref on licences (application_id, external_ref, id);
-create index licences_by_trial on licences (application_id, trial, id);
+create index licences_of_trials on licences (application_id, id) where trial;
 create index licences_never_seen on licences (application_id, id) where not seen;
 -- References in upper case, for a search that ignores letter case. Upper case does not depend on the neighbours of a
 -- letter, lower case does (a final sigma). References are compared by code points, so that all references with the
@@ -168,30 +168,6 @@ create trigger keep_statuses_of_changed after update on licences
   referencing new table as changed for each statement execute function keep_statuses();
 create trigger keep_statuses_of_gone after delete on licences
   referencing old table as changed for each statement execute function keep_statuses();
-
--- The domains that a licence is restricted to, for a search. Only the triggers below write this table.
-create table licence_domains (
-  application_id text collate "C" not null,
-  domain text collate "C" not null,
-  licence_id text collate "C" not null,
-  primary key (application_id, domain, licence_id)
-);
-
-create function keep_domains() returns trigger language plpgsql as $$
-begin
-  if tg_op = 'UPDATE' then
-    delete from licence_domains
-    where application_id = old.application_id and domain = any(old.domains) and licence_id = old.id;
-  end if;
-  insert into licence_domains (application_id, domain, licence_id)
-  select distinct new.application_id, domain, new.id from unnest(new.domains) as domain order by 2;
-  return null;
-end
-$$;
-create trigger keep_domains_of_new after insert on licences
-  for each row when (new.domains <> '{}') execute function keep_domains();
-create trigger keep_domains_of_changed after update of domains on licences
-  for each row when (new.domains <> old.domains) execute function keep_domains();
 
 -- Trials.
 
@@ -279,10 +255,7 @@ create table licence_metadata (
   -- long value does not make the index larger.
   entry bytea not null,
   licence_id text collate "C" not null,
-  -- One bit for each entry of the licence: the first byte of the entry modulo 64. If a list looks for several pairs,
-  -- the bits in the index of one pair show for most licences that they do not have the others.
-  bits bigint not null,
-  primary key (entry, licence_id) include (bits)
+  primary key (entry, licence_id)
 );
 
 -- Neither an application's id nor a name contains a space.
@@ -298,9 +271,8 @@ begin
       select metadata_entry(new.application_id, key, value) from jsonb_each_text(old.metadata)
     ));
   end if;
-  insert into licence_metadata (entry, licence_id, bits)
-  select entry, new.id, bit_or(1::bigint << (get_byte(entry, 0) % 64)) over ()
-  from (select metadata_entry(new.application_id, key, value) as entry from jsonb_each_text(new.metadata)) made;
+  insert into licence_metadata (entry, licence_id)
+  select metadata_entry(new.application_id, key, value), new.id from jsonb_each_text(new.metadata);
   return null;
 end
 $$;
@@ -484,10 +456,8 @@ create table licence_activity (
   -- How many calls the licence has made. Calls are numbered under the lock of this row.
   calls bigint not null default 0
 ) with (fillfactor = 80);
--- For lists of licences seen since a time. The first index finds the few licences that were seen recently. The second
--- is in list order, and excludes licences that were seen too long ago without reading the table (about 50 ns each).
-create index licence_activity_latest on licence_activity (application_id, last_seen_at, licence_id);
-create index licence_activity_newest on licence_activity (application_id, licence_id, last_seen_at);
+-- For lists of licences seen since a time.
+create index licence_activity_newest on licence_activity (application_id, licence_id);
 
 -- Hosts by which a licence is found: hosts that it is restricted to, and hosts on which it was seen.
 create table licence_hosts (
