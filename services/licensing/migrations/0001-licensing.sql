@@ -313,12 +313,8 @@ create table licence_history (
   cause text,
   -- The changed fields of an entry of type `changed`: {<field>: {"from": …, "to": …}}; null for every other type.
   changes jsonb,
-  -- The transaction that wrote the entry: `counted_history` says which entries have been counted by day. Null in entries
-  -- that were counted after the database was restored into another server.
-  xact xid8 default pg_current_xact_id(),
   primary key (licence_id, position)
 );
-create index licence_history_by_xact on licence_history (xact) where xact is not null;
 create index licence_history_freed_by_products on licence_history (licence_id, position)
   where type = 'activation_freed' and actor = 'product';
 
@@ -473,9 +469,8 @@ create index licence_hosts_seen on licence_hosts (licence_id, last_seen_at) wher
 
 -- Counts by day.
 
--- What happened in an application on each UTC day. Changes of licences are counted from their history, changes of
--- activations from application_day_changes. Background work adds both up here. A reader adds what has not been added up
--- yet, so the numbers are exact at any time.
+-- What happened in an application on each UTC day. Triggers write changes of licences and activations to
+-- application_day_changes. Background work adds them up here. A reader adds the rest, so the numbers are exact at any time.
 create table application_days (
   application_id text collate "C" not null,
   account_id text collate "C" not null,
@@ -498,19 +493,53 @@ create table application_days (
   primary key (application_id, day)
 ) with (fillfactor = 80);
 
--- One row for each statement that changes activations, so that no transaction waits for a counter. Adding up deletes the
--- rows in the same statement, so that a reader of both tables sees each change once.
+-- One row for each statement that changes licences or activations, so that no transaction waits for a counter. Adding up
+-- deletes the rows in the same statement, so that a reader of both tables sees each change once.
 create table application_day_changes (
   application_id text collate "C" not null,
   account_id text collate "C" not null,
   day date not null,
+  issued bigint not null default 0,
+  imported bigint not null default 0,
+  created bigint not null default 0,
+  suspended bigint not null default 0,
+  reactivated bigint not null default 0,
+  revoked bigint not null default 0,
+  expired bigint not null default 0,
+  retired bigint not null default 0,
+  downgraded bigint not null default 0,
+  active_change bigint not null default 0,
   activations_new bigint not null default 0,
+  activations_freed bigint not null default 0,
   activations_seen bigint not null default 0
 ) with (
   -- Rows live for seconds.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1
 );
 create index application_day_changes_of on application_day_changes (application_id);
+
+-- Licences are looked up one by one (`offset 0`), whatever the planner's estimates are.
+create function note_history() returns trigger language plpgsql as $$
+begin
+  insert into application_day_changes (application_id, account_id, day, issued, imported, created, suspended,
+    reactivated, revoked, expired, retired, downgraded, activations_freed, active_change)
+  select l.application_id, l.account_id, (e.at at time zone 'UTC')::date,
+    count(*) filter (where type = 'issued'), count(*) filter (where type = 'imported'),
+    count(*) filter (where type = 'created'), count(*) filter (where type = 'suspended'),
+    count(*) filter (where type = 'reactivated'), count(*) filter (where type = 'revoked'),
+    count(*) filter (where type = 'expired'), count(*) filter (where type = 'retired'),
+    count(*) filter (where type = 'downgraded'), count(*) filter (where type = 'activation_freed'),
+    sum((to_status = 'active')::int - coalesce((from_status = 'active')::int, 0))
+  from entered e cross join lateral (
+    select application_id, account_id from licences where id = e.licence_id offset 0
+  ) l
+  where e.from_status is distinct from e.to_status or e.type = 'activation_freed'
+  group by 1, 2, 3;
+  return null;
+end
+$$;
+create trigger note_history after insert on licence_history
+  referencing new table as entered for each statement execute function note_history();
 
 create function note_activations() returns trigger language plpgsql as $$
 begin
@@ -534,76 +563,6 @@ $$;
 create trigger note_seen after update of last_seen_at on activations
   for each row when ((new.last_seen_at at time zone 'UTC')::date > (old.last_seen_at at time zone 'UTC')::date)
   execute function note_seen();
-
--- `application_days` contains the history entries that this snapshot sees.
-create table counted_history (
-  only_row boolean primary key default true check (only_row),
-  seen_by pg_snapshot not null
-);
-insert into counted_history (seen_by) values (pg_current_snapshot());
-
--- Counts by day of the whole history, or of the entries that counted_history does not see: entries of transactions that
--- began after it or had not ended then, however long a transaction takes. It reads with the snapshot of the calling
--- statement. Entries and licences are looked up one by one (`offset 0`), whatever the planner's estimates are.
-create function days_of_history(whole boolean) returns table (
-  application_id text, account_id text, day date, issued bigint, imported bigint, created bigint, suspended bigint,
-  reactivated bigint, revoked bigint, expired bigint, retired bigint, downgraded bigint, active_change bigint,
-  activations_freed bigint
-) language sql stable rows 100
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-as $$
-  with counted as materialized (select seen_by from counted_history where not whole),
-  entry as (
-    select licence_id, at, type, from_status, to_status from licence_history
-    where xact >= (select pg_snapshot_xmax(seen_by) from counted)
-    union all
-    select licence_id, at, type, from_status, to_status
-    from counted, pg_snapshot_xip(seen_by) as unfinished cross join lateral (
-      select licence_id, at, type, from_status, to_status from licence_history where xact = unfinished offset 0
-    ) h
-    union all
-    select licence_id, at, type, from_status, to_status from licence_history where whole
-  )
-  select l.application_id, l.account_id, (e.at at time zone 'UTC')::date,
-    count(*) filter (where type = 'issued'), count(*) filter (where type = 'imported'),
-    count(*) filter (where type = 'created'), count(*) filter (where type = 'suspended'),
-    count(*) filter (where type = 'reactivated'), count(*) filter (where type = 'revoked'),
-    count(*) filter (where type = 'expired'), count(*) filter (where type = 'retired'),
-    count(*) filter (where type = 'downgraded'),
-    sum((to_status = 'active')::int - coalesce((from_status = 'active')::int, 0)),
-    count(*) filter (where type = 'activation_freed')
-  from entry e cross join lateral (
-    select application_id, account_id from licences where id = e.licence_id offset 0
-  ) l
-  group by 1, 2, 3
-$$;
-
--- For a database that was restored into another server, where transactions have other numbers: counts the history from
--- its beginning, and numbers only later entries. Blocks writers and readers of the history. `activations_freed` does not
--- decrease: entries that were deleted from the history had been counted.
-create function recount_history() returns void language plpgsql as $$
-begin
-  lock table licence_history in access exclusive mode;
-  alter table licence_history drop column xact;
-  alter table licence_history add column xact xid8;
-  alter table licence_history alter column xact set default pg_current_xact_id();
-  create index licence_history_by_xact on licence_history (xact) where xact is not null;
-  update application_days set issued = 0, imported = 0, created = 0, suspended = 0, reactivated = 0, revoked = 0,
-    expired = 0, retired = 0, downgraded = 0, active_change = 0;
-  insert into application_days as d (application_id, account_id, day, issued, imported, created, suspended,
-    reactivated, revoked, expired, retired, downgraded, active_change, activations_new, activations_freed,
-    activations_seen)
-  select application_id, account_id, day, issued, imported, created, suspended, reactivated, revoked, expired, retired,
-    downgraded, active_change, 0, activations_freed, 0
-  from days_of_history(true)
-  on conflict (application_id, day) do update set issued = excluded.issued, imported = excluded.imported,
-    created = excluded.created, suspended = excluded.suspended, reactivated = excluded.reactivated,
-    revoked = excluded.revoked, expired = excluded.expired, retired = excluded.retired,
-    downgraded = excluded.downgraded, active_change = excluded.active_change,
-    activations_freed = greatest(d.activations_freed, excluded.activations_freed);
-  update counted_history set seen_by = pg_current_snapshot();
-end
-$$;
 
 -- Revocations.
 
