@@ -17,6 +17,8 @@ create table plans (
   trial_days integer,
   -- The setting of the plan's application.
   expiring_notice_days integer not null,
+  -- When that number was last raised.
+  notice_raised_at timestamptz(3),
   -- A licence that is issued now gets these entitlements: [{key, kind, value, default}], sorted by key.
   entitlements jsonb not null,
   -- A hash of them: the id of their snapshot.
@@ -123,7 +125,7 @@ create index licences_never_seen on licences (application_id, id) where not seen
 create index licences_by_folded_ref on licences
   (application_id, (upper(external_ref collate "und-x-icu") collate "C"), id);
 
--- A licence's status and the columns that lists and sweeps need with it. Only the triggers below write this table. A
+-- A licence's status and the columns that lists and sweeps need with it. Only the triggers below write them. A
 -- transaction that changes a licence holds the lock of its row in `licences`, so no transaction waits for a row here.
 create table licence_statuses (
   licence_id text collate "C" primary key,
@@ -132,7 +134,9 @@ create table licence_statuses (
   status text not null,
   expires_on timestamptz(3),
   -- When `expires_on` got this value.
-  expires_on_since timestamptz(3) not null default now()
+  expires_on_since timestamptz(3) not null default now(),
+  -- The end for which the notice went out. The sweep for expiring licences writes it.
+  notified_end timestamptz(3)
 );
 create index licence_statuses_by_application on licence_statuses (application_id, status, licence_id);
 create index licence_statuses_by_plan on licence_statuses (plan_id, status, licence_id);
@@ -140,7 +144,8 @@ create index licence_statuses_due on licence_statuses (expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
 -- For notices of licences that expire soon.
 create index licence_statuses_ending on licence_statuses (plan_id, expires_on, licence_id)
-  where expires_on is not null and status in ('active', 'suspended', 'downgraded');
+  where expires_on is distinct from notified_end and expires_on is not null
+    and status in ('active', 'suspended', 'downgraded');
 
 -- Joins use the primary key: a session keeps its first query plan, and a plan for very many licences would read the
 -- whole table in each later statement.
@@ -186,68 +191,6 @@ create table trial_days (
   day date not null,
   started integer not null
 ) with (fillfactor = 50);
-
--- Notices that a licence expires soon.
-
--- The notices that were sent: one for each value of `expires_on`. Deleted after that time.
-create table expiring_notices (
-  expires_on timestamptz(3) not null,
-  licence_id text collate "C" not null,
-  primary key (expires_on, licence_id)
-);
-
--- How far the notices of a plan have come in the order of its licences' ends: each licence up to this position has been
--- checked. If a licence gets an end before the position, at most `expiring_notice_days` are left, and it needs no notice.
-create table notice_positions (
-  plan_id text collate "C" primary key,
-  expires_on timestamptz(3) not null default now(),
-  licence_id text collate "C" not null default '',
-  -- When the plan's `expiring_notice_days` was last raised.
-  raised_at timestamptz(3)
-) with (fillfactor = 50);
-
--- If the number changes, all licences that end within the notice are checked again.
-create function keep_notice_position() returns trigger language plpgsql as $$
-begin
-  if tg_op = 'INSERT' then
-    insert into notice_positions (plan_id) values (new.id);
-  else
-    update notice_positions set expires_on = now(), licence_id = '',
-      raised_at = case when new.expiring_notice_days > old.expiring_notice_days then now() else raised_at end
-    where plan_id = new.id;
-  end if;
-  return null;
-end
-$$;
-create trigger keep_notice_position_of_new after insert on plans
-  for each row execute function keep_notice_position();
-create trigger keep_notice_position_of_changed after update of expiring_notice_days on plans
-  for each row when (new.expiring_notice_days <> old.expiring_notice_days) execute function keep_notice_position();
-
--- Licences whose notice may be due. A licence may be in the table twice, so that no transaction that adds it waits
--- for another.
-create table notice_checks (
-  position bigint generated always as identity primary key,
-  licence_id text collate "C" not null
-) with (
-  -- Rows live for seconds.
-  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1
-);
-
--- The argument is the column with the licence's id.
-create function check_notice() returns trigger language plpgsql as $$
-begin
-  insert into notice_checks (licence_id) values (to_jsonb(new) ->> tg_argv[0]);
-  return null;
-end
-$$;
--- After these changes the notice of an end that was checked before can be due.
-create trigger check_notice_of_changed after update of status, plan_id, rests_on on licences for each row
-  when (new.expires_on is not null and (
-    (old.status = 'expired' and new.status <> 'expired')
-    or old.plan_id <> new.plan_id or old.rests_on is distinct from new.rests_on
-  ))
-  execute function check_notice('id');
 
 -- The entries of licences' metadata, for lists. Only the triggers below write this table.
 create table licence_metadata (
@@ -676,8 +619,6 @@ create table purchases (
   primary key (application_id, purchase_ref)
 );
 create index purchases_of_licence on purchases (licence_id);
-create trigger check_notice_of_stopped after update of renews on purchases for each row
-  when (old.renews and not new.renews) execute function check_notice('licence_id');
 
 -- The events of purchases, each once, with their times by the processor's clock.
 create table purchase_effects (
