@@ -11,7 +11,8 @@ import { admit } from './admission/admit.ts'
 import type { AdmissionDependencies } from './admission/admit.ts'
 import { ApiKeys } from './admission/api-keys.ts'
 import { Applications } from './admission/applications.ts'
-import { callerAt } from './admission/client-address.ts'
+import { limitKeyOf } from './admission/client-address.ts'
+import type { TrustsProxy } from './admission/client-address.ts'
 import { Throttle } from './admission/throttle.ts'
 import type { RateLimits } from './admission/throttle.ts'
 import { BrokenRequests } from './http/broken-request.ts'
@@ -39,8 +40,8 @@ export interface GatewayDependencies {
   /** One probe for each service. `/readyz` also reports them. */
   parts: Health
   log: Logger
-  /** Proxies whose X-Forwarded-For is trusted: their number or their addresses; false for none. */
-  trustProxy: string | boolean | ((address: string, hop: number) => boolean)
+  /** Proxies whose X-Forwarded-For is trusted; false for none. */
+  trustProxy: false | TrustsProxy
   /** Public address of the gateway, for the API reference. */
   publicUrl?: string | undefined
   /** Folders of the guides and the packed packages. They need not exist. */
@@ -164,7 +165,7 @@ async function letIn(
   refuseMalformed(request.raw)
   if (request.is404) {
     // No route reads the body, so the request is answered before it.
-    if (request.url.startsWith('/v1/')) admission.throttle.unauthenticated(reply, callerAt(request.ip))
+    if (request.url.startsWith('/v1/')) admission.throttle.unauthenticated(reply, limitKeyOf(request.ip))
     return unknown.answer(request, reply)
   }
   removeTypeOfEmptyBody(request)
@@ -187,7 +188,7 @@ function answerUnroutable(
   reply.header('x-request-id', request.id)
   let error = asServiceError(thrown)
   try {
-    throttle.unauthenticated(reply, callerAt(request.ip))
+    throttle.unauthenticated(reply, limitKeyOf(request.ip))
   } catch (limited) {
     error = asServiceError(limited)
   }

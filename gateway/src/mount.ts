@@ -4,7 +4,7 @@ import { errorCatalogue } from '@licensing/proto/errors'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowsGuessing } from './admission/admit.ts'
 import type { AdmissionDependencies } from './admission/admit.ts'
-import { callerAt } from './admission/client-address.ts'
+import { limitKeyOf } from './admission/client-address.ts'
 import { bodyHash } from './http/canonical-json.ts'
 import { readInput, sentIdempotencyKey } from './read-input.ts'
 import { takesIdempotencyKey } from './route.ts'
@@ -81,7 +81,7 @@ export async function firstRefusal(
     if (missing?.code === 'not_found' || missing?.code === 'unauthenticated') error = missing
   }
   if (allowsGuessing(route) && (error.code === 'not_found' || error.code === 'unauthenticated')) {
-    const limited = await refusalOf(() => throttle.countWrongKey(reply, callerAt(request.ip)))
+    const limited = await refusalOf(() => throttle.countWrongKey(reply, limitKeyOf(request.ip)))
     if (limited) return limited
   }
   return error

@@ -21,7 +21,7 @@ export interface Request {
   /** The body before its schema: parsed JSON, or the exact bytes of a route with `rawBody`. */
   sentBody: unknown
   header(name: string): string | undefined
-  /** The caller for rate limits, from `callerAt`. */
+  /** The caller for rate limits, from `limitKeyOf`. */
   caller: string
   /** Starts a trial and counts it for the caller. If `mayBeNew` is false, `start` must refuse a new trial with `rate_limited`. */
   countTrial<Started extends { created: boolean }>(

@@ -8,7 +8,7 @@ import { bearerOf, hashOfKey } from './api-keys.ts'
 import type { ApiKeys } from './api-keys.ts'
 import { noApplication } from './applications.ts'
 import type { Applications } from './applications.ts'
-import { callerAt } from './client-address.ts'
+import { limitKeyOf } from './client-address.ts'
 import type { Throttle } from './throttle.ts'
 
 export interface AdmissionDependencies {
@@ -85,7 +85,7 @@ async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const requester = throttle.requesterAt(callerAt(request.ip))
+  const requester = throttle.requesterAt(limitKeyOf(request.ip))
   try {
     const keyHash = sessions.keyHashOf(request) ?? hashOfKey(bearerOf(request.headers.authorization))
     return await keys.principalOf(keyHash, requester)
@@ -101,7 +101,7 @@ function admitKeyless(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Call {
-  const caller = callerAt(request.ip)
+  const caller = limitKeyOf(request.ip)
   if (audience === 'processor') {
     deps.throttle.processor(reply, caller)
     if (route.rawBody) checkSignatureForm(signatureOf(request))
@@ -130,7 +130,7 @@ function requestOf(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Request {
-  const caller = callerAt(request.ip)
+  const caller = limitKeyOf(request.ip)
   return {
     services,
     params: request.params as Record<string, string>,

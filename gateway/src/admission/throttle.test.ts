@@ -123,12 +123,72 @@ test('running and refused trials are not counted', async () => {
   ])
 })
 
-test('all addresses of an IPv6 /64 are one caller', async () => {
-  await using gateway = await startGateway({ perAddress: 1 })
-  expect((await activate(gateway, '2001:db8:0:7::1', good)).status).toBe(201)
-  expect((await activate(gateway, '2001:db8:0:7:ffff::2', good)).status).toBe(429)
-  expect((await activate(gateway, '2001:db8:0:8::1', good)).status).toBe(201)
-})
+/** A request from an address for each limit that counts addresses, and the settings that allow one such request. */
+const limitedByAddress: [
+  string,
+  Parameters<typeof startGateway>[0],
+  (gateway: TestGateway, address: string) => Promise<{ status: number }>,
+][] = [
+  ['product requests', { perAddress: 1 }, (gateway, address) => activate(gateway, address, good)],
+  ['wrong licence keys', { wrongKeysPerAddress: 1 }, (gateway, address) => activate(gateway, address)],
+  [
+    'trials',
+    { trialsPerAddress: 1 },
+    (gateway, address) => startTrial(gateway, address, `machine of ${address}`, new Set()),
+  ],
+  [
+    'wrong API keys',
+    { perKey: 1 },
+    ({ api }, address) =>
+      api.get('/v1/events', { key: 'lsk_wrong', headers: { 'x-forwarded-for': address } }),
+  ],
+  [
+    'unknown routes',
+    { perKey: 1 },
+    ({ api }, address) => api.get('/v1/nothing', { key: null, headers: { 'x-forwarded-for': address } }),
+  ],
+  [
+    'sign-ins with a wrong key',
+    { perKey: 1 },
+    ({ api }, address) =>
+      api.post('/portal/session', {
+        key: null,
+        headers: { 'x-forwarded-for': address },
+        body: { key: 'lsk_wrong' },
+      }),
+  ],
+  [
+    'clicks on the link of an e-mail',
+    { perKey: 1 },
+    ({ api }, address) =>
+      api.get('/confirm-alert-email?token=wrong', { key: null, headers: { 'x-forwarded-for': address } }),
+  ],
+]
+
+test.each(limitedByAddress)(
+  '%s: ports, the addresses of an IPv6 /64 and texts that are no address have no allowance of their own',
+  async (_what, limits, send) => {
+    await using gateway = await startGateway(limits)
+    const isLimited = async (address: string) => (await send(gateway, address)).status === 429
+    for (const same of [
+      [
+        '198.51.100.9:50001',
+        '198.51.100.9:50002',
+        '198.51.100.9',
+        '::ffff:198.51.100.9',
+        '[::ffff:c633:6409]:1',
+      ],
+      ['[2001:db8:0:7::1]:443', '[2001:db8:0:7::1]:444', '2001:db8:0:7:ffff::2', '2001:DB8:0:7::3%eth0'],
+      ['unknown', 'for=198.51.100.10', '_hidden', '198.51.100.11:port'],
+    ]) {
+      expect(await isLimited(`192.0.2.1, ${same[0]}`), same[0]).toBe(false)
+      for (const address of same) expect(await isLimited(address), address).toBe(true)
+    }
+    expect(await isLimited('2001:db8:0:8::1')).toBe(false)
+    // A proxy between the client and the last one, and empty entries.
+    expect(await isLimited('198.51.100.9, 198.51.100.12, ')).toBe(false)
+  },
+)
 
 test('answers to unknown routes, wrong methods and preflights have rate limit headers too', async () => {
   await using gateway = await startGateway()
