@@ -1,6 +1,6 @@
 import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
-import { transaction } from '@licensing/database/transaction'
+import { transaction, withoutTimeLimit } from '@licensing/database/transaction'
 
 /** The counters of a day that come from the history of licences. */
 export const historyCounters = [
@@ -68,7 +68,7 @@ export async function addUp(sql: Database, limit: number): Promise<number> {
       select pg_try_advisory_xact_lock(${locks.applicationDays}) as acquired`
     if (!lock!.acquired) return 0
     // A large archive is one transaction, whose entries are added all at once.
-    await tx`set local statement_timeout = 0`
+    await withoutTimeLimit(tx)
     if (await isRestored(tx)) await tx`select recount_history()`
     return addUpSome(tx, limit)
   })
