@@ -5080,7 +5080,7 @@ export interface operations {
   searchLicences: {
     parameters: {
       query: {
-        /** @description White space at the beginning and the end is ignored. */
+        /** @description White space and invisible characters at the beginning and the end are ignored. */
         q: string
       }
       header?: never
