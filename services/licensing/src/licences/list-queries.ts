@@ -1,6 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { readMachineName } from '@licensing/proto/host-name'
 import type { Metadata } from '@licensing/proto/metadata'
 import { createHash } from 'node:crypto'
 
@@ -106,7 +107,7 @@ function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
     // row.
     add('licences', sql`plan_id = ${planId}`)
   }
-  if (domain !== undefined) add('licence_hosts', sql`${own} and host = ${domain.toLowerCase()}`)
+  if (domain !== undefined) add('licence_hosts', sql`${own} and host = ${readMachineName(domain)}`)
   if (seenSince !== undefined) add('licence_activity', sql`${own} and last_seen_at >= ${seenSince}`)
   if (externalRef !== undefined) add('licences', sql`${own} and external_ref = ${externalRef}`)
   if (neverSeen) add('licences', sql`${own} and not seen`)
