@@ -1,6 +1,7 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { readMachineName } from '@licensing/proto/host-name'
 import type { Metadata } from '@licensing/proto/metadata'
 import { createHash } from 'node:crypto'
 
@@ -74,7 +75,7 @@ async function sourceOf(sql: Sql, filter: LicenceFilter): Promise<Source> {
   const entry = await rarestEntry(sql, filter)
   if (entry) return from('licence_metadata', sql`entry = ${entry}`)
   if (externalRef !== undefined) return of(sql`${own} and external_ref = ${externalRef}`)
-  if (domain !== undefined) return from('licence_hosts', sql`${own} and host = ${domain.toLowerCase()}`)
+  if (domain !== undefined) return from('licence_hosts', sql`${own} and host = ${readMachineName(domain)}`)
   // All licences of a plan are of one application. Its index does not contain the application.
   if (planId !== undefined && status === undefined) return of(sql`plan_id = ${planId}`)
   if (status !== undefined) {
@@ -123,7 +124,7 @@ function conditionsOf(sql: Sql, filter: LicenceFilter): Statement {
   if (domain !== undefined) {
     conditions.push(sql`
       exists (select from licence_hosts h
-        where h.application_id = l.application_id and h.host = ${domain.toLowerCase()} and h.licence_id = l.id)`)
+        where h.application_id = l.application_id and h.host = ${readMachineName(domain)} and h.licence_id = l.id)`)
   }
   if (seenSince !== undefined) {
     conditions.push(sql`
