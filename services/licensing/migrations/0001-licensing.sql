@@ -5,12 +5,14 @@
 
 -- Plans.
 
--- Copies of catalog's plans. The highest version wins.
+-- Copies of catalog's plans. The highest version of the latest epoch wins.
 create table plans (
   id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   status text not null check (status in ('active', 'retired')),
+  -- The epoch of catalog's database in which the copy was read.
+  epoch bigint not null,
   version bigint not null,
   code text collate "C" not null,
   -- How long a trial lasts; null: the plan has no trials.
@@ -43,14 +45,15 @@ create table plan_archives (
   primary key (plan_id, archive_version)
 );
 
--- Plans whose new version is known from an event but not yet copied. Licensing asks catalog for them; a row is deleted
--- when the copy is there.
+-- Plans whose new version is known from an event but not yet copied. Licensing asks catalog for them. Any answer deletes
+-- the row: catalog may have lost the version.
 create table awaited_plans (
   plan_id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   version bigint not null,
-  since timestamptz not null default now()
+  since timestamptz not null default now(),
+  ask_at timestamptz not null default now()
 );
 
 -- Active licences by plan, changed in the transaction that changes a licence. The number of a plan is the sum of its

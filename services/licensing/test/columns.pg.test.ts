@@ -98,6 +98,7 @@ const kept: Record<Exclude<keyof PlanCopy, '$typeName' | '$unknown'>, string> = 
   applicationId: 'plans.application_id',
   status: 'plans.status',
   version: 'plans.version',
+  epoch: 'plans.epoch',
   entitlements: 'plans.entitlements',
   archivedBy: 'licence_history.actor',
   code: 'plans.code',
@@ -117,7 +118,7 @@ test('each field of a plan copy is stored, and updated from a newer copy', async
   const [[file, written] = []] = Object.entries(inserted('plans'))
   expect(written!.toSorted()).toEqual(ofPlans)
   const text = readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8')
-  const [, updates = ''] = /on conflict \(id\) do update set([^]*?)where plans\.version/.exec(text) ?? []
+  const [, updates = ''] = /on conflict \(id\) do update set([^]*?)where \(plans\.epoch/.exec(text) ?? []
   const fixed = ['id', 'account_id', 'application_id']
   expect([...updates.matchAll(/(\w+) = excluded\.\1/g)].map(([, name]) => String(name)).toSorted()).toEqual(
     ofPlans.filter((name) => !fixed.includes(name)),
