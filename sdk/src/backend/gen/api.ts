@@ -1152,7 +1152,7 @@ export interface paths {
     put?: never
     /**
      * Create a licence file for a machine without a network
-     * @description The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. If the activation is freed, the file stays valid until it expires.
+     * @description The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. The file keeps its place, and a lease of a floating licence, until it expires or the vendor frees the activation; it stays valid even then.
      *
      *     Scope: `issue`.
      */
@@ -2870,7 +2870,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when. Deactivate or release another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more. */
+    /** @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. A licence file counts until it ends. After ten deactivations and releases by products on one UTC day, each further one counts until its last token ends; `detail` says until when. Deactivate or release another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more. */
     limit_reached: {
       headers: {
         [name: string]: unknown
@@ -7767,7 +7767,7 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.
+       * @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. A licence file counts until it ends. After ten deactivations and releases by products on one UTC day, each further one counts until its last token ends; `detail` says until when.
        *
        *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *
