@@ -2,6 +2,8 @@ import type { Scope } from '@licensing/proto/closed-sets'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
+import { bodyLimits } from './http/bodies.ts'
+import type { SenderKind } from './http/bodies.ts'
 import type { Services } from './services.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -143,7 +145,14 @@ interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
   ) => Promise<Reply extends z.ZodType ? Answer<z.output<Reply>> : Answer<never>>
 }
 
-const mebibyte = 1024 * 1024
+/** How bodies of each audience are counted. */
+export const senderKinds = {
+  vendor: 'vendor',
+  product: 'product',
+  activation: 'product',
+  processor: 'processor',
+} as const satisfies Record<Audience, SenderKind>
+
 const nothing = z.strictObject({})
 
 /** A route for the vendor's backend: an API key with one of `scopes`. */
@@ -179,7 +188,7 @@ function complete<For extends Audience, Path extends string, Query, Body, Reply>
   return {
     bodyOptional: spec.body === undefined,
     rawBody: false,
-    bodyLimit: mebibyte,
+    bodyLimit: bodyLimits[senderKinds[audience]],
     needsIdempotencyKey: false,
     status: spec.answer === undefined ? 204 : 200,
     alsoAnswers: {},

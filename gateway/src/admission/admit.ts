@@ -163,15 +163,27 @@ async function checkApplication(
 // `t=<seconds>`, one or more `v1=<HMAC-SHA-256 in hexadecimal>`, and possibly other schemes.
 const signatureItem = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
 const maxCharacters = 2_000
+// As in billing, which verifies the signature.
+const maxAgeSeconds = 300
 
 /**
- * Checks the form of a `Stripe-Signature`, so that a request without a plausible signature is refused before its body is read.
+ * Checks the form and the time of a `Stripe-Signature`, so that a request without a plausible signature is refused before its
+ * body is read.
  *
  * @throws ServiceError `bad_request`, as for a signature that does not match
  */
 function checkSignatureForm(header: string | undefined): void {
   const items = header === undefined || header.length > maxCharacters ? [] : header.split(',')
-  const has = (name: string) => items.some((text) => text.startsWith(`${name}=`))
-  if (has('t') && has('v1') && items.every((text) => signatureItem.test(text))) return
-  throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
+  const times = items.filter((text) => text.startsWith('t='))
+  const isSigned = items.some((text) => text.startsWith('v1='))
+  if (times.length !== 1 || !isSigned || !items.every((text) => signatureItem.test(text))) {
+    throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
+  }
+  const ageSeconds = Date.now() / 1000 - Number(times[0]!.slice(2))
+  if (Math.abs(ageSeconds) > maxAgeSeconds) {
+    throw new ServiceError(
+      'bad_request',
+      `the time in the Stripe-Signature header is more than ${maxAgeSeconds} seconds away from this server’s clock`,
+    )
+  }
 }
