@@ -77,7 +77,7 @@ const rules: Rule[] = [
   ['activateOffline', '/replace', ['oldest', null], []],
   ['startTrial', '/plan_code', [null, 1, []], ['pro', '', 'a b']],
   ['startTrial', '/fingerprint', [null, 1, '', 'f'.repeat(129)], ['f'.repeat(128)]],
-  ['startTrial', '/host', [null, 1, '', 'a b'], ['host']],
+  ['startTrial', '/host', [null, 1, '', 'a\nb'], ['host']],
   ['startTrial', '/product_version', [null, 1, ''], ['1']],
   ['startTrial', '/licence_key', ['x'], []],
   ['releaseActivation', '/host', ['x'], []],

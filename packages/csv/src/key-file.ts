@@ -1,3 +1,4 @@
+import { trimUnseen } from '@licensing/keys/licence-key'
 import { CsvReader, type CsvRecord } from './csv-reader.ts'
 import { decodeText, UnreadableFile } from './decode-text.ts'
 
@@ -28,7 +29,7 @@ export async function* readKeyFile(pieces: AsyncIterable<Uint8Array>): AsyncGene
   let places: Places | undefined
   const known = new Map<string, KeyRow>()
   for await (const record of recordsOf(pieces)) {
-    if (record.flaw === undefined && record.fields.every((value) => value.trim() === '')) continue
+    if (record.flaw === undefined && record.fields.every((value) => trimUnseen(value) === '')) continue
     if (!places) {
       places = placesIn(record)
       continue
@@ -57,7 +58,7 @@ interface Places {
 function placesIn({ line, fields, flaw }: CsvRecord): Places {
   const must = `the first line must name ${columns.join(', ')}`
   if (flaw !== undefined) throw new UnreadableFile(`${flaw}; ${must}`, line)
-  const names = fields.map((name) => name.trim().toLowerCase())
+  const names = fields.map((name) => trimUnseen(name).toLowerCase())
   for (const column of columns) {
     const first = names.indexOf(column)
     if (first >= 0 && names.lastIndexOf(column) === first) continue
@@ -70,13 +71,13 @@ function placesIn({ line, fields, flaw }: CsvRecord): Places {
 
 function rowOf({ line, fields, flaw }: CsvRecord, { width, of }: Places): KeyRow {
   const raw = columns.map((column) => fields[of[column]] ?? '')
-  const [legacyKey = '', externalRef = '', planCode = ''] = raw.map((value) => value.trim())
+  const [legacyKey = '', externalRef = '', planCode = ''] = raw.map(trimUnseen)
   const row = {
     line,
     legacyKey,
     externalRef,
     planCode,
-    isTrimmed: raw.some((value) => value !== value.trim()),
+    isTrimmed: raw.some((value) => value !== trimUnseen(value)),
   }
   const wrong = flaw ?? flawOf(fields, width, row)
   return wrong === undefined ? row : { ...row, flaw: wrong }
@@ -87,7 +88,7 @@ function flawOf(
   width: number,
   { legacyKey, externalRef }: KeyRow,
 ): string | undefined {
-  if (fields.length < width || fields.slice(width).some((value) => value.trim() !== '')) {
+  if (fields.length < width || fields.slice(width).some((value) => trimUnseen(value) !== '')) {
     return `has ${fields.length} values where the first line has ${width}`
   }
   if (fields.some((value) => value.includes('\0'))) return 'has a character that cannot be stored (U+0000)'

@@ -5,6 +5,7 @@ const connectionProblems = new Set([
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',
   'CONNECT_TIMEOUT',
+  'ANSWER_TIMEOUT',
   'ECONNREFUSED',
   'ECONNRESET',
   'EPIPE',

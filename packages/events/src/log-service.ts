@@ -8,11 +8,11 @@ import { ReadLogRequestSchema, ReadLogResponseSchema } from '@licensing/proto/ev
 import { consumersOf, logSubjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import type { Msg } from 'nats'
-import { randomUUID } from 'node:crypto'
 import { Counter, Gauge } from 'prom-client'
 import type { Nats } from './connection.ts'
 import {
   encoded,
+  beginEpochAfter,
   findLogFor,
   listBatches,
   listPastSlots,
@@ -20,7 +20,7 @@ import {
   pruneEpochs,
   truncateSlot,
 } from './log-queries.ts'
-import { beginEpoch, oldestAge } from './outbox-queries.ts'
+import { oldestAge } from './outbox-queries.ts'
 
 // A NATS message has at most 1 MiB.
 const maxAnswerBytes = 512 * 1024
@@ -111,7 +111,7 @@ async function answer(
   const ahead = positions.find(
     ({ epoch, partition, number }) => epoch === newest && number > known.numbers[partition]!,
   )
-  if (ahead && (await beginEpoch(sql, randomUUID(), ahead)).count > 0) {
+  if (ahead && (await beginEpochAfter(sql, ahead))) {
     losses.inc({ source })
     log.error({ consumer }, 'a consumer is ahead of the event log: the log was set back, a new epoch begins')
     known = await findLogFor(sql, consumer, [])

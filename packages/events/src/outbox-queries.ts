@@ -36,12 +36,6 @@ export const begin = (connection: Sql): Statement => connection.unsafe('begin')
 export const commit = (connection: Sql): Statement => connection`commit`
 export const rollback = (connection: Sql): Statement => connection`rollback`
 
-/** The server's start, the database and the table's file: one of them differs after a restart, a failover or a restore. */
-const incarnation = (sql: Sql) => sql`(
-  select concat_ws(' ', extract(epoch from pg_postmaster_start_time()), oid, pg_relation_filenode('event_log_state'))
-  from pg_database where datname = current_database()
-)`
-
 /** Prevents other relays from numbering events of this database until the transaction ends. */
 export function lockState(tx: Sql): Statement {
   return tx`select from event_log_state for update`
@@ -49,7 +43,7 @@ export function lockState(tx: Sql): Statement {
 
 /**
  * Moves the first events of each account from the outbox to the log, in the order of account ids. A batch has events of one
- * partition and the partition's next number. Send this after `lockState` in the same transaction. An account's events are in
+ * partition and the partition's next number. Send this after `lockState` and `beginEpoch` in the same transaction. An account's events are in
  * the order of their commits. The query sorts by both columns so that PostgreSQL uses the index of accounts: the index of
  * positions would visit the rows of all other accounts.
  *
@@ -87,14 +81,15 @@ export function moveToLog(
         count(*)::int as event_count, max(max(account_id)) over () as last_account
       from sized group by partition, div(bytes_before, ${batchBytes})
     ), state as (
-      update event_log_state set numbers = array(
+      update event_log_state set alive_at = clock_timestamp(), numbers = array(
         select newest + count(batch.following) from unnest(numbers) with ordinality as known (newest, at)
         left join batch on batch.partition = at - 1 group by at, newest order by at
-      ) where exists (select from batch) returning numbers, epoch, began_after
+      ) where exists (select from batch) returning numbers
     ), numbered as (
-      select partition, numbers[partition + 1] - following as number, epoch, batch.position <= began_after as precedes_epoch, events,
-        event_count, last_account
+      select partition, numbers[partition + 1] - following as number, ordinal::text as epoch,
+        batch.position <= began_after as precedes_epoch, events, event_count, last_account
       from batch cross join state
+      cross join (select ordinal, began_after from event_log_epochs order by ordinal desc limit 1) newest
     ), logged as (
       insert into event_log (slot, partition, number, epoch, precedes_epoch, events)
       select ${slotOf(tx)}, partition, number, epoch, precedes_epoch, events from numbered
@@ -106,29 +101,6 @@ export function moveToLog(
 /** The table of the log that takes the batches of the present day. */
 export const slotOf = (sql: Sql, time = sql`now()`) =>
   sql`(extract(epoch from ${time})::bigint / 86400 % 8)::smallint`
-
-/**
- * Begins an epoch at the next number of each partition, if the database was started, restored or replaced since the newest
- * one began, or if a consumer of the newest one has come further than the log. The result's `count` is 1 if one has begun.
- */
-export function beginEpoch(
-  sql: Sql,
-  epoch: string,
-  reader?: { partition: number; number: bigint; epoch: string },
-): Statement {
-  const isBehindReader = reader
-    ? sql`epoch = ${reader.epoch} and numbers[${reader.partition + 1}::int] < ${reader.number}`
-    : sql`false`
-  return sql`
-    with begun as (
-      update event_log_state set epoch = ${epoch}, incarnation = ${incarnation(sql)},
-        began_after = coalesce(pg_sequence_last_value('outbox_position_seq'), 0)
-      where incarnation is distinct from ${incarnation(sql)} or (${isBehindReader}) returning numbers
-    )
-    insert into event_log_epochs (epoch, first_numbers)
-    select ${epoch}, array(select number + 1 from unnest(numbers) with ordinality as each (number, at) order by at)
-    from begun`
-}
 
 /** Age of the oldest event that has no number, in seconds; 0 if there is none. */
 export async function oldestAge(sql: Sql): Promise<number> {

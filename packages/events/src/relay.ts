@@ -1,17 +1,18 @@
 import { oneConnection } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
+import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { sendTogether } from '@licensing/database/send-together'
 import type { Logger } from '@licensing/process/log'
 import { pause, startLoop } from '@licensing/process/loop'
 import { subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
-import { randomUUID } from 'node:crypto'
 import { Counter } from 'prom-client'
 import type { Nats } from './connection.ts'
+import { beginEpoch, recordAlive } from './epoch.ts'
 import { startLogService } from './log-service.ts'
 import { encoded } from './log-queries.ts'
-import { begin, beginEpoch, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
+import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
 import { ensureStream } from './streams.ts'
 
 export interface Relay {
@@ -41,6 +42,7 @@ const roundPauseMs = 20
 const maxBatchBytes = 128 * 1024
 const streamTimeoutMs = 2_000
 const keepStreamMs = 30_000
+const aliveMs = 30_000
 
 /**
  * Settings of the relay's connection: PostgreSQL reads the outbox only through its indexes. The outbox is empty most of the
@@ -103,13 +105,14 @@ export function startRelay(options: RelayOptions): Relay {
       log.warn({ err: error }, 'jetstream is unavailable: consumers read events from the log, seconds later'),
     isOutage: () => true,
   })
+  const aliveLoop = startDatabaseLoop('epoch of the database', log, aliveMs, () => recordAlive(options.sql))
   const ignoreReconnects = nats.onReconnect(() => streamLoop.wake())
   const service = startLogService(options)
   return {
     wake: () => publishLoop.wake(),
     async stop() {
       ignoreReconnects()
-      await Promise.all([publishLoop.stop(), streamLoop.stop(), service.stop()])
+      await Promise.all([publishLoop.stop(), streamLoop.stop(), aliveLoop.stop(), service.stop()])
       await sql.end({ timeout: 5 })
     },
   }
@@ -123,7 +126,7 @@ async function numberEvents(sql: Database, after: string) {
     const [, , , batches] = await sendTogether(
       begin(connection),
       lockState(connection),
-      beginEpoch(connection, randomUUID()),
+      beginEpoch(connection),
       moveToLog(connection, share),
       commit(connection),
     )

@@ -25,7 +25,9 @@ export const program = defineProgram(
       'database',
       async () => void (await Promise.all([sql.end({ timeout: 5 }), lists.end({ timeout: 5 })])),
     )
-    await prepareDatabase({ sql, health, log, step, stopping }, () => migrate(sql, licensingMigrations, step))
+    await prepareDatabase({ sql, otherPools: [lists], health, log, step, stopping }, () =>
+      migrate(sql, licensingMigrations, step),
+    )
 
     step('nats')
     const nats = await connectNats(config.NATS_URL, 'licensing', log, config.NATS_PASSWORD)

@@ -112,7 +112,8 @@ test('each field of a plan copy is stored, and updated from a newer copy', async
     .map((place) => place.slice('plans.'.length))
   // A hash of the entitlements.
   const ofPlans = [...ofFields, 'snapshot_id'].toSorted()
-  expect(await columnsOf('plans')).toEqual(ofPlans)
+  // An update of `expiring_notice_days` sets it.
+  expect(await columnsOf('plans')).toEqual([...ofPlans, 'notice_raised_at'].toSorted())
   const [[file, written] = []] = Object.entries(inserted('plans'))
   expect(written!.toSorted()).toEqual(ofPlans)
   const text = readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8')

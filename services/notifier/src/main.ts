@@ -36,7 +36,7 @@ export const program = defineProgram(
       settings: attemptSettings,
     })
     onStop('database for results', () => attemptSql.end({ timeout: 5 }))
-    await prepareDatabase({ sql, health, log, step, stopping }, async () => {
+    await prepareDatabase({ sql, otherPools: [attemptSql], health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
       await keepPartitions(sql, systemClock.now(), log)

@@ -402,7 +402,7 @@ test('after Ctrl-C an import ends at once and says how many rows were imported',
 // The tests of `@licensing/csv` read every file.
 const usual = [
   'Windows-1252',
-  'blanks around values',
+  'blanks and invisible characters around values',
   'too few and too many values',
   'one key of two customers',
 ]

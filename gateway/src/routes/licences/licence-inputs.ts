@@ -1,3 +1,4 @@
+import { readMachineName } from '@licensing/proto/host-name'
 import { textLimits } from '@licensing/proto/text'
 import { parseTimestamp } from '@licensing/proto/timestamp'
 import { z } from 'zod'
@@ -117,7 +118,7 @@ const listLicencesParameters = z.strictObject({
   status: licenceStatus.optional(),
   plan: storableText.optional().describe('A plan’s id.'),
   domain: storableText
-    .transform((host) => host.toLowerCase())
+    .transform(readMachineName)
     .optional()
     .describe(
       'A host that is an entry of `restrictions.domains`, or that an activation or call-home reported.',

@@ -108,16 +108,18 @@ export const keyFiles: readonly KeyFile[] = [
     rows: [['KEY-1', 'customer-1']],
   },
   {
-    name: 'blanks around values',
+    name: 'blanks and invisible characters around values',
     bytes: utf8(
-      `${header} KEY-1\u00a0, customer-1 ,pro\r\nKEY-2,customer-2,pro\r\n "KEY-3" ,"customer-3","pro "\r\n`,
+      `${header} KEY-1\u00a0, customer-1 ,pro\r\nKEY-2,customer-2,pro\r\n "KEY-3" ,"customer-3","pro "\r\n\u200bKEY-4,customer-4\u00ad,pro\u2060\r\nKEY-4\u200e,customer-5,pro\r\n`,
     ),
     rows: [
       ['KEY-1', 'customer-1'],
       ['KEY-2', 'customer-2'],
       ['KEY-3', 'customer-3'],
+      ['KEY-4', 'customer-4'],
     ],
-    trimmed: [2, 4],
+    flaws: [[6, 'line 5 has the same legacy_key with another external_ref (customer-4)']],
+    trimmed: [2, 4, 5, 6],
   },
   {
     name: 'empty rows and trailing separators',

@@ -31,6 +31,8 @@ export interface CheckoutFact extends Links {
   kind: 'checkout'
   checkoutRef: string
   state: 'unpaid' | 'expired' | 'failed' | 'paid'
+  /** Whether it was paid after it had been completed, by a delayed method. */
+  wasDelayed?: boolean | undefined
   amount: number | undefined
   currency: string | undefined
   at: number

@@ -69,6 +69,7 @@ export interface ChargedFee {
   refunds: { entryId: string | undefined; at: Date }[]
 }
 
+/** An event as the processor lists it. */
 export interface ListedEvent {
   eventId: string
   type: string
@@ -132,6 +133,8 @@ export interface PaymentProcessor {
   refundFee(feeRef: string, amountMinor: bigint, entryId: string): Promise<void>
   /** Pages of the events since then, newest first. */
   listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent[]>
+  /** Listed events as they can be read: the processor may list them in another API version. */
+  inUsedVersion(merchant: string, events: ListedEvent[]): Promise<ListedEvent[]>
   /** The settings of the platform's webhook endpoint. */
   webhookNeeds(): { apiVersion: string; eventTypes: string[] }
   /** Creates the platform's webhook endpoint. @returns its id and its secret, which is returned only here */

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
+import { trimUnseen } from '@licensing/keys/licence-key'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { ImportOutcome, PlanStatus } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema } from '@licensing/proto/licensing'
@@ -26,8 +27,9 @@ type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutc
 type PlanState = PlanStatus | 'unknown' | 'unavailable'
 
 /** @param unfinishedAnswer the stored answer of an earlier, interrupted call with the same idempotency key */
-export const importLicences: Handler<'importLicences'> = async (deps, request, unfinishedAnswer) => {
-  const { items } = request
+export const importLicences: Handler<'importLicences'> = async (deps, given, unfinishedAnswer) => {
+  const items = given.items.map((item) => ({ ...item, legacyKey: trimUnseen(item.legacyKey) }))
+  const request = { ...given, items }
   if (items.length === 0 || items.length > maxItems) throw invalid('/items', `1 to ${maxItems} items`)
   const results = request.dryRun ? await dryRun(deps, request) : await run(deps, request, unfinishedAnswer)
   const count = (result: Result['result']) => results.filter((item) => item.result === result).length

@@ -1,13 +1,11 @@
 import { invalid } from '@licensing/grpc/errors'
+import { isDomain } from '@licensing/proto/host-name'
 import type { Restrictions } from '@licensing/proto/licensing'
 
 const maxDomains = 100
 const usualLeaseMinutes = 15
 // A week.
 const maxLeaseMinutes = 10_080
-// A host name (letters, digits, hyphens), optionally after `*.`.
-const domainPattern =
-  /^(?=.{1,253}$)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
 export interface CheckedRestrictions {
   domains: string[]
@@ -23,7 +21,7 @@ export function checkRestrictions(restrictions: Restrictions | undefined): Check
   const domains = (restrictions?.domains ?? []).map((domain) => domain.toLowerCase())
   const pointer = '/restrictions'
   if (domains.length > maxDomains) throw invalid(`${pointer}/domains`, `at most ${maxDomains} domains`)
-  const wrong = domains.findIndex((domain) => !domainPattern.test(domain))
+  const wrong = domains.findIndex((domain) => !isDomain(domain))
   if (wrong >= 0) throw invalid(`${pointer}/domains/${wrong}`, 'must be a host name, or *. and a host name')
   return {
     domains,

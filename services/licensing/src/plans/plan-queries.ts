@@ -49,7 +49,10 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
     order by id
     on conflict (id) do update set
       status = excluded.status, version = excluded.version, code = excluded.code, trial_days = excluded.trial_days,
-      expiring_notice_days = excluded.expiring_notice_days, snapshot_id = excluded.snapshot_id,
+      expiring_notice_days = excluded.expiring_notice_days,
+      notice_raised_at = case when excluded.expiring_notice_days > plans.expiring_notice_days then now()
+        else plans.notice_raised_at end,
+      snapshot_id = excluded.snapshot_id,
       entitlements = excluded.entitlements
       where plans.version < excluded.version
     returning id`

@@ -7,7 +7,6 @@ import { deleteFreedPlaces } from '../activations/activation-queries.ts'
 import { findIdleLicences, removeIdleActivations } from '../activations/lease-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
-import { deleteOldNotices } from './notice-queries.ts'
 
 interface UpkeepOptions {
   sql: Database
@@ -22,7 +21,7 @@ const rowsAtOnce = 1_000
 const activationsAtOnce = 500
 
 /**
- * Deletes signing keys that no longer verify anything, freed places that no longer count, notices of passed ends, and
+ * Deletes signing keys that no longer verify anything, freed places that no longer count, and
  * activations of floating licences that have had no lease for long.
  */
 export function startUpkeep({
@@ -34,10 +33,8 @@ export function startUpkeep({
 }: UpkeepOptions): Loop {
   return startDatabaseLoop('upkeep', log, intervalMs, async (signal) => {
     await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
-    for (const deleteOld of [deleteFreedPlaces, deleteOldNotices]) {
-      while (!signal.aborted && (await deleteOld(sql, rowsAtOnce)) >= rowsAtOnce) {
-        // Until fewer than a full batch are left.
-      }
+    while (!signal.aborted && (await deleteFreedPlaces(sql, rowsAtOnce)) >= rowsAtOnce) {
+      // Until fewer than a full batch are left.
     }
     await removeAllIdle(sql, change, signal)
   })

@@ -73,14 +73,18 @@ export function sortedBy<Item>(items: Item[], ...keys: (keyof Item)[]): Item[] {
 
 const states: CheckoutFact['state'][] = ['unpaid', 'expired', 'failed', 'paid']
 
-/** The highest state counts, and the earliest time of payment. */
+/**
+ * The highest state counts, and the earliest time of payment. If the payment was delayed, the checkout was not paid when it
+ * was completed, although a later reading of it says so.
+ */
 export function mergeCheckout(facts: RecordedFact[], checkoutRef: string | null): Checkout {
   // A checkout that was replaced by another one expires.
   const all = ofKind(facts, 'checkout').filter(
     (fact) => fact.state !== 'expired' || fact.checkoutRef === checkoutRef,
   )
   const paid = all.filter((fact) => fact.state === 'paid')
-  const [first] = sortedBy(paid, 'at')
+  const delayed = paid.filter((fact) => fact.wasDelayed)
+  const [first] = sortedBy(delayed.length > 0 ? delayed : paid, 'at')
   return {
     state: states.findLast((state) => all.some((fact) => fact.state === state)),
     amount: first?.amount,
