@@ -118,8 +118,9 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
     for (const name of [method].flat()) unknown.add(name, url.replaceAll(/:([^/]+)/g, '{$1}'), forBrowsers)
   })
   for (const route of routes) {
-    if (route.rawBody) await app.register(async (scope) => mount(acceptAnyBody(scope, read), route))
-    else mount(app, route)
+    if (route.rawBody)
+      await app.register(async (scope) => mount(acceptAnyBody(scope, read), route, admission))
+    else mount(app, route, admission)
   }
   await app.register(async (scope) => mountAuthorizedPage(acceptAnyBody(scope, read), admission, deps.log))
   await app.register(async (scope) => mountConfirmAlertEmail(acceptAnyBody(scope, read), admission, deps.log))

@@ -102,6 +102,11 @@ export interface Route {
   errors: readonly ErrorCode[]
   /** Checks that the resource in the path exists and that the token belongs to it. Both are refused before an invalid body. */
   lookUp?(call: Call): Promise<unknown>
+  /**
+   * The licence key or legacy key that a call without an API key names, in the form in which it is compared. `not_found` means
+   * that it is wrong, and counts against the caller.
+   */
+  guessableKey?(call: Call): string
   handle(call: Call): Promise<Answer>
 }
 
@@ -140,6 +145,7 @@ interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
   answerHeaders?: Record<string, string>
   errors?: readonly ErrorCode[]
   lookUp?: (call: TypedCall<For, Path, undefined, undefined>) => Promise<unknown>
+  guessableKey?: (call: TypedCall<For, Path, undefined, Body>) => string
   handle: (
     call: TypedCall<For, Path, Query, Body>,
   ) => Promise<Reply extends z.ZodType ? Answer<z.output<Reply>> : Answer<never>>

@@ -106,18 +106,12 @@ function admitKeyless(
     deps.throttle.processor(reply, caller)
     if (route.rawBody) checkSignatureForm(signatureOf(request))
   } else deps.throttle.product(reply, caller)
-  if (allowsGuessing(route)) deps.throttle.checkWrongKeys(reply, caller)
   if (audience !== 'activation') return { ...requestOf(deps, request, reply), audience }
   const token = bearerOf(request.headers.authorization)
   if (token === undefined) {
     throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
   }
   return { ...requestOf(deps, request, reply), audience, token }
-}
-
-/** Whether an unauthenticated caller could guess licence keys or tokens on this route. */
-export function allowsGuessing(route: Route): boolean {
-  return route.audience === 'activation' || (route.audience === 'product' && route.method === 'POST')
 }
 
 function signatureOf({ headers }: FastifyRequest): string | undefined {
