@@ -1,5 +1,5 @@
-import { freePort } from '@licensing/local-servers/ports'
 import { apiClient } from '@licensing/test-support/api-client'
+import { freeAddress } from '@licensing/test-support/free-address'
 import { eventually } from '@licensing/test-support/poll'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -27,13 +27,13 @@ async function givenProcess() {
     created: true,
   })
   answers.catalog.createApplication = async ({ name }) => ({ id: appId, name })
-  const port = await freePort()
+  const address = await freeAddress()
   const process = started.use(
     await startService(
       'gateway',
       {
-        HTTP_ADDRESS: `127.0.0.1:${port}`,
-        METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+        HTTP_ADDRESS: address,
+        METRICS_ADDRESS: await freeAddress(),
         CATALOG_ADDRESS: addresses.catalog,
         LICENSING_ADDRESS: addresses.licensing,
         BILLING_ADDRESS: addresses.billing,
@@ -52,9 +52,9 @@ async function givenProcess() {
   const running = started.move()
   return {
     ...standIns,
-    port,
+    port: Number(address.split(':')[1]),
     residentBytes,
-    api: apiClient(`http://127.0.0.1:${port}`, standIns.apiKey),
+    api: apiClient(`http://${address}`, standIns.apiKey),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
