@@ -1,4 +1,4 @@
-import { address, processConfig, wholeNumber } from '@licensing/process/config'
+import { address, listenAddress, processConfig, wholeNumber } from '@licensing/process/config'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { parseTrustedProxies } from './admission/client-address.ts'
@@ -13,7 +13,7 @@ const builtPortal = fileURLToPath(new URL('../../portal/dist', import.meta.url))
 
 export const gatewayConfig = z.object({
   ...processConfig,
-  HTTP_ADDRESS: address.describe('host:port to serve HTTP on'),
+  HTTP_ADDRESS: listenAddress.describe('host:port to serve HTTP on'),
   CATALOG_ADDRESS: address.describe('host:port of the catalog service'),
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   BILLING_ADDRESS: address.describe('host:port of the billing service'),

@@ -113,6 +113,7 @@ export const activationRoutes: Route[] = [
     alsoAnswers: { 200: 'The fingerprint is already activated: the same activation.' },
     answer: grantSchema,
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
+    guessableKey: ({ body }) => readLicenceKey(body.licence_key) ?? body.licence_key,
     handle: async ({ services, body }) => {
       const { licence_key: licenceKey, product_version: productVersion, ...rest } = body
       const { grant, created } = await services.products.activate({

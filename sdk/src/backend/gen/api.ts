@@ -2897,7 +2897,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `payload_too_large`: The body is over 1 MiB (2 MiB for an import). Split the request into smaller ones. */
+    /** @description `payload_too_large`: The body is over 1 MiB (an import: 2 MiB; calls of products: 16 KiB; events of the processor: 256 KiB). Split the request into smaller ones, or send less. */
     payload_too_large: {
       headers: {
         [name: string]: unknown
@@ -2942,7 +2942,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `unavailable`: The service is temporarily unavailable. A change that did not complete is never reported as done. Retry after the number of seconds in `Retry-After`. */
+    /** @description `unavailable`: The service is temporarily unavailable, or request bodies arrive faster than it can hold them. A change that did not complete is never reported as done. Retry after the number of seconds in `Retry-After`. */
     unavailable: {
       headers: {
         [name: string]: unknown
