@@ -1,6 +1,6 @@
 import { createChange } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
-import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
+import { isDatabaseOutage, isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
@@ -101,7 +101,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const isTransient = (error: unknown) => {
     // A transient error makes the events wait. They do not become dead letters.
     if (isPartitionMissing(error)) maintenance.makePartitions()
-    return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
+    return isDatabaseUnavailable(error) || isPartitionMissing(error)
   }
   const consuming = { sql, nats, log, service: 'notifier', handle, isTransient, findKnown: findKnownEvents }
   const consumers = (['licensing', 'billing'] as const).map((source) =>
