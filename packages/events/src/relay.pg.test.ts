@@ -176,6 +176,24 @@ test('an account gets no further numbers while many of its events are unconfirme
   )
 })
 
+test('unconfirmed events that the log has lost hold nothing back', async () => {
+  await using given = await givenServers()
+  await using relay = await startRelaying(given)
+  await whenChanged(given.sql, 'acct_a', 1, 2 * heldFrom)
+  const numbered = async () => byAccount(await logContents(given.sql))['acct_a']
+  await eventually(async () => expect((await numbered())?.length).toBeGreaterThanOrEqual(heldFrom))
+  const held = (await numbered())!.length
+  expect(held).toBeLessThan(2 * heldFrom)
+  // The log as it was before, as after a restore of an earlier backup.
+  await given.sql.begin(async (tx) => {
+    await tx`update event_log_state set numbers = array_fill(0::bigint, array[8])`
+    await tx`delete from event_log`
+  })
+  relay.wake()
+  await eventually(() => emptied(given))
+  expect(await numbered()).toEqual(upTo(2 * heldFrom).slice(held))
+})
+
 test('events of an account beside a flood reach a slow consumer within a quarter of a second', async () => {
   await using given = await givenServers()
   await using relay = await startRelaying(given)
