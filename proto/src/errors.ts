@@ -115,7 +115,7 @@ const kinds = {
     http: 409,
     title: 'Limit reached',
     meaning:
-      'The licence has reached its maximum number of activations, or all leases of a floating licence are held. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.',
+      'The licence has reached its maximum number of activations, or all leases of a floating licence are held. A licence file counts until it ends. After ten deactivations and releases by products on one UTC day, each further one counts until its last token ends; `detail` says until when.',
     remedy:
       'Deactivate or release another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more.',
   },

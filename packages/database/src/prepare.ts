@@ -3,7 +3,7 @@ import type { Logger } from '@licensing/process/log'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isSilent, oneConnection } from './connect.ts'
 import type { Database } from './connect.ts'
-import { isDatabaseUnavailable } from './problems.ts'
+import { isDatabaseUnavailable, isSetupProblem } from './problems.ts'
 
 interface PrepareOptions {
   sql: Database
@@ -49,7 +49,7 @@ export async function prepareDatabase(
       if (waiting) log.info('the database is available, start goes on')
       problem = null
     } catch (error) {
-      if (stopping.aborted || !isDatabaseUnavailable(error)) throw error
+      if (stopping.aborted || isSetupProblem(error) || !isDatabaseUnavailable(error)) throw error
       problem = `is unavailable: ${error instanceof Error ? error.message : String(error)}`
       if (!waiting) log.warn({ err: error }, 'start waits for the database, which is unavailable')
       waiting = true

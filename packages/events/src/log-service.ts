@@ -59,6 +59,8 @@ interface LogServiceOptions {
   nats: Nats
   source: Source
   log: Logger
+  /** Called when a consumer has reported its positions. */
+  confirmed: () => void
 }
 
 /** Answers consumers that read the log of this service, and removes days that all consumers have confirmed. */
@@ -100,12 +102,13 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
 }
 
 async function answer(
-  { sql, source, log }: LogServiceOptions,
+  { sql, source, log, confirmed }: LogServiceOptions,
   consumer: string,
   message: Msg,
 ): Promise<void> {
   const { positions, batches: range } = fromBinary(ReadLogRequestSchema, message.data)
   let known = await findLogFor(sql, consumer, positions)
+  confirmed()
   // A position proves a loss only if its consumer has adopted the newest epoch.
   const newest = known.epochs.at(-1)?.epoch
   const ahead = positions.find(

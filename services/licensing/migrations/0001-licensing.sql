@@ -5,12 +5,14 @@
 
 -- Plans.
 
--- Copies of catalog's plans. The highest version wins.
+-- Copies of catalog's plans. The highest version of the latest epoch wins.
 create table plans (
   id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   status text not null check (status in ('active', 'retired')),
+  -- The epoch of catalog's database in which the copy was read.
+  epoch bigint not null,
   version bigint not null,
   code text collate "C" not null,
   -- How long a trial lasts; null: the plan has no trials.
@@ -43,14 +45,15 @@ create table plan_archives (
   primary key (plan_id, archive_version)
 );
 
--- Plans whose new version is known from an event but not yet copied. Licensing asks catalog for them; a row is deleted
--- when the copy is there.
+-- Plans whose new version is known from an event but not yet copied. Licensing asks catalog for them. Any answer deletes
+-- the row: catalog may have lost the version.
 create table awaited_plans (
   plan_id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   version bigint not null,
-  since timestamptz not null default now()
+  since timestamptz not null default now(),
+  ask_at timestamptz not null default now()
 );
 
 -- Active licences by plan, changed in the transaction that changes a licence. The number of a plan is the sum of its
@@ -287,33 +290,30 @@ create table activations (
   last_seen_at timestamptz(3) not null default now(),
   -- When the last token of the activation ends, also the token in an offline file. Null before the first token.
   token_ends_at timestamptz(3),
+  -- When its last file for a machine without a network ends. Until then it keeps its place, and its lease if the licence is
+  -- floating, unless the vendor frees it.
+  offline_until timestamptz(3),
+  -- Set if its product has deactivated it, but it keeps its place until this time. For its product there is no such
+  -- activation any more, unless the same machine activates again.
+  held_until timestamptz(3),
   constraint activations_fingerprint unique (licence_id, fingerprint)
 );
 create index activations_newest on activations (licence_id, id);
 create index activations_by_host on activations (application_id, host, licence_id);
+create index activations_held on activations (licence_id, held_until) where held_until is not null;
+-- For the removal of activations whose product has deactivated them.
+create index activations_held_until on activations (held_until) where held_until is not null;
 
--- Activations that a product freed before their last token ended, on licences that limit their activations. They are
--- written and counted under the lock of the licence's row. The first ten of a licence and UTC day only count for that
--- day; each later one occupies a place until its token ends.
-create table freed_places (
-  activation_id text collate "C" primary key,
+-- How often products have freed something of a licence, on the latest day on which they did. Counted under the lock of the
+-- licence's row.
+create table freed_by_products (
   licence_id text collate "C" not null,
-  fingerprint text collate "C" not null,
-  takes_place boolean not null,
-  freed_at timestamptz(3) not null,
-  token_ends_at timestamptz(3) not null
-);
-create index freed_places_of_licence on freed_places (licence_id, fingerprint);
--- For the deletion of freed places that no longer count.
-create index freed_places_ended on freed_places (token_ends_at) where takes_place;
-create index freed_places_of_earlier_days on freed_places (freed_at) where not takes_place;
-
--- How many activations of a licence products have replaced by others, on the latest day on which they did.
-create table replacements (
-  licence_id text collate "C" primary key,
+  -- `own`: a release or deactivation that ended a lease or freed a place at once. `oldest`: an activation was replaced.
+  what text not null,
   -- A UTC day.
   day date not null,
-  replaced integer not null
+  times integer not null,
+  primary key (licence_id, what)
 );
 
 -- Floating licences.
@@ -348,8 +348,6 @@ create table leases (
   activation_id text collate "C" primary key,
   licence_id text collate "C" not null,
   ends_at timestamptz(3) not null,
-  -- When the last file for a machine without a network ends. The lease does not end earlier.
-  offline_until timestamptz(3),
   counted boolean not null
 );
 create index leases_of_licence on leases (licence_id, counted, ends_at);

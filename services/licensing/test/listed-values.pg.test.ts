@@ -4,7 +4,7 @@ import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { expirable, lifecycle } from '../src/lifecycle/licence.ts'
-import { byProduct } from '../src/activations/activation-queries.ts'
+import { byProduct } from '../src/activations/freeing-queries.ts'
 import { forFile, startHarness } from './harness.ts'
 
 const harness = await forFile(startHarness)

@@ -106,7 +106,7 @@ export interface SubscriptionItem extends ItemLine {
   createdAt: number
 }
 
-/** Which payment paid an invoice. */
+/** A payment that paid an invoice, or a part of it. */
 export interface InvoicePaymentFact extends Links {
   kind: 'invoice_payment'
   invoiceRef: string

@@ -66,7 +66,7 @@ export interface ChargedFee {
   /** The part that was not refunded. */
   leftMinor: bigint
   /** Refunds of the fee by ledger entry; undefined for a refund that this service did not make. */
-  refunds: { entryId: string | undefined; at: Date }[]
+  refunds: { entryId: string | undefined; amountMinor: bigint; at: Date }[]
 }
 
 /** An event as the processor lists it. */
@@ -116,7 +116,7 @@ export interface PaymentProcessor {
   findCharge(merchant: string, paymentRef: string): Promise<ChargeFact | undefined>
   /** A charge with all its refunds and disputes. */
   chargeRecords(merchant: string, chargeRef: string): Promise<ChargeRecords | undefined>
-  /** A paid invoice, and the payment that paid it, if there is one. */
+  /** A paid invoice, and the payments that paid it, if there are any. */
   findInvoice(
     merchant: string,
     invoiceRef: string,

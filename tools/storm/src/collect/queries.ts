@@ -32,7 +32,8 @@ export function listHistory(sql: StormSql): Promise<HistoryEntry[]> {
 }
 
 export function listActivations(sql: StormSql): Promise<Activation[]> {
-  return sql<Activation[]>`select id, licence_id as "licenceId", fingerprint from activations order by id`
+  return sql<Activation[]>`
+    select id, licence_id as "licenceId", fingerprint, held_until is not null as deactivated from activations order by id`
 }
 
 export function countLeases(sql: StormSql): Promise<Outcome['leases']> {

@@ -77,7 +77,7 @@ export async function allOf<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
   return items
 }
 
-/** A paid invoice with all its lines and the current items of its subscription, and the payment that paid it. */
+/** A paid invoice with all its lines and the current items of its subscription, and the payments that paid it. */
 export async function findInvoice(
   stripe: Stripe,
   merchant: string,
@@ -87,11 +87,11 @@ export async function findInvoice(
   const invoice = await lookUp(() => stripe.invoices.retrieve(invoiceRef, { expand }, on(merchant)))
   if (!invoice) return undefined
   const payments =
-    invoice.payments?.data ??
+    (invoice.payments?.has_more === false ? invoice.payments.data : undefined) ??
     (await allOf(stripe.invoicePayments.list({ invoice: invoiceRef, limit: pageSize }, on(merchant))))
   const paid = payments.flatMap((payment) => readInvoicePayment(shapeOf(payment, 'a payment')) ?? [])
   const fact = invoice.status === 'paid' ? await wholeInvoice(stripe, merchant, invoice) : undefined
-  return [...(fact ? [fact] : []), ...paid.slice(0, 1).map((payment) => ({ ...payment, invoiceRef }))]
+  return [...(fact ? [fact] : []), ...paid.map((payment) => ({ ...payment, invoiceRef }))]
 }
 
 /** Loads the other lines and items: an invoice contains only its first ten lines, and a subscription its first ten items. */

@@ -33,7 +33,7 @@ export interface Checkout extends Links {
 
 export interface MergedRefund extends Pick<
   Known<'refund'>,
-  'amount' | 'currency' | 'createdAt' | 'status' | 'recordedMs'
+  'chargeRef' | 'amount' | 'currency' | 'createdAt' | 'status' | 'recordedMs'
 > {
   ref: string
   /** When it succeeded, even if it failed later; undefined if it never did. */
@@ -45,7 +45,7 @@ export interface MergedRefund extends Pick<
 
 export interface MergedDispute extends Pick<
   Known<'dispute'>,
-  'amount' | 'currency' | 'openedAt' | 'status' | 'recordedMs'
+  'chargeRef' | 'amount' | 'currency' | 'openedAt' | 'status' | 'recordedMs'
 > {
   ref: string
   inquiry: boolean
@@ -143,6 +143,7 @@ export function mergeRefunds(facts: RecordedFact[], paymentRef: string): MergedR
     const status = end[0]?.status ?? (hasSucceeded ? 'succeeded' : 'pending')
     return {
       ref: refundRef,
+      chargeRef: known(group, (fact) => fact.chargeRef).at(0),
       amount,
       currency,
       createdAt,
@@ -172,6 +173,7 @@ export function mergeDisputes(facts: RecordedFact[], paymentRef: string): Merged
     const chargeback = at('chargeback')
     return {
       ref: disputeRef,
+      chargeRef: known(group, (fact) => fact.chargeRef).at(0),
       amount,
       currency,
       openedAt,
