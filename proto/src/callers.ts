@@ -74,7 +74,6 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'freeActivation',
       'searchLicences',
       'getApplicationDays',
-      'checkCatalog',
       'updateLicence',
       'suspendLicence',
       'reactivateLicence',

@@ -26,8 +26,6 @@ export interface LicensingDependencies {
   snapshots: Snapshots
   change: Change
   catalog: ServiceClient<typeof CatalogService>
-  /** Whether no process of catalog accepts a connection. */
-  isCatalogDown: () => Promise<boolean>
   log: Logger
 }
 

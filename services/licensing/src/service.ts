@@ -65,7 +65,6 @@ export function licensingService(deps: LicensingDependencies) {
     freeActivation: (request) => freeActivation(deps, request),
     searchLicences: (request) => searchLicences(deps, request),
     getApplicationDays: (request) => getApplicationDays(deps, request),
-    checkCatalog: async () => ({ isDown: await deps.isCatalogDown() }),
 
     updateLicence: (request) => updateLicence(deps, request),
     suspendLicence: verb('suspend'),
