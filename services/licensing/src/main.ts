@@ -32,7 +32,7 @@ export const program = defineProgram(
     step('nats')
     const nats = await connectNats(config.NATS_URL, 'licensing', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text, {
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS, {
       sign: signCalls('licensing', 'catalog', config),
     })
     onStop('catalog channel', () => catalog.close())
