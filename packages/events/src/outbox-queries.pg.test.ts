@@ -145,7 +145,7 @@ test('events are in the outbox or in the log: a transaction that is rolled back 
   await commit(connection)
   connection.release()
   expect(await sql`select from outbox`).toHaveLength(0)
-  expect(batches).toMatchObject([{ number: 1n, event_count: 1, epoch: '1', precedes_epoch: false }])
+  expect(batches).toMatchObject([{ number: 1n, event_count: 1, epoch: 1n, precedes_epoch: false }])
   expect(await sql`select number, events from event_log`).toEqual([
     { number: 1n, events: batches[0]!.events },
   ])

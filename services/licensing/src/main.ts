@@ -55,6 +55,7 @@ export const program = defineProgram(
       sweepIntervalMs: config.SWEEP_INTERVAL_SECONDS * 1000,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('licensing', () => licensing.stop())
     step('grpc server')
