@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { keyFiles } from '@licensing/csv/testing/key-files'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { isFull } from '@licensing/test-support/drawn'
@@ -300,7 +301,7 @@ test('apply --dry-run always ends, even if the service does not answer or the fi
 
 test('a file can be a pipe of the shell', async () => {
   const { settings } = await given()
-  const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
+  const program = fileURLToPath(new URL('../../../cli/src/main.ts', import.meta.url))
   const script = `'${process.execPath}' '${program}' apply <(sleep 0.5; echo 'plans: [{ code: piped }]') --dry-run`
   const env = { ...commandEnvironment(), ...settings }
   const { stdout } = await promisify(execFile)('bash', ['-c', script], { env })
