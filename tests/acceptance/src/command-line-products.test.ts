@@ -203,6 +203,13 @@ plans:
   ]) {
     expect(refused.stderr).toContain(`FILE:${flaw}`)
   }
+  const [first, second] = [file, file].map((text) => text.trimEnd())
+  const twice = await apply(`${first}\n---\n${second}\n`)
+  const at = first!.split('\n').length + 1
+  expect(twice).toMatchObject({ code: 1, stdout: '' })
+  expect(twice.stderr).toContain(
+    `FILE:${at}: a second YAML document begins here: put each into a file of its own`,
+  )
   const misused = `entitlements:
   - { key: fine, kind: feature }
 plans:

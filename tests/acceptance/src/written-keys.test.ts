@@ -1,4 +1,4 @@
-import { writtenKeys } from '@licensing/keys/testing/written-keys'
+import { writtenKeys } from '@licensing/formats/testing/written-keys'
 import { memoryStore } from '@licensing/sdk'
 import { expect, test } from 'vitest'
 import { expectNotFound, expectStatus, givenStack, givenVendor, installed } from './vendor.ts'

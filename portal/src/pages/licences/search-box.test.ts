@@ -1,4 +1,4 @@
-import { writtenKeys } from '@licensing/keys/testing/written-keys'
+import { writtenKeys } from '@licensing/formats/testing/written-keys'
 import { expect, test } from 'vitest'
 import { looksLikeLicenceKey } from './search-box.tsx'
 
