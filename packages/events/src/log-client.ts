@@ -31,18 +31,24 @@ export class LogClient {
     positions: PartitionPosition[],
     next?: { partition: number; after: bigint },
   ): Promise<{ batches: EventBatch[]; numbers: bigint[] }> {
-    const request = create(ReadLogRequestSchema, {
-      positions: positions.map(({ partition, epochs, number }) => ({
-        partition,
-        number,
-        epoch: epochs.at(-1) ?? '',
-      })),
-      ...(next && { batches: next }),
-    })
-    const bytes = toBinary(ReadLogRequestSchema, request)
-    const { data } = await this.#nats.connection.request(this.#subject, bytes, { timeout: timeoutMs })
+    const request = requestOf(positions, next)
+    const { data } = await this.#nats.connection.request(this.#subject, request, { timeout: timeoutMs })
     const { numbers, epochs, batches } = fromBinary(ReadLogResponseSchema, data)
     this.view = { numbers, epochs }
     return { batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)), numbers }
   }
+  /** Reports positions, without an answer. If the report is lost, the next one has the positions too. */
+  report(positions: PartitionPosition[]): void {
+    if (this.#nats.connected()) this.#nats.connection.publish(this.#subject, requestOf(positions))
+  }
+}
+
+function requestOf(positions: PartitionPosition[], next?: { partition: number; after: bigint }): Uint8Array {
+  const known = positions.map(({ partition, epochs, number }) => ({
+    partition,
+    number,
+    epoch: epochs.at(-1) ?? '',
+  }))
+  const request = create(ReadLogRequestSchema, { positions: known, ...(next && { batches: next }) })
+  return toBinary(ReadLogRequestSchema, request)
 }

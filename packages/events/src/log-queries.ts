@@ -31,9 +31,21 @@ export async function findLogFor(
       on conflict (consumer, partition) do update set number = excluded.number, reported_at = now()
       where known.number <> excluded.number or known.reported_at < now() - interval '1 minute'
     )
-    select state.numbers, known.epoch, known.first_numbers
-    from event_log_state state left join event_log_epochs known on true order by known.place`
+    select state.numbers, known.ordinal::text as epoch, known.first_numbers
+    from event_log_state state left join event_log_epochs known on true order by known.ordinal`
   return { numbers: rows[0]!.numbers, epochs: rows.filter((row) => row.epoch !== null) }
+}
+
+/** Begins an epoch if a consumer of the newest one has come further than the log. @returns whether one has begun */
+export async function beginEpochAfter(
+  sql: Sql,
+  reader: { partition: number; number: bigint; epoch: string },
+): Promise<boolean> {
+  const begun = await sql`
+    select current_epoch(ordinal + 1) from event_log_state cross join event_log_epochs
+    where ordinal::text = ${reader.epoch} and ordinal = (select max(ordinal) from event_log_epochs)
+      and numbers[${reader.partition + 1}::int] < ${reader.number}`
+  return begun.count > 0
 }
 
 /** Batches of a partition after a number, in order: at least one, and more up to a limit in bytes. */
@@ -99,7 +111,7 @@ export async function truncateSlot(sql: Database, slot: number): Promise<void> {
 export async function pruneEpochs(sql: Sql): Promise<void> {
   await sql`
     delete from event_log_epochs
-    where began_at < now() - interval '30 days' and place < (select max(place) from event_log_epochs)`
+    where began_at < now() - interval '30 days' and ordinal < (select max(ordinal) from event_log_epochs)`
 }
 
 /** Age of the oldest batch that a consumer has not confirmed (0 if all is confirmed), and the size of the log. */

@@ -8,11 +8,11 @@ import { ReadLogRequestSchema, ReadLogResponseSchema } from '@licensing/proto/ev
 import { consumersOf, logSubjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import type { Msg } from 'nats'
-import { randomUUID } from 'node:crypto'
 import { Counter, Gauge } from 'prom-client'
 import type { Nats } from './connection.ts'
 import {
   encoded,
+  beginEpochAfter,
   findLogFor,
   listBatches,
   listPastSlots,
@@ -20,7 +20,7 @@ import {
   pruneEpochs,
   truncateSlot,
 } from './log-queries.ts'
-import { beginEpoch, oldestAge } from './outbox-queries.ts'
+import { oldestAge } from './outbox-queries.ts'
 
 // A NATS message has at most 1 MiB.
 const maxAnswerBytes = 512 * 1024
@@ -59,6 +59,8 @@ interface LogServiceOptions {
   nats: Nats
   source: Source
   log: Logger
+  /** Called when a consumer has reported its positions. */
+  confirmed: () => void
 }
 
 /** Answers consumers that read the log of this service, and removes days that all consumers have confirmed. */
@@ -100,18 +102,19 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
 }
 
 async function answer(
-  { sql, source, log }: LogServiceOptions,
+  { sql, source, log, confirmed }: LogServiceOptions,
   consumer: string,
   message: Msg,
 ): Promise<void> {
   const { positions, batches: range } = fromBinary(ReadLogRequestSchema, message.data)
   let known = await findLogFor(sql, consumer, positions)
+  confirmed()
   // A position proves a loss only if its consumer has adopted the newest epoch.
   const newest = known.epochs.at(-1)?.epoch
   const ahead = positions.find(
     ({ epoch, partition, number }) => epoch === newest && number > known.numbers[partition]!,
   )
-  if (ahead && (await beginEpoch(sql, randomUUID(), ahead)).count > 0) {
+  if (ahead && (await beginEpochAfter(sql, ahead))) {
     losses.inc({ source })
     log.error({ consumer }, 'a consumer is ahead of the event log: the log was set back, a new epoch begins')
     known = await findLogFor(sql, consumer, [])

@@ -92,6 +92,7 @@ const kept: Record<Exclude<keyof PlanCopy, '$typeName' | '$unknown'>, string> = 
   applicationId: 'plans.application_id',
   status: 'plans.status',
   version: 'plans.version',
+  epoch: 'plans.epoch',
   entitlements: 'plans.entitlements',
   archivedBy: 'licence_history.actor',
   code: 'plans.code',
@@ -106,11 +107,12 @@ test('each field of a plan copy is stored, and updated from a newer copy', async
     .map((place) => place.slice('plans.'.length))
   // A hash of the entitlements.
   const ofPlans = [...ofFields, 'snapshot_id'].toSorted()
-  expect(await columnsOf('plans')).toEqual(ofPlans)
+  // An update of `expiring_notice_days` sets it.
+  expect(await columnsOf('plans')).toEqual([...ofPlans, 'notice_raised_at'].toSorted())
   const [[file, written] = []] = Object.entries(inserted('plans'))
   expect(written!.toSorted()).toEqual(ofPlans)
   const text = readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8')
-  const [, updates = ''] = /on conflict \(id\) do update set([^]*?)where plans\.version/.exec(text) ?? []
+  const [, updates = ''] = /on conflict \(id\) do update set([^]*?)where \(plans\.epoch/.exec(text) ?? []
   const fixed = ['id', 'account_id', 'application_id']
   expect([...updates.matchAll(/(\w+) = excluded\.\1/g)].map(([, name]) => String(name)).toSorted()).toEqual(
     ofPlans.filter((name) => !fixed.includes(name)),

@@ -66,7 +66,7 @@ const licensedInstallationFields = {
 const activateBody = z.strictObject({
   ...licensedInstallationFields,
   replace: optional(z.enum(closedSets.activationReplacement)).describe(
-    '`oldest`: instead of `limit_reached`, the activation that called home longest ago is freed, on a floating licence one that holds a lease if no lease is free. At most five times per licence and UTC day.',
+    '`oldest`: instead of `limit_reached`, the activation that called home longest ago is freed, on a floating licence one that holds a lease if no lease is free. An activation whose licence file has not ended is not freed. At most five times per licence and UTC day.',
   ),
 })
 
@@ -113,6 +113,7 @@ export const activationRoutes: Route[] = [
     alsoAnswers: { 200: 'The fingerprint is already activated: the same activation.' },
     answer: grantSchema,
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
+    guessableKey: ({ body }) => readLicenceKey(body.licence_key) ?? body.licence_key,
     handle: async ({ services, body }) => {
       const { licence_key: licenceKey, product_version: productVersion, ...rest } = body
       const { grant, created } = await services.products.activate({
@@ -164,7 +165,7 @@ export const activationRoutes: Route[] = [
     tag,
     summary: 'End the lease of an installation',
     description:
-      'Call it when the product of a floating licence ends: another installation can use the lease at once, and the activation stays. Authenticate with a token of the activation; it can be expired. Answered with 204 also if it holds no lease.',
+      'Call it when the product of a floating licence ends: the activation stays. The first ten releases and deactivations by products for a licence on a UTC day free their lease at once; each further one keeps it until its last token ends. The lease of a licence file lasts until the file ends. Authenticate with a token of the activation; it can be expired. Answered with 204 also if it holds no lease.',
     audience: 'activation',
     lookUp: checkActivation,
     handle: async ({ services, params, token }) => {
@@ -179,7 +180,7 @@ export const activationRoutes: Route[] = [
     tag,
     summary: 'Deactivate an installation',
     description:
-      'Call it when the product is uninstalled or moved to another machine. The token can no longer be refreshed. The first ten calls for a licence on a UTC day free their place at once; the place of each further one counts against `max_activations` until its last token ends.',
+      'Call it when the product is uninstalled or moved to another machine. The token can no longer be refreshed. The first ten deactivations and releases by products for a licence on a UTC day free their place and lease at once; each further one keeps them until its last token ends. A licence file keeps them until it ends, or until the vendor frees the activation.',
     audience: 'activation',
     lookUp: checkActivation,
     handle: async ({ services, params, token }) => {
@@ -210,7 +211,7 @@ export const offlineActivationRoutes: Route[] = [
     tag: 'Installed products',
     summary: 'Create a licence file for a machine without a network',
     description:
-      'The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. If the activation is freed, the file stays valid until it expires.',
+      'The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. The file keeps its place, and a lease of a floating licence, until it expires or the vendor frees the activation; it stays valid even then.',
     scopes: ['issue'],
     body: offlineActivationBody,
     status: 201,

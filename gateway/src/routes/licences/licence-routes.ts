@@ -113,7 +113,6 @@ export const licenceRoutes: Route[] = [
         neverSeen: lastSeen?.never ?? false,
         metadata: query.metadata && { entries: query.metadata },
         trial: query.trial,
-        mayEndEarly: true,
       })
       return { body: page(licences.map(licenceJson), hasMore, ({ id }) => id, lookedUntil) }
     },

@@ -27,6 +27,7 @@ export const migrateRoutes: Route[] = [
         ),
     }),
     answer: migrationSchema,
+    guessableKey: ({ params, body }) => `${params.app_id} ${trimUnseen(body.legacy_key)}`,
     handle: async ({ services, params, body }) => {
       const legacyKey = trimUnseen(body.legacy_key)
       // A key with this problem cannot have been imported, so no service is called.

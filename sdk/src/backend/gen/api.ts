@@ -1152,7 +1152,7 @@ export interface paths {
     put?: never
     /**
      * Create a licence file for a machine without a network
-     * @description The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. If the activation is freed, the file stays valid until it expires.
+     * @description The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. The file keeps its place, and a lease of a floating licence, until it expires or the vendor frees the activation; it stays valid even then.
      *
      *     Scope: `issue`.
      */
@@ -2870,7 +2870,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when. Deactivate or release another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more. */
+    /** @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. A licence file counts until it ends. After ten deactivations and releases by products on one UTC day, each further one counts until its last token ends; `detail` says until when. Deactivate or release another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more. */
     limit_reached: {
       headers: {
         [name: string]: unknown
@@ -2897,7 +2897,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `payload_too_large`: The body is over 1 MiB (2 MiB for an import). Split the request into smaller ones. */
+    /** @description `payload_too_large`: The body is over 1 MiB (an import: 2 MiB; calls of products: 16 KiB; events of the processor: 256 KiB). Split the request into smaller ones, or send less. */
     payload_too_large: {
       headers: {
         [name: string]: unknown
@@ -2942,7 +2942,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `unavailable`: The service is temporarily unavailable. A change that did not complete is never reported as done. Retry after the number of seconds in `Retry-After`. */
+    /** @description `unavailable`: The service is temporarily unavailable, or request bodies arrive faster than it can hold them. A change that did not complete is never reported as done. Retry after the number of seconds in `Retry-After`. */
     unavailable: {
       headers: {
         [name: string]: unknown
@@ -7782,7 +7782,7 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.
+       * @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. A licence file counts until it ends. After ten deactivations and releases by products on one UTC day, each further one counts until its last token ends; `detail` says until when.
        *
        *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *

@@ -11,7 +11,7 @@ import type { Match } from './search-queries.ts'
 
 const maxFound = 20
 
-/** Finds licences by any identifier that a customer may know, best match first (decisions 9). */
+/** Finds licences by any identifier that a customer may know, best match first (docs/guides/licences.md, "Find and change a licence"). */
 export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, listQueue }, request) => {
   const text = request.query
   const problem = problemOfText(text, textLimits.search)

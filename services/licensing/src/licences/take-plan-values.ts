@@ -23,7 +23,7 @@ import { lockPlansOf, replaceRenewedSnapshots } from '../purchases/purchase-quer
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 
-/** Replaces the snapshot of a licence by the entitlements that its plan grants now (additions 14.2). */
+/** Replaces the snapshot of a licence by the entitlements that its plan grants now (docs/guides/licences.md, "Other values for one customer"). */
 export const takePlanValues: Handler<'takePlanValues'> = async ({ change }, request) => {
   const answer = { schema: LicenceSchema, toMessage: licenceMessage }
   return licenceMessage(await change((tx) => takeIn(tx, request), { answer }))
