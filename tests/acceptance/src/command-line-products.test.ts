@@ -406,7 +406,7 @@ test('after Ctrl-C an import ends at once and says how many rows were imported',
   expect(finished).toEqual({ code: 1, stdout: '', stderr })
 })
 
-// docs/guides/import.md, "Prepare a CSV file".
+// docs/guides/import.md, "1. Prepare a CSV file".
 test('a file may give ends, limits and metadata; a date is the end of that day, UTC; other columns are named', async () => {
   const { plan, importFile, licences } = await given()
   await plan({ code: 'pro' })
