@@ -13,10 +13,15 @@ const always = {
   seen: 'no product has called yet',
   migrated_at: 'its legacy key has not been exchanged yet',
   trial: 'a product starts a trial',
+  trial_limit: 'a product starts a trial',
   reactivated_at: 'no vendor has reactivated it yet',
 }
-const { trial: _trial, ...otherThanTrial } = always
-const noPurchase = { rests_on: 'it has no purchase yet' }
+const { trial: _trial, trial_limit: _limit, ...otherThanTrial } = always
+const noPurchase = {
+  rests_on: 'it has no purchase yet',
+  latest_event_at: 'it has no purchase yet',
+  paid_updates_until: 'it has no purchase yet',
+}
 
 /** The columns that an insert into licences leaves to their defaults, each with the reason. */
 const leftOut: Record<string, Record<string, string>> = {
