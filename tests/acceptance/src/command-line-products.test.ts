@@ -204,6 +204,13 @@ plans:
   ]) {
     expect(refused.stderr).toContain(`FILE:${flaw}`)
   }
+  const [first, second] = [file, file].map((text) => text.trimEnd())
+  const twice = await apply(`${first}\n---\n${second}\n`)
+  const at = first!.split('\n').length + 1
+  expect(twice).toMatchObject({ code: 1, stdout: '' })
+  expect(twice.stderr).toContain(
+    `FILE:${at}: a second YAML document begins here: put each into a file of its own`,
+  )
   const misused = `entitlements:
   - { key: fine, kind: feature }
 plans:
@@ -400,7 +407,7 @@ test('after Ctrl-C an import ends at once and says how many rows were imported',
   expect(finished).toEqual({ code: 1, stdout: '', stderr })
 })
 
-// docs/guides/import.md, "Prepare a CSV file".
+// docs/guides/import.md, "1. Prepare a CSV file".
 test('a file may give ends, limits and metadata; a date is the end of that day, UTC; other columns are named', async () => {
   const { plan, importFile, licences } = await given()
   await plan({ code: 'pro' })
