@@ -95,7 +95,7 @@ create table licences (
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   -- The purchase that governs the licence: the licence has its plan and end. Null if it has no purchase.
-  rests_on text collate "C",
+  governed_by text collate "C",
   -- When the vendor last reactivated it. Payment problems of its purchases before that time no longer count.
   reactivated_at timestamptz(3),
   -- The latest known event of its purchases, by the processor's clock.
@@ -272,10 +272,10 @@ begin
 end
 $$;
 -- After these changes the notice of an end that was checked before can be due.
-create trigger check_notice_of_changed after update of status, plan_id, rests_on on licences for each row
+create trigger check_notice_of_changed after update of status, plan_id, governed_by on licences for each row
   when (new.expires_on is not null and (
     (old.status = 'expired' and new.status <> 'expired')
-    or old.plan_id <> new.plan_id or old.rests_on is distinct from new.rests_on
+    or old.plan_id <> new.plan_id or old.governed_by is distinct from new.governed_by
   ))
   execute function check_notice('id');
 

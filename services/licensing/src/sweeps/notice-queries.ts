@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { expirable } from '../lifecycle/licence.ts'
-import { restsOnRenewingSubscription } from '../purchases/purchase-queries.ts'
+import { isGovernedByRenewingSubscription } from '../purchases/purchase-queries.ts'
 
 /** The licences of the plan `p` that end within its notice, after its position `n` in the order of their ends. */
 const endingAfterPosition = (sql: Sql) => sql`
@@ -88,7 +88,7 @@ export async function recordNotices(sql: Sql, licenceIds: string[]): Promise<Exp
     with due as materialized (
       select l.id, l.account_id, l.application_id, l.status, l.expires_on
       from (
-        select id, account_id, application_id, plan_id, status, expires_on, rests_on from licences
+        select id, account_id, application_id, plan_id, status, expires_on, governed_by from licences
         where id = any(${licenceIds}::text[]) and ${statusIn(sql, expirable)}
       ) l
       join licence_statuses s on s.licence_id = l.id
@@ -97,7 +97,7 @@ export async function recordNotices(sql: Sql, licenceIds: string[]): Promise<Exp
       cross join lateral (select p.expiring_notice_days * interval '24 hours' as length) notice
       where l.expires_on > now() and l.expires_on < now() + notice.length
         and (l.expires_on > s.expires_on_since + notice.length or s.expires_on_since < n.raised_at)
-        and not ${restsOnRenewingSubscription(sql)}
+        and not ${isGovernedByRenewingSubscription(sql)}
     ),
     recorded as (
       insert into expiring_notices (expires_on, licence_id) select expires_on, id from due order by expires_on, id
