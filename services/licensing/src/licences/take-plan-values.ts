@@ -22,7 +22,7 @@ import { lockPlansOf, replaceRenewedSnapshot } from '../purchases/purchase-queri
 import { formerGoverning } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 
-/** Replaces the snapshot of a licence by the entitlements that its plan grants now (additions 14.2). */
+/** Replaces the snapshot of a licence by the entitlements that its plan grants now (docs/guides/licences.md, "Other values for one customer"). */
 export const takePlanValues: Handler<'takePlanValues'> = async ({ change }, request) => {
   const answer = { schema: LicenceSchema, toMessage: licenceMessage }
   return licenceMessage(await change((tx) => takeIn(tx, request), { answer }))

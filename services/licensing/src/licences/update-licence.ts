@@ -47,7 +47,7 @@ type RequestedFields = Partial<
   >
 >
 
-/** Changes a licence's own fields (decisions 9). */
+/** Changes a licence's own fields (docs/guides/licences.md, "Find and change a licence"). */
 export const updateLicence: Handler<'updateLicence'> = async ({ change }, request) => {
   const requested = readFields(request)
   if (request.metadata) checkMetadataChange(request.metadata)
