@@ -100,7 +100,7 @@ create table licences (
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   -- The purchase that governs the licence: the licence has its plan and end. Null if it has no purchase.
-  rests_on text collate "C",
+  governed_by text collate "C",
   -- When the vendor last reactivated it. Payment problems of its purchases before that time no longer count.
   reactivated_at timestamptz(3),
   -- The latest known event of its purchases, by the processor's clock.

@@ -19,7 +19,7 @@ const always = {
 }
 const { trial: _trial, trial_limit: _limit, ...otherThanTrial } = always
 const noPurchase = {
-  rests_on: 'it has no purchase yet',
+  governed_by: 'it has no purchase yet',
   latest_event_at: 'it has no purchase yet',
   paid_updates_until: 'it has no purchase yet',
 }
