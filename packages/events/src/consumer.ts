@@ -10,6 +10,9 @@ import { LogClient } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
 import { partitionCount, pollMs, renewMs, startMs } from './partitions.ts'
 
+// Positions are reported after so many events, because a producer numbers no more events of an account if many are unconfirmed.
+const reportFrom = 25
+
 export interface Consumer {
   /** Partitions held by this replica. */
   held(): number[]
@@ -41,8 +44,20 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   const readers = new Map<number, PartitionReader>()
   const producer = new LogClient(nats, source, service)
   const stream = streamOf(source)
-  const reading = {
+  let unreported = 0
+  const positionsNow = () => [...readers].map(([partition, { position }]) => ({ ...position, partition }))
+  const reading: ConsumerOptions = {
     ...options,
+    handle: async (tx, events) => {
+      const afterCommit = await options.handle(tx, events)
+      return () => {
+        afterCommit?.()
+        unreported += events.length
+        if (unreported < reportFrom) return
+        unreported = 0
+        producer.report(positionsNow())
+      }
+    },
     committed: () => {
       options.committed?.()
       polling.wakeIn(pollMs)
@@ -73,7 +88,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   const poll = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
-    const positions = [...readers].map(([partition, { position }]) => ({ ...position, partition }))
+    const positions = positionsNow()
     const answer = await producer.read(positions).catch((error: unknown) => {
       if (performance.now() >= startedAt + startMs) throw error
     })

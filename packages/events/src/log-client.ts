@@ -30,12 +30,8 @@ export class LogClient {
    * @throws NatsError if the producer does not answer
    */
   async read(positions: PartitionPosition[], partition?: number): Promise<LogAnswer> {
-    const request = create(ReadLogRequestSchema, {
-      positions: positions.map(({ done, ...position }) => ({ ...position, hasPart: done > 0 })),
-      ...(partition !== undefined && { partition }),
-    })
-    const bytes = toBinary(ReadLogRequestSchema, request)
-    const { data } = await this.#nats.connection.request(this.#subject, bytes, { timeout: timeoutMs })
+    const request = requestOf(positions, partition)
+    const { data } = await this.#nats.connection.request(this.#subject, request, { timeout: timeoutMs })
     const { epoch, numbers, firstNumbers, batches } = fromBinary(ReadLogResponseSchema, data)
     return {
       epoch,
@@ -44,4 +40,16 @@ export class LogClient {
       batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)),
     }
   }
+  /** Reports positions, without an answer. If the report is lost, the next one has the positions too. */
+  report(positions: PartitionPosition[]): void {
+    if (this.#nats.connected()) this.#nats.connection.publish(this.#subject, requestOf(positions))
+  }
+}
+
+function requestOf(positions: PartitionPosition[], partition?: number): Uint8Array {
+  const request = create(ReadLogRequestSchema, {
+    positions: positions.map(({ done, ...position }) => ({ ...position, hasPart: done > 0 })),
+    ...(partition !== undefined && { partition }),
+  })
+  return toBinary(ReadLogRequestSchema, request)
 }

@@ -71,6 +71,8 @@ interface LogServiceOptions {
   /** Size of the log above which its oldest days are removed, even if consumers have not confirmed them. */
   logBytes?: number | undefined
   log: Logger
+  /** Called when a consumer has reported its positions. */
+  confirmed: () => void
 }
 
 /** Answers consumers that read the log of this service, and removes days that all consumers have confirmed. */
@@ -113,12 +115,13 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
 }
 
 async function answer(
-  { sql, source, log }: LogServiceOptions,
+  { sql, source, log, confirmed }: LogServiceOptions,
   consumer: string,
   message: Msg,
 ): Promise<void> {
   const { positions, partition } = fromBinary(ReadLogRequestSchema, message.data)
   let newest = await findLogFor(sql, consumer, positions)
+  confirmed()
   const ahead = positions.find((position) => isAhead(position, newest))
   if (ahead) {
     losses.inc({ source })

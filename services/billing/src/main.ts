@@ -26,11 +26,11 @@ export const program = defineProgram(
     step('nats')
     const nats = await connectNats(config.NATS_URL, 'billing', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text, {
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS, {
       sign: signCalls('billing', 'catalog', config),
     })
     onStop('catalog channel', () => catalog.close())
-    const licensing = connectTo(PurchaseService, config.LICENSING_ADDRESS.text, {
+    const licensing = connectTo(PurchaseService, config.LICENSING_ADDRESS, {
       sign: signCalls('billing', 'licensing', config),
     })
     onStop('licensing channel', () => licensing.close())

@@ -1244,7 +1244,7 @@ export type UpdatePlanRequest = Message<"catalog.v1.UpdatePlanRequest"> & {
   code?: string | undefined;
 
   /**
-   * Absent: overrides are left untouched. Present: the complete set (interface 4.2).
+   * Absent: overrides are left untouched. Present: the complete set (docs/guides/entitlements.md, "Define entitlements and plans").
    *
    * @generated from field: catalog.v1.OverrideInputs entitlements = 6;
    */

@@ -82,7 +82,7 @@ export async function consumePlanEvents(tx: Transaction, events: Pick<Received, 
 /**
  * Stores plan copies that are newer than the stored ones (`upsertPlans`), whether they were pushed, came with an event or were read from
  * catalog. If the plan was archived since the stored copy, its active licences are suspended in the same transaction, even
- * if it has been restored (interface 3.2: a restore reactivates none).
+ * if it has been restored (docs/guides/entitlements.md, "Retire a plan").
  */
 export async function applyPlanCopies(tx: Transaction, copies: PlanCopy[]): Promise<void> {
   const latest = latestOfEach(copies)

@@ -48,8 +48,11 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
     ) as plan (id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days, entitlements)
     order by id
     on conflict (id) do update set
-      status = excluded.status, epoch = excluded.epoch, version = excluded.version, code = excluded.code, trial_days = excluded.trial_days,
-      expiring_notice_days = excluded.expiring_notice_days, snapshot_id = excluded.snapshot_id,
+      status = excluded.status, epoch = excluded.epoch, version = excluded.version, code = excluded.code,
+      trial_days = excluded.trial_days, expiring_notice_days = excluded.expiring_notice_days,
+      notice_raised_at = case when excluded.expiring_notice_days > plans.expiring_notice_days then now()
+        else plans.notice_raised_at end,
+      snapshot_id = excluded.snapshot_id,
       entitlements = excluded.entitlements
       where (plans.epoch, plans.version) < (excluded.epoch, excluded.version)
     returning id`
