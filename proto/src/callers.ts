@@ -148,7 +148,14 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
     ),
   ],
   catalog: [
-    grant('licensing', LicensingService, 'syncPlans', 'archivePlan', 'countActiveLicences'),
+    grant(
+      'licensing',
+      LicensingService,
+      'syncPlans',
+      'syncDefinitions',
+      'archivePlan',
+      'countActiveLicences',
+    ),
     grant('licensing', RootKeyService, 'getRootKeys', 'rotateRootKey', 'retireRootKeys'),
     grant('licensing', DeadLettersService, 'listDeadLetters', 'retryDeadLetters', 'discardDeadLetter'),
     grant('licensing', QuotaService, 'setQuota'),
