@@ -97,7 +97,6 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'startTrial',
       'checkActivation',
       'getRevocations',
-      'getRevocationsPart',
       'getSigningKeys',
       'migrateLegacyKey',
     ),
