@@ -300,7 +300,9 @@ create table payments (
   merchant text collate "C",
   payment_ref text collate "C",
   charge_ref text collate "C",
-  -- The charge's own time, when it is known.
+  -- The other charges of an invoice that was paid in several parts. `charge_ref` is the first.
+  other_charge_refs text[] collate "C" not null default '{}',
+  -- The time of the first charge, when it is known.
   charged_at timestamptz(3),
   -- none: there is no charge; pending: not known yet; absent: the processor has no such charge or does not answer.
   charge_state text not null check (charge_state in ('none', 'pending', 'known', 'absent'))
@@ -311,6 +313,8 @@ create index payments_by_time on payments (application_id, (coalesce(charged_at,
 create index payments_by_licence on payments (licence_id, id) where licence_id is not null;
 -- The reference that lists and events show.
 create index payments_by_charge on payments (application_id, (coalesce(charge_ref, payment_ref, id)));
+create index payments_by_other_charge on payments using gin (other_charge_refs) with (fastupdate = off)
+  where other_charge_refs <> '{}';
 create index payments_ahead on payments (application_id, id)
   where id < least_id('pay', coalesce(charged_at, paid_at), -300000);
 create index payments_late on payments (application_id, id)
@@ -326,6 +330,8 @@ create table refunds (
   merchant text collate "C" not null,
   -- The refund's or dispute's id at the processor.
   ref text collate "C" not null,
+  -- The refunded charge; null if it is the payment's only charge and was not known.
+  charge_ref text collate "C",
   amount bigint not null,
   currency text collate "C" not null,
   lane text not null check (lane in ('full_refund', 'partial_refund', 'chargeback')),

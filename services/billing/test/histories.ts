@@ -10,10 +10,12 @@ import type {
 import { decide } from '../src/purchases/decide/decide.ts'
 import type { Decision, History } from '../src/purchases/decide/decision.ts'
 import type { RecordedFact } from '../src/purchases/decide/merge-facts.ts'
-import { timing } from '../src/purchases/timing.ts'
+import { maxUnanswered, timing } from '../src/purchases/timing.ts'
 
 export const second = 1_000
 export const day = 24 * 3_600 * second
+/** Within this time all known facts take effect. */
+export const longEnough = timing.othersArrive + timing.lookAtEvents
 /** When everything begins, by the processor's clock. */
 export const start = Date.UTC(2026, 9, 10, 12)
 
@@ -182,15 +184,20 @@ export function record(history: History, facts: Fact[], options: { together?: bo
     const decision = decide(known, new Date(clock), rules)
     decisions.push(decision)
     known = after(known, decision)
+    // The processor's records are unavailable.
+    const asked = decision.questions.filter(({ kind }) => kind === 'records')
+    const unanswered = asked.map(({ kind, ref }) => ({ kind, ref, attempts: maxUnanswered, found: null }))
+    known = { ...known, questions: [...known.questions, ...unanswered] }
   }
   for (const fact of facts) {
     known = { ...known, facts: [...known.facts, recorded(fact, clock)] }
     if (options.together) continue
-    clock += timing.missingRefund + timing.othersArrive
+    clock += longEnough
     look()
     look()
   }
-  clock += timing.missingRefund + timing.othersArrive
+  clock += longEnough
+  look()
   look()
   return { history: known, decisions }
 }

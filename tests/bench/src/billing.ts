@@ -1,7 +1,7 @@
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
-import { insertEvent } from '../../../services/billing/src/inbox/inbox-queries.ts'
+import { insertDelivery } from '../../../services/billing/src/inbox/inbox-queries.ts'
 import { isUsed } from '../../../services/billing/src/processor/stripe/events.ts'
 import { scaled } from './bench-scale.ts'
 import { givenMixedLoad, givenPaidCheckouts } from './paid-checkouts.ts'
@@ -115,7 +115,7 @@ async function bareInserts(sql: Database, url: string, events: ProcessorEvent[])
   const left = [...events]
   const worker = async () => {
     for (let event = left.pop(); event; event = left.pop()) {
-      await insertEvent(bare, { ...event, processor: 'stripe', body: Buffer.from(event.body) })
+      await insertDelivery(bare, { ...event, processor: 'stripe', body: Buffer.from(event.body) })
     }
   }
   // Connections are opened before the clock starts.

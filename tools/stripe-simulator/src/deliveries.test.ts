@@ -183,19 +183,26 @@ test('a change is reported by two events, as Stripe does for purchases, renewals
   expect(times('refund.updated', 'charge.refund.updated')).toEqual([1, 1])
 })
 
-test('the events of an account have the members of its API version, and answers do not change', async () => {
+test('listed events have the members of the account’s API version; deliveries and other answers do not', async () => {
   await using world = await startWorld({ enabledEvents: ['*'] })
   await world.simulator.control('settings', { account: vendor, api_version: '2024-06-20' })
   const { subscription, session } = await givenSubscription(world)
   await world.simulator.settled()
-  const [paid] = eventsOf(world.receiver, 'invoice.paid')
+  const { data: listed } = await world.stripe.events.list({ limit: 100 }, asVendor)
+  const listedAs = (type: string) => listed.find((event) => event.type === type)!
+  const paid = listedAs('invoice.paid')
   expect(paid).toMatchObject({
     api_version: '2024-06-20',
     data: { object: { id: session.invoice, subscription, paid: true } },
   })
-  expect(paid?.data.object).not.toHaveProperty('parent')
-  const [created] = eventsOf(world.receiver, 'customer.subscription.created')
-  expect(Object(created?.data.object).current_period_end).toBeGreaterThan(paid?.created ?? Infinity)
+  expect(paid.data.object).not.toHaveProperty('parent')
+  expect(listedAs('charge.succeeded').data.object).toMatchObject({ invoice: session.invoice })
+  const created = Object(listedAs('customer.subscription.created').data.object) as Record<string, unknown>
+  expect(created['current_period_end']).toBeGreaterThan(paid.created)
+  expect(await world.stripe.events.retrieve(paid.id, {}, asVendor)).toMatchObject({ data: paid.data })
+  const [delivered] = eventsOf(world.receiver, 'invoice.paid')
+  expect(delivered).toMatchObject({ id: paid.id, api_version: Stripe.API_VERSION })
+  expect(delivered?.data.object).toMatchObject({ parent: { subscription_details: { subscription } } })
   const answer = await world.stripe.invoices.retrieve(idOf(session.invoice), {}, asVendor)
   expect(answer.parent?.subscription_details?.subscription).toBe(subscription)
 })

@@ -40,6 +40,22 @@ const timesOf = async (subscription: string, type: string): Promise<number[]> =>
   (await eventsAbout(subscription, type)).map(({ created }) => created)
 
 describe('a renewal', () => {
+  test('may be paid in two parts, each with a charge and a payment of its own', async () => {
+    const { subscription, session } = await givenSubscription(world)
+    const due = session.amount_total!
+    await world.simulator.control('renew', { subscription, first_part: 400 })
+    const [renewal] = await invoicesOf(world, subscription)
+    expect(renewal).toMatchObject({ status: 'paid', amount_paid: due })
+    const { data } = await world.stripe.invoicePayments.list({ invoice: renewal!.id }, asVendor)
+    expect(data.map((each) => [each.status, each.amount_paid, each.is_default])).toEqual([
+      ['paid', 400, false],
+      ['paid', due - 400, true],
+    ])
+    await expect(world.simulator.control('renew', { subscription, first_part: due })).rejects.toThrow(
+      'to pay',
+    )
+  })
+
   test('has its invoice drafted without a number at the period’s end, and paid about an hour later', async () => {
     const { subscription } = await givenSubscription(world)
     await world.simulator.control('renew', { subscription })

@@ -1,5 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { z } from 'zod'
+import { readLicenceKey } from '@licensing/keys/licence-key'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { TokenGrant } from '@licensing/proto/products'
 import { textLimits } from '@licensing/proto/text'
@@ -112,12 +113,12 @@ export const activationRoutes: Route[] = [
     alsoAnswers: { 200: 'The fingerprint is already activated: the same activation.' },
     answer: grantSchema,
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
+    guessableKey: ({ body }) => readLicenceKey(body.licence_key) ?? body.licence_key,
     handle: async ({ services, body }) => {
       const { licence_key: licenceKey, product_version: productVersion, ...rest } = body
-      if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
       const { grant, created } = await services.products.activate({
         ...rest,
-        licenceKey,
+        licenceKey: licenceKeyIn(licenceKey),
         productVersion,
       })
       return { status: created ? 201 : 200, body: grantJson(grant!) }
@@ -219,12 +220,11 @@ export const offlineActivationRoutes: Route[] = [
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
     handle: async (call) => {
       const { licence_key: licenceKey, product_version: productVersion, ...body } = call.body
-      if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
       const { activationId, licenceId, expiresAt, file, created } =
         await call.services.products.activateOffline({
           ...within(call),
           ...body,
-          licenceKey,
+          licenceKey: licenceKeyIn(licenceKey),
           productVersion,
         })
       return {
@@ -240,9 +240,11 @@ export const offlineActivationRoutes: Route[] = [
   }),
 ]
 
-/** Whether text can be a licence key. If it is too long or has other characters, no service is called. */
-function couldBeLicenceKey(text: string): boolean {
-  return /^[\x20-\x7e]{1,128}$/.test(text)
+/** @throws ServiceError for a text that cannot be a licence key, without a call of a service */
+function licenceKeyIn(text: string): string {
+  const key = readLicenceKey(text)
+  if (key === undefined) throw new ServiceError('not_found', 'there is no such licence key')
+  return key
 }
 
 export function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {

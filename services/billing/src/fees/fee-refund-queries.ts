@@ -31,7 +31,8 @@ export interface DueFeeRefund {
   age_ms: number
   /** How long ago it was canceled; null if it is owed. */
   canceled_ms: number | null
-  charge_ref: string | null
+  /** The charges of the payment. The platform's fee is a part of each. */
+  charge_refs: string[]
 }
 
 // A lease is longer than a request to the processor takes. If an answer is lost, a repetition does no harm.
@@ -47,7 +48,8 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
       select fee_entry_id from fee_refunds where done_at is null and next_at <= now()
       order by next_at limit 1 for update skip locked
     )
-    returning f.fee_entry_id, f.payment_id, p.session_id, f.amount_minor, f.attempts, p.charge_ref,
+    returning f.fee_entry_id, f.payment_id, p.session_id, f.amount_minor, f.attempts,
+      case when p.charge_ref is null then '{}' else p.charge_ref || p.other_charge_refs end as charge_refs,
       (extract(epoch from now() - p.paid_at) * 1000)::float8 as age_ms,
       (extract(epoch from now() - f.canceled_at) * 1000)::float8 as canceled_ms`
   return refund

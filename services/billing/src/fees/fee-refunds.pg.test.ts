@@ -9,7 +9,7 @@ test('a fee refund whose process died is leased again within half a minute, by o
   await insertFeeRefunds(sql, [{ fee_entry_id: 'fee_1', payment_id, amount_minor: 49n }])
   const taken = await Promise.all([claimFeeRefund(sql), claimFeeRefund(sql)])
   expect(taken.filter((refund) => refund !== undefined)).toMatchObject([
-    { fee_entry_id: 'fee_1', charge_ref: 'ch_1', attempts: 1 },
+    { fee_entry_id: 'fee_1', charge_refs: ['ch_1'], attempts: 1 },
   ])
   const pass = () => sql`update fee_refunds set next_at = next_at - interval '30 seconds'`
   await pass()

@@ -36,17 +36,16 @@ export function startFeeRefunds(deps: BillingDependencies): Loop {
 
 async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise<void> {
   const { sql, processor, log } = deps
-  const { fee_entry_id: entry, charge_ref: chargeRef } = refund
+  const { fee_entry_id: entry, charge_refs: chargeRefs } = refund
   try {
-    if (chargeRef === null) {
+    if (chargeRefs.length === 0) {
       if (refund.canceled_ms !== null) return await closeFeeRefund(sql, entry)
       throw new Error('its charge is not known yet')
     }
-    const fee = await processor.findFee(chargeRef)
-    if (refund.canceled_ms !== null) return await watchCanceled(deps, refund, refund.canceled_ms, fee)
-    // With asynchronous capture, the processor adds the fee up to an hour after the charge.
-    if (!fee) throw new Error(`charge ${chargeRef} has no application fee yet`)
-    await refundOwedFee(deps, refund, fee)
+    const found = await Promise.all(chargeRefs.map((chargeRef) => processor.findFee(chargeRef)))
+    const fees = found.filter((fee) => fee !== undefined)
+    if (refund.canceled_ms !== null) return await watchCanceled(deps, refund, refund.canceled_ms, fees)
+    await refundOwedFee(deps, refund, fees)
   } catch (error) {
     if (refund.age_ms > timing.feeRefundGivenUp) {
       log.error({ err: error, fee: entry }, 'fee not refunded: given up')
@@ -58,31 +57,45 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
 }
 
 /**
- * Refunds an owed fee. If the answer of an earlier attempt was lost, the fee may be refunded already: then no part of it is
- * left, or the processor lists the refund.
+ * Refunds an owed fee, from the fees of the payment's charges. If the answer of an earlier attempt was lost, it may be
+ * refunded already: then no part of the fee is left, or the processor lists the refund.
  */
 async function refundOwedFee(
   { sql, processor }: BillingDependencies,
-  { fee_entry_id: entry, amount_minor: amount }: DueFeeRefund,
-  { feeRef, leftMinor: left, refunds }: ChargedFee,
+  { fee_entry_id: entry, amount_minor: amount, charge_refs: chargeRefs }: DueFeeRefund,
+  fees: ChargedFee[],
 ): Promise<void> {
-  if (left > 0n && !refunds.some((refund) => refund.entryId === entry)) {
+  const given = fees.map(({ refunds }) =>
+    refundsOf(refunds, entry).reduce((sum, each) => sum + each.amountMinor, 0n),
+  )
+  let owed = amount - given.reduce((sum, each) => sum + each, 0n)
+  for (const [at, { feeRef, leftMinor: left }] of fees.entries()) {
+    if (owed <= 0n || left <= 0n || given[at]! > 0n) continue
     if (!(await isOwed(sql, entry))) return postponeFeeRefund(sql, entry, 0)
-    await processor.refundFee(feeRef, amount < left ? amount : left, entry)
+    const part = owed < left ? owed : left
+    await processor.refundFee(feeRef, part, entry)
+    owed -= part
+  }
+  // With asynchronous capture, the processor adds the fee up to an hour after the charge.
+  if (owed > 0n && fees.length < chargeRefs.length) {
+    throw new Error(`a charge of ${chargeRefs.join()} has no application fee yet`)
   }
   if (!(await finishFeeRefund(sql, entry))) await postponeFeeRefund(sql, entry, 0)
 }
+
+const refundsOf = (refunds: ChargedFee['refunds'], entry: string) =>
+  refunds.filter(({ entryId }) => entryId === entry)
 
 /** Watches a canceled fee refund: a request that was running when it was canceled may still take effect. */
 async function watchCanceled(
   deps: BillingDependencies,
   refund: DueFeeRefund,
   canceledMs: number,
-  fee: ChargedFee | undefined,
+  fees: ChargedFee[],
 ): Promise<void> {
   const { sql } = deps
   const { fee_entry_id: entry, attempts } = refund
-  const refunded = fee?.refunds.find(({ entryId }) => entryId === entry)
+  const [refunded] = fees.flatMap(({ refunds }) => refundsOf(refunds, entry))
   if (refunded) await recordRefunded(deps, refund, refunded.at)
   else if (canceledMs > timing.canceledFeeRefundWatched) await closeFeeRefund(sql, entry)
   else await postponeFeeRefund(sql, entry, pauseAfter(timing.retryFeeRefund, attempts))

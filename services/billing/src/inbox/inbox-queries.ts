@@ -9,12 +9,25 @@ export interface NewInboxEvent {
   body: Uint8Array
 }
 
-/** @returns false if the event was there before */
-export async function insertEvent(sql: Sql, event: NewInboxEvent): Promise<boolean> {
-  return (await insertEvents(sql, [event])) === 1
+/**
+ * Inserts an event that the processor delivered. It replaces an event that is parked, because the delivery has the API
+ * version that the endpoint is set to.
+ *
+ * @returns false if there is nothing new to read
+ */
+export async function insertDelivery(
+  sql: Sql,
+  { processor, eventId, merchant, type, body }: NewInboxEvent,
+): Promise<boolean> {
+  const { count } = await sql`
+    insert into processor_events as e (processor, event_id, merchant, type, body)
+    values (${processor}, ${eventId}, ${merchant}, ${type}, ${Buffer.from(body)})
+    on conflict (processor, event_id) do update set body = excluded.body, parked = false, due_at = now(), attempts = 0
+    where e.parked and e.handled_at is null and e.merchant = excluded.merchant`
+  return count > 0
 }
 
-/** Inserts events in this order. @returns how many were not there before */
+/** Inserts listed events in this order. @returns how many were not there before */
 export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<number> {
   let inserted = 0
   for (let from = 0; from < events.length; from += insertedTogether) {

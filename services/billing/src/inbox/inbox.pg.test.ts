@@ -8,7 +8,9 @@ import { timing } from '../purchases/timing.ts'
 import { purgeHandledEvents } from './inbox-queries.ts'
 import { deliver, eventsAt } from '../../test/processor-events.ts'
 import { sharedHarness } from '../../test/harness.ts'
+import { outcomeOf } from '../../test/outcome.ts'
 import {
+  askProcessor,
   checkoutRefOf,
   dropEvents,
   givenSold,
@@ -20,7 +22,7 @@ import {
   pay,
   statusOf,
 } from '../../test/shop.ts'
-import { alertsOf } from '../../test/subscribed.ts'
+import { alertsOf, monthly } from '../../test/subscribed.ts'
 import type { Vendor } from '../../test/vendor.ts'
 import { reconcile } from './missed-events.ts'
 
@@ -188,6 +190,23 @@ describe('an event that is not understood', () => {
     expect(alertsOf(harness, vendor)).toHaveLength(2)
   })
 
+  test('is replaced by a delivery of the same event that is understood, and then has its effect', async () => {
+    const vendor = await harness.givenVendor()
+    const { charge } = await givenSold(harness, vendor)
+    const sound = anEvent(aRefund(`re_replaced_${made}`, { charge, amount: 4900 }))
+    await deliver(harness, vendor, { ...sound, api_version: '2024-06-20' })
+    await handled(harness, vendor)
+    expect(await unhandled(vendor)).toMatchObject([{ eventId: sound.id, parked: true }])
+    await deliver(harness, vendor, sound)
+    await handled(harness, vendor)
+    expect(await unhandled(vendor)).toEqual([])
+    expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'revoked' }])
+    // A repetition of an event that was handled changes nothing.
+    await deliver(harness, vendor, { ...sound, api_version: '2024-06-20' })
+    await handled(harness, vendor)
+    expect(await unhandled(vendor)).toEqual([])
+  })
+
   test('is read again when it is retried, and then has its effect', async () => {
     const vendor = await harness.givenVendor()
     const { charge } = await givenSold(harness, vendor)
@@ -282,6 +301,74 @@ describe('the processor’s own list of events', () => {
       expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'revoked' }])
       expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     }
+  })
+
+  describe('in an API version of the account that is not used here', () => {
+    const listedInOldVersion = async (vendor: Vendor) => {
+      const { connectedAccount: account } = vendor
+      await harness.simulator.control('settings', { account, api_version: '2024-06-20' })
+      await dropEvents(harness, vendor)
+    }
+    const compared = async (vendor: Vendor) => {
+      await compare(vendor, Date.now())
+      await handled(harness, vendor)
+      expect(await unhandled(vendor)).toEqual([])
+    }
+
+    test('says only that events exist: their objects are read, with the same result as from deliveries', async () => {
+      const vendors = [await harness.givenVendor(monthly), await harness.givenVendor(monthly)]
+      await listedInOldVersion(vendors[1]!)
+      const outcomes = await Promise.all(
+        vendors.map(async (vendor) => {
+          const sessions = await openCheckouts(harness, vendor, 2)
+          for (const session of sessions) await pay(harness, session)
+          const control = <Answer extends object>(name: string, how: object) =>
+            harness.simulator.control<Answer>(name, how)
+          const path = `checkout/sessions/${checkoutRefOf(sessions[0]!)}`
+          const { subscription } = await askProcessor<{ subscription: string }>(harness, path, vendor)
+          const charges = await askProcessor<{ data: { id: string }[] }>(harness, 'charges', vendor)
+          await handled(harness, vendor)
+          await control('renew', { subscription })
+          for (const when of ['period_end', 'undo', 'period_end'])
+            await control('cancel', { subscription, when })
+          for (let times = 0; times < 3; times += 1) await control('fail-invoice', { subscription })
+          const { id } = await control<{ id: string }>('refund', { charge: charges.data[0]!.id })
+          await control('refund-status', { refund: id, status: 'failed' })
+          await compared(vendor)
+          return outcomeOf(harness, vendor)
+        }),
+      )
+      expect(outcomes[1]).toEqual(outcomes[0])
+      expect(outcomes[0]!.licences).toHaveLength(2)
+    })
+
+    test('says when a delayed payment succeeded, although its checkout is paid when it is read', async () => {
+      const vendor = await harness.givenVendor({ price: { periodMonths: 1 } })
+      await listedInOldVersion(vendor)
+      const session = await openCheckout(harness, vendor)
+      const completed = Math.floor(Date.now() / 1000) - 3000
+      await pay(harness, session, { method: 'delayed', created: completed })
+      await pay(harness, session, { created: completed + 1000 })
+      await compared(vendor)
+      const [row] = await harness.sql<{ paid_at: Date }[]>`
+        select paid_at from checkout_sessions where id = ${session.id}`
+      expect(row!.paid_at.getTime()).toBe((completed + 1000) * 1000)
+    })
+
+    test('gives a licence to a customer who paid while another one’s refund looked for missed events', async () => {
+      const vendor = await harness.givenVendor()
+      const { charge } = await givenSold(harness, vendor)
+      await listedInOldVersion(vendor)
+      const session = await openCheckout(harness, vendor)
+      await pay(harness, session)
+      const refund = await harness.simulator.control<{ id: string }>('refund', { charge })
+      const events = await eventsAt(harness, vendor)
+      const at = events.filter(({ data }) => data.object.id === refund.id || data.object.id === charge)
+      for (const event of at) await deliver(harness, vendor, { ...event, api_version: Stripe.API_VERSION })
+      await handled(harness, vendor)
+      expect(await statusOf(harness, vendor, session.id)).toBe('provisioned')
+      expect(await unhandled(vendor)).toEqual([])
+    })
   })
 
   test('is put into the inbox oldest first, all of it or none', async () => {

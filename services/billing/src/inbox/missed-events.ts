@@ -92,7 +92,7 @@ export async function readMissed(
     missed = missed.slice(-maxBatchSize)
     isAll = false
   }
-  return { events: oldestFirst(deps, merchant, missed), isAll }
+  return { events: await forInbox(deps, merchant, missed), isAll }
 }
 
 /** Like `readMissed`, but only among the newest events, because the most recent ones may have been lost. */
@@ -105,7 +105,7 @@ export async function readNewest(deps: BillingDependencies, merchant: string): P
     pages += 1
     if (pages === newestPages) break
   }
-  return oldestFirst(deps, merchant, missed)
+  return forInbox(deps, merchant, missed)
 }
 
 async function missedOf(
@@ -118,13 +118,19 @@ async function missedOf(
   return events.filter((event) => !known.has(event.eventId))
 }
 
-function oldestFirst(
+/** @returns the events as they can be read, oldest first */
+async function forInbox(
   { processor }: BillingDependencies,
   merchant: string,
   newestFirst: ListedEvent[],
-): NewInboxEvent[] {
-  return newestFirst
-    .toReversed()
-    .sort((a, b) => a.createdAt - b.createdAt)
-    .map(({ eventId, type, body }) => ({ processor: processor.name, eventId, merchant, type, body }))
+): Promise<NewInboxEvent[]> {
+  const oldestFirst = newestFirst.toReversed().sort((a, b) => a.createdAt - b.createdAt)
+  const events = await processor.inUsedVersion(merchant, oldestFirst)
+  return events.map(({ eventId, type, body }) => ({
+    processor: processor.name,
+    eventId,
+    merchant,
+    type,
+    body,
+  }))
 }

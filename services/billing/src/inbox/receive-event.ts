@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { accountsOf } from '../connected-accounts/connection-queries.ts'
 import type { Handler } from '../dependencies.ts'
-import { insertEvent } from './inbox-queries.ts'
+import { insertDelivery } from './inbox-queries.ts'
 
 /**
  * Verifies and stores an event. Everything else happens later, from the inbox. An event of a type that is not used is
@@ -24,7 +24,7 @@ export const receiveProcessorEvent: Handler<'receiveProcessorEvent'> = async (
   } else if (merchant === undefined || (await accountsOf(sql, merchant)).length === 0) {
     log.warn(about, 'event of a merchant that is not connected, ignored')
   } else if (
-    await insertEvent(sql, { processor: processor.name, eventId, merchant, type, body: request.body })
+    await insertDelivery(sql, { processor: processor.name, eventId, merchant, type, body: request.body })
   ) {
     wake('record')
   }

@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import type { SearchMatch } from '@licensing/proto/closed-sets'
@@ -33,16 +33,19 @@ export interface PaymentRow {
   paid_at: Date
   merchant: string | null
   payment_ref: string | null
+  /** The first charge. */
   charge_ref: string | null
+  /** The other charges of an invoice that was paid in parts. */
+  other_charge_refs: string[]
   charged_at: Date | null
   charge_state: (typeof chargeStates)[number]
 }
 
 export const paymentColumns = (sql: Sql) => sql`
   id, account_id, application_id, session_id, sale_id, invoice_ref, plan_id, external_ref, amount, currency,
-  fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charged_at, charge_state`
+  fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, other_charge_refs, charged_at, charge_state`
 
-/** Columns that are left out are null. */
+/** Columns that are left out have their default. */
 export type NewPayment = Pick<
   PaymentRow,
   | 'id'
@@ -67,6 +70,14 @@ export async function insertPayment(sql: Sql, sourceKey: string, payment: NewPay
   )
 }
 
+/** Whether a row `p` of payments has this charge. Each alternative uses an index. */
+export function hasCharge(sql: Sql, chargeRef: string): Statement {
+  return sql`(
+    coalesce(charge_ref, payment_ref, id) = ${chargeRef}
+    or (other_charge_refs <> '{}' and other_charge_refs @> array[${chargeRef}])
+  )`
+}
+
 export async function listPaymentRows(
   sql: Sql,
   filter: SaleFilter,
@@ -83,12 +94,7 @@ export async function listPaymentRows(
       select ${paymentColumns(sql)} from payments
       where application_id = ${applicationId} and account_id = ${accountId} ${within}
         ${licenceId === undefined ? sql`` : sql`and licence_id = ${licenceId}`}
-        ${
-          // The first condition uses the index.
-          chargeRef === undefined
-            ? sql``
-            : sql`and coalesce(charge_ref, payment_ref, id) = ${chargeRef} and charge_ref = ${chargeRef}`
-        }
+        ${chargeRef === undefined ? sql`` : sql`and ${hasCharge(sql, chargeRef)} and charge_ref is not null`}
         ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
       order by id desc limit ${rows}`,
     rows,
@@ -115,7 +121,7 @@ export async function findLicencesOf(
   const own = sql`application_id = ${applicationId} and account_id = ${accountId} and licence_id is not null`
   return sql<SaleMatch[]>`
     (select licence_id, 'charge_ref' as matched from payments
-    where ${own} and coalesce(charge_ref, payment_ref, id) = ${query} order by id desc limit ${limit})
+    where ${own} and ${hasCharge(sql, query)} order by id desc limit ${limit})
     union all
     select licence_id, 'session_id' from checkout_sessions where id = ${query} and ${own}
     union all

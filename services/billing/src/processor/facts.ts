@@ -31,6 +31,8 @@ export interface CheckoutFact extends Links {
   kind: 'checkout'
   checkoutRef: string
   state: 'unpaid' | 'expired' | 'failed' | 'paid'
+  /** Whether it was paid after it had been completed, by a delayed method. */
+  wasDelayed?: boolean | undefined
   amount: number | undefined
   currency: string | undefined
   at: number
@@ -104,7 +106,7 @@ export interface SubscriptionItem extends ItemLine {
   createdAt: number
 }
 
-/** Which payment paid an invoice. */
+/** A payment that paid an invoice, or a part of it. */
 export interface InvoicePaymentFact extends Links {
   kind: 'invoice_payment'
   invoiceRef: string

@@ -66,9 +66,10 @@ export interface ChargedFee {
   /** The part that was not refunded. */
   leftMinor: bigint
   /** Refunds of the fee by ledger entry; undefined for a refund that this service did not make. */
-  refunds: { entryId: string | undefined; at: Date }[]
+  refunds: { entryId: string | undefined; amountMinor: bigint; at: Date }[]
 }
 
+/** An event as the processor lists it. */
 export interface ListedEvent {
   eventId: string
   type: string
@@ -115,7 +116,7 @@ export interface PaymentProcessor {
   findCharge(merchant: string, paymentRef: string): Promise<ChargeFact | undefined>
   /** A charge with all its refunds and disputes. */
   chargeRecords(merchant: string, chargeRef: string): Promise<ChargeRecords | undefined>
-  /** A paid invoice, and the payment that paid it, if there is one. */
+  /** A paid invoice, and the payments that paid it, if there are any. */
   findInvoice(
     merchant: string,
     invoiceRef: string,
@@ -132,6 +133,8 @@ export interface PaymentProcessor {
   refundFee(feeRef: string, amountMinor: bigint, entryId: string): Promise<void>
   /** Pages of the events since then, newest first. */
   listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent[]>
+  /** Listed events as they can be read: the processor may list them in another API version. */
+  inUsedVersion(merchant: string, events: ListedEvent[]): Promise<ListedEvent[]>
   /** The settings of the platform's webhook endpoint. */
   webhookNeeds(): { apiVersion: string; eventTypes: string[] }
   /** Creates the platform's webhook endpoint. @returns its id and its secret, which is returned only here */

@@ -1,14 +1,18 @@
+import { eventually } from '@licensing/test-support/poll'
 import { describe, expect, test } from 'vitest'
 import { deliver, eventsAt } from '../../test/processor-events.ts'
 import { sharedHarness } from '../../test/harness.ts'
 import { outcomeOf } from '../../test/outcome.ts'
 import {
+  applicationFeesOf,
+  askProcessor,
   dropEvents,
   handled,
   ledgerOf,
   licenceOf,
   paymentsOf,
   refundsOf,
+  scope,
   sentTypes,
 } from '../../test/shop.ts'
 import { act, alertsOf, expectPaidPeriod, expiryOf, givenSubscribed, monthly } from '../../test/subscribed.ts'
@@ -36,6 +40,47 @@ async function deliverAll({ vendor }: Subscribed, events: object[]): Promise<voi
   for (const event of events) await deliver(harness, vendor, event)
   await handled(harness, vendor)
 }
+
+test('a renewal that is paid by two charges is one payment with one fee; a refund of one charge is partial, of both full', async () => {
+  const customer = await givenSubscribed(harness)
+  const { vendor, licenceId } = customer
+  await act(harness, customer, 'renew', { first_part: 1000 })
+  await handled(harness, vendor)
+  const { data: charges } = await askProcessor<{ data: { id: string; amount: number }[] }>(
+    harness,
+    'charges',
+    vendor,
+  )
+  const [first, second] = [1000, 1980].map((amount) => charges.find((each) => each.amount === amount)!.id)
+  expect(await paymentsOf(harness, vendor)).toMatchObject([{ amount: 2980n, feeMinor: 149n }, {}])
+  expect(await ledgerOf(harness, vendor)).toEqual(['charge 149', 'charge 149'])
+  for (const query of [first!, second!]) {
+    const found = await harness.billing.findLicencesOfSale({ ...scope(vendor), query })
+    expect(found.licences).toMatchObject([{ licenceId, matched: 'charge_ref' }])
+    const page = { ...scope(vendor), limit: 10, beforeId: '', chargeRef: query }
+    expect((await harness.billing.listPayments(page)).payments).toMatchObject([{ amount: 2980n }])
+  }
+  await control('refund', { charge: second })
+  await handled(harness, vendor)
+  expect(await statusOfLicence(customer)).toBe('downgraded')
+  await control('refund', { charge: first })
+  await handled(harness, vendor)
+  expect(await statusOfLicence(customer)).toBe('revoked')
+  const sent = harness.events.of(vendor.accountId).filter(({ type }) => type === 'refund.processed')
+  expect(sent.map((event) => `${String(event['charge_ref'])} ${String(event['lane'])}`)).toEqual([
+    `${second} partial_refund`,
+    `${first} full_refund`,
+  ])
+  const page = { ...scope(vendor), limit: 10, beforeId: '', chargeRef: second }
+  expect((await harness.billing.listRefunds(page)).refunds).toMatchObject([
+    { amount: 1980n, chargeRef: second },
+  ])
+  expect(await ledgerOf(harness, vendor)).toEqual(['charge 149', 'charge 149', 'credit -149'])
+  await eventually(async () => {
+    const fees = await Promise.all([first!, second!].map((charge) => applicationFeesOf(harness, charge)))
+    expect(fees.flat().map((fee) => fee.amount_refunded)).toEqual([50, 99])
+  })
+})
 
 describe.concurrent('a subscription', () => {
   test('provisions one licence to its period’s end and grace, though invoice and checkout report it; a renewal moves the end, costs its fee and sends no event', async () => {

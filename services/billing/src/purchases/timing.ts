@@ -9,8 +9,6 @@ export const timing = {
   othersArrive: 2 * second,
   /** A revocation or an end waits at most this long for the answer that lists the newest events. */
   lookAtEvents: 3 * second,
-  /** The longest wait for refunds that the charge's total includes and no event has reported. */
-  missingRefund: 30 * second,
   /** The processor is asked for a charge, an invoice or a subscription if no event reports it within this time. */
   eventBeforeQuestion: 100,
   /** After this time a paid purchase is sent although the time of its charge, which orders purchases, is not known. */

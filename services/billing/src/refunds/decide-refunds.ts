@@ -1,14 +1,15 @@
+import { createHash } from 'node:crypto'
 import { amountText } from '@licensing/money/amounts'
 import { newId } from '@licensing/database/ids'
 import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { VendorAlert } from '../alerts/alert-vendor.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import type { RefundRow } from './refund-queries.ts'
-import type { ChargedPayment } from '../payments/decide-payments.ts'
+import type { ChargedPayment, PaymentPart } from '../payments/decide-payments.ts'
 import { ask, differ, hasPassed } from '../purchases/decide/decision.ts'
 import type { Subject } from '../purchases/decide/decision.ts'
-import { mergeDisputes, mergeRefunds, ofKind, sortedBy } from '../purchases/decide/merge-facts.ts'
-import type { Charge, MergedDispute, MergedRefund } from '../purchases/decide/merge-facts.ts'
+import { mergeDisputes, mergeRefunds, sortedBy } from '../purchases/decide/merge-facts.ts'
+import type { MergedDispute, MergedRefund } from '../purchases/decide/merge-facts.ts'
 import { lanesOf } from './refund-steps.ts'
 import type { CountedRefund, TimedLane } from './refund-steps.ts'
 import { timing } from '../purchases/timing.ts'
@@ -29,37 +30,38 @@ export interface PaymentWithRefunds extends ChargedPayment {
 /** Decides the rows of a payment's refunds and disputes, whether or not they have an effect. */
 export function decideRefunds(subject: Subject, charged: ChargedPayment): PaymentWithRefunds {
   const { facts, refunds: allRows } = subject.history
-  const { payment, charge } = charged
-  const { id: paymentId, payment_ref: paymentRef, currency } = payment
-  const rows = allRows.filter((row) => row.payment_id === paymentId)
-  const reported = paymentRef === null ? [] : mergeRefunds(facts, paymentRef)
-  const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
-  const { isComplete, found, unanswered } = askForRecords(subject, charged, reported, disputes)
-  const { known, waits } = charge
-    ? addInferred(subject, charge, reportedAndInferred(reported, rows), { found, unanswered })
-    : { known: reported, waits: false }
+  const { payment, parts } = charged
+  const rows = allRows.filter((row) => row.payment_id === payment.id)
+  const reported = parts.map((part) => {
+    const { paymentRef } = part
+    return { part, refunds: mergeRefunds(facts, paymentRef), disputes: mergeDisputes(facts, paymentRef) }
+  })
+  const complete = reported.map((each) => isComplete(subject, payment, each))
   const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
+  const known = reported.flatMap((each) => each.refunds)
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
-  const own = rowsOf(inOrder, rows)
-  const refunds = inOrder.map((refund) => ({ ...refund, id: own.get(refund.ref)?.id ?? newId('rfd') }))
+  const rowOf = ({ ref }: { ref: string }) => rows.find((row) => row.ref === ref)
+  const refunds = inOrder.map((refund) => ({ ...refund, id: rowOf(refund)?.id ?? newId('rfd') }))
   // A refund in another currency than the charge does not count.
   const counted = refunds.filter(
-    (refund): refund is CountedRefund => refund.succeededAt !== undefined && refund.currency === currency,
+    (refund): refund is CountedRefund =>
+      refund.succeededAt !== undefined && refund.currency === payment.currency,
   )
-  const total = charge?.amount ?? Number(payment.amount)
+  const total = Number(payment.amount)
   const decided = rows.filter((row) => isDecided(subject, row)).map((row) => [row.id, row.lane] as const)
   const result: PaymentWithRefunds = {
     ...charged,
     total,
     refunds: counted,
     lanes: lanesOf(counted, total, new Map(decided)),
-    disputes: disputes.map((dispute) => ({
-      ...dispute,
-      id: listChargeback(subject, payment, dispute, rows),
-    })),
-    isComplete: isComplete && !waits,
+    disputes: sortedBy(
+      reported.flatMap((each) => each.disputes),
+      'openedAt',
+      'ref',
+    ).map((dispute) => ({ ...dispute, id: listChargeback(subject, payment, dispute, rowOf(dispute)) })),
+    isComplete: complete.every(Boolean),
   }
-  for (const refund of refunds) listRefund(subject, result, refund, rows)
+  for (const refund of refunds) listRefund(subject, result, refund, rowOf(refund))
   return result
 }
 
@@ -73,154 +75,43 @@ export function refundEffect(id: string): string {
   return `refund:${id}`
 }
 
-interface Answer {
-  /** Whether the processor returned its records of the charge. */
-  found: boolean
-  /** Whether the processor was asked `maxUnanswered` times and did not answer. */
-  unanswered: boolean
-}
-
 /**
- * Before a refund or a dispute has an effect, the processor's records of the charge are read. They contain the content of
- * events that have not arrived yet, so that effects are sent in the order in which they happened. The records have no
- * history: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
+ * Whether all refunds and disputes of a part are known. If there are any, or if the charge's total says so, the processor's
+ * records of the charge are read first. They contain the content of events that have not arrived yet, so that effects are
+ * sent in the order in which they happened. The records have no history: a refund that failed may have succeeded before, a
+ * chargeback may have been an inquiry. If the processor does not answer, events have some time to arrive.
  */
-function askForRecords(
+function isComplete(
   subject: Subject,
-  { charge, payment }: ChargedPayment,
-  refunds: MergedRefund[],
-  disputes: MergedDispute[],
-): { isComplete: boolean } & Answer {
+  payment: PaymentRow,
+  { part, refunds, disputes }: { part: PaymentPart; refunds: MergedRefund[]; disputes: MergedDispute[] },
+): boolean {
   const all = [...refunds, ...disputes]
-  const refunded = charge?.refunded ?? 0
-  const missing = refunded > sumOf(refunds)
-  if (all.length === 0 && !missing) return { isComplete: true, found: false, unanswered: false }
-  const chargeRef = charge?.chargeRef ?? payment.charge_ref
-  const statuses = all.map((each) => `${each.ref}:${each.status}`).sort()
-  const known = `${chargeRef}:${refunded}:${statuses.join()}`.slice(0, 2_000)
-  const { waiting, found } = chargeRef
-    ? ask(subject, 'records', known, -Infinity)
-    : { waiting: false, found: false }
-  const unanswered = !waiting && !found
-  if (all.length === 0) return { isComplete: true, found, unanswered }
-  const completeAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
-  const confirmed = found && !missing && all.every((each) => each.isFullyReported)
-  return { isComplete: confirmed || hasPassed(subject, completeAt), found, unanswered }
-}
-
-/** The reference of an inferred refund is the charge's id, a colon and the refunded total. */
-function isInferred({ ref }: { ref: string }): boolean {
-  return ref.includes(':')
-}
-
-/**
- * The reported refunds, and the refunds that were inferred before. A reported refund without a row that is part of an
- * inferred one does not count.
- */
-function reportedAndInferred(reported: MergedRefund[], rows: RefundRow[]): MergedRefund[] {
-  const reportedRows = rowsOf(reported, rows)
-  const usedRows = new Set(reportedRows.values())
-  const inferredRows = rows.filter((row) => isInferred(row) && !usedRows.has(row))
-  let inferredAmount = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
-  const isPartOfInferred = ({ ref, amount }: MergedRefund) => {
-    if (reportedRows.has(ref) || amount > inferredAmount) return false
-    inferredAmount -= amount
-    return true
+  const refunded = part.charge?.refunded ?? 0
+  if (all.length === 0 && refunded === 0) return true
+  const chargeRef = part.chargeRef ?? payment.charge_ref
+  if (chargeRef !== null) {
+    const statuses = all.map((each) => `${each.ref}:${each.status}`).sort()
+    const known = createHash('sha256').update(statuses.join()).digest('base64url')
+    const { waiting, found } = ask(subject, 'records', `${chargeRef}:${refunded}:${known}`, -Infinity)
+    if (waiting) return false
+    if (found && all.every((each) => each.isFullyReported)) return true
   }
-  return [
-    ...reported.filter((refund) => !isPartOfInferred(refund)),
-    ...inferredRows.map((row) =>
-      inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime()),
-    ),
-  ]
-}
-
-/**
- * Adds the refunds that a charge's totals include and that are not known, for processors that report refunds only by the
- * charge.
- *
- * @returns `waits`: a total includes a refund that may be earlier than the known ones and may still be reported, so no
- *   refund has an effect yet
- */
-function addInferred(
-  subject: Subject,
-  charge: Charge,
-  known: MergedRefund[],
-  { found, unanswered }: Answer,
-): { known: MergedRefund[]; waits: boolean } {
-  const charged = ofKind(subject.history.facts, 'charge')
-  const refunded = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
-  const totals = sortedBy(refunded, 'refunded', 'reportedAt')
-  const missingAt = (at: number, total: number, refunds: MergedRefund[]) =>
-    total - sumOf(refunds.filter((refund) => refund.createdAt <= at))
-  const missing = charge.refunded - sumOf(known)
-  // A refund was created after a total that was reported without it.
-  const isGap = totals.some((fact) => missingAt(fact.reportedAt, fact.refunded, known) > 0)
-  if (missing <= 0 && !isGap) return { known, waits: false }
-
-  const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
-  const othersHaveArrived = hasPassed(subject, lastRecorded + timing.othersArrive)
-  if (missing <= 0) return { known, waits: !othersHaveArrived }
-  const isDue = unanswered ? othersHaveArrived : hasPassed(subject, lastRecorded + timing.missingRefund)
-  if (!isDue) return { known, waits: !(found && othersHaveArrived) }
-
-  const all = [...known]
-  let remaining = missing
-  for (const { refunded: total, reportedAt } of totals) {
-    const amount = Math.min(remaining, missingAt(reportedAt, total, all))
-    if (amount <= 0) continue
-    remaining -= amount
-    all.push(inferred(`${charge.chargeRef}:${total}`, amount, charge.currency, reportedAt))
-  }
-  return { known: all, waits: false }
-}
-
-function inferred(ref: string, amount: number, currency: string, at: number): MergedRefund {
-  return {
-    ref,
-    amount,
-    currency,
-    createdAt: at,
-    status: 'succeeded',
-    succeededAt: at,
-    failedAt: undefined,
-    recordedMs: at,
-    isFullyReported: true,
-  }
+  const lastKnown = Math.max(...all.map((each) => each.recordedMs))
+  return all.length === 0 || hasPassed(subject, lastKnown + timing.othersArrive)
 }
 
 function sumOf(refunds: MergedRefund[]): number {
   return refunds.reduce((sum, refund) => sum + refund.amount, 0)
 }
 
-/** The row of each refund, by its reference. The row of an inferred refund becomes that of a reported one. */
-function rowsOf(refunds: MergedRefund[], rows: RefundRow[]): Map<string, RefundRow> {
-  const listed = new Map(rows.map((row) => [row.ref, row]))
-  const found = new Map<string, RefundRow>()
-  for (const { ref } of refunds) {
-    const row = listed.get(ref)
-    if (row) found.set(ref, row)
-  }
-  const usedRows = new Set(found.values())
-  for (const { ref, amount } of refunds.filter((refund) => !isInferred(refund) && !found.has(refund.ref))) {
-    const inferredRow = rows.find(
-      (row) => isInferred(row) && !usedRows.has(row) && row.amount === BigInt(amount),
-    )
-    if (!inferredRow) continue
-    found.set(ref, inferredRow)
-    usedRows.add(inferredRow)
-  }
-  return found
-}
-
 function listRefund(
   subject: Subject,
   refunded: PaymentWithRefunds,
   refund: MergedRefund & { id: string },
-  rows: RefundRow[],
+  row: RefundRow | undefined,
 ): void {
   const { payment } = refunded
-  const row = rows.find((each) => each.id === refund.id)
   const isOtherCurrency = refund.currency !== payment.currency
   const alerted = isOtherCurrency || refund.status === 'failed'
   if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
@@ -234,10 +125,9 @@ function listChargeback(
   subject: Subject,
   payment: PaymentRow,
   dispute: MergedDispute,
-  rows: RefundRow[],
+  row: RefundRow | undefined,
 ): string | undefined {
   if (dispute.chargebackAt === undefined) return undefined
-  const row = rows.find((each) => each.ref === dispute.ref)
   const id = row?.id ?? newId('rfd')
   const occurred_at = new Date(dispute.openedAt)
   saveRow(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
@@ -248,7 +138,7 @@ function listChargeback(
 function saveRow(
   subject: Subject,
   payment: PaymentRow,
-  { ref, amount, currency, status }: MergedRefund | MergedDispute,
+  { ref, chargeRef, amount, currency, status }: MergedRefund | MergedDispute,
   row: RefundRow | undefined,
   fields: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
 ): void {
@@ -256,6 +146,7 @@ function saveRow(
     ...fields,
     payment_id: payment.id,
     ref,
+    charge_ref: chargeRef ?? row?.charge_ref ?? null,
     amount: BigInt(amount),
     currency,
     status,
@@ -263,7 +154,8 @@ function saveRow(
     processed: row?.processed ?? false,
     alerted: fields.alerted || (row?.alerted ?? false),
   }
-  if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) subject.decision.refunds.push(next)
+  if (!row || differ(row, next, ['charge_ref', 'status', 'lane', 'alerted']))
+    subject.decision.refunds.push(next)
 }
 
 /** A pending or failed refund does not count. It has the lane that it would have if it succeeded now, or when it was created. */
@@ -277,7 +169,7 @@ function laneOfUncounted({ refunds, total }: PaymentWithRefunds, refund: MergedR
 }
 
 function alertOf(payment: PaymentRow, refund: MergedRefund, isOtherCurrency: boolean): VendorAlert {
-  const charge = payment.charge_ref ?? payment.payment_ref ?? payment.id
+  const charge = refund.chargeRef ?? payment.charge_ref ?? payment.payment_ref ?? payment.id
   const what = `Refund ${refund.ref} of ${amountText(refund.amount, refund.currency)} on charge ${charge}`
   const licence = payment.licence_id ?? '(none)'
   return isOtherCurrency

@@ -1,6 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
+import { hasCharge } from '../payments/payment-queries.ts'
 import type { SaleFilter } from '../payments/payment-queries.ts'
 import { occurredIn } from '../period-queries.ts'
 import type { DisputeStatus, RefundLane, RefundStatus } from '@licensing/proto/closed-sets'
@@ -9,6 +10,8 @@ export interface RefundRow {
   id: string
   payment_id: string
   ref: string
+  /** The refunded charge, if it is known. */
+  charge_ref: string | null
   amount: bigint
   currency: string
   lane: RefundLane
@@ -24,8 +27,8 @@ export async function findRefundsOfSessions(
   sessionIds: string[],
 ): Promise<(RefundRow & { session_id: string })[]> {
   return sql<(RefundRow & { session_id: string })[]>`
-    select r.id, r.payment_id, r.ref, r.amount, r.currency, r.lane, r.status, r.occurred_at, r.processed, r.alerted,
-      p.session_id
+    select r.id, r.payment_id, r.ref, r.charge_ref, r.amount, r.currency, r.lane, r.status, r.occurred_at, r.processed,
+      r.alerted, p.session_id
     from payments p join refunds r on r.payment_id = p.id
     where p.session_id = any(${sessionIds}) order by r.id`
 }
@@ -41,7 +44,10 @@ export async function isRefundedInFull(sql: Sql, sessionId: string): Promise<boo
   return row!.returned
 }
 
-export type ListedRefund = Omit<RefundRow, 'payment_id' | 'ref' | 'processed' | 'alerted'> & {
+/** The charge that lists and events name, of a refund `r` of a payment `p`. */
+export const refundedCharge = (sql: Sql) => sql`coalesce(r.charge_ref, p.charge_ref, p.payment_ref, p.id)`
+
+export type ListedRefund = Omit<RefundRow, 'payment_id' | 'ref' | 'charge_ref' | 'processed' | 'alerted'> & {
   charge_ref: string
   licence_id: string | null
 }
@@ -60,15 +66,16 @@ export async function listRefundRows(
     filter,
     (within) => sql<ListedRefund[]>`
     select r.id, r.amount, r.currency, r.lane, r.status, r.occurred_at, p.licence_id,
-      coalesce(p.charge_ref, p.payment_ref, p.id) as charge_ref
+      ${refundedCharge(sql)} as charge_ref
     from refunds r join payments p on p.id = r.payment_id
     where r.application_id = ${applicationId} and r.account_id = ${accountId} ${within}
       ${licenceId === undefined ? sql`` : sql`and p.licence_id = ${licenceId}`}
       ${
         chargeRef === undefined
           ? sql``
-          : sql`and p.application_id = ${applicationId}
-            and coalesce(p.charge_ref, p.payment_ref, p.id) = ${chargeRef}`
+          : sql`and p.id in (
+              select id from payments where application_id = ${applicationId} and ${hasCharge(sql, chargeRef)}
+            ) and ${refundedCharge(sql)} = ${chargeRef}`
       }
       ${page.beforeId === '' ? sql`` : sql`and r.id < ${page.beforeId}`}
     order by r.id desc limit ${rows}`,

@@ -59,18 +59,13 @@ export async function freeActivations(
     forgotten as (
       delete from licence_history
       where ${actor === byProduct} and licence_id = ${licence.id} and position = any(array(
-        select position
-        from counted_history cross join (
-          select position, xact from licence_history
-          where licence_id = ${licence.id} and type = 'activation_freed' and actor = 'product'
-          order by position desc
-          -- The new entries count too.
-          offset greatest(
-            ${quotaValue(sql, licence.account_id, 'deactivations')} - (select count(*) from freed), 0
-          ) limit 1000
-        ) old
-        -- Entries that have not been counted by day yet stay.
-        where exists (select from freed) and (xact is null or pg_visible_in_snapshot(xact, seen_by))
+        select position from licence_history
+        where licence_id = ${licence.id} and type = 'activation_freed' and actor = 'product' and exists (select from freed)
+        order by position desc
+        -- The new entries count too.
+        offset greatest(
+          ${quotaValue(sql, licence.account_id, 'deactivations')} - (select count(*) from freed), 0
+        ) limit 1000
       ))
     )
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)

@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 
-/** This many of a licence's latest calls are kept: its detail shows all of them (decisions 4). */
+/** This many of a licence's latest calls are kept: its detail shows all of them (docs/guides/licences.md, "Find and change a licence"). */
 export const latestCalls = 50
 
 /** A call of a product that reports its host and version. */

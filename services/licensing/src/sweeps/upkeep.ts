@@ -6,7 +6,6 @@ import type { Loop } from '@licensing/process/loop'
 import { findUnusedLicences, freeUnused } from '../activations/unused-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
-import { deleteOldNotices } from './notice-queries.ts'
 
 interface UpkeepOptions {
   sql: Database
@@ -17,11 +16,10 @@ interface UpkeepOptions {
   intervalMs?: number | undefined
 }
 
-const rowsAtOnce = 1_000
 const activationsAtOnce = 500
 
 /**
- * Deletes signing keys that no longer verify anything and notices of passed ends. Frees activations of floating licences that
+ * Deletes signing keys that no longer verify anything. Frees activations of floating licences that
  * have had no lease for long, and activations that their products have deactivated and that keep no place any more.
  */
 export function startUpkeep({
@@ -33,9 +31,6 @@ export function startUpkeep({
 }: UpkeepOptions): Loop {
   return startDatabaseLoop('upkeep', log, intervalMs, async (signal) => {
     await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
-    while (!signal.aborted && (await deleteOldNotices(sql, rowsAtOnce)) >= rowsAtOnce) {
-      // Until fewer than a full batch are left.
-    }
     await freeAllUnused(sql, change, signal)
   })
 }

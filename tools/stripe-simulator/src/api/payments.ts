@@ -15,6 +15,10 @@ export const getPaymentIntent = readOne('paymentIntents', 'payment_intent', inte
 
 export const getCharge = readOne('charges', 'charge')
 
+export const getRefund = readOne('refunds', 'refund')
+
+export const getDispute = readOne('disputes', 'dispute')
+
 export const listCharges = readList('/v1/charges', 'charges', chargeList)
 
 // Fees belong to the platform, so a call with a Stripe-Account header finds none.

@@ -18,6 +18,8 @@ export function listInvoiceLines({ world, account, id, params }: Call): object {
   return page(lines.url, params, lines.data)
 }
 
+export const getInvoicePayment = readOne('invoicePayments', 'invoice_payment')
+
 export function listInvoicePayments({ world, account, params }: Call): object {
   params.accept(invoicePaymentList)
   const payment = params.object('payment')?.only('type', 'payment_intent')

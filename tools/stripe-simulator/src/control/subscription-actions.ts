@@ -27,8 +27,11 @@ const endReasons = ['cancellation_requested', 'payment_failed', 'payment_dispute
 
 export const subscriptionActions: Record<string, Action> = {
   renew: (world, params) => {
-    params.only('subscription', 'paid_after_seconds')
-    return renewSubscription(world, params.required('subscription'), params.integer('paid_after_seconds'))
+    params.only('subscription', 'paid_after_seconds', 'first_part')
+    return renewSubscription(world, params.required('subscription'), {
+      paidAfterSeconds: params.integer('paid_after_seconds'),
+      firstPart: params.integer('first_part', 1),
+    })
   },
   'fail-invoice': (world, params) => {
     params.only('subscription', 'manual', 'after_final')

@@ -1,3 +1,4 @@
+import { impossible } from '../http/stripe-error.ts'
 import { newInvoice, newInvoicePayment, type NewInvoice } from '../objects/invoice.ts'
 import type { FinalAction } from '../objects/subscription.ts'
 import type { Invoice, InvoicePayment, PaymentIntent, Subscription } from '../objects/wire.ts'
@@ -43,20 +44,40 @@ export function finalizeInvoice(world: World, account: Owner, invoice: Invoice):
   invoice.automatically_finalizes_at = null
   invoice.status_transitions.finalized_at = now
   invoice.webhooks_delivered_at = now
-  if (invoice.amount_due > 0) {
-    const intent = openIntent(world, account, {
-      amount: invoice.amount_due,
-      currency: invoice.currency,
-      applicationFeeAmount: feeOf(invoice.amount_due, subscription.application_fee_percent),
-      customer: subscription.customer,
-      description: subscription.description,
-      // Metadata of a subscription does not reach its payments.
-      metadata: {},
-    })
-    world.invoicePayments.add(account, newInvoicePayment(now, invoice, intent))
-  }
+  if (invoice.amount_due > 0) openPayment(world, account, invoice, invoice.amount_due)
   world.emitter.emit(account, 'invoice.finalized', invoice)
   return invoice
+}
+
+function openPayment(world: World, account: Owner, invoice: Invoice, amount: number): InvoicePayment {
+  const subscription = findOwned(world.subscriptions, 'subscription', account, subscriptionOf(invoice))
+  const intent = openIntent(world, account, {
+    amount,
+    currency: invoice.currency,
+    applicationFeeAmount: feeOf(amount, subscription.application_fee_percent),
+    customer: subscription.customer,
+    description: subscription.description,
+    // Metadata of a subscription does not reach its payments.
+    metadata: {},
+  })
+  return world.invoicePayments.add(account, newInvoicePayment(world.clock.now(), invoice, intent))
+}
+
+/** Adds a payment of a part of an open invoice, so that the default payment is for the rest. */
+function splitPayment(world: World, account: Owner, invoice: Invoice, firstPart: number): void {
+  const [{ payment, intent }] = collectionsOf(world, account, invoice)
+  const rest = invoice.amount_due - firstPart
+  if (firstPart <= 0 || rest <= 0) throw impossible(`${invoice.id} has ${invoice.amount_due} to pay`)
+  const { application_fee_percent: percent } = findOwned(
+    world.subscriptions,
+    'subscription',
+    account,
+    subscriptionOf(invoice),
+  )
+  intent.amount = rest
+  intent.application_fee_amount = feeOf(rest, percent)
+  payment.amount_requested = rest
+  openPayment(world, account, invoice, firstPart).is_default = false
 }
 
 export function subscriptionOf(invoice: Invoice): string {
@@ -67,8 +88,9 @@ export function subscriptionOf(invoice: Invoice): string {
 export function submitInvoice(world: World, account: Owner, invoice: Invoice, payer: Payer): void {
   invoice.attempted = true
   invoice.attempt_count += 1
-  if (invoice.amount_due > 0)
-    submitPayment(world, account, collectionOf(world, account, invoice).intent, payer)
+  if (invoice.amount_due === 0) return
+  for (const { intent } of collectionsOf(world, account, invoice))
+    submitPayment(world, account, intent, payer)
 }
 
 /** Settles an attempt. `attempt` overrides its number, for a manual retry or a jump to the last attempt. */
@@ -81,10 +103,10 @@ export function settleInvoice(
 ): void {
   if (attempt !== undefined) invoice.attempt_count = attempt.count
   invoice.next_payment_attempt = attempt?.next ?? null
-  const collection = invoice.amount_due > 0 ? collectionOf(world, account, invoice) : undefined
-  if (collection !== undefined) {
-    settlePayment(world, account, collection.intent, result)
-    if (result === 'succeeded') markPaymentPaid(collection.payment, world.clock.now())
+  const collections = invoice.amount_due > 0 ? collectionsOf(world, account, invoice) : []
+  for (const { intent, payment } of collections) {
+    settlePayment(world, account, intent, result)
+    if (result === 'succeeded') markPaymentPaid(payment, world.clock.now())
   }
   if (result === 'failed') {
     invoice.auto_advance = invoice.next_payment_attempt !== null
@@ -98,7 +120,7 @@ export function settleInvoice(
   invoice.status_transitions.paid_at = world.clock.now()
   world.emitter.emit(account, 'invoice.paid', invoice)
   world.emitter.emit(account, 'invoice.payment_succeeded', invoice)
-  if (collection !== undefined) world.emitter.emit(account, 'invoice_payment.paid', collection.payment)
+  for (const { payment } of collections) world.emitter.emit(account, 'invoice_payment.paid', payment)
 }
 
 function markPaymentPaid(payment: InvoicePayment, now: number): void {
@@ -107,15 +129,20 @@ function markPaymentPaid(payment: InvoicePayment, now: number): void {
   payment.status_transitions.paid_at = now
 }
 
-function collectionOf(
-  world: World,
-  account: Owner,
-  invoice: Invoice,
-): { intent: PaymentIntent; payment: InvoicePayment } {
-  const [payment] = world.invoicePayments.list(account, (each) => each.invoice === invoice.id)
-  if (payment === undefined) throw new Error(`invoice ${invoice.id} has no payment`)
-  const intentId = payment.payment.payment_intent ?? ''
-  return { payment, intent: findOwned(world.paymentIntents, 'payment_intent', account, intentId) }
+interface Collection {
+  intent: PaymentIntent
+  payment: InvoicePayment
+}
+
+/** The payments of an invoice, the default one last: the others were made before it. */
+function collectionsOf(world: World, account: Owner, invoice: Invoice): [Collection, ...Collection[]] {
+  const payments = world.invoicePayments.list(account, (each) => each.invoice === invoice.id)
+  if (payments.length === 0) throw new Error(`invoice ${invoice.id} has no payment`)
+  const inOrder = payments.toSorted((a, b) => Number(a.is_default) - Number(b.is_default))
+  return inOrder.map((payment) => {
+    const intentId = payment.payment.payment_intent ?? ''
+    return { payment, intent: findOwned(world.paymentIntents, 'payment_intent', account, intentId) }
+  }) as [Collection, ...Collection[]]
 }
 
 /** Percent of the total with at most two decimals, rounded half up, in whole minor units. */
@@ -143,7 +170,18 @@ export function unpaidInvoice(world: World, account: Owner, subscription: Subscr
   return latest?.status === 'open' || latest?.status === 'draft' ? latest : undefined
 }
 
-export function payInvoice(world: World, account: Owner, subscription: Subscription, invoice: Invoice): void {
+/** @param firstPart is paid by a payment of its own */
+export function payInvoice(
+  world: World,
+  account: Owner,
+  subscription: Subscription,
+  invoice: Invoice,
+  firstPart?: number,
+): void {
+  if (firstPart !== undefined) {
+    if (invoice.status === 'draft') finalizeInvoice(world, account, invoice)
+    splitPayment(world, account, invoice, firstPart)
+  }
   submit(world, account, invoice)
   settleInvoice(world, account, invoice, 'succeeded')
   const isTrialing = (subscription.trial_end ?? 0) > world.clock.now()

@@ -22,7 +22,10 @@ import { endSubscription, stateOf } from './subscription-status.ts'
 export function renewSubscription(
   world: World,
   subscriptionId: string,
-  paidAfterSeconds?: number,
+  {
+    paidAfterSeconds,
+    firstPart,
+  }: { paidAfterSeconds?: number | undefined; firstPart?: number | undefined } = {},
 ): Subscription {
   const { account, object: subscription } = findLiveSubscription(world, subscriptionId)
   if (subscription.cancel_at_period_end && unpaidInvoice(world, account, subscription) === undefined) {
@@ -32,7 +35,7 @@ export function renewSubscription(
     return subscription
   }
   attempt(world, account, subscription, { paidAfterSeconds }, (invoice) =>
-    payInvoice(world, account, subscription, invoice),
+    payInvoice(world, account, subscription, invoice, firstPart),
   )
   return subscription
 }

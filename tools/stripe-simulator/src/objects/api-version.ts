@@ -1,4 +1,6 @@
-/** The version of every answer, and of every event unless a test sets another. */
+import type { SimulatedEvent } from './event.ts'
+
+/** The version of every answer and of every delivered event. */
 export const apiVersion = '2026-10-28.endive'
 
 /** From this version on an invoice names its subscription in `parent`, and a charge no longer names its invoice. */
@@ -6,11 +8,29 @@ const basil = '2025-03-31'
 
 type Members = Record<string, unknown>
 
-/** Converts an object to an API version. Only the references between payments are converted, for versions before basil. */
-export function asOfVersion(version: string, object: object): object {
-  if (version >= basil) return object
-  const members = object as Members
+/** Finds the invoice that a payment intent pays. */
+export type InvoiceOf = (paymentIntent: string) => string | undefined
+
+/**
+ * An event as the lists of events have it: in the API version of the account, whatever the version of the request is. Only
+ * the members that name other objects, and periods of subscriptions, are converted for versions before basil.
+ */
+export function eventAsOfVersion(
+  version: string,
+  event: SimulatedEvent,
+  invoiceOf: InvoiceOf,
+): SimulatedEvent {
+  const { data } = event
+  const object = version >= basil ? data.object : beforeBasil(data.object as Members, invoiceOf)
+  return { ...event, api_version: version, data: { ...data, object } }
+}
+
+function beforeBasil(members: Members, invoiceOf: InvoiceOf): object {
   switch (members['object']) {
+    case 'charge':
+      return { ...members, invoice: invoiceOf(String(members['payment_intent'])) ?? null }
+    case 'payment_intent':
+      return { ...members, invoice: invoiceOf(String(members['id'])) ?? null }
     case 'invoice': {
       const { parent, ...rest } = members
       const details = Object((parent as Members | null)?.['subscription_details']) as Members
@@ -22,14 +42,24 @@ export function asOfVersion(version: string, object: object): object {
       }
     }
     case 'subscription': {
-      const [item] = (members['items'] as { data: Members[] }).data
+      const items = members['items'] as { data: Members[] }
+      const [first] = items.data
       return {
         ...members,
-        current_period_end: item?.['current_period_end'],
-        current_period_start: item?.['current_period_start'],
+        items: { ...items, data: items.data.map(withoutPeriod) },
+        current_period_end: first?.['current_period_end'],
+        current_period_start: first?.['current_period_start'],
       }
     }
     default:
-      return object
+      return members
   }
+}
+
+function withoutPeriod({
+  current_period_end: _end,
+  current_period_start: _start,
+  ...item
+}: Members): Members {
+  return item
 }

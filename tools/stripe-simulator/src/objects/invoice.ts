@@ -140,7 +140,7 @@ export function newInvoicePayment(created: number, invoice: Invoice, intent: Pay
     id: newId('inpay'),
     object: 'invoice_payment',
     amount_paid: null,
-    amount_requested: invoice.amount_due,
+    amount_requested: intent.amount,
     created,
     currency: invoice.currency,
     invoice: invoice.id,

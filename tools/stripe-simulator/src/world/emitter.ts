@@ -1,9 +1,8 @@
-import { asOfVersion } from '../objects/api-version.ts'
+import { apiVersion } from '../objects/api-version.ts'
 import type { Cause, EventObjects, EventType, SimulatedEvent } from '../objects/event.ts'
 import type { Clock } from './clock.ts'
 import type { Collection, Owner } from './collection.ts'
 import { newId } from './ids.ts'
-import type { Settings } from './settings.ts'
 
 const nobody: Cause = { id: null, idempotency_key: null }
 const eventsKept = 10_000
@@ -12,14 +11,12 @@ const eventsKept = 10_000
 export class Emitter {
   readonly #clock: Clock
   readonly #events: Collection<SimulatedEvent>
-  readonly #settings: Settings
   #cause = nobody
   #deliver: (event: SimulatedEvent) => void = () => undefined
 
-  constructor(clock: Clock, events: Collection<SimulatedEvent>, settings: Settings) {
+  constructor(clock: Clock, events: Collection<SimulatedEvent>) {
     this.#clock = clock
     this.#events = events
-    this.#settings = settings
   }
 
   deliverWith(deliver: (event: SimulatedEvent) => void): void {
@@ -44,7 +41,6 @@ export class Emitter {
     object: EventObjects[Type],
     previousAttributes?: Partial<EventObjects[Type]>,
   ): SimulatedEvent {
-    const { apiVersion } = this.#settings.of(account)
     const event: SimulatedEvent = {
       id: newId('evt'),
       object: 'event',
@@ -52,7 +48,7 @@ export class Emitter {
       api_version: apiVersion,
       created: this.#clock.now(),
       data: structuredClone({
-        object: asOfVersion(apiVersion, asEmbedded(object)),
+        object: asEmbedded(object),
         ...(previousAttributes !== undefined && { previous_attributes: previousAttributes }),
       }),
       livemode: false,

@@ -5,7 +5,7 @@ import type { Owner } from './collection.ts'
 type AccountSettings = {
   /** `asynchronous`: the balance transaction and the application fee of a charge come later, with `charge.updated`. */
   capture: 'immediate' | 'asynchronous'
-  /** The API version of events. At Stripe it is a setting of the webhook endpoint. */
+  /** The API version in which events are listed and read by their id. Deliveries have the endpoint's. */
   apiVersion: string
   /** Sales tax in percent, which is added to the price. */
   taxPercent: number

@@ -33,7 +33,7 @@ export function newWorld() {
     clock,
     events,
     settings,
-    emitter: new Emitter(clock, events, settings),
+    emitter: new Emitter(clock, events),
     prices: new Collection<Price>(),
     /** The ids of prices that come from a checkout's metadata. */
     agreedPrices: new Collection<{ id: string; created: number }>(),

@@ -1,7 +1,7 @@
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { Stripe } from 'stripe'
 import type { StripeSettings } from './client.ts'
-import { answerTo, failureOf, messageOf } from './failures.ts'
+import { answerTo, failureOf, refusalText } from './failures.ts'
 
 const timeoutMs = 5_000
 
@@ -12,9 +12,7 @@ export async function isConnected(stripe: Stripe, connectedAccount: string): Pro
     return id === connectedAccount
   } catch (error) {
     if (error instanceof Stripe.errors.StripeError && isNone(failureOf(error))) return false
-    throw answerTo(error, (refused) =>
-      invalid('/connected_account', `the payment processor refused this account: ${messageOf(refused)}`),
-    )
+    throw answerTo(error, (refused) => invalid('/connected_account', refusalText('this account', refused)))
   }
 }
 

@@ -36,10 +36,9 @@ export function newStripeClient(
   const base = apiBase === undefined ? undefined : new URL(apiBase)
   const connections = { keepAlive: true, maxSockets: maxConnections }
   const agent = base?.protocol === 'http:' ? new HttpAgent(connections) : new Agent(connections)
+  const httpClient = readingOnlyStripe(Stripe.createNodeHttpClient(agent))
   return new Stripe(secretKey, {
-    httpClient: once
-      ? withoutRepeats(Stripe.createNodeHttpClient(agent))
-      : Stripe.createNodeHttpClient(agent),
+    httpClient: once ? withoutRepeats(httpClient) : httpClient,
     telemetry: false,
     maxNetworkRetries: 0,
     timeout: 10_000,
@@ -63,6 +62,34 @@ function withoutRepeats(client: HttpClient): HttpClient {
       } catch (error) {
         throw new Error('the payment processor gave no answer', { cause: error })
       }
+    },
+  }
+}
+
+/** The code of the error that stands for an answer which is not Stripe's. */
+export const notStripe = 'not_stripe'
+
+/**
+ * Turns an answer that is not Stripe's into an error: a page of a server in front of Stripe, or JSON without an error
+ * although the status is one. The library loses the status of the first and takes the second for the object. A literal, such
+ * as a text, ends the process.
+ */
+function readingOnlyStripe(client: HttpClient): HttpClient {
+  return {
+    getClientName: () => client.getClientName(),
+    async makeRequest(...request) {
+      const response = await client.makeRequest(...request)
+      const readJson = response.toJSON.bind(response)
+      response.toJSON = async () => {
+        const body: unknown = await readJson().catch((error: unknown) => {
+          if (error instanceof SyntaxError) return undefined
+          throw error
+        })
+        const isObject = typeof body === 'object' && body !== null && !Array.isArray(body)
+        if (isObject && (response.getStatusCode() < 400 || Object(body).error)) return body
+        return { error: { type: 'api_error', code: notStripe, message: '' } }
+      }
+      return response
     },
   }
 }

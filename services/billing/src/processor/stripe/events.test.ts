@@ -162,12 +162,14 @@ describe('an event that is not understood', () => {
     expect(() => readEvent(eventOf(type, object))).toThrow(NotUnderstood)
   })
 
-  test('is an event of another API version; other releases of the same line are understood', () => {
+  test('is an event of another API version; other releases of the same line, and previews, are understood', () => {
     const refund = { id: 're_1', status: 'succeeded' }
     const inVersion = (version: string) => eventOf('refund.created', refund, undefined, version)
     expect(() => readEvent(inVersion('2024-06-20'))).toThrow('API version 2024-06-20')
     expect(() => readEvent(inVersion('2026-03-25.dahlia'))).toThrow('dahlia')
-    expect(factOf(readEvent(inVersion('2026-12-16.endive')))).toMatchObject({ refundRef: 're_1' })
+    for (const version of ['2026-12-16.endive', '2026-10-28.endive;managed_payments_preview=v1']) {
+      expect(factOf(readEvent(inVersion(version)))).toMatchObject({ refundRef: 're_1' })
+    }
   })
 
   test('is a body that is no event', () => {

@@ -45,7 +45,10 @@ const disconnected = 'account.application.deauthorized'
 const readers: Readonly<Record<string, Reader>> = {
   'checkout.session.completed': ({ object, at }) =>
     readCheckout(object, wordIn(object, 'payment_status', checkoutPaid), at),
-  'checkout.session.async_payment_succeeded': checkout('paid'),
+  'checkout.session.async_payment_succeeded': ({ object, at }) => ({
+    ...readCheckout(object, 'paid', at),
+    wasDelayed: true,
+  }),
   'checkout.session.async_payment_failed': checkout('failed'),
   'checkout.session.expired': checkout('expired'),
   'charge.succeeded': charge,
@@ -81,8 +84,15 @@ export function isUsed(type: string): boolean {
 /** Stripe's releases of one line, such as `endive`, are compatible. */
 const line = lineOf(Stripe.API_VERSION)
 
+/** @param version may be followed by previews that the account takes part in, such as `;managed_payments_preview=v1` */
 function lineOf(version: string): string {
-  return version.slice(version.indexOf('.') + 1)
+  const [release = ''] = version.split(';')
+  return release.slice(release.indexOf('.') + 1)
+}
+
+/** Whether an event has the shapes that are read here. */
+export function isOfUsedVersion(version: unknown): boolean {
+  return typeof version === 'string' && lineOf(version) === line
 }
 
 /**
@@ -97,7 +107,7 @@ export function readEvent(body: Uint8Array): Reading {
   const at = timeIn(event, 'created')
   if (type === disconnected) return { disconnectedAt: new Date(at) }
   const version = event['api_version']
-  if (typeof version === 'string' && lineOf(version) !== line) {
+  if (typeof version === 'string' && !isOfUsedVersion(version)) {
     throw new NotUnderstood(`API version ${version.slice(0, 40)} is not of the line ${line}`)
   }
   const data = shapeOf(event['data'], 'data')

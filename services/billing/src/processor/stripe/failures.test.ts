@@ -59,6 +59,13 @@ const order = {
 
 const merchant = 'stripe:acct_1'
 
+const listedEvent = {
+  eventId: 'evt_1',
+  type: 'charge.succeeded',
+  createdAt: 0,
+  body: Buffer.from('{"api_version":"2024-06-20","data":{"object":{"object":"charge","id":"ch_1"}}}'),
+}
+
 type AsksNobody = 'name' | 'live' | 'verify' | 'understands' | 'read' | 'consentUrl' | 'webhookNeeds'
 
 /** Every call of the processor. */
@@ -74,6 +81,10 @@ const calls = {
   findFee: (processor) => processor.findFee('ch_1'),
   refundFee: (processor) => processor.refundFee('fee_1', 1n, 'fee_2'),
   listEvents: (processor) => Array.fromAsync(processor.listEvents(merchant, new Date(0))),
+  inUsedVersion: async (processor) => {
+    const [event] = await processor.inUsedVersion(merchant, [listedEvent])
+    return event === listedEvent ? 'as listed' : 'read'
+  },
 } satisfies Record<
   Exclude<keyof PaymentProcessor, AsksNobody>,
   (processor: PaymentProcessor) => Promise<unknown>
@@ -107,6 +118,7 @@ const absent: Outcomes = {
   findInvoice: 'undefined',
   findSubscription: 'undefined',
   refundFee: 'undefined',
+  inUsedVersion: 'as listed',
 }
 
 const price = 'line_items[0][price]'
@@ -155,29 +167,66 @@ const rows: [string, Answer, Outcomes][] = [
   ['502 with a page', { status: 502, body: '<html>Bad gateway</html>' }, unavailable],
   ['503', error(503, { type: 'api_error' }), unavailable],
   ['504', { status: 504, body: '' }, unavailable],
+  ...[400, 413, 414, 431].map((status): (typeof rows)[number] => [
+    `${status} with a page of a server in front of it`,
+    { status, body: '<html>Bad request</html>' },
+    refused,
+  ]),
+  ...[401, 403, 404, 405].map((status): (typeof rows)[number] => [
+    `${status} with a page of a server in front of it`,
+    { status, body: '<html>No</html>' },
+    unavailable,
+  ]),
+  ['414 without a body', { status: 414, body: '' }, refused],
+  ['400 with a JSON text', { status: 400, body: '"no"' }, refused],
+  ['404 with JSON of another server', { status: 404, body: '{"message":"no route"}' }, unavailable],
+  ['200 with a JSON text', { status: 200, body: '"yes"' }, unavailable],
   ['200 without JSON', { status: 200, body: 'hello' }, unavailable],
   ['no answer: the connection is closed', 'reset', unavailable],
   ['no answer at all', 'silent', unavailable],
 ]
+
+function processorAt(secretKey: string): PaymentProcessor {
+  return stripeProcessor({
+    apiBase: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    secretKey,
+    clientId: 'ca_1',
+    connectBase: undefined,
+    webhookSecrets: [],
+  })
+}
 
 test.concurrent.each(rows)(
   'when the processor answers %s, each caller gets its answer',
   async (title, answer, expected) => {
     const secretKey = `sk_test_${title.replaceAll(/\W/g, '')}`
     answers.set(secretKey, answer)
-    const processor = stripeProcessor({
-      apiBase: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      secretKey,
-      clientId: 'ca_1',
-      connectBase: undefined,
-      webhookSecrets: [],
-    })
+    const processor = processorAt(secretKey)
     const outcomes = await Promise.all(
       Object.entries(calls).map(async ([call, ask]) => [call, await outcomeOf(() => ask(processor))]),
     )
     expect(Object.fromEntries(outcomes)).toEqual({ ...askedAgain, ...expected })
   },
 )
+
+test.each([
+  ['with a page', '<html>Request-URI Too Long</html>', 'the payment processor refused this account'],
+  [
+    'with an empty message',
+    '{"error":{"type":"invalid_request_error","message":" "}}',
+    'the payment processor refused this account',
+  ],
+  [
+    'with a message',
+    '{"error":{"type":"invalid_request_error","message":"No such account."}}',
+    'the payment processor refused this account: No such account.',
+  ],
+])('an account that is refused %s is refused with a whole sentence', async (title, body, message) => {
+  const secretKey = `sk_test_sentence${title.replaceAll(' ', '')}`
+  answers.set(secretKey, { status: 400, body })
+  const connecting = processorAt(secretKey).isConnected(`acct_${'a'.repeat(250)}`)
+  await expect(connecting).rejects.toMatchObject({ errors: [{ message }] })
+})
 
 async function outcomeOf(call: () => Promise<unknown>): Promise<string> {
   try {

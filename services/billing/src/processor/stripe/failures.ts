@@ -1,6 +1,7 @@
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { firstCharacters } from '@licensing/proto/text'
 import { Stripe } from 'stripe'
+import { notStripe } from './client.ts'
 
 /**
  * Why a call failed. `absent`: there is no such object. `account`: there is no such connected account. `rights`: Stripe
@@ -9,11 +10,16 @@ import { Stripe } from 'stripe'
  */
 type Failure = 'absent' | 'account' | 'rights' | 'refused' | 'unavailable'
 
+// An edge server refuses a request that is malformed, or whose body, address or headers are too long for it.
+const refusedByEdge = new Set([400, 413, 414, 431])
+
 // 408: too slow; 409: another request with the same key is running; 429: too many.
 const passing = new Set([408, 409, 425, 429])
 
 export function failureOf(error: Stripe.errors.StripeError): Failure {
   const { statusCode: status = 0, code } = error
+  // Any other page says nothing about the request.
+  if (code === notStripe) return refusedByEdge.has(status) ? 'refused' : 'unavailable'
   if (error instanceof Stripe.errors.StripeInvalidClientError) return 'rights'
   // Stripe's answer if the account does not exist or belongs to another platform: 403 or 401 with this code.
   if (code === 'account_invalid') return 'account'
@@ -53,8 +59,10 @@ function unavailable(detail: string, cause: unknown): ServiceError {
 
 const maxCharacters = 300
 
-export function messageOf({ message }: Stripe.errors.StripeError): string {
-  return firstCharacters(message, maxCharacters)
+/** What Stripe refused, with its reason if it gave one. */
+export function refusalText(what: string, { message }: Stripe.errors.StripeError): string {
+  const reason = firstCharacters(message.trim(), maxCharacters)
+  return `the payment processor refused ${what}${reason && `: ${reason}`}`
 }
 
 /** Problems of the plan's price by Stripe's code, for the vendor who has to change it. */
@@ -73,7 +81,7 @@ export function checkoutRefusal(error: unknown): unknown {
     if (problem !== undefined) return invalid('/plan_id', problem)
     if (failure === 'refused') {
       const pointer = pointers[refused.param ?? ''] ?? '/plan_id'
-      return invalid(pointer, `the payment processor refused the checkout: ${messageOf(refused)}`)
+      return invalid(pointer, refusalText('the checkout', refused))
     }
     return new ServiceError(
       'conflict',

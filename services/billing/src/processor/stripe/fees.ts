@@ -20,7 +20,8 @@ export async function findFee(stripe: Stripe, chargeRef: string): Promise<Charge
   return {
     feeRef: fee.id,
     leftMinor: BigInt(fee.amount - fee.amount_refunded),
-    refunds: refunds.map(({ created, metadata }) => ({
+    refunds: refunds.map(({ amount, created, metadata }) => ({
+      amountMinor: BigInt(amount),
       entryId: metadata?.[metadataKeys.feeEntryId],
       at: new Date(created * 1000),
     })),
@@ -37,6 +38,9 @@ export async function refundFee(
   const refund = { amount: Number(amountMinor), metadata: { [metadataKeys.feeEntryId]: entryId } }
   // If there is no such fee, its charge was removed, and there is nothing to refund.
   await lookUp(() =>
-    stripe.applicationFees.createRefund(feeRef, refund, { ...options, idempotencyKey: entryId }),
+    stripe.applicationFees.createRefund(feeRef, refund, {
+      ...options,
+      idempotencyKey: `${entryId}:${feeRef}`,
+    }),
   )
 }

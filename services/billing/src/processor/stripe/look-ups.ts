@@ -6,9 +6,8 @@ import type {
   SubscriptionFact,
   SubscriptionItem,
 } from '../facts.ts'
-import type { ChargeRecords, ListedEvent } from '../processor.ts'
+import type { ChargeRecords } from '../processor.ts'
 import { connectedAccountOf } from './client.ts'
-import { listedEventTypes } from './events.ts'
 import { lookUp } from './failures.ts'
 import { readCharge, readDispute, readInvoicePayment, readPaidInvoice, readRefund } from './read.ts'
 import { readItems, readSubscription } from './read-subscription.ts'
@@ -78,7 +77,7 @@ export async function allOf<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
   return items
 }
 
-/** A paid invoice with all its lines and the current items of its subscription, and the payment that paid it. */
+/** A paid invoice with all its lines and the current items of its subscription, and the payments that paid it. */
 export async function findInvoice(
   stripe: Stripe,
   merchant: string,
@@ -88,11 +87,11 @@ export async function findInvoice(
   const invoice = await lookUp(() => stripe.invoices.retrieve(invoiceRef, { expand }, on(merchant)))
   if (!invoice) return undefined
   const payments =
-    invoice.payments?.data ??
+    (invoice.payments?.has_more === false ? invoice.payments.data : undefined) ??
     (await allOf(stripe.invoicePayments.list({ invoice: invoiceRef, limit: pageSize }, on(merchant))))
   const paid = payments.flatMap((payment) => readInvoicePayment(shapeOf(payment, 'a payment')) ?? [])
   const fact = invoice.status === 'paid' ? await wholeInvoice(stripe, merchant, invoice) : undefined
-  return [...(fact ? [fact] : []), ...paid.slice(0, 1).map((payment) => ({ ...payment, invoiceRef }))]
+  return [...(fact ? [fact] : []), ...paid.map((payment) => ({ ...payment, invoiceRef }))]
 }
 
 /** Loads the other lines and items: an invoice contains only its first ten lines, and a subscription its first ten items. */
@@ -130,34 +129,4 @@ export async function findSubscription(
   if (!subscription) return undefined
   const items = await itemsOf(stripe, merchant, subscription)
   return { ...readSubscription(shapeOf(subscription, 'the subscription')), items }
-}
-
-// Stripe's limit.
-const maxTypes = 20
-
-/** Lists the events of a connected account in pages. @throws if a page could not be read */
-export async function* listEvents(
-  stripe: Stripe,
-  merchant: string,
-  since: Date,
-): AsyncGenerator<ListedEvent[]> {
-  const created = { gte: Math.floor(since.getTime() / 1000) }
-  const options = { stripeAccount: connectedAccountOf(merchant), timeout: 5_000 }
-  for (let from = 0; from < listedEventTypes.length; from += maxTypes) {
-    const types = listedEventTypes.slice(from, from + maxTypes)
-    for (let after: string | undefined, hasMore = true; hasMore;) {
-      const page = await stripe.events.list(
-        { types, created, limit: pageSize, ...(after !== undefined && { starting_after: after }) },
-        options,
-      )
-      after = page.data.at(-1)?.id
-      hasMore = page.has_more && after !== undefined
-      yield page.data.map(listed)
-    }
-  }
-}
-
-function listed(event: Stripe.Event): ListedEvent {
-  const body = Buffer.from(JSON.stringify(event))
-  return { eventId: event.id, type: event.type, createdAt: event.created * 1000, body }
 }

@@ -7,7 +7,8 @@ import { isLiveKey, merchantOf, newStripeClient } from './client.ts'
 import type { StripeSettings } from './client.ts'
 import { isUsed, readEvent } from './events.ts'
 import { findFee, refundFee } from './fees.ts'
-import { listEvents, chargeRecords, findCharge, findInvoice, findSubscription } from './look-ups.ts'
+import { inUsedVersion, listEvents } from './listed-events.ts'
+import { chargeRecords, findCharge, findInvoice, findSubscription } from './look-ups.ts'
 import { verifySignature, createWebhook, webhookNeeds } from './webhooks.ts'
 
 /** Implements the payment processor with Stripe. Only this folder knows Stripe's objects. */
@@ -35,6 +36,7 @@ export function stripeProcessor(settings: StripeSettings): PaymentProcessor {
     findFee: (chargeRef) => findFee(connected(), chargeRef),
     refundFee: (feeRef, amountMinor, entryId) => refundFee(connected('once'), feeRef, amountMinor, entryId),
     listEvents: (merchant, since) => listEvents(connected(), merchant, since),
+    inUsedVersion: (merchant, events) => inUsedVersion(connected(), merchant, events),
     webhookNeeds,
     createWebhook: (url) => createWebhook(connected(), url),
   }

@@ -59,6 +59,19 @@ describe('a signature', () => {
     expect(() => verifySignature(tampered, signed(body), [secret], now)).toThrow(refused)
   })
 
+  test('of a thin event is refused with what to set at the processor', () => {
+    const thin = Buffer.from(
+      '{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.no_meter_found"}',
+    )
+    expect(() => verifySignature(thin, signed(thin), [secret], now)).toThrow(
+      expect.objectContaining({
+        code: 'bad_request',
+        message: expect.stringMatching(/thin event.*snapshot/),
+      }),
+    )
+    expect(() => verifySignature(thin, signed(body), [secret], now)).toThrow(/signature does not match/)
+  })
+
   test.each([
     '',
     'not json',
@@ -66,7 +79,7 @@ describe('a signature', () => {
     '[]',
     '{}',
     '{"id":1,"type":"x"}',
-    '{"object":"v2.core.event"}',
+    '"evt_1"',
     '{"id":"evt_\\u0000","type":"invoice.paid"}',
     '{"id":"evt_\\ud83d","type":"invoice.paid"}',
     `{"id":"${'e'.repeat(256)}","type":"invoice.paid"}`,

@@ -2,9 +2,9 @@ import { ServiceError, invalid } from '@licensing/grpc/errors'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import { Stripe } from 'stripe'
 import { usedEventTypes } from './events.ts'
-import { answerTo, messageOf } from './failures.ts'
+import { answerTo, refusalText } from './failures.ts'
 
-/** The longest time between the signature and now, in both directions, in seconds (decisions 7). */
+/** The longest time between the signature and now, in both directions, in seconds (docs/operations/security.md, "Authentication"). */
 const toleranceSeconds = 300
 
 /**
@@ -22,15 +22,31 @@ export function verifySignature(
   if (secrets.length === 0) {
     throw new ServiceError('unavailable', 'no webhook secret is configured, so no event can be verified')
   }
-  const event = header === undefined ? undefined : firstVerified(body, header, secrets, nowMs)
-  if (header === undefined || !event || !(Math.abs(nowMs / 1000 - signedAt(header)) <= toleranceSeconds)) {
+  const isSigned = header !== undefined && secrets.some((secret) => isSignedWith(secret, body, header, nowMs))
+  if (!isSigned || !(Math.abs(nowMs / 1000 - signedAt(header)) <= toleranceSeconds)) {
     throw new ServiceError(
       'bad_request',
       'the signature does not match the body, or its timestamp is too far from the present',
     )
   }
-  if (!isEvent(event)) throw new ServiceError('bad_request', 'the body is not an event')
-  return event
+  const event = parsed(body)
+  if (event?.object === 'v2.core.event') {
+    throw new ServiceError(
+      'bad_request',
+      'this is a thin event, which is not used: set the payload style of the endpoint at Stripe to "snapshot", or create the endpoint with licensing-admin processor-webhook --create',
+    )
+  }
+  if (!event || !isEvent(event)) throw new ServiceError('bad_request', 'the body is not an event')
+  return event as Stripe.Event
+}
+
+function parsed(body: Uint8Array): Record<'id' | 'type' | 'account' | 'object', unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(body).toString('utf8'))
+    return typeof value === 'object' && value !== null ? (value as ReturnType<typeof parsed>) : undefined
+  } catch {
+    return undefined
+  }
 }
 
 // A signed event may still contain ids that cannot be stored.
@@ -42,27 +58,14 @@ function isName(value: unknown): boolean {
   return typeof value === 'string' && problemOfText(value, textLimits.processorId) === undefined
 }
 
-function firstVerified(
-  body: Uint8Array,
-  header: string,
-  secrets: string[],
-  nowMs: number,
-): Stripe.Event | undefined {
-  for (const secret of secrets) {
-    try {
-      return Stripe.webhooks.constructEvent(
-        Buffer.from(body),
-        header,
-        secret,
-        toleranceSeconds,
-        undefined,
-        nowMs,
-      )
-    } catch {
-      // After any error the event is not verified; malformed headers and bodies that are not JSON cause errors, too.
-    }
+function isSignedWith(secret: string, body: Uint8Array, header: string, nowMs: number): boolean {
+  try {
+    const { signature } = Stripe.webhooks
+    return signature!.verifyHeader(body, header, secret, toleranceSeconds, undefined, nowMs)
+  } catch {
+    // The library also throws for a malformed header.
+    return false
   }
-  return undefined
 }
 
 // The last `t`, as in the library. If there is none, the result is NaN, which is never in range.
@@ -87,8 +90,6 @@ export async function createWebhook(stripe: Stripe, url: string): Promise<{ id: 
     })
     return { id: endpoint.id, secret: endpoint.secret ?? '' }
   } catch (error) {
-    throw answerTo(error, (refused) =>
-      invalid('/url', `the payment processor refused this address: ${messageOf(refused)}`),
-    )
+    throw answerTo(error, (refused) => invalid('/url', refusalText('this address', refused)))
   }
 }

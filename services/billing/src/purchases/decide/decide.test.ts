@@ -3,6 +3,7 @@ import type { Fact } from '../../processor/facts.ts'
 import { decide } from './decide.ts'
 import type { Question } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
+import { maxUnanswered } from '../timing.ts'
 import {
   charged,
   day,
@@ -20,6 +21,7 @@ import {
   start,
   record,
 } from '../../../test/histories.ts'
+import type { Recorded } from '../../../test/histories.ts'
 
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 
@@ -120,6 +122,74 @@ describe('the ledger', () => {
     expect(decision.entries).toEqual([])
     expect(decision.questions).toMatchObject([{ kind: 'charge', ref: 'pi_1' }])
     expect(decision.effects).toMatchObject([{ kind: 'paid' }])
+  })
+})
+
+describe('an invoice that is paid in two parts', () => {
+  const session = { mode: 'subscription' as const, subscription_ref: 'sub_1', fee_minor: 49n, fee_bps: 100 }
+  const given = () => givenHistory(session)
+  const parts: Fact[] = [
+    { ...paid, paymentRef: undefined, subscriptionRef: 'sub_1', invoiceRef: 'in_1' },
+    invoice('in_1', start, { reason: 'first' }),
+    { kind: 'invoice_payment', invoiceRef: 'in_1', paymentRef: 'pi_1' },
+    { ...charged, amount: 2000 },
+    { kind: 'invoice_payment', invoiceRef: 'in_1', paymentRef: 'pi_2' },
+    { ...charged, chargeRef: 'ch_2', paymentRef: 'pi_2', amount: 2900, chargedAt: start + second },
+  ]
+  const ofSecond = { chargeRef: 'ch_2', paymentRef: 'pi_2' }
+  const lanesOf = ({ history }: Recorded) =>
+    history.refunds.map(({ charge_ref, lane, amount }) => `${charge_ref} ${lane} ${amount}`).sort()
+
+  test('is one payment of their sum, with one fee, in every order', () => {
+    for (const order of permutations(parts)) {
+      for (const together of [true, false]) {
+        const recorded = record(given(), order, { together })
+        expect(ledgerOf(recorded)).toEqual(['charge 49'])
+        expect(recorded.history.payments).toMatchObject([
+          { amount: 4900n, fee_minor: 49n, charge_ref: 'ch_1', other_charge_refs: ['ch_2'] },
+        ])
+        expect(recorded.history.payments[0]).toMatchObject({ charged_at: new Date(start) })
+      }
+    }
+  })
+
+  test('asks for the payments of the invoice before its fee is charged, if the known charges are less', () => {
+    const { decisions, history } = record(given(), parts.slice(0, 4))
+    expect(decisions.flatMap(({ questions }) => questions)).toContainEqual(
+      expect.objectContaining({ kind: 'invoice', ref: 'in_1' }),
+    )
+    expect(history.ledger).toEqual([])
+    expect(history.payments).toMatchObject([{ amount: 4900n, charge_state: 'pending' }])
+  })
+
+  test('is refunded in part by a refund of one charge, and fully by refunds of both, in every order', () => {
+    const first = refund('re_1', start + day, { amount: 2000 })
+    const second = refund('re_2', start + 2 * day, { amount: 2900, ...ofSecond })
+    const partly = record(given(), [...parts, first])
+    expect(effectsOf(partly)).toEqual(['paid', 'partially_refunded re_1'])
+    expect(lanesOf(partly)).toEqual(['ch_1 partial_refund 2000'])
+    const other = record(given(), [...parts, second])
+    expect(effectsOf(other)).toEqual(['paid', 'partially_refunded re_2'])
+    expect(lanesOf(other)).toEqual(['ch_2 partial_refund 2900'])
+    for (const order of permutations([parts[5]!, first, second])) {
+      const fully = record(given(), [...parts.slice(0, 5), ...order], { together: true })
+      expect(lanesOf(fully)).toEqual(['ch_1 partial_refund 2000', 'ch_2 full_refund 2900'])
+      expect(ledgerOf(fully)).toEqual(['charge 49', 'credit -49 re_2'])
+      // The refund that becomes known last is the full one if the other had its effect before.
+      const apart = record(given(), [...parts.slice(0, 5), ...order])
+      expect(effectsOf(apart).map((effect) => effect.split(' ')[0])).toEqual([
+        'paid',
+        'partially_refunded',
+        'refunded',
+      ])
+      expect(ledgerOf(apart)).toEqual(['charge 49', 'credit -49 re_2'])
+    }
+  })
+
+  test('is charged back by a dispute of any of its charges', () => {
+    const recorded = record(given(), [...parts, dispute('du_1', start + day, { amount: 2900, ...ofSecond })])
+    expect(effectsOf(recorded)).toEqual(['paid', 'charged_back du_1'])
+    expect(lanesOf(recorded)).toEqual(['ch_2 chargeback 2900'])
   })
 })
 
@@ -265,30 +335,6 @@ describe('a purchase', () => {
     }
   })
 
-  test('whose refunds of one amount were inferred has one row for each after they are reported, alone or together', () => {
-    const totals = [1000, 2000].map((refunded, at) => ({
-      ...charged,
-      refunded,
-      reportedAt: start + (at + 1) * day,
-    }))
-    const inferred = record(givenHistory(), [paid, charged, ...totals]).history
-    expect(inferred.refunds.map((row) => row.ref)).toEqual(['ch_1:1000', 'ch_1:2000'])
-    const reported = [1, 2].map((at) => refund(`re_${at}`, start + at * day, { amount: 1000 }))
-    for (const rows of permutations(inferred.refunds)) {
-      for (const order of permutations(reported)) {
-        for (const together of [true, false]) {
-          const { history, decisions } = record({ ...inferred, refunds: rows }, order, { together })
-          for (const decision of decisions) {
-            const ids = decision.refunds.map((row) => row.id)
-            expect(new Set(ids).size).toBe(ids.length)
-          }
-          expect(history.refunds.map((row) => row.ref).sort()).toEqual(['re_1', 're_2'])
-          expect(history.refunds.map((row) => row.id).sort()).toEqual(rows.map((row) => row.id).sort())
-        }
-      }
-    }
-  })
-
   test('with a reported refund waits for other refunds that may be earlier', () => {
     const known = [recorded(paid, start), recorded(charged, start), recorded(refund('re_1', start), start)]
     const history = { ...givenHistory(), facts: known }
@@ -296,17 +342,28 @@ describe('a purchase', () => {
       decide({ ...history, questions }, new Date(start + seconds * second), rules)
     const soon = at(1)
     expect(soon.effects.map((effect) => effect.kind)).toEqual(['paid'])
-    expect(soon.next).toEqual(new Date(start + 2 * second))
     expect(soon.questions).toMatchObject([{ kind: 'records' }])
+    // The processor does not answer.
+    const unanswered = [{ ...soon.questions[0]!, attempts: maxUnanswered, found: null }]
+    expect(at(1, unanswered).next).toEqual(new Date(start + 2 * second))
     // A revocation also waits until the processor's events were read, but not for long.
-    const waiting = at(2)
+    const waiting = at(2, unanswered)
     expect(waiting.effects.map((effect) => effect.kind)).toEqual(['paid'])
     expect(waiting.next).toEqual(new Date(start + 3 * second))
-    expect(waiting.questions).toMatchObject([{ kind: 'records' }, { kind: 'events', ref: 're_1' }])
+    expect(waiting.questions).toMatchObject([{ kind: 'events', ref: 're_1' }])
     const looked: Question = { kind: 'events', ref: 're_1', attempts: 1, found: true }
-    for (const later of [at(2, [looked]), at(3)]) {
+    for (const later of [at(2, [...unanswered, looked]), at(3, unanswered)]) {
       expect(later.effects.map((effect) => effect.kind)).toEqual(['paid', 'refunded'])
     }
+  })
+
+  test('whose charge was refunded more than is known asks for the list of its refunds, and makes none up', () => {
+    const { history, decisions } = record(givenHistory(), [paid, charged, { ...charged, refunded: 1000 }])
+    const asked = decisions.flatMap(({ questions }) => questions.map(({ kind, ref }) => `${kind} ${ref}`))
+    expect(asked).toContainEqual(expect.stringMatching(/^records ch_1:1000:/))
+    expect(history.refunds).toEqual([])
+    const known = record(history, [refund('re_1', start + day, { amount: 1000 })]).history
+    expect(known.refunds).toMatchObject([{ ref: 're_1', lane: 'partial_refund' }])
   })
 
   test('whose facts are all known delays only its revocation', () => {

@@ -106,7 +106,7 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
     payments,
     tx`on conflict (id) do update set amount = excluded.amount, currency = excluded.currency,
       fee_minor = excluded.fee_minor, payment_ref = excluded.payment_ref, charge_ref = excluded.charge_ref,
-      charged_at = excluded.charged_at, charge_state = excluded.charge_state`,
+      other_charge_refs = excluded.other_charge_refs, charged_at = excluded.charged_at, charge_state = excluded.charge_state`,
   )
   const refunds = decided.flatMap(({ history: { session }, decision }) =>
     decision.refunds.map((refund) => ({ ...refund, ...ownerOf(session), merchant: session.merchant })),
@@ -127,7 +127,7 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
       tx,
       'refunds',
       refunds,
-      tx`on conflict (id) do update set ref = excluded.ref, status = excluded.status, lane = excluded.lane,
+      tx`on conflict (id) do update set charge_ref = excluded.charge_ref, status = excluded.status, lane = excluded.lane,
         occurred_at = excluded.occurred_at, alerted = excluded.alerted`,
     ),
     insertRows(tx, 'purchase_effects', effects, tx`on conflict (purchase_ref, effect_key) do nothing`),

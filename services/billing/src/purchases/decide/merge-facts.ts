@@ -33,7 +33,7 @@ export interface Checkout extends Links {
 
 export interface MergedRefund extends Pick<
   Known<'refund'>,
-  'amount' | 'currency' | 'createdAt' | 'status' | 'recordedMs'
+  'chargeRef' | 'amount' | 'currency' | 'createdAt' | 'status' | 'recordedMs'
 > {
   ref: string
   /** When it succeeded, even if it failed later; undefined if it never did. */
@@ -45,7 +45,7 @@ export interface MergedRefund extends Pick<
 
 export interface MergedDispute extends Pick<
   Known<'dispute'>,
-  'amount' | 'currency' | 'openedAt' | 'status' | 'recordedMs'
+  'chargeRef' | 'amount' | 'currency' | 'openedAt' | 'status' | 'recordedMs'
 > {
   ref: string
   inquiry: boolean
@@ -73,14 +73,18 @@ export function sortedBy<Item>(items: Item[], ...keys: (keyof Item)[]): Item[] {
 
 const states: CheckoutFact['state'][] = ['unpaid', 'expired', 'failed', 'paid']
 
-/** The highest state counts, and the earliest time of payment. */
+/**
+ * The highest state counts, and the earliest time of payment. If the payment was delayed, the checkout was not paid when it
+ * was completed, although a later reading of it says so.
+ */
 export function mergeCheckout(facts: RecordedFact[], checkoutRef: string | null): Checkout {
   // A checkout that was replaced by another one expires.
   const all = ofKind(facts, 'checkout').filter(
     (fact) => fact.state !== 'expired' || fact.checkoutRef === checkoutRef,
   )
   const paid = all.filter((fact) => fact.state === 'paid')
-  const [first] = sortedBy(paid, 'at')
+  const delayed = paid.filter((fact) => fact.wasDelayed)
+  const [first] = sortedBy(delayed.length > 0 ? delayed : paid, 'at')
   return {
     state: states.findLast((state) => all.some((fact) => fact.state === state)),
     amount: first?.amount,
@@ -139,6 +143,7 @@ export function mergeRefunds(facts: RecordedFact[], paymentRef: string): MergedR
     const status = end[0]?.status ?? (hasSucceeded ? 'succeeded' : 'pending')
     return {
       ref: refundRef,
+      chargeRef: known(group, (fact) => fact.chargeRef).at(0),
       amount,
       currency,
       createdAt,
@@ -168,6 +173,7 @@ export function mergeDisputes(facts: RecordedFact[], paymentRef: string): Merged
     const chargeback = at('chargeback')
     return {
       ref: disputeRef,
+      chargeRef: known(group, (fact) => fact.chargeRef).at(0),
       amount,
       currency,
       openedAt,

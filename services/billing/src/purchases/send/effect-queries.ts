@@ -3,6 +3,7 @@ import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
 import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
+import { refundedCharge } from '../../refunds/refund-queries.ts'
 import { paymentStates } from '../../checkout-sessions/session-queries.ts'
 import type { Effect } from '../decide/decision.ts'
 import { maxPostponements, pauseAfter, timing } from '../timing.ts'
@@ -223,7 +224,7 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
     from payments p
     where r.id = any(${ids}) and not r.processed and p.id = r.payment_id
     returning r.amount, r.lane, r.account_id, r.application_id, p.licence_id,
-      coalesce(p.charge_ref, p.payment_ref, p.id) as charge_ref`
+      ${refundedCharge(tx)} as charge_ref`
 }
 
 // Licensing takes references of at most 255 characters.
