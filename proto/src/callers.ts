@@ -96,7 +96,6 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'startTrial',
       'checkActivation',
       'getRevocations',
-      'getRevocationsPart',
       'getSigningKeys',
       'migrateLegacyKey',
     ),

@@ -61,7 +61,6 @@ test('the request of every RPC names an account, except for these RPCs, which de
     'licensing.v1.ProductService/CheckActivation',
     'licensing.v1.ProductService/Deactivate',
     'licensing.v1.ProductService/GetRevocations',
-    'licensing.v1.ProductService/GetRevocationsPart',
     'licensing.v1.ProductService/GetSigningKeys',
     'licensing.v1.ProductService/MigrateLegacyKey',
     'licensing.v1.ProductService/RecordCallHome',
