@@ -164,6 +164,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'listProcessorEvents',
       'retryProcessorEvent',
       'discardProcessorEvent',
+      'resendEffects',
       'describeProcessorWebhook',
       'createProcessorWebhook',
     ),
