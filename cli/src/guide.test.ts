@@ -7,6 +7,17 @@ test('the guide lists every command and option: run pnpm --filter @licensing/cli
   expect(readFileSync(guideFile, 'utf8')).toBe(guide())
 })
 
+test('the guide names the commands that ask for confirmation', () => {
+  const text = guide()
+  const [, named = ''] = /commands that cannot be undone \(([^)]+)\) ask first/.exec(text) ?? []
+  const asking = [...text.matchAll(/^### (?:.* )?(\S+)\n(?:(?!^### ).*\n)*?- `--yes`/gm)].map(
+    ([, name]) => name,
+  )
+  expect([...named.matchAll(/`([^`]+)`/g)].map(([, name]) => name).toSorted()).toEqual(
+    [...new Set(asking)].toSorted(),
+  )
+})
+
 test('a command, an argument and an option of the program are in the reference', () => {
   const program = new Command('licensing')
   const group = program.command('plans')

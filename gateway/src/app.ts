@@ -5,15 +5,20 @@ import type { RequestContext } from '@licensing/process/context'
 import { context as traceContext } from '@opentelemetry/api'
 import type { Span } from '@opentelemetry/api'
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
 import fastify from 'fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { admit } from './admission/admit.ts'
 import type { AdmissionDependencies } from './admission/admit.ts'
 import { ApiKeys } from './admission/api-keys.ts'
 import { Applications } from './admission/applications.ts'
-import { callerAt } from './admission/client-address.ts'
+import { limitKeyOf } from './admission/client-address.ts'
+import type { TrustsProxy } from './admission/client-address.ts'
 import { Throttle } from './admission/throttle.ts'
 import type { RateLimits } from './admission/throttle.ts'
+import { BodyBudget, bodyLimits, readBody } from './http/bodies.ts'
+import type { Sender } from './http/bodies.ts'
 import { BrokenRequests } from './http/broken-request.ts'
 import { allowAnyOrigin, isForBrowsers } from './http/cross-origin.ts'
 import { notJson, refuseEncoded, refuseMalformed, requestIdOf } from './http/request.ts'
@@ -28,6 +33,7 @@ import { mountPortal } from './portal/portal-files.ts'
 import { mountSessions } from './portal/session-routes.ts'
 import type { SessionKeys } from './portal/session-encryption.ts'
 import { Sessions } from './portal/sessions.ts'
+import { senderKinds } from './route.ts'
 import { routes } from './routes/table.ts'
 import type { Services } from './services.ts'
 import { recordAnswer, startSpan } from './telemetry.ts'
@@ -39,8 +45,8 @@ export interface GatewayDependencies {
   /** One probe for each service. `/readyz` also reports them. */
   parts: Health
   log: Logger
-  /** Proxies whose X-Forwarded-For is trusted: their number or their addresses; false for none. */
-  trustProxy: string | boolean | ((address: string, hop: number) => boolean)
+  /** Proxies whose X-Forwarded-For is trusted; false for none. */
+  trustProxy: false | TrustsProxy
   /** Public address of the gateway, for the API reference. */
   publicUrl?: string | undefined
   /** Folders of the guides and the packed packages. They need not exist. */
@@ -58,6 +64,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     context: RequestContext
     span: Span | null
+    /** Emits `close` when the request has been answered or given up. */
+    response: ServerResponse
   }
 }
 
@@ -83,6 +91,7 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
   const app = fastify({
     trustProxy: deps.trustProxy,
     genReqId: requestIdOf,
+    bodyLimit: bodyLimits.product,
     keepAliveTimeout: keepAliveMs,
     requestTimeout: requestMs,
     http: {
@@ -99,7 +108,8 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
   })
   broken.watch(app.server)
   const unknown = new UnknownRoutes()
-  takeBodiesAsBytes(app)
+  const read = bodyReader(new BodyBudget())
+  takeBodiesAsBytes(app, read)
   addHooks(app, deps, admission, unknown)
   app.setErrorHandler((thrown, request, reply) => answerError(thrown, admission, deps.log, request, reply))
   app.setNotFoundHandler((request, reply) => unknown.answer(request, reply))
@@ -108,11 +118,12 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
     for (const name of [method].flat()) unknown.add(name, url.replaceAll(/:([^/]+)/g, '{$1}'), forBrowsers)
   })
   for (const route of routes) {
-    if (route.rawBody) await app.register(async (scope) => mount(acceptAnyBody(scope), route))
-    else mount(app, route)
+    if (route.rawBody)
+      await app.register(async (scope) => mount(acceptAnyBody(scope, read), route, admission))
+    else mount(app, route, admission)
   }
-  await app.register(async (scope) => mountAuthorizedPage(acceptAnyBody(scope), admission, deps.log))
-  await app.register(async (scope) => mountConfirmAlertEmail(acceptAnyBody(scope), admission, deps.log))
+  await app.register(async (scope) => mountAuthorizedPage(acceptAnyBody(scope, read), admission, deps.log))
+  await app.register(async (scope) => mountConfirmAlertEmail(acceptAnyBody(scope, read), admission, deps.log))
   await mountPages(app, deps)
   mountSessions(app, admission)
   await mountPortal(app, deps.portalFolder)
@@ -129,6 +140,7 @@ function addHooks(
   app.decorateRequest('isInputValid', false)
   app.decorateRequest('span', null)
   app.decorateRequest('context')
+  app.decorateRequest('response')
   let stopping = false
   app.addHook('preClose', () => {
     stopping = true
@@ -138,6 +150,7 @@ function addHooks(
     const { span, context } = startSpan(request)
     request.span = span
     request.context = { requestId: request.id }
+    request.response = reply.raw
     traceContext.with(context, () =>
       withRequestContext(request.context, () => {
         letIn(admission, unknown, request, reply).then(() => done(), done)
@@ -164,7 +177,7 @@ async function letIn(
   refuseMalformed(request.raw)
   if (request.is404) {
     // No route reads the body, so the request is answered before it.
-    if (request.url.startsWith('/v1/')) admission.throttle.unauthenticated(reply, callerAt(request.ip))
+    if (request.url.startsWith('/v1/')) admission.throttle.unauthenticated(reply, limitKeyOf(request.ip))
     return unknown.answer(request, reply)
   }
   removeTypeOfEmptyBody(request)
@@ -187,7 +200,7 @@ function answerUnroutable(
   reply.header('x-request-id', request.id)
   let error = asServiceError(thrown)
   try {
-    throttle.unauthenticated(reply, callerAt(request.ip))
+    throttle.unauthenticated(reply, limitKeyOf(request.ip))
   } catch (limited) {
     error = asServiceError(limited)
   }
@@ -212,19 +225,34 @@ async function answerError(
     )
   }
   if (error.code === 'unavailable') log.warn({ err: thrown, request_id: request.id }, 'unavailable')
-  if (error.code === 'payload_too_large') {
-    // Fastify would close the connection, and a client that is still sending would lose the answer. Instead the rest of the
-    // body is discarded until the time limit of the request.
-    reply.removeHeader('connection')
-    request.raw.resume()
-  }
+  // If a body is refused, fastify closes the connection, and a client that is still sending would lose the answer. Instead the
+  // rest of the body is discarded until the time limit of the request.
+  if (!request.raw.complete) reply.removeHeader('connection')
   return sendProblem(reply, error, request.id)
 }
 
+type ReadBody = (request: FastifyRequest, stream: Readable) => Promise<Buffer>
+
+/** Reads bodies of requests. Each counts in the budget until its request has been answered. */
+function bodyReader(budget: BodyBudget): ReadBody {
+  return (request, stream) => {
+    const held = budget.begin(senderOf(request))
+    request.response.once('close', () => held.release())
+    const { 'content-length': length } = request.headers
+    const declaredBytes = length === undefined ? undefined : Number(length)
+    return readBody(stream, { declaredBytes, limit: request.routeOptions.bodyLimit }, held)
+  }
+}
+
+function senderOf({ call, ip }: FastifyRequest): Sender {
+  const caller = call?.audience === 'vendor' ? call.accountId : limitKeyOf(ip)
+  return { kind: call ? senderKinds[call.audience] : 'product', caller }
+}
+
 // Bodies are read as bytes and parsed later, in the order of refusals. A body of another media type is not read.
-function takeBodiesAsBytes(app: FastifyInstance): void {
+function takeBodiesAsBytes(app: FastifyInstance, read: ReadBody): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, passBody)
+  app.addContentTypeParser('application/json', read)
   app.addContentTypeParser('*', (_request, payload, done) => {
     // Whether a chunked body is empty is known only when its first bytes arrive. The rest is discarded.
     Promise.race([
@@ -234,14 +262,10 @@ function takeBodiesAsBytes(app: FastifyInstance): void {
   })
 }
 
-function acceptAnyBody(scope: FastifyInstance): FastifyInstance {
+function acceptAnyBody(scope: FastifyInstance, read: ReadBody): FastifyInstance {
   scope.removeContentTypeParser('*')
-  scope.addContentTypeParser('*', { parseAs: 'buffer' }, passBody)
+  scope.addContentTypeParser('*', read)
   return scope
-}
-
-function passBody(_request: FastifyRequest, body: Buffer, done: (error: null, body: Buffer) => void): void {
-  done(null, body)
 }
 
 // Some clients send a media type without a body, which must not be refused. Whether a chunked body is empty is known only

@@ -1,6 +1,8 @@
-import { address, processConfig, wholeNumber } from '@licensing/process/config'
+import { address, listenAddress, processConfig, wholeNumber } from '@licensing/process/config'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { parseTrustedProxies } from './admission/client-address.ts'
+import type { TrustsProxy } from './admission/client-address.ts'
 import { parseSessionKeys } from './portal/session-encryption.ts'
 import type { SessionKeys } from './portal/session-encryption.ts'
 
@@ -11,7 +13,7 @@ const builtPortal = fileURLToPath(new URL('../../portal/dist', import.meta.url))
 
 export const gatewayConfig = z.object({
   ...processConfig,
-  HTTP_ADDRESS: address.describe('host:port to serve HTTP on'),
+  HTTP_ADDRESS: listenAddress.describe('host:port to serve HTTP on'),
   CATALOG_ADDRESS: address.describe('host:port of the catalog service'),
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   BILLING_ADDRESS: address.describe('host:port of the billing service'),
@@ -61,11 +63,12 @@ function sessionKeys(text: string | undefined, context: z.RefinementCtx): Sessio
   }
 }
 
-/** Parses TRUST_PROXY. A number is the number of proxies in front of the gateway. */
-function trustedProxies(
-  text: string | undefined,
-): string | boolean | ((address: string, hop: number) => boolean) {
+function trustedProxies(text: string | undefined, context: z.RefinementCtx): false | TrustsProxy {
   if (text === undefined) return false
-  const hops = Number(text)
-  return /^[0-9]+$/.test(text) ? (_address, hop) => hop < hops : text
+  try {
+    return parseTrustedProxies(text)
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: (error as Error).message })
+    return z.NEVER
+  }
 }

@@ -37,9 +37,23 @@ const rules: Rule[] = [
   [changed, '/metadata', objects, [null, {}, { a: null }, { a: 'b', constructor: null }]],
   [changed, '/metadata/a', entryValues, [null, '']],
   ['importLicences', '/items/0/metadata', objects, [null, {}]],
-  // The service checks lengths and times of imports, and refuses only the items that break a rule.
+  // An item of an import fails alone if its values break a rule. A value of another type is an error of the whole.
   ['importLicences', '/items/0/metadata/a', [null, 1, 'a\0'], ['', `${text500}x`]],
   ['importLicences', '/items/0/updates_until', [1, true, [], {}], [null, '2001-01-01T00:00:00Z', 'tomorrow']],
+  [
+    'importLicences',
+    '/items/0/expires_on',
+    [1, true, [], {}],
+    [null, '2001-01-01T00:00:00Z', '', '2030-01-31'],
+  ],
+  ['importLicences', '/items/0/restrictions', objects, [null, {}]],
+  ['importLicences', '/items/0/restrictions/domains', ['x', 1, {}], [null, [], ['-'], ['']]],
+  ...['max_activations', 'max_seats', 'max_concurrent', 'lease_minutes'].map((name): Rule => [
+    'importLicences',
+    `/items/0/restrictions/${name}`,
+    ['1', true, [], {}],
+    [null, 0, -1, 1.5, 2 ** 31, 1e300, 3],
+  ]),
   [
     'issueLicence updateLicence recordSaleEvent',
     '/updates_until',
@@ -77,7 +91,7 @@ const rules: Rule[] = [
   ['activateOffline', '/replace', ['oldest', null], []],
   ['startTrial', '/plan_code', [null, 1, []], ['pro', '', 'a b']],
   ['startTrial', '/fingerprint', [null, 1, '', 'f'.repeat(129)], ['f'.repeat(128)]],
-  ['startTrial', '/host', [null, 1, '', 'a b'], ['host']],
+  ['startTrial', '/host', [null, 1, '', 'a\nb'], ['host']],
   ['startTrial', '/product_version', [null, 1, ''], ['1']],
   ['startTrial', '/licence_key', ['x'], []],
   ['releaseActivation', '/host', ['x'], []],

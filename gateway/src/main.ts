@@ -12,10 +12,10 @@ export const program = defineProgram(
   async ({ log, health, onStop, step }, config) => {
     const services = connectServices(
       {
-        catalog: config.CATALOG_ADDRESS.text,
-        licensing: config.LICENSING_ADDRESS.text,
-        billing: config.BILLING_ADDRESS.text,
-        notifier: config.NOTIFIER_ADDRESS.text,
+        catalog: config.CATALOG_ADDRESS,
+        licensing: config.LICENSING_ADDRESS,
+        billing: config.BILLING_ADDRESS,
+        notifier: config.NOTIFIER_ADDRESS,
       },
       (service) => signCalls('gateway', service, config),
     )
@@ -47,7 +47,7 @@ export const program = defineProgram(
       log,
     })
     onStop('http server', () => app.close())
-    await app.listen({ host: config.HTTP_ADDRESS.host, port: config.HTTP_ADDRESS.port })
+    await app.listen(config.HTTP_ADDRESS)
   },
 )
 

@@ -1,10 +1,11 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { withIdempotencyKey } from '@licensing/grpc/idempotency-key'
 import { errorCatalogue } from '@licensing/proto/errors'
+import type { ErrorCode } from '@licensing/proto/errors'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { allowsGuessing } from './admission/admit.ts'
 import type { AdmissionDependencies } from './admission/admit.ts'
-import { callerAt } from './admission/client-address.ts'
+import { limitKeyOf } from './admission/client-address.ts'
+import type { Throttle } from './admission/throttle.ts'
 import { bodyHash } from './http/canonical-json.ts'
 import { readInput, sentIdempotencyKey } from './read-input.ts'
 import { takesIdempotencyKey } from './route.ts'
@@ -26,7 +27,7 @@ declare module 'fastify' {
 const jsonType = 'application/json; charset=utf-8'
 
 /** Adds a route of the table to fastify. The `onRequest` hook in `app.ts` has admitted the request before. */
-export function mount(app: FastifyInstance, route: Route): void {
+export function mount(app: FastifyInstance, route: Route, { throttle }: AdmissionDependencies): void {
   app.route({
     method: route.method,
     url: route.path.replaceAll(/\{([^}]+)\}/g, ':$1'),
@@ -36,7 +37,7 @@ export function mount(app: FastifyInstance, route: Route): void {
       const call = request.call!
       readInput(route, call, request.query, request.body)
       request.isInputValid = true
-      const answer = await answerOf(route, call)
+      const answer = await withGuessableKey(route, call, throttle, reply, () => answerOf(route, call))
       reply.code(answer.status ?? route.status)
       if (route.audience === 'vendor') reply.header('cache-control', 'no-store')
       if (answer.headers) reply.headers(answer.headers)
@@ -45,6 +46,32 @@ export function mount(app: FastifyInstance, route: Route): void {
       return reply.header('content-type', answer.headers?.['content-type'] ?? jsonType).send(json)
     },
   })
+}
+
+// A licence with one of these answers exists, so its key is right.
+const refusalsOfRightKeys: readonly ErrorCode[] = ['licence_refused', 'limit_reached', 'quota_exceeded']
+
+/** Answers a call that may name a licence key. If its caller has sent too many wrong ones, an unknown key is not looked up. */
+async function withGuessableKey(
+  { guessableKey }: Route,
+  call: Call,
+  throttle: Throttle,
+  reply: FastifyReply,
+  answer: () => Promise<Answer>,
+): Promise<Answer> {
+  if (!guessableKey) return answer()
+  const key = guessableKey(call)
+  throttle.checkKey(reply, call.caller, key)
+  try {
+    const answered = await answer()
+    throttle.rememberRightKey(call.caller, key)
+    return answered
+  } catch (error) {
+    if (error instanceof ServiceError && refusalsOfRightKeys.includes(error.code)) {
+      throttle.rememberRightKey(call.caller, key)
+    }
+    throw error
+  }
 }
 
 async function answerOf(route: Route, call: Call): Promise<Answer> {
@@ -80,11 +107,19 @@ export async function firstRefusal(
     const missing = await refusalOf(() => lookUp(request.call!))
     if (missing?.code === 'not_found' || missing?.code === 'unauthenticated') error = missing
   }
-  if (allowsGuessing(route) && (error.code === 'not_found' || error.code === 'unauthenticated')) {
-    const limited = await refusalOf(() => throttle.countWrongKey(reply, callerAt(request.ip)))
+  if (isWrongKey(route, request, error)) {
+    const limited = await refusalOf(() => throttle.countWrongKey(reply, limitKeyOf(request.ip)))
     if (limited) return limited
   }
   return error
+}
+
+/** Whether a refusal shows that the licence key, legacy key or token is not genuine. */
+function isWrongKey(route: Route, { isInputValid }: FastifyRequest, { code }: ServiceError): boolean {
+  // Tokens are signed: one of an activation that was freed is genuine and gets `not_found`.
+  if (route.audience === 'activation') return code === 'unauthenticated'
+  // Before the input is valid, `not_found` is about the application in the path.
+  return route.guessableKey !== undefined && isInputValid && code === 'not_found'
 }
 
 /** Finds out whether the resource in the path exists. For a GET without parameters that is its handler. */

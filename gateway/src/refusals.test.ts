@@ -161,6 +161,7 @@ test('a token of another activation is refused before an invalid body, and count
   const forged = await refresh('forged', '{}')
   expect(forged.status).toBe(401)
   expect(forged.headers.get('www-authenticate')).toBe('Bearer')
+  expect((await refresh('forged', '{}')).status).toBe(401)
   expect((await refresh('forged', '{}')).status).toBe(429)
 })
 

@@ -2,6 +2,8 @@ import type { Scope } from '@licensing/proto/closed-sets'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
+import { bodyLimits } from './http/bodies.ts'
+import type { SenderKind } from './http/bodies.ts'
 import type { Services } from './services.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -21,7 +23,7 @@ export interface Request {
   /** The body before its schema: parsed JSON, or the exact bytes of a route with `rawBody`. */
   sentBody: unknown
   header(name: string): string | undefined
-  /** The caller for rate limits, from `callerAt`. */
+  /** The caller for rate limits, from `limitKeyOf`. */
   caller: string
   /** Starts a trial and counts it for the caller. If `mayBeNew` is false, `start` must refuse a new trial with `rate_limited`. */
   countTrial<Started extends { created: boolean }>(
@@ -100,6 +102,11 @@ export interface Route {
   errors: readonly ErrorCode[]
   /** Checks that the resource in the path exists and that the token belongs to it. Both are refused before an invalid body. */
   lookUp?(call: Call): Promise<unknown>
+  /**
+   * The licence key or legacy key that a call without an API key names, in the form in which it is compared. `not_found` means
+   * that it is wrong, and counts against the caller.
+   */
+  guessableKey?(call: Call): string
   handle(call: Call): Promise<Answer>
 }
 
@@ -138,12 +145,20 @@ interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
   answerHeaders?: Record<string, string>
   errors?: readonly ErrorCode[]
   lookUp?: (call: TypedCall<For, Path, undefined, undefined>) => Promise<unknown>
+  guessableKey?: (call: TypedCall<For, Path, undefined, Body>) => string
   handle: (
     call: TypedCall<For, Path, Query, Body>,
   ) => Promise<Reply extends z.ZodType ? Answer<z.output<Reply>> : Answer<never>>
 }
 
-const mebibyte = 1024 * 1024
+/** How bodies of each audience are counted. */
+export const senderKinds = {
+  vendor: 'vendor',
+  product: 'product',
+  activation: 'product',
+  processor: 'processor',
+} as const satisfies Record<Audience, SenderKind>
+
 const nothing = z.strictObject({})
 
 /** A route for the vendor's backend: an API key with one of `scopes`. */
@@ -179,7 +194,7 @@ function complete<For extends Audience, Path extends string, Query, Body, Reply>
   return {
     bodyOptional: spec.body === undefined,
     rawBody: false,
-    bodyLimit: mebibyte,
+    bodyLimit: bodyLimits[senderKinds[audience]],
     needsIdempotencyKey: false,
     status: spec.answer === undefined ? 204 : 200,
     alsoAnswers: {},

@@ -10,6 +10,7 @@ const sources = [
   'sdk/src',
   'packages/builds/src',
   'packages/csv/src',
+  'packages/keys/src',
   'packages/money/src',
   'pnpm-lock.yaml',
   'tsconfig.base.json',

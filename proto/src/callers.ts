@@ -170,7 +170,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
     ),
     grant('billing', QuotaService, 'setQuota'),
   ],
-  licensing: [grant('catalog', CatalogService, 'getPlanCopy', 'listPlanCopies')],
+  licensing: [grant('catalog', CatalogService, 'getPlanCopy', 'getCopyEpoch', 'listPlanCopies')],
   billing: [
     grant('catalog', CatalogService, 'getAccount', 'getPlanCopy', 'listApplications'),
     grant('licensing', PurchaseService, 'applyPurchaseEffects'),

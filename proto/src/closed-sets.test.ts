@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { closedSets, isMember, readMember, UnknownMember } from './closed-sets.ts'
 import type { SetName } from './closed-sets.ts'
 
-// Interface 2 to 5, decisions 4, 6, 7 and 9, additions 14, written out a second time.
+// The words of the API, as the guides and the OpenAPI document have them, written out a second time.
 const written: Record<SetName, string> = {
   quota:
     'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes trials_per_day',

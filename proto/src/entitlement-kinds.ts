@@ -1,6 +1,6 @@
 import type { EntitlementKind } from './closed-sets.ts'
 
-/** Interface 2.1: the values of each kind, and the default. */
+/** The values of each kind, and the default (docs/guides/entitlements.md, "Define entitlements and plans"). */
 export const entitlementKinds = {
   feature: { default: 'false', pattern: /^(true|false)$/, form: 'must be "true" or "false"' },
   limit: {

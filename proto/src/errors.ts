@@ -115,7 +115,7 @@ const kinds = {
     http: 409,
     title: 'Limit reached',
     meaning:
-      'The licence has reached its maximum number of activations, or all leases of a floating licence are held. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.',
+      'The licence has reached its maximum number of activations, or all leases of a floating licence are held. A licence file counts until it ends. After ten deactivations and releases by products on one UTC day, each further one counts until its last token ends; `detail` says until when.',
     remedy:
       'Deactivate or release another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more.',
   },
@@ -137,8 +137,9 @@ const kinds = {
     grpc: 3,
     http: 413,
     title: 'Payload too large',
-    meaning: 'The body is over 1 MiB (2 MiB for an import).',
-    remedy: 'Split the request into smaller ones.',
+    meaning:
+      'The body is over 1 MiB (an import: 2 MiB; calls of products: 16 KiB; events of the processor: 256 KiB).',
+    remedy: 'Split the request into smaller ones, or send less.',
   },
   unsupported_media_type: {
     grpc: 3,
@@ -173,7 +174,7 @@ const kinds = {
     http: 503,
     title: 'Unavailable',
     meaning:
-      'The service is temporarily unavailable. A change that did not complete is never reported as done.',
+      'The service is temporarily unavailable, or request bodies arrive faster than it can hold them. A change that did not complete is never reported as done.',
     remedy: 'Retry after the number of seconds in `Retry-After`.',
   },
 } as const satisfies Record<string, ErrorKind>

@@ -47,7 +47,7 @@ export function eventName(event: Event): string {
 }
 
 /**
- * The content of a domain event's webhook: its type, `data.object` and `previous` (interface 6.1). Null for an event that
+ * The content of a domain event's webhook: its type, `data.object` and `previous` (docs/guides/events.md, "Events"). Null for an event that
  * is internal to the system.
  */
 export function toWebhook(event: Event): {

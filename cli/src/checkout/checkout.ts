@@ -3,7 +3,7 @@ import type { Schemas } from '@licensing/sdk/backend'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { limitOption, listRows, memberOption } from '../command/lists.ts'
-import { members, pairs, text, timestamp, webAddress } from '../command/parsers.ts'
+import { members, pairs, sinceTime, text, untilTime, webAddress } from '../command/parsers.ts'
 import { findPlanId } from '../plans/find-plan.ts'
 
 const ID = 'cs_01k9zj3v8qe5ktw2m4x6r7n8ab'
@@ -60,8 +60,8 @@ export function checkoutCommands(program: CommandUnknownOpts, { out, service }: 
     .description('List checkout sessions, newest first')
     .addOption(memberOption('--status <status>', 'only with this status', statuses))
     .option('--external-ref <ref>', 'only of this customer', text)
-    .option('--since <time>', 'only created at or after this time', timestamp)
-    .option('--until <time>', 'only created before this time', timestamp)
+    .option('--since <time>', 'only created at or after this time', sinceTime)
+    .option('--until <time>', 'only created before this time', untilTime)
     .addOption(limitOption())
     .addHelpText('after', examples('checkout list --status provision_failed'))
     .action(async ({ limit, externalRef, ...filters }) => {

@@ -1,3 +1,4 @@
+import { endOfDay } from '@licensing/csv/key-file'
 import { InvalidArgumentError } from 'commander'
 import { closest, distance } from 'fastest-levenshtein'
 import { UsageError } from './failures.ts'
@@ -23,10 +24,21 @@ export const wholeNumber =
     throw new InvalidArgumentError(`It must be a whole number ${range}.`)
   }
 
-/** A time with its time zone. A date without a time means 00:00 UTC. */
-export function timestamp(value: string): string {
-  const form = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
-  const time = form.test(value) && isDay(value.slice(0, 10)) ? new Date(value) : undefined
+/** When something ends: a time with its time zone, or a date, which means the end of that day in UTC. */
+export const endTime = (value: string) => readTime(value, { day: endOfDay })
+
+/** The beginning of a period. A date is its first day in UTC. */
+export const sinceTime = (value: string) => readTime(value, { day: (date) => date })
+
+/** The end of a period, which is not part of it. A date is its last day in UTC. */
+export const untilTime = (value: string) =>
+  readTime(value, { day: (date) => new Date(Date.parse(date) + 86_400_000).toISOString() })
+
+function readTime(value: string, { day }: { day: (date: string) => string }): string {
+  const [, date, rest] =
+    /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(value) ?? []
+  const time =
+    date !== undefined && isDay(date) ? new Date(rest === undefined ? day(date) : value) : undefined
   if (time === undefined || Number.isNaN(time.getTime())) {
     throw new InvalidArgumentError('It must be a time like 2027-01-31 or 2027-01-31T12:00:00Z.')
   }
@@ -45,8 +57,8 @@ function isDay(value: string): boolean {
   return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(`${value}T`)
 }
 
-/** A time, or `none`. Commander takes null for a missing value. */
-export const timestampOrNone = (value: string) => (value === 'none' ? value : timestamp(value))
+/** When something ends, or `none`. Commander takes null for a missing value. */
+export const endTimeOrNone = (value: string) => (value === 'none' ? value : endTime(value))
 
 /** `name=value` pairs of an option that may be repeated. */
 export function pairs(

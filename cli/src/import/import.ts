@@ -1,4 +1,5 @@
-import { readKeyFile, trimmedText, type KeyRow } from '@licensing/csv/key-file'
+import { inCalls, itemsOf, refusalOf } from '@licensing/csv/import-calls'
+import { ignoredText, readKeyFile, trimmedText, type KeyRow } from '@licensing/csv/key-file'
 import type { LicensingBackend } from '@licensing/sdk/backend'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import type { Context } from '../command/context.ts'
@@ -6,9 +7,6 @@ import { examples } from '../command/examples.ts'
 import { Interrupted } from '../command/failures.ts'
 import { text } from '../command/parsers.ts'
 import { readParts } from '../command/text-file.ts'
-
-/** The maximum number of rows in one call. */
-const ROWS_A_CALL = 500
 
 interface RefusedRow {
   readonly line: number
@@ -29,7 +27,8 @@ export function importCommand(program: CommandUnknownOpts, { out, service, onSto
     )
     .action(async (file, { dryRun: isDry = false }) => {
       const { backend, appId: findApp } = await service()
-      const all = await readParts(file, readKeyFile)
+      let ignored: readonly string[] = []
+      const all = await readParts(file, (pieces) => readKeyFile(pieces, (columns) => (ignored = columns)))
       const appId = await findApp()
       const plans = await planIds(backend, appId)
       const total = { created: 0, existing: 0, failed: 0 }
@@ -39,6 +38,7 @@ export function importCommand(program: CommandUnknownOpts, { out, service, onSto
         refused.push(...rows)
         for (const { line, reason } of rows) out.message(`${file}:${line}: ${reason}`)
       }
+      if (ignored.length > 0) out.message(`${file}: ${ignoredText(ignored)}`)
       const trimmed = all.filter(({ isTrimmed }) => isTrimmed).map(({ line }) => line)
       if (trimmed.length > 0) out.message(`${file}: ${trimmedText(trimmed)}`)
       refuse(all.flatMap(({ line, flaw }) => (flaw === undefined ? [] : [{ line, reason: flaw }])))
@@ -51,8 +51,7 @@ export function importCommand(program: CommandUnknownOpts, { out, service, onSto
       })
       out.progress(progress())
       const known = new Set<string>()
-      while (done < rows.length) {
-        const batch = rows.slice(done, done + ROWS_A_CALL)
+      for await (const batch of inCalls(rows)) {
         const results = await importBatch(backend, { appId, plans, isDry }, batch).catch((error: unknown) => {
           const details = { ...total, refused, done, rows: rows.length }
           throw new Interrupted(error, [`${progress()}; run the command again`], details)
@@ -88,26 +87,16 @@ async function importBatch(
   { appId, plans, isDry }: Target,
   rows: readonly KeyRow[],
 ) {
-  // A plan code that does not exist is sent as `unknown`: the service refuses it, unless the licence exists already.
-  const items = rows.map(({ legacyKey, externalRef, planCode }) => ({
-    legacy_key: bounded(legacyKey),
-    external_ref: bounded(externalRef),
-    plan_id: plans.get(planCode) ?? 'unknown',
-  }))
+  const items = itemsOf(rows, plans)
   const answer = await backend.post('/v1/apps/{app_id}/licences/import', {
     path: { app_id: appId },
     body: { items, ...(isDry && { dry_run: true }) },
   })
   return answer.items.map(({ result, error }, at) => {
-    const { line, legacyKey, planCode } = rows[at]!
-    const isUnknownPlan = error?.code === 'not_found' && !plans.has(planCode)
-    const reason = isUnknownPlan ? `no plan has the code ${planCode}` : error?.detail
-    return { line, legacyKey, result, reason }
+    const row = rows[at]!
+    return { line: row.line, legacyKey: row.legacyKey, result, reason: refusalOf(row, error, plans) }
   })
 }
-
-/** Shortens a text to one character more than the service accepts: it is still refused, and the call stays small. */
-const bounded = (value: string) => (value.length <= 512 ? value : Array.from(value).slice(0, 256).join(''))
 
 async function planIds(backend: LicensingBackend, appId: string): Promise<Map<string, string>> {
   const ids = new Map<string, string>()

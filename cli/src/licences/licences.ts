@@ -5,7 +5,7 @@ import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { UsageError } from '../command/failures.ts'
 import { listRows, memberOption, limitOption } from '../command/lists.ts'
-import { members, nulls, pairs, text, texts, timestampOrNone, wholeNumber } from '../command/parsers.ts'
+import { members, nulls, pairs, text, texts, endTimeOrNone, wholeNumber } from '../command/parsers.ts'
 import { importCommand } from '../import/import.ts'
 import { findPlanId } from '../plans/find-plan.ts'
 import { valueCommands } from './values.ts'
@@ -220,12 +220,8 @@ const withFields = <Arguments extends unknown[], Options extends OptionValues>(
   command: Command<Arguments, Options>,
 ) =>
   command
-    .option('--expires-on <time>', 'when it expires, or none', timestampOrNone)
-    .option(
-      '--updates-until <time>',
-      'until when updates are included, or none for no limit',
-      timestampOrNone,
-    )
+    .option('--expires-on <time>', 'when it expires, or none', endTimeOrNone)
+    .option('--updates-until <time>', 'until when updates are included, or none for no limit', endTimeOrNone)
     .option('--metadata <name=value>', 'an entry of your own; may be repeated', pairs)
     .option('--domain <host>', 'a host name on which the product may run; may be repeated', texts)
     .option('--max-activations <number>', 'maximum number of activations', wholeNumber(1))

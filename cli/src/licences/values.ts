@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
-import { text, timestamp } from '../command/parsers.ts'
+import { endTime, text } from '../command/parsers.ts'
 
 const ID = 'lic_01k9zj3v8qe5ktw2m4x6r7n8ab'
 
@@ -36,7 +36,7 @@ export function valueCommands(group: CommandUnknownOpts, { out, service, confirm
     .argument('<id>', 'id of the licence', text)
     .argument('<key>', 'key of the entitlement', text)
     .argument('<value>', 'true or false, or a whole number', text)
-    .option('--ends-on <time>', 'when the override ends; default: never', timestamp)
+    .option('--ends-on <time>', 'when the override ends; default: never', endTime)
     .option('--note <text>', 'why the licence has it', text)
     .addHelpText(
       'after',

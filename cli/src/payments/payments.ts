@@ -3,7 +3,7 @@ import { amountText } from '@licensing/money/amounts'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { limitOption, listRows } from '../command/lists.ts'
-import { text, timestamp } from '../command/parsers.ts'
+import { sinceTime, text, untilTime } from '../command/parsers.ts'
 
 const ID = 'lic_01k9zj3v8qe5ktw2m4x6r7n8ab'
 
@@ -16,8 +16,8 @@ export function paymentCommands(program: CommandUnknownOpts, { out, service }: C
       .description(description)
       .option('--licence <id>', 'only of this licence', text)
       .option('--charge-ref <id>', 'only of this charge at the payment processor', text)
-      .option('--since <time>', 'only at or after this time', timestamp)
-      .option('--until <time>', 'only before this time', timestamp)
+      .option('--since <time>', 'only at or after this time', sinceTime)
+      .option('--until <time>', 'only before this time', untilTime)
       .addOption(limitOption())
 
   list('list', 'List payments, newest first')

@@ -4,7 +4,7 @@ import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { limitOption, listRows, memberOption } from '../command/lists.ts'
-import { members, text, timestamp } from '../command/parsers.ts'
+import { members, sinceTime, text, untilTime } from '../command/parsers.ts'
 
 const ID = 'dlv_01k9zj3v8qe5ktw2m4x6r7n8ab'
 
@@ -25,8 +25,8 @@ export function deliveryCommands(program: CommandUnknownOpts, { out, service }: 
     .option('--endpoint <id>', 'only to this endpoint', text)
     .option('--event <id>', 'only of this event', text)
     .option('--licence <id>', 'only about this licence', text)
-    .option('--since <time>', 'only created at or after this time', timestamp)
-    .option('--until <time>', 'only created before this time', timestamp)
+    .option('--since <time>', 'only created at or after this time', sinceTime)
+    .option('--until <time>', 'only created before this time', untilTime)
     .addOption(limitOption())
     .addHelpText(
       'after',

@@ -3,7 +3,7 @@ import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { limitOption, listRows, membersOption } from '../command/lists.ts'
-import { text, timestamp, webAddress } from '../command/parsers.ts'
+import { sinceTime, text, untilTime, webAddress } from '../command/parsers.ts'
 
 const ID = 'whe_01k9zj3v8qe5ktw2m4x6r7n8ab'
 const EVENTS = 'event types, separated by commas; *: all'
@@ -110,8 +110,8 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
     .command('recover')
     .description('Send an endpoint the events that it missed')
     .argument('<id>', 'id of the endpoint', text)
-    .requiredOption('--since <time>', 'events at or after this time', timestamp)
-    .option('--until <time>', 'events before this time; default: now', timestamp)
+    .requiredOption('--since <time>', 'events at or after this time', sinceTime)
+    .option('--until <time>', 'events before this time; default: now', untilTime)
     .addOption(membersOption('--events <types>', EVENTS, webhookEventTypes, 'event').default('*' as const))
     .addHelpText('after', examples(`endpoints recover ${ID} --since 2026-01-31T08:00:00Z`))
     .action(async (id, { since, until, events }) => {

@@ -15,6 +15,7 @@ export const sources = [
   ),
   'packages/builds/src',
   'packages/csv/src',
+  'packages/keys/src',
   'packages/money/src',
   'packages/terminal/src',
   'deploy/downloads/src',

@@ -8,7 +8,7 @@ import { bearerOf, hashOfKey } from './api-keys.ts'
 import type { ApiKeys } from './api-keys.ts'
 import { noApplication } from './applications.ts'
 import type { Applications } from './applications.ts'
-import { callerAt } from './client-address.ts'
+import { limitKeyOf } from './client-address.ts'
 import type { Throttle } from './throttle.ts'
 
 export interface AdmissionDependencies {
@@ -85,7 +85,7 @@ async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const requester = throttle.requesterAt(callerAt(request.ip))
+  const requester = throttle.requesterAt(limitKeyOf(request.ip))
   try {
     const keyHash = sessions.keyHashOf(request) ?? hashOfKey(bearerOf(request.headers.authorization))
     return await keys.principalOf(keyHash, requester)
@@ -101,23 +101,17 @@ function admitKeyless(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Call {
-  const caller = callerAt(request.ip)
+  const caller = limitKeyOf(request.ip)
   if (audience === 'processor') {
     deps.throttle.processor(reply, caller)
     if (route.rawBody) checkSignatureForm(signatureOf(request))
   } else deps.throttle.product(reply, caller)
-  if (allowsGuessing(route)) deps.throttle.checkWrongKeys(reply, caller)
   if (audience !== 'activation') return { ...requestOf(deps, request, reply), audience }
   const token = bearerOf(request.headers.authorization)
   if (token === undefined) {
     throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
   }
   return { ...requestOf(deps, request, reply), audience, token }
-}
-
-/** Whether an unauthenticated caller could guess licence keys or tokens on this route. */
-export function allowsGuessing(route: Route): boolean {
-  return route.audience === 'activation' || (route.audience === 'product' && route.method === 'POST')
 }
 
 function signatureOf({ headers }: FastifyRequest): string | undefined {
@@ -130,7 +124,7 @@ function requestOf(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Request {
-  const caller = callerAt(request.ip)
+  const caller = limitKeyOf(request.ip)
   return {
     services,
     params: request.params as Record<string, string>,
@@ -163,15 +157,27 @@ async function checkApplication(
 // `t=<seconds>`, one or more `v1=<HMAC-SHA-256 in hexadecimal>`, and possibly other schemes.
 const signatureItem = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
 const maxCharacters = 2_000
+// As in billing, which verifies the signature.
+const maxAgeSeconds = 300
 
 /**
- * Checks the form of a `Stripe-Signature`, so that a request without a plausible signature is refused before its body is read.
+ * Checks the form and the time of a `Stripe-Signature`, so that a request without a plausible signature is refused before its
+ * body is read.
  *
  * @throws ServiceError `bad_request`, as for a signature that does not match
  */
 function checkSignatureForm(header: string | undefined): void {
   const items = header === undefined || header.length > maxCharacters ? [] : header.split(',')
-  const has = (name: string) => items.some((text) => text.startsWith(`${name}=`))
-  if (has('t') && has('v1') && items.every((text) => signatureItem.test(text))) return
-  throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
+  const times = items.filter((text) => text.startsWith('t='))
+  const isSigned = items.some((text) => text.startsWith('v1='))
+  if (times.length !== 1 || !isSigned || !items.every((text) => signatureItem.test(text))) {
+    throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
+  }
+  const ageSeconds = Date.now() / 1000 - Number(times[0]!.slice(2))
+  if (Math.abs(ageSeconds) > maxAgeSeconds) {
+    throw new ServiceError(
+      'bad_request',
+      `the time in the Stripe-Signature header is more than ${maxAgeSeconds} seconds away from this server’s clock`,
+    )
+  }
 }

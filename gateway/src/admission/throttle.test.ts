@@ -1,7 +1,9 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { expect, test } from 'vitest'
-import { appId, startGateway } from '../testing/gateway.ts'
+import type { FastifyReply } from 'fastify'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { appId, otherAppId, startGateway } from '../testing/gateway.ts'
 import type { TestGateway } from '../testing/gateway.ts'
+import { Throttle } from './throttle.ts'
 
 const activation = {
   licence_key: 'AAAAA-AAAAA-AAAAA-AAAAA-AAAAA',
@@ -54,13 +56,133 @@ test('product requests are limited per minute and address', async () => {
   expect((await activate(gateway, '203.0.113.8', good)).status).toBe(201)
 })
 
-test('a caller with too many wrong licence keys must wait, even with a correct one; others need not', async () => {
+test('after too many wrong licence keys of an address, keys that were right from there still work, and no other key is looked up', async () => {
   await using gateway = await startGateway({ perAddress: 600, wrongKeysPerAddress: 60 })
-  for (let count = 0; count < 60; count++) expect((await activate(gateway, '203.0.113.7')).status).toBe(404)
-  for (const key of [activation.licence_key, good]) {
-    expect((await activate(gateway, '203.0.113.7', key)).status).toBe(429)
+  const [here, elsewhere] = ['203.0.113.7', '203.0.113.8']
+  expect((await activate(gateway, here, good)).status).toBe(201)
+  for (let count = 0; count < 60; count++) expect((await activate(gateway, here)).status).toBe(404)
+  const before = gateway.calls.length
+  for (const key of [activation.licence_key, 'HHHHH-HHHHH-HHHHH-HHHHH-HHHHH']) {
+    const refused = await activate(gateway, here, key)
+    expect(refused.status).toBe(429)
+    expect(refused.headers.get('ratelimit-policy')).toBe('"wrong-keys";q=60;w=60')
   }
-  expect((await activate(gateway, '203.0.113.8', good)).status).toBe(201)
+  expect(gateway.calls.length).toBe(before)
+  for (const spelling of [good, good.toLowerCase().replaceAll('-', ' ')]) {
+    expect((await activate(gateway, here, spelling)).status).toBe(201)
+  }
+  expect((await activate(gateway, elsewhere, activation.licence_key)).status).toBe(404)
+  expect((await activate(gateway, elsewhere, good)).status).toBe(201)
+})
+
+test.each(['licence_refused', 'limit_reached', 'quota_exceeded'] as const)(
+  'a licence key that is refused with %s is right',
+  async (code) => {
+    await using gateway = await startGateway({ wrongKeysPerAddress: 1 })
+    const { api, answers } = gateway
+    answers.products.activate = async () => {
+      throw new ServiceError(code, 'not at the moment')
+    }
+    const statusOf = async () => (await api.post('/v1/activations', { key: null, body: activation })).status
+    const refused = await statusOf()
+    answers.products.activate = async () => {
+      throw new ServiceError('not_found', 'there is no such licence key')
+    }
+    for (const status of [404, 429]) {
+      const body = { ...activation, licence_key: 'other' }
+      expect((await api.post('/v1/activations', { key: null, body })).status).toBe(status)
+    }
+    answers.products.activate = async () => {
+      throw new ServiceError(code, 'not at the moment')
+    }
+    expect(await statusOf()).toBe(refused)
+  },
+)
+
+test('legacy keys are limited like licence keys, and a right one of one application is not right for another', async () => {
+  await using gateway = await startGateway({ wrongKeysPerAddress: 3 })
+  const { api, answers } = gateway
+  answers.products.migrateLegacyKey = async ({ applicationId, legacyKey }) => {
+    if (applicationId === appId && legacyKey === 'OLD-1') return { licenceId: 'lic_1', key: good }
+    throw new ServiceError('not_found', 'there is no licence for this legacy key')
+  }
+  const migrate = async (legacyKey: string, application = appId) => {
+    const body = { legacy_key: legacyKey }
+    return (await api.post(`/v1/apps/${application}/migrate`, { key: null, body })).status
+  }
+  expect(await migrate('OLD-1')).toBe(200)
+  for (let count = 0; count < 10; count++) {
+    expect(await migrate('OLD-1', 'app_01k9zj3v8qe5ktw2m4x6r7n8zz')).toBe(404)
+  }
+  for (const key of ['a', 'b', 'c']) expect(await migrate(key)).toBe(404)
+  expect(await migrate('d')).toBe(429)
+  expect(await migrate(' OLD-1\u200b')).toBe(200)
+  expect(await migrate('OLD-1', otherAppId)).toBe(429)
+})
+
+test('genuine tokens of freed activations and unknown plan codes are not wrong keys; forged tokens are, and valid tokens still work', async () => {
+  await using gateway = await startGateway({ wrongKeysPerAddress: 60 })
+  const { api, answers } = gateway
+  const check = async ({ token }: { token: string }) => {
+    if (token === 'freed') throw new ServiceError('not_found', 'there is no such activation')
+    if (token !== 'valid') throw new ServiceError('unauthenticated', 'send this activation’s own token')
+    return {}
+  }
+  Object.assign(answers.products, {
+    recordCallHome: check,
+    deactivate: check,
+    release: check,
+    checkActivation: check,
+  })
+  answers.products.refreshActivation = async ({ token }) => {
+    await check({ token })
+    return { activationId: 'act_1', licenceId: 'lic_1', token: 'valid' }
+  }
+  answers.products.startTrial = async () => {
+    throw new ServiceError('not_found', 'there is no such plan')
+  }
+  const path = '/v1/activations/act_01k9zj3v8qe5ktw2m4x6r7n8ab'
+  const body = { host: 'h', product_version: '1' }
+  const withToken = async (token: string) =>
+    Promise.all([
+      api.post(`${path}/refresh`, { key: token, body }),
+      api.post(`${path}/call-home`, { key: token, body }),
+      api.post(`${path}/release`, { key: token }),
+      api.delete(path, { key: token }),
+      api.post(`${path}/refresh`, { key: token, body: '{' }),
+    ]).then((answered) => answered.map(({ status }) => status))
+  const trial = { plan_code: 'gone', fingerprint: 'f', host: 'h', product_version: '1' }
+  for (let count = 0; count < 20; count++) {
+    expect(await withToken('freed')).toEqual([404, 404, 404, 404, 404])
+    expect((await api.post(`/v1/apps/${appId}/trials`, { key: null, body: trial })).status).toBe(404)
+  }
+  for (let count = 0; count < 12; count++)
+    expect(await withToken('forged')).toEqual([401, 401, 401, 401, 401])
+  expect(await withToken('forged')).toEqual([429, 429, 429, 429, 429])
+  expect(await withToken('valid')).toEqual([200, 204, 204, 204, 400])
+  expect(await withToken('freed')).toEqual([404, 404, 404, 404, 404])
+  expect((await api.post('/v1/activations', { key: null, body: activation })).status).toBe(429)
+})
+
+test('an address’s right keys are remembered for a day', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const throttle = new Throttle({ perKey: 1, perAddress: 1, wrongKeysPerAddress: 1, trialsPerAddress: 1 })
+  const reply = { header: () => reply } as unknown as FastifyReply
+  const isLookedUp = () => {
+    throttle.countWrongKey(reply, 'here')
+    try {
+      throttle.checkKey(reply, 'here', 'right')
+      return true
+    } catch {
+      return false
+    }
+  }
+  throttle.rememberRightKey('here', 'right')
+  vi.advanceTimersByTime(24 * 3_600_000 - 1_000)
+  expect(isLookedUp()).toBe(true)
+  vi.advanceTimersByTime(24 * 3_600_000)
+  expect(isLookedUp()).toBe(false)
 })
 
 test('if many wrong licence keys arrive at once, only the allowed number is checked', async () => {
@@ -123,12 +245,72 @@ test('running and refused trials are not counted', async () => {
   ])
 })
 
-test('all addresses of an IPv6 /64 are one caller', async () => {
-  await using gateway = await startGateway({ perAddress: 1 })
-  expect((await activate(gateway, '2001:db8:0:7::1', good)).status).toBe(201)
-  expect((await activate(gateway, '2001:db8:0:7:ffff::2', good)).status).toBe(429)
-  expect((await activate(gateway, '2001:db8:0:8::1', good)).status).toBe(201)
-})
+/** A request from an address for each limit that counts addresses, and the settings that allow one such request. */
+const limitedByAddress: [
+  string,
+  Parameters<typeof startGateway>[0],
+  (gateway: TestGateway, address: string) => Promise<{ status: number }>,
+][] = [
+  ['product requests', { perAddress: 1 }, (gateway, address) => activate(gateway, address, good)],
+  ['wrong licence keys', { wrongKeysPerAddress: 1 }, (gateway, address) => activate(gateway, address)],
+  [
+    'trials',
+    { trialsPerAddress: 1 },
+    (gateway, address) => startTrial(gateway, address, `machine of ${address}`, new Set()),
+  ],
+  [
+    'wrong API keys',
+    { perKey: 1 },
+    ({ api }, address) =>
+      api.get('/v1/events', { key: 'lsk_wrong', headers: { 'x-forwarded-for': address } }),
+  ],
+  [
+    'unknown routes',
+    { perKey: 1 },
+    ({ api }, address) => api.get('/v1/nothing', { key: null, headers: { 'x-forwarded-for': address } }),
+  ],
+  [
+    'sign-ins with a wrong key',
+    { perKey: 1 },
+    ({ api }, address) =>
+      api.post('/portal/session', {
+        key: null,
+        headers: { 'x-forwarded-for': address },
+        body: { key: 'lsk_wrong' },
+      }),
+  ],
+  [
+    'clicks on the link of an e-mail',
+    { perKey: 1 },
+    ({ api }, address) =>
+      api.get('/confirm-alert-email?token=wrong', { key: null, headers: { 'x-forwarded-for': address } }),
+  ],
+]
+
+test.each(limitedByAddress)(
+  '%s: ports, the addresses of an IPv6 /64 and texts that are no address have no allowance of their own',
+  async (_what, limits, send) => {
+    await using gateway = await startGateway(limits)
+    const isLimited = async (address: string) => (await send(gateway, address)).status === 429
+    for (const same of [
+      [
+        '198.51.100.9:50001',
+        '198.51.100.9:50002',
+        '198.51.100.9',
+        '::ffff:198.51.100.9',
+        '[::ffff:c633:6409]:1',
+      ],
+      ['[2001:db8:0:7::1]:443', '[2001:db8:0:7::1]:444', '2001:db8:0:7:ffff::2', '2001:DB8:0:7::3%eth0'],
+      ['unknown', 'for=198.51.100.10', '_hidden', '198.51.100.11:port'],
+    ]) {
+      expect(await isLimited(`192.0.2.1, ${same[0]}`), same[0]).toBe(false)
+      for (const address of same) expect(await isLimited(address), address).toBe(true)
+    }
+    expect(await isLimited('2001:db8:0:8::1')).toBe(false)
+    // A proxy between the client and the last one, and empty entries.
+    expect(await isLimited('198.51.100.9, 198.51.100.12, ')).toBe(false)
+  },
+)
 
 test('answers to unknown routes, wrong methods and preflights have rate limit headers too', async () => {
   await using gateway = await startGateway()

@@ -1,6 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { hash } from 'node:crypto'
 import type { Requester } from './key-lookups.ts'
 
 export interface RateLimits {
@@ -23,6 +24,8 @@ export class Throttle {
   readonly #unauthenticated: RateLimit
   readonly #products: RateLimit
   readonly #wrongKeys: RateLimit
+  /** When each right key was last seen. */
+  readonly #rightKeys = new LRUCache<string, number>({ max: maxRightKeys })
   readonly #trials: RateLimit
   readonly #processors = new RateLimit('processor', processorEventsPerMinute)
 
@@ -56,10 +59,19 @@ export class Throttle {
     check(reply, this.#products, this.#products.take(caller))
   }
 
-  /** Call it before a licence key or token is checked. A caller that has sent too many wrong ones is refused, even with a valid one. */
-  checkWrongKeys(reply: FastifyReply, caller: string): void {
+  /**
+   * Call it before a key is looked up. If the caller has sent too many wrong ones, only keys that were right from there within
+   * a day are looked up: a whole office can have one address, and its machines must not stop each other.
+   */
+  checkKey(reply: FastifyReply, caller: string, key: string): void {
     const left = this.#wrongKeys.peek(caller)
-    if (!left.allowed) check(reply, this.#wrongKeys, left)
+    if (left.allowed) return
+    const seenMs = this.#rightKeys.get(hashOf(caller, key)) ?? Number.NEGATIVE_INFINITY
+    if (Date.now() - seenMs > dayMs) check(reply, this.#wrongKeys, left)
+  }
+
+  rememberRightKey(caller: string, key: string): void {
+    this.#rightKeys.set(hashOf(caller, key), Date.now())
   }
 
   /** Counts a wrong licence key or token. */
@@ -102,6 +114,9 @@ function check(reply: FastifyReply, limit: RateLimit, left: Allowance): void {
   throw new ServiceError('rate_limited', `too many requests; try again in ${left.resetSeconds} seconds`)
 }
 
+// Only right keys are in this memory, so that nobody can fill it with made-up ones.
+const hashOf = (caller: string, key: string) => hash('sha256', `${caller} ${key}`, 'base64')
+
 interface Window {
   count: number
   endsMs: number
@@ -116,6 +131,7 @@ interface Allowance {
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 const maxCallers = 100_000
+const maxRightKeys = 50_000
 
 /** Counts requests of each caller in windows. A window begins with the caller's first request. */
 class RateLimit {

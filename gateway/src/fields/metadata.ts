@@ -29,7 +29,7 @@ export const metadata = object
   })
   .meta(schema)
 
-/** Metadata of an item of an import. If an entry breaks a rule, the service refuses only that item. */
+/** Metadata of an item of an import. If an entry breaks a rule, only that item fails. */
 export const importedMetadata = object
   .transform((entries, context) => checkEntries(entries, context, (_named, entry) => problemOfType(entry)))
   .meta(schema)

@@ -1,3 +1,4 @@
+import { isDomain, problemOfMachineName, readMachineName } from '@licensing/proto/host-name'
 import { isStorable, problemOfText, unstorable, characters, textLimits } from '@licensing/proto/text'
 import type { TextLimit } from '@licensing/proto/text'
 import { z } from 'zod'
@@ -21,12 +22,6 @@ export function lengths({ min, max }: TextLimit) {
 /** Text of any length that PostgreSQL can store. The service checks its other rules. */
 export const storableText = z.string().refine(isStorable, unstorable)
 
-const label = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
-const hostName = new RegExp(`^(?:${label}\\.)*${label}$`)
-// Names of real machines may have underscores.
-const machineName = /^[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_-]{0,62}))*$/
-const longest = textLimits.hostName.max
-
 /** An entry of `restrictions.domains`: a host name, or `*.` and a host name for subdomains at any depth. Lower-cased. */
 export const domain = z.string().transform((text, context) => {
   const lower = text.toLowerCase()
@@ -38,23 +33,20 @@ export const domain = z.string().transform((text, context) => {
   return z.NEVER
 })
 
-/** The host that a product runs on, lower-cased. */
+/** The name of the machine that a product runs on, as it is stored. */
 export const host = z
   .string()
-  .meta({ ...lengths(textLimits.hostName), pattern: '^[A-Za-z0-9_.-]+$', examples: ['build-7.example.com'] })
+  .meta({
+    ...lengths(textLimits.hostName),
+    pattern: '^[^\\u0000-\\u001F\\u007F-\\u009F]+$',
+    examples: ['build-7.example.com'],
+  })
   .transform((text, context) => {
-    const lower = text.toLowerCase()
-    if (characters(lower) <= longest && machineName.test(lower)) return lower
-    context.addIssue({ code: 'custom', message: `must be a host name of 1 to ${longest} characters` })
+    const problem = problemOfMachineName(text)
+    if (problem === undefined) return readMachineName(text)
+    context.addIssue({ code: 'custom', message: problem })
     return z.NEVER
   })
-
-function isDomain(lower: string): boolean {
-  const name = lower.startsWith('*.') ? lower.slice(2) : lower
-  if (characters(lower) > longest || !hostName.test(name)) return false
-  // If the last label is a number, the name is parsed as an IPv4 address (WHATWG URL, host parsing).
-  return !/^(?:\d+|0x[0-9a-f]*)$/.test(name.slice(name.lastIndexOf('.') + 1))
-}
 
 const limit = textLimits.webAddress
 

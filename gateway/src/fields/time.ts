@@ -16,7 +16,7 @@ export const timestamp = z
     return z.NEVER
   })
 
-/** A timestamp of an item of an import. If it is invalid, the service refuses only that item. */
+/** A timestamp of an item of an import. If it is invalid, only that item fails. */
 export const importedTimestamp = storableText.meta(timestampFormat)
 
 /** A timestamp in an answer. */

@@ -208,6 +208,20 @@ describe.concurrent('an incomplete request', () => {
     expect(Date.now() - begun).toBeLessThan(requestMs + 15_000)
   })
 
+  test('is refused at its time limit even if bytes of its body continue to arrive', async () => {
+    const socket = createConnection(slow.port, '127.0.0.1')
+    let text = ''
+    socket.on('data', (chunk) => (text += chunk.toString())).on('error', () => undefined)
+    const framing = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n'
+    socket.write(
+      `POST /v1/apps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${slow.apiKey}\r\n${framing}\r\n`,
+    )
+    await eventually(() => {
+      if (socket.writable) socket.write('1\r\n \r\n')
+      expectProblem(answersIn(text)[0], 400, 'bad_request')
+    })
+  })
+
   test('has a time limit of 30 seconds, checked to within a second', () => {
     expect(gateway.app.server).toMatchObject({
       requestTimeout: 30_000,

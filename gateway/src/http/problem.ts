@@ -48,14 +48,6 @@ const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string 
     code: 'unsupported_media_type',
     detail: sendJson,
   },
-  FST_ERR_CTP_BODY_TOO_LARGE: {
-    code: 'payload_too_large',
-    detail: 'the body is larger than 1 MiB, or 2 MiB for an import: split it',
-  },
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
-    code: 'bad_request',
-    detail: 'the length of the body does not match Content-Length',
-  },
   FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: 'there is no such resource' },
   FST_ERR_BAD_URL: { code: 'not_found', detail: 'the path is not valid percent-encoding' },
 }

@@ -41,7 +41,9 @@ installed products verify offline.
 
 **Authentication**: send \`Authorization: Bearer <API key>\`.
 
-**Requests**: bodies are JSON, not compressed. An unknown field or query parameter is refused.
+**Requests**: bodies are JSON, not compressed. An unknown field or query parameter is refused. A body has at most 1 MiB (an import:
+2 MiB; calls of products: 16 KiB; events of the processor: 256 KiB), and a request has 30 seconds to arrive. If more bodies arrive at
+a time than the service can hold, further ones get 503 \`unavailable\` with \`Retry-After\`.
 
 **Errors**: \`application/problem+json\` (RFC 9457). \`GET /errors/{code}\` explains each code.
 

@@ -48,7 +48,7 @@ const meanings: Readonly<Record<string, string>> = {
   fingerprint: 'Identifies the machine; chosen by the product.',
   from: 'Previous value.',
   health: 'State of its deliveries.',
-  host: 'Host on which the product runs.',
+  host: 'Name of the machine or host on which the product runs, in lower case.',
   id: 'The id.',
   imported: 'Licences that were imported.',
   issued: 'Licences that were issued through the API.',

@@ -3,7 +3,7 @@ import { errorCatalogue } from '@licensing/proto/errors'
 import type { Logger } from '@licensing/process/log'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AdmissionDependencies } from '../admission/admit.ts'
-import { callerAt } from '../admission/client-address.ts'
+import { limitKeyOf } from '../admission/client-address.ts'
 import { asServiceError } from '../http/problem.ts'
 import { pageHeaders } from './html.ts'
 
@@ -24,7 +24,7 @@ export function answers(
 ): Answer {
   return async (request, reply, work) => {
     try {
-      throttle.unauthenticated(reply, callerAt(request.ip))
+      throttle.unauthenticated(reply, limitKeyOf(request.ip))
       return await reply.headers(pageHeaders).send(await work())
     } catch (thrown) {
       const error = asServiceError(thrown)

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { AdmissionDependencies } from '../admission/admit.ts'
 import { hashOfKey } from '../admission/api-keys.ts'
-import { callerAt } from '../admission/client-address.ts'
+import { limitKeyOf } from '../admission/client-address.ts'
 import { parseJson } from '../http/request.ts'
 import { validate } from '../http/validate.ts'
 
@@ -23,7 +23,7 @@ export function mountSessions(app: FastifyInstance, admission: AdmissionDependen
   })
 
   app.delete(sessionPath, async (request, reply) => {
-    throttle.unauthenticated(reply, callerAt(request.ip))
+    throttle.unauthenticated(reply, limitKeyOf(request.ip))
     sessions.refuseForeignOrigin(request)
     sessions.end(request, reply)
     return done(reply)
@@ -36,7 +36,7 @@ async function signIn(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<{ keyHash: string; principal: Principal }> {
-  const requester = throttle.requesterAt(callerAt(request.ip))
+  const requester = throttle.requesterAt(limitKeyOf(request.ip))
   try {
     sessions.refuseForeignOrigin(request)
     const { key } = validate(credentials, parseJson(request.body, false), 'body')

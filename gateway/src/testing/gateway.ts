@@ -26,6 +26,7 @@ import { buildApp } from '../app.ts'
 import { pathIds } from '../fields/id.ts'
 import { parseSessionKeys } from '../portal/session-encryption.ts'
 import { connectServices } from '../services.ts'
+import type { ServiceAddresses } from '../services.ts'
 
 type Answers<S extends DescService> = Partial<Handlers<S>>
 
@@ -46,26 +47,31 @@ export interface KnownKey {
   applicationId?: string
 }
 
-/** The real gateway on a port, in front of real gRPC servers whose answers a test chooses. */
-export interface TestGateway extends AsyncDisposable {
-  readonly url: string
-  readonly port: number
-  readonly app: FastifyInstance
+/** Real gRPC servers in place of the services, whose answers a test chooses. */
+export interface StandInServices extends AsyncDisposable {
   readonly answers: StandIns
   /** Names of the RPCs that were called, in order. */
   readonly calls: string[]
-  readonly health: Health
-  /** A client whose key has all four scopes. */
-  readonly api: ApiClient
   readonly apiKey: string
   /** Keys that the catalog knows. Delete one to revoke it. */
   readonly keys: Map<string, KnownKey>
   /** Creates a key that the catalog knows. */
   keyWith(scopes: Scope[], applicationId?: string): string
-  /** The gateway's own connection to the catalog. */
+  /** The connection of the gateway to the catalog. */
   readonly toCatalog: FaultyProxy
+  readonly addresses: ServiceAddresses
   /** Stops the catalog. Calls of it fail as if the process were down. */
   endCatalog(): Promise<void>
+}
+
+/** The real gateway on a port, in front of stand-ins of the services. */
+export interface TestGateway extends StandInServices {
+  readonly url: string
+  readonly port: number
+  readonly app: FastifyInstance
+  readonly health: Health
+  /** A client whose key has all four scopes. */
+  readonly api: ApiClient
 }
 
 export const accountId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ab'
@@ -117,6 +123,52 @@ export async function startGateway(
       log.error(fields, text)
     },
   })
+  const standIns = started.use(await startStandIns(log))
+  const services = connectServices(standIns.addresses)
+  started.defer(() => services.close())
+  const health = new Health()
+  for (const [name, probe] of Object.entries(services.probes)) health.add(name, probe)
+  const app = await buildApp({
+    services: services.calls,
+    limits: {
+      perKey: 100_000,
+      perAddress: 100_000,
+      wrongKeysPerAddress: 100_000,
+      trialsPerAddress: 100_000,
+      ...limits,
+    },
+    trustProxy: (_address, hop) => hop < 1,
+    health,
+    parts: health,
+    log: watched,
+    publicUrl,
+    portalFolder: portalFolder ?? '/nowhere',
+    guidesFolder,
+    downloadsFolder,
+    sessionKeys: sessionKey === null ? undefined : parseSessionKeys(sessionKey ?? testSessionKey),
+    ...(requestMs !== undefined && { requestMs }),
+  })
+  started.defer(() => app.close())
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}`
+  const running = started.move()
+  return {
+    ...standIns,
+    url,
+    port,
+    app,
+    health,
+    api: apiClient(url, standIns.apiKey),
+    async [Symbol.asyncDispose]() {
+      await running.disposeAsync()
+      expect(undeclared, 'error codes that their routes do not declare').toEqual([])
+    },
+  }
+}
+
+export async function startStandIns(log = createLogger('test', 'silent')): Promise<StandInServices> {
+  await using started = new AsyncDisposableStack()
   const keys = new Map<string, KnownKey>()
   const answers: StandIns = {
     catalog: catalogAnswers(keys),
@@ -151,64 +203,28 @@ export async function startGateway(
   const direct = connectTo(CatalogService, `127.0.0.1:${catalog.port}`)
   started.defer(() => direct.close())
   answers.licensing.checkCatalog = async () => ({ isDown: await direct.isDown(200) })
-  const services = connectServices({
-    catalog: toCatalog.address,
-    licensing: `127.0.0.1:${licensing.port}`,
-    billing: `127.0.0.1:${billing.port}`,
-    notifier: `127.0.0.1:${notifier.port}`,
-  })
-  started.defer(() => services.close())
-  const health = new Health()
-  for (const [name, probe] of Object.entries(services.probes)) health.add(name, probe)
-  const app = await buildApp({
-    services: services.calls,
-    limits: {
-      perKey: 100_000,
-      perAddress: 100_000,
-      wrongKeysPerAddress: 100_000,
-      trialsPerAddress: 100_000,
-      ...limits,
-    },
-    trustProxy: (_address, hop) => hop < 1,
-    health,
-    parts: health,
-    log: watched,
-    publicUrl,
-    portalFolder: portalFolder ?? '/nowhere',
-    guidesFolder,
-    downloadsFolder,
-    sessionKeys: sessionKey === null ? undefined : parseSessionKeys(sessionKey ?? testSessionKey),
-    ...(requestMs !== undefined && { requestMs }),
-  })
-  started.defer(() => app.close())
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
-  const url = `http://127.0.0.1:${port}`
   const keyWith = (scopes: Scope[], applicationId?: string) => {
     const key = `lsk_${randomBytes(24).toString('hex')}`
     const keyId = `key_${randomBytes(13).toString('hex')}`
     keys.set(hashOf(key), { keyId, accountId, scopes, ...(applicationId !== undefined && { applicationId }) })
     return key
   }
-  const apiKey = keyWith([...closedSets.scope])
   const running = started.move()
   return {
-    url,
-    port,
-    app,
     answers,
     calls,
-    health,
-    api: apiClient(url, apiKey),
-    apiKey,
+    apiKey: keyWith([...closedSets.scope]),
     keys,
     keyWith,
     toCatalog,
-    endCatalog: () => catalog.stop(),
-    async [Symbol.asyncDispose]() {
-      await running.disposeAsync()
-      expect(undeclared, 'error codes that their routes do not declare').toEqual([])
+    addresses: {
+      catalog: toCatalog.address,
+      licensing: `127.0.0.1:${licensing.port}`,
+      billing: `127.0.0.1:${billing.port}`,
+      notifier: `127.0.0.1:${notifier.port}`,
     },
+    endCatalog: () => catalog.stop(),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 

@@ -1,45 +1,67 @@
+import { trimUnseen } from '@licensing/keys/licence-key'
 import { CsvReader, type CsvRecord } from './csv-reader.ts'
 import { decodeText, UnreadableFile } from './decode-text.ts'
 
-const columns = ['legacy_key', 'external_ref', 'plan_code'] as const
+const required = ['legacy_key', 'external_ref', 'plan_code'] as const
+const optional = ['expires_on', 'updates_until', 'max_activations'] as const
+const metadataPrefix = 'metadata.'
+const maxMetadata = 50
 
-type Column = (typeof columns)[number]
+/** The values of a row by the names of their columns, without those that are empty. */
+type Values = ReadonlyMap<string, string>
 
 /** A row of a file with licence keys of another system. */
 export interface KeyRow {
   /** The line where it begins, from 1. */
   readonly line: number
   readonly legacyKey: string
-  readonly externalRef: string
   readonly planCode: string
+  /** The row as an item of an import call, apart from its plan. */
+  readonly item: ImportItem
   /** Why it cannot be imported. */
   readonly flaw?: string
-  /** Spaces around its values were removed. */
+  /** Spaces or invisible characters around its values were removed. */
   readonly isTrimmed: boolean
+}
+
+export interface ImportItem {
+  readonly legacy_key: string
+  readonly external_ref: string
+  readonly expires_on?: string
+  readonly updates_until?: string
+  readonly restrictions?: { readonly max_activations: number }
+  readonly metadata?: Readonly<Record<string, string>>
 }
 
 /**
  * Reads the rows of a file of keys piece by piece, for the portal and the command line. The columns may have any order.
- * Other columns and empty rows are ignored.
+ * Unknown columns and empty rows are ignored.
  *
+ * @param ignored receives the names of the unknown columns, before the first row
  * @throws UnreadableFile if the file is not text in UTF-8 or UTF-16, or does not name the columns
  */
-export async function* readKeyFile(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<KeyRow, void, void> {
-  let places: Places | undefined
-  const known = new Map<string, KeyRow>()
+export async function* readKeyFile(
+  pieces: AsyncIterable<Uint8Array>,
+  ignored: (columns: readonly string[]) => void = () => undefined,
+): AsyncGenerator<KeyRow, void, void> {
+  let columns: Columns | undefined
+  const known = new Map<string, Known>()
   for await (const record of recordsOf(pieces)) {
-    if (record.flaw === undefined && record.fields.every((value) => value.trim() === '')) continue
-    if (!places) {
-      places = placesIn(record)
+    if (record.flaw === undefined && record.fields.every((value) => trimUnseen(value) === '')) continue
+    if (!columns) {
+      columns = columnsIn(record)
+      ignored(columns.ignored)
       continue
     }
-    const row = rowOf(record, places)
-    const flaw = row.flaw ?? contradictionOf(row, known)
-    if (flaw === undefined && row.legacyKey !== '' && !known.has(row.legacyKey)) known.set(row.legacyKey, row)
+    const { row, values } = rowOf(record, columns)
+    const flaw = row.flaw ?? contradictionOf(values, known.get(row.legacyKey), columns)
+    if (flaw === undefined && row.legacyKey !== '' && !known.has(row.legacyKey)) {
+      known.set(row.legacyKey, { line: row.line, values })
+    }
     yield flaw === undefined ? row : { ...row, flaw }
   }
-  if (!places)
-    throw new UnreadableFile(`the file is empty: its first line must name the columns ${columns.join(', ')}`)
+  if (!columns)
+    throw new UnreadableFile(`the file is empty: its first line must name the columns ${required.join(', ')}`)
 }
 
 async function* recordsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<CsvRecord, void, void> {
@@ -48,52 +70,104 @@ async function* recordsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Csv
   yield* csv.end()
 }
 
-interface Places {
+interface Columns {
   /** Number of columns, without nameless columns at the end. */
-  width: number
-  of: Readonly<Record<Column, number>>
+  readonly width: number
+  /** The place of each known column. */
+  readonly places: ReadonlyMap<string, number>
+  readonly ignored: readonly string[]
 }
 
-function placesIn({ line, fields, flaw }: CsvRecord): Places {
-  const must = `the first line must name ${columns.join(', ')}`
+function columnsIn({ line, fields, flaw }: CsvRecord): Columns {
+  const must = `the first line must name ${required.join(', ')}`
   if (flaw !== undefined) throw new UnreadableFile(`${flaw}; ${must}`, line)
-  const names = fields.map((name) => name.trim().toLowerCase())
-  for (const column of columns) {
-    const first = names.indexOf(column)
-    if (first >= 0 && names.lastIndexOf(column) === first) continue
-    const what = first < 0 ? `there is no column ${column}` : `the column ${column} appears twice`
-    throw new UnreadableFile(`${what}; ${must}`, line)
+  const names = fields.map(columnName)
+  const places = new Map<string, number>()
+  for (const [place, name] of names.entries()) {
+    if (!isKnown(name)) continue
+    if (places.has(name)) throw new UnreadableFile(`the column ${name} appears twice; ${must}`, line)
+    places.set(name, place)
   }
-  const of = Object.fromEntries(columns.map((column) => [column, names.indexOf(column)])) as Places['of']
-  return { width: names.findLastIndex((name) => name !== '') + 1, of }
+  const missing = required.find((name) => !places.has(name))
+  if (missing !== undefined) throw new UnreadableFile(`there is no column ${missing}; ${must}`, line)
+  if (names.filter((name) => name.startsWith(metadataPrefix)).length > maxMetadata) {
+    throw new UnreadableFile(`there are more than ${maxMetadata} columns ${metadataPrefix}NAME`, line)
+  }
+  return {
+    width: names.findLastIndex((name) => name !== '') + 1,
+    places,
+    ignored: fields.map(trimUnseen).filter((name, place) => name !== '' && !isKnown(names[place]!)),
+  }
 }
 
-function rowOf({ line, fields, flaw }: CsvRecord, { width, of }: Places): KeyRow {
-  const raw = columns.map((column) => fields[of[column]] ?? '')
-  const [legacyKey = '', externalRef = '', planCode = ''] = raw.map((value) => value.trim())
+/** The names of columns ignore case, but the names of metadata entries do not. */
+function columnName(field: string): string {
+  const name = trimUnseen(field)
+  const start = name.slice(0, metadataPrefix.length).toLowerCase()
+  return start === metadataPrefix ? start + name.slice(start.length) : name.toLowerCase()
+}
+
+function isKnown(name: string): boolean {
+  return [...required, ...optional].some((column) => column === name) || name.startsWith(metadataPrefix)
+}
+
+function rowOf(
+  { line, fields, flaw }: CsvRecord,
+  { width, places }: Columns,
+): { row: KeyRow; values: Values } {
+  const raw = [...places].map(([name, place]) => [name, fields[place] ?? ''] as const)
+  const values = new Map(
+    raw.map(([name, value]) => [name, trimUnseen(value)] as const).filter(([, value]) => value !== ''),
+  )
   const row = {
     line,
-    legacyKey,
-    externalRef,
-    planCode,
-    isTrimmed: raw.some((value) => value !== value.trim()),
+    legacyKey: values.get('legacy_key') ?? '',
+    planCode: values.get('plan_code') ?? '',
+    item: itemOf(values),
+    isTrimmed: raw.some(([, value]) => value !== trimUnseen(value)),
   }
-  const wrong = flaw ?? flawOf(fields, width, row)
-  return wrong === undefined ? row : { ...row, flaw: wrong }
+  const wrong = flaw ?? flawOf(fields, width, values)
+  return { row: wrong === undefined ? row : { ...row, flaw: wrong }, values }
 }
 
-function flawOf(
-  fields: readonly string[],
-  width: number,
-  { legacyKey, externalRef }: KeyRow,
-): string | undefined {
-  if (fields.length < width || fields.slice(width).some((value) => value.trim() !== '')) {
+function itemOf(values: Values): ImportItem {
+  const entries = [...values].filter(([name]) => name.startsWith(metadataPrefix))
+  const metadata = entries.map(([name, value]) => [name.slice(metadataPrefix.length), bounded(value, 500)])
+  const [expiresOn, updatesUntil, maxActivations] = optional.map((name) => values.get(name))
+  return {
+    legacy_key: bounded(values.get('legacy_key') ?? '', 255),
+    external_ref: bounded(values.get('external_ref') ?? '', 255),
+    ...(expiresOn !== undefined && { expires_on: bounded(endOfDay(expiresOn), 255) }),
+    ...(updatesUntil !== undefined && { updates_until: bounded(endOfDay(updatesUntil), 255) }),
+    ...(maxActivations !== undefined && { restrictions: { max_activations: Number(maxActivations) } }),
+    ...(metadata.length > 0 && { metadata: Object.fromEntries(metadata) as Record<string, string> }),
+  }
+}
+
+/** Cuts a long text to one character more than the service accepts: it is still refused, and the call stays small. */
+function bounded(text: string, max: number): string {
+  return text.length <= max
+    ? text
+    : Array.from(text.slice(0, 2 * max + 2))
+        .slice(0, max + 1)
+        .join('')
+}
+
+/** A date without a time is the end of that day, UTC. Any other text stays as it is. */
+export function endOfDay(text: string): string {
+  return /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T23:59:59.999Z` : text
+}
+
+function flawOf(fields: readonly string[], width: number, values: Values): string | undefined {
+  if (fields.length < width || fields.slice(width).some((value) => trimUnseen(value) !== '')) {
     return `has ${fields.length} values where the first line has ${width}`
   }
   if (fields.some((value) => value.includes('\0'))) return 'has a character that cannot be stored (U+0000)'
-  const [column, value] = isShortened(legacyKey) ? ['legacy_key', legacyKey] : ['external_ref', externalRef]
-  if (!isShortened(value)) return undefined
-  return `the ${column} ${value} is a number that a spreadsheet has shortened: its last digits are lost. Format the column as text, and export the original data again`
+  const count = values.get('max_activations')
+  if (count !== undefined && !/^-?\d{1,15}$/.test(count)) return `max_activations ${count} is no whole number`
+  const shortened = ['legacy_key', 'external_ref'].find((name) => isShortened(values.get(name) ?? ''))
+  if (shortened === undefined) return undefined
+  return `the ${shortened} ${values.get(shortened)} is a number that a spreadsheet has shortened: its last digits are lost. Format the column as text, and export the original data again`
 }
 
 /** Excel and LibreOffice write a long number as `1.23457E+15`. A real key has no sign after an E. */
@@ -101,23 +175,36 @@ function isShortened(value: string): boolean {
   return /^-?\d(?:[.,]\d+)?E[+-]\d{2,}$/i.test(value)
 }
 
-/** The flaw of a row that has the key of an earlier row, but another customer or plan. A person must choose one of them. */
-function contradictionOf(row: KeyRow, known: ReadonlyMap<string, KeyRow>): string | undefined {
-  const first = known.get(row.legacyKey)
-  if (first === undefined) return undefined
-  const contradicts = (column: string, value: string) =>
-    `line ${first.line} has the same legacy_key with another ${column} (${value})`
-  if (first.externalRef !== row.externalRef) return contradicts('external_ref', first.externalRef)
-  return first.planCode === row.planCode ? undefined : contradicts('plan_code', first.planCode)
+interface Known {
+  readonly line: number
+  readonly values: Values
 }
 
-const MAX_LINES_NAMED = 10
+/** The flaw of a row that has the key of an earlier row, but other values. A person must choose one of them. */
+function contradictionOf(values: Values, first: Known | undefined, { places }: Columns): string | undefined {
+  const column = [...places.keys()].find((name) => first && first.values.get(name) !== values.get(name))
+  if (!first || column === undefined) return undefined
+  const other = first.values.get(column) ?? 'empty'
+  return `line ${first.line} has the same legacy_key with another ${column} (${other})`
+}
+
+const MAX_NAMED = 10
 
 /** A text for the person who imports the file: the lines in which spaces were removed. */
 export function trimmedText(lines: readonly number[]): string {
-  const named = lines.slice(0, MAX_LINES_NAMED).join(', ')
-  const more = lines.length > MAX_LINES_NAMED ? ` and ${lines.length - MAX_LINES_NAMED} more` : ''
   return lines.length === 1
-    ? `blanks around values were removed in line ${named}`
-    : `blanks around values were removed in ${lines.length} rows: lines ${named}${more}`
+    ? `blanks around values were removed in line ${named(lines)}`
+    : `blanks around values were removed in ${lines.length} rows: lines ${named(lines)}`
+}
+
+/** A text for the person who imports the file: the columns that are not imported. */
+export function ignoredText(columns: readonly string[]): string {
+  return columns.length === 1
+    ? `the column ${named(columns)} is ignored`
+    : `${columns.length} columns are ignored: ${named(columns)}`
+}
+
+function named(all: readonly (string | number)[]): string {
+  const more = all.length > MAX_NAMED ? ` and ${all.length - MAX_NAMED} more` : ''
+  return all.slice(0, MAX_NAMED).join(', ') + more
 }

@@ -7,7 +7,7 @@ export type Sql = postgres.ISql<{ bigint: bigint }>
 export type Database = postgres.Sql<{ bigint: bigint }>
 
 /** A running transaction, with a connection of the pool that only it uses. */
-export type Transaction = Sql & Pick<postgres.ReservedSql, 'finish' | 'release'>
+export type Transaction = Sql & Pick<postgres.ReservedSql, 'finish' | 'release' | 'waitForever'>
 
 /** A statement, or a part of one. */
 export type Statement<R extends postgres.Row = postgres.Row> = postgres.PendingQuery<R[]>
@@ -25,15 +25,25 @@ export interface ConnectOptions {
   settings?: Record<string, string>
 }
 
+// The server answers at `statement_timeout` at the latest. The rest is time for the network.
+const answerMarginSeconds = 5
+const answerTimeout = (statementTimeoutMs: number) => statementTimeoutMs / 1000 + answerMarginSeconds
+
 /**
  * Opens a pool. It connects lazily and reconnects by itself; int8 is read as bigint, timestamptz as Date.
+ *
+ * If the server's host dies, its connections may stay open and silent. A statement that has no answer some seconds after
+ * `statementTimeoutMs` fails as unavailable, and its connection is replaced. Whether such a statement, or a commit, was
+ * executed is not known.
  *
  * @param url postgres://user:password@host:port/database
  */
 export function connect(url: string, options: ConnectOptions): Database {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 30_000
   return postgres(url, {
     max: options.max ?? 10,
     connect_timeout: 5,
+    answer_timeout: answerTimeout(statementTimeoutMs),
     max_lifetime: 30 * 60,
     keep_alive: 30,
     backoff: (retries) => Math.min(0.05 * 2 ** Math.min(retries, 3), 0.25),
@@ -41,7 +51,7 @@ export function connect(url: string, options: ConnectOptions): Database {
     types: { bigint: postgres.BigInt },
     connection: {
       application_name: options.name,
-      statement_timeout: options.statementTimeoutMs ?? 30_000,
+      statement_timeout: statementTimeoutMs,
       ...(options.lockTimeoutMs !== undefined && { lock_timeout: options.lockTimeoutMs }),
       idle_in_transaction_session_timeout: 60_000,
       ...options.settings,
@@ -55,11 +65,18 @@ export function connect(url: string, options: ConnectOptions): Database {
  * @param settings additional PostgreSQL settings of its session
  */
 export function oneConnection({ options }: Database, settings: Record<string, string> = {}): Database {
+  const connection = { ...options.connection, ...settings }
   return postgres({
     ...options,
     max: 1,
-    connection: { ...options.connection, ...settings },
+    answer_timeout: answerTimeout(Number(connection.statement_timeout)),
+    connection,
   } as unknown as postgres.Options<{
     bigint: postgres.PostgresType<bigint>
   }>)
+}
+
+/** Whether the server has answered none of the pool's connections for longer than a statement may take. */
+export function isSilent(sql: Database): boolean {
+  return sql.isSilent(sql.options.answer_timeout - answerMarginSeconds + 1)
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { oneConnection } from './connect.ts'
 import type { Database, Transaction } from './connect.ts'
 import { locks } from './locks.ts'
-import { transaction } from './transaction.ts'
+import { transaction, withoutTimeLimit } from './transaction.ts'
 
 /** Plain SQL files of one folder, applied in the order of their names. */
 export interface MigrationFolder {
@@ -67,7 +67,7 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
   // Without `await` the watch would end before the transaction.
   return await transaction(sql, async (tx) => {
     // A replica waits for another one that migrates, however long that takes.
-    await tx`set local statement_timeout = 0`
+    await withoutTimeLimit(tx)
     await tx`set local lock_timeout = 0`
     await tx`set local transaction_timeout = 0`
     await watched.follow(tx)

@@ -1,12 +1,14 @@
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { oneConnection } from './connect.ts'
+import { isSilent, oneConnection } from './connect.ts'
 import type { Database } from './connect.ts'
-import { isDatabaseUnavailable } from './problems.ts'
+import { isDatabaseUnavailable, isSetupProblem } from './problems.ts'
 
 interface PrepareOptions {
   sql: Database
+  /** Other pools of the process, which are watched too. */
+  otherPools?: Database[]
   health: Health
   log: Logger
   /** Reports the progress of the start. */
@@ -15,27 +17,30 @@ interface PrepareOptions {
 }
 
 const retryMs = 250
+const probeTimeoutMs = 2_000
 
 /**
  * Waits for the database and runs `work`, which creates what the database must contain before the process serves, such as
  * its tables. If the database becomes unavailable meanwhile, `work` runs again from its start. An outage is logged once,
- * however long it lasts. The probe `database` fails until `work` is done.
+ * however long it lasts. The probe `database` fails until `work` is done. The process counts as alive unless all connections
+ * of a pool are silent.
  *
  * @throws every error that is not an outage, such as a wrong password
  * @example await prepareDatabase({ sql, health, log, step, stopping }, () => migrate(sql, folders, step))
  */
 export async function prepareDatabase(
-  { sql, health, log, step, stopping }: PrepareOptions,
+  { sql, otherPools = [], health, log, step, stopping }: PrepareOptions,
   work: () => Promise<unknown>,
 ): Promise<void> {
   let problem: string | null = 'is not prepared yet'
   // The probe has its own connection, so that it passes while all connections of the pool are in use.
-  const probing = oneConnection(sql)
+  const probing = oneConnection(sql, { statement_timeout: String(probeTimeoutMs) })
   stopping.addEventListener('abort', () => void probing.end({ timeout: 1 }))
   health.add('database', async () => {
     if (problem !== null) throw new Error(problem)
     await probing`select 1`
   })
+  health.aliveUnless(() => ([sql, ...otherPools].some(isSilent) ? 'the database does not answer' : null))
   for (let waiting = false; problem !== null;) {
     step(waiting ? 'waiting for the database' : 'database')
     try {
@@ -44,7 +49,7 @@ export async function prepareDatabase(
       if (waiting) log.info('the database is available, start goes on')
       problem = null
     } catch (error) {
-      if (stopping.aborted || !isDatabaseUnavailable(error)) throw error
+      if (stopping.aborted || isSetupProblem(error) || !isDatabaseUnavailable(error)) throw error
       problem = `is unavailable: ${error instanceof Error ? error.message : String(error)}`
       if (!waiting) log.warn({ err: error }, 'start waits for the database, which is unavailable')
       waiting = true

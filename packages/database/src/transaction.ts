@@ -58,6 +58,15 @@ export async function sendAlong(tx: Sql, statement: Statement): Promise<void> {
 }
 
 /**
+ * Lets the statements of a transaction take any time. If the server's host dies meanwhile, only TCP's keepalive ends the
+ * connection.
+ */
+export async function withoutTimeLimit(tx: Transaction): Promise<void> {
+  tx.waitForever()
+  await tx`set local statement_timeout = 0`
+}
+
+/**
  * Runs one statement as a transaction, and repeats it after a deadlock or a serialization failure.
  *
  * @throws the database's error

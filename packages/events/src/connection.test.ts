@@ -39,3 +39,17 @@ test('a connection that accepts no more data is replaced by a new one with the s
   expect(received).toEqual(['first'])
   await nats.close()
 })
+
+test('a connection that becomes silent is replaced within seconds, with the same subscriptions', async () => {
+  await using server = await startOwnNats()
+  await using proxy = await startFaultyProxy(new URL(server.url).host)
+  const nats = await connectNats(`nats://${proxy.address}`, 'test', createLogger('test', 'silent'))
+  const received: string[] = []
+  nats.subscribe('greetings', (message) => received.push(message.string()))
+  await nats.connection.flush()
+  proxy.silence()
+  await eventually(() => proxy.accepted > 1 && nats.connected(), { timeoutMs: 15_000 })
+  nats.connection.publish('greetings', 'first')
+  await eventually(() => expect(received).toEqual(['first']))
+  await nats.close()
+})

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { append } from './outbox.ts'
-import { partitionCount, partitionOf } from './partitions.ts'
+import { partitionCount } from './partitions.ts'
 import { startRelay } from './relay.ts'
 import { recordEffects } from './testing/effects.ts'
 import {
@@ -28,11 +28,6 @@ const poison = (accountId: string) => ({
   applicationId: 'app_1',
   payload: { case: 'licenceRevoked' as const, value: { licenceId: 'lic_poison', status: 'revoked' } },
 })
-
-function accountsOfOnePartition(): [string, string] {
-  const others = upTo(100).map((at) => `acct_other_${at}`)
-  return ['acct_many', others.find((other) => partitionOf(other) === partitionOf('acct_many'))!]
-}
 
 /** Servers, a relay, and a function that starts a consumer, which records its effects unless a test says otherwise. */
 async function givenSender() {
@@ -126,25 +121,6 @@ test.concurrent('the log of an event that cannot be consumed names the request t
   })
   expect(line).toMatchObject({ level: 'error', request_id: 'req-1', account_id: 'acct_a' })
   expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
-})
-
-test.concurrent('a consumer is behind while more events wait than it is consuming', async () => {
-  await using given = await givenSender()
-  const [account] = accountsOfOnePartition()
-  await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
-  await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
-  const go = Promise.withResolvers<void>()
-  const consumer = given.consumer({
-    handle: async (tx, events) => {
-      await go.promise
-      await recordEffects(tx, events)
-    },
-  })
-  await eventually(() => consumer.isBehind())
-  go.resolve()
-  await eventually(async () => expect(await effectsOf(given.sql)).toHaveLength(1_200))
-  await eventually(() => !consumer.isBehind())
-  await consumer.stop()
 })
 
 test.concurrent(

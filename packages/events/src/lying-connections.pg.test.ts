@@ -147,6 +147,13 @@ describe.concurrent.each(['one server', 'a cluster of three'] as const)('on %s',
         const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas: replicas, log })
         running.defer(() => relay.stop())
       }
+      // Without a consumer that confirms them, an account's further events get no numbers.
+      const direct = running.adopt(
+        await connectNats(place.direct, 'notifier', log, natsPasswordOf('notifier')),
+        (open) => open.close(),
+      )
+      const consumer = consume({ sql, nats: direct })
+      running.defer(() => consumer.stop())
       const changes = startChanges(sql)
       const faults = await whenFaulty(place.proxies, { rounds, seed, maxMs: 3_000 })
       const last = await changes.stop()

@@ -11,15 +11,16 @@ import { append } from './outbox.ts'
 import { beginEpoch } from './epoch.ts'
 import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
+import { findLogFor } from './log-queries.ts'
 import { partitionOf } from './partitions.ts'
 import { byAccount, givenDatabase, logContents, suspended, upTo } from './testing/given.ts'
 
 /** Moves the first events to the log, as a relay does. Leaves the transaction open. */
 async function moved(connection: Sql, share: Partial<Parameters<typeof moveToLog>[1]> = {}) {
-  const all = { after: '', each: 20, limit: 100, batchBytes: 100_000, ...share }
+  const all = { held: [], after: '', each: 20, limit: 100, batchBytes: 100_000, ...share }
   const [, , batches] = await sendTogether(
     begin(connection),
-    lockState(connection),
+    lockState(connection, ['notifier']),
     moveToLog(connection, all),
   )
   return batches
@@ -62,6 +63,40 @@ test('each account gets its share in order, and the next round begins after the 
     ['acct_a 3', 'acct_b 3', 'acct_c 3'],
   ])
   expect(byAccount(await logContents(sql))).toEqual({ acct_a: upTo(3), acct_b: upTo(3), acct_c: upTo(3) })
+})
+
+test('held accounts are left out, and their events stay in the outbox', async () => {
+  await using given = await givenOutbox()
+  const { sql } = given
+  for (const account of ['acct_a', 'acct_b', 'acct_c']) {
+    await sql.begin((tx) => append(tx, suspended(account, 1)))
+  }
+  const connection = await sql.reserve()
+  const batches = await moved(connection, { held: ['acct_a', 'acct_b'] })
+  await commit(connection)
+  connection.release()
+  expect(batches.map(({ accounts }) => accounts)).toEqual([['acct_c']])
+  expect((await sql`select account_id from outbox order by 1`).map((row) => row.account_id)).toEqual([
+    'acct_a',
+    'acct_b',
+  ])
+})
+
+test('a number is confirmed when all consumers have confirmed it', async () => {
+  await using given = await givenOutbox()
+  const { sql } = given
+  const confirmed = async () => {
+    const [state] = await lockState(sql, ['notifier', 'archive'])
+    return state!.confirmed.map(Number)
+  }
+  expect(await confirmed()).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
+  await findLogFor(sql, 'notifier', [
+    { partition: 1, number: 7n },
+    { partition: 3, number: 9n },
+  ])
+  await findLogFor(sql, 'archive', [{ partition: 3, number: 4n }])
+  await findLogFor(sql, 'retired', [{ partition: 3, number: 1n }])
+  expect(await confirmed()).toEqual([0, 0, 0, 4, 0, 0, 0, 0])
 })
 
 test('each partition has its own numbers without a gap, and a batch ends when it is large', async () => {
@@ -110,7 +145,7 @@ test('events are in the outbox or in the log: a transaction that is rolled back 
   await commit(connection)
   connection.release()
   expect(await sql`select from outbox`).toHaveLength(0)
-  expect(batches).toMatchObject([{ number: 1n, event_count: 1, epoch: '1', precedes_epoch: false }])
+  expect(batches).toMatchObject([{ number: 1n, event_count: 1, epoch: 1n, precedes_epoch: false }])
   expect(await sql`select number, events from event_log`).toEqual([
     { number: 1n, events: batches[0]!.events },
   ])

@@ -1,5 +1,6 @@
 import { base64Array, plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
+import { partitionCount } from './partitions.ts'
 
 /** An event about to be written. */
 export interface NewOutboxRow {
@@ -13,7 +14,7 @@ export interface NewOutboxRow {
 export interface LoggedBatch {
   partition: number
   number: bigint
-  epoch: string
+  epoch: bigint
   precedes_epoch: boolean
   /** The concatenated payloads of its events. */
   events: Buffer
@@ -36,9 +37,30 @@ export const begin = (connection: Sql): Statement => connection.unsafe('begin')
 export const commit = (connection: Sql): Statement => connection`commit`
 export const rollback = (connection: Sql): Statement => connection`rollback`
 
-/** Prevents other relays from numbering events of this database until the transaction ends. */
-export function lockState(tx: Sql): Statement {
-  return tx`select from event_log_state for update`
+/**
+ * Prevents other relays from numbering events of this database until the transaction ends.
+ *
+ * @returns the number of each partition up to which all of these consumers have confirmed the log
+ */
+export function lockState(tx: Sql, consumers: readonly string[]): Statement<{ confirmed: bigint[] }> {
+  return tx<{ confirmed: bigint[] }[]>`
+    select array(
+      select coalesce((
+        select min(number) from event_log_readers where partition = at and consumer = any(${[...consumers]}::text[])
+        having count(*) = ${consumers.length}::int
+      ), 0)
+      from generate_series(0, ${partitionCount - 1}::int) as at order by at
+    ) as confirmed
+    from event_log_state for update`
+}
+
+/** A batch that was just moved to the log. */
+export type MovedBatch = LoggedBatch & {
+  event_count: number
+  /** The account of each of its events. */
+  accounts: string[]
+  /** The last account of all batches that were moved with it. */
+  last_account: string
 }
 
 /**
@@ -47,18 +69,19 @@ export function lockState(tx: Sql): Statement {
  * the order of their commits. The query sorts by both columns so that PostgreSQL uses the index of accounts: the index of
  * positions would visit the rows of all other accounts.
  *
+ * @param held accounts that are left out
  * @param after begins with the first account after this one
  * @param batchBytes a batch takes no more events once it has this many bytes
- * @returns the batches, each with the number of its events and the last account of all batches
  */
 export function moveToLog(
   tx: Sql,
-  { after, each, limit, batchBytes }: { after: string; each: number; limit: number; batchBytes: number },
-): Statement<LoggedBatch & { event_count: number; last_account: string }> {
+  share: { held: string[]; after: string; each: number; limit: number; batchBytes: number },
+): Statement<MovedBatch> {
+  const { held, after, each, limit, batchBytes } = share
   const next = (before: Statement) => tx`(
     select account_id from outbox where account_id > ${before} order by account_id limit 1
   )`
-  return tx<(LoggedBatch & { event_count: number; last_account: string })[]>`
+  return tx<MovedBatch[]>`
     with recursive waiting (account) as (
       ${next(tx`${after}`)}
       union all
@@ -68,7 +91,7 @@ export function moveToLog(
       from waiting w cross join lateral (
         select ctid as place from outbox where account_id between w.account and w.account
         order by account_id, position limit ${each}
-      ) o limit ${limit}
+      ) o where w.account <> all(${plainArray(held)}::text[]) limit ${limit}
     ), taken as (
       delete from outbox where ctid = any(array(select place from share))
       returning account_id, partition, position, payload
@@ -78,7 +101,7 @@ export function moveToLog(
     ), batch as (
       select partition, row_number() over (partition by partition order by min(position) desc) - 1 as following,
         min(position) as position, string_agg(payload, ''::bytea order by position) as events,
-        count(*)::int as event_count, max(max(account_id)) over () as last_account
+        count(*)::int as event_count, array_agg(account_id) as accounts, max(max(account_id)) over () as last_account
       from sized group by partition, div(bytes_before, ${batchBytes})
     ), state as (
       update event_log_state set alive_at = clock_timestamp(), numbers = array(
@@ -86,21 +109,21 @@ export function moveToLog(
         left join batch on batch.partition = at - 1 group by at, newest order by at
       ) where exists (select from batch) returning numbers
     ), numbered as (
-      select partition, numbers[partition + 1] - following as number, ordinal::text as epoch,
-        batch.position <= began_after as precedes_epoch, events, event_count, last_account
+      select partition, numbers[partition + 1] - following as number, ordinal as epoch,
+        batch.position <= began_after as precedes_epoch, events, event_count, accounts, last_account
       from batch cross join state
       cross join (select ordinal, began_after from event_log_epochs order by ordinal desc limit 1) newest
     ), logged as (
       insert into event_log (slot, partition, number, epoch, precedes_epoch, events)
       select ${slotOf(tx)}, partition, number, epoch, precedes_epoch, events from numbered
     )
-    select partition, number, epoch, precedes_epoch, events, event_count, last_account
+    select partition, number, epoch, precedes_epoch, events, event_count, accounts, last_account
     from numbered order by partition, number`
 }
 
 /** The table of the log that takes the batches of the present day. */
 export const slotOf = (sql: Sql, time = sql`now()`) =>
-  sql`(extract(epoch from ${time})::bigint / 86400 % 8)::smallint`
+  sql`(extract(epoch from ${time})::bigint / 86400 % 16)::smallint`
 
 /** Age of the oldest event that has no number, in seconds; 0 if there is none. */
 export async function oldestAge(sql: Sql): Promise<number> {

@@ -5,7 +5,7 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 import { sendTogether } from '@licensing/database/send-together'
 import type { Logger } from '@licensing/process/log'
 import { pause, startLoop } from '@licensing/process/loop'
-import { subjectOf } from '@licensing/proto/event-streams'
+import { consumersOf, subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import { Counter } from 'prom-client'
 import type { Nats } from './connection.ts'
@@ -13,6 +13,8 @@ import { beginEpoch, recordAlive } from './epoch.ts'
 import { startLogService } from './log-service.ts'
 import { encoded } from './log-queries.ts'
 import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
+import type { MovedBatch } from './outbox-queries.ts'
+import { partitionOf } from './partitions.ts'
 import { ensureStream } from './streams.ts'
 
 export interface Relay {
@@ -29,16 +31,23 @@ export interface RelayOptions {
   streamReplicas: number
   /** Maximum size of the stream. When it is full, its oldest messages are removed. */
   streamBytes?: number | undefined
+  /** Maximum size of the log in PostgreSQL while a consumer does not confirm its events. */
+  logBytes?: number | undefined
   log: Logger
 }
 
 // Polling finds the events of replicas that were killed between commit and publication.
 const pollMs = 7_500
 // Accounts take turns: a round takes at most so many events of each account. If a round may have left events behind, the
-// next one begins after `roundPauseMs`. A single account reaches 5,000 events a second.
-const maxEventsPerAccount = 100
+// next one begins after `roundPauseMs`. A single account reaches 2,500 events a second.
+const maxEventsPerAccount = 50
 const maxEvents = 1_000
 const roundPauseMs = 20
+// No more events of an account are numbered while so many are unconfirmed, because other accounts of the partition wait for
+// them. Two accounts' worth of these events, each with 20 endpoints, take the notifier a twentieth of a second.
+const maxUnconfirmed = 50
+// How often a relay looks whether another replica has received the confirmation of its own events.
+const heldPollMs = 250
 const maxBatchBytes = 128 * 1024
 const streamTimeoutMs = 2_000
 const keepStreamMs = 30_000
@@ -68,21 +77,29 @@ const published = new Counter({ name: 'outbox_published_total', help: 'Events nu
 export function startRelay(options: RelayOptions): Relay {
   const { nats, source, log } = options
   const sql = oneConnection(options.sql, settings)
+  const unconfirmed = new UnconfirmedEvents()
   let after = ''
 
   const publishBatches = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
-    const batches = await numberEvents(sql, after)
+    const held = unconfirmed.accountsAtLimit()
+    const { confirmed, batches } = await numberEvents(sql, source, { after, held })
+    unconfirmed.remove(confirmed)
+    unconfirmed.add(batches)
     // Does not wait for JetStream's answers: an answer costs this process 48 µs, a message 12 µs.
     for (const batch of batches) nats.connection.publish(subjectOf(source, batch.partition), encoded(batch))
     const count = batches.reduce((sum, batch) => sum + batch.event_count, 0)
     published.inc(count)
-    if (after === '' && count < maxEventsPerAccount) return
+    const mayHaveMore = after !== '' || count >= maxEventsPerAccount
+    if (!mayHaveMore && held.length === 0) return
     after = count < maxEvents ? '' : batches[0]!.last_account
+    const isHeld = (account: string) => unconfirmed.accountsAtLimit().includes(account)
+    // The round has learned that these events are confirmed.
+    if (!held.every(isHeld)) return 0
     // A `wake` would end the loop's own pause.
     await pause(roundPauseMs, signal)
-    return 0
+    return mayHaveMore ? 0 : heldPollMs
   }
   const ensureStreamExists = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
@@ -107,7 +124,11 @@ export function startRelay(options: RelayOptions): Relay {
   })
   const aliveLoop = startDatabaseLoop('epoch of the database', log, aliveMs, () => recordAlive(options.sql))
   const ignoreReconnects = nats.onReconnect(() => streamLoop.wake())
-  const service = startLogService(options)
+  // Numbers the events that waited for a confirmation.
+  const confirmed = () => {
+    if (unconfirmed.accountsAtLimit().length > 0) publishLoop.wake()
+  }
+  const service = startLogService({ ...options, confirmed })
   return {
     wake: () => publishLoop.wake(),
     async stop() {
@@ -119,22 +140,60 @@ export function startRelay(options: RelayOptions): Relay {
 }
 
 /** Moves events from the outbox to the log: one transaction in one round trip, because others wait for its lock. */
-async function numberEvents(sql: Database, after: string) {
+async function numberEvents(sql: Database, source: Source, from: { after: string; held: string[] }) {
   const connection = await sql.reserve()
   try {
-    const share = { after, each: maxEventsPerAccount, limit: maxEvents, batchBytes: maxBatchBytes }
-    const [, , , batches] = await sendTogether(
+    const share = { ...from, each: maxEventsPerAccount, limit: maxEvents, batchBytes: maxBatchBytes }
+    const [, [state], , batches] = await sendTogether(
       begin(connection),
-      lockState(connection),
+      lockState(connection, consumersOf[source]),
       beginEpoch(connection),
       moveToLog(connection, share),
       commit(connection),
     )
-    return batches
+    return { confirmed: state!.confirmed, batches }
   } catch (error) {
     await rollback(connection).catch(() => {})
     throw error
   } finally {
     connection.release()
+  }
+}
+
+/**
+ * The events that this relay has numbered and that not all consumers have confirmed. They are kept in memory only: a relay
+ * that starts, and each further replica, may number up to `maxUnconfirmed` more events of an account.
+ */
+class UnconfirmedEvents {
+  /** For each event the number of its batch, by account. */
+  readonly #numbers = new Map<string, bigint[]>()
+  #confirmed: bigint[] = []
+
+  accountsAtLimit(): string[] {
+    return [...this.#numbers].flatMap(([account, { length }]) => (length >= maxUnconfirmed ? [account] : []))
+  }
+
+  add(batches: MovedBatch[]): void {
+    for (const { partition, number, accounts } of batches) {
+      // A consumer is ahead of the log if the log was restored to an earlier state.
+      if (number <= (this.#confirmed[partition] ?? 0n)) continue
+      for (const account of accounts) {
+        const numbers = this.#numbers.get(account)
+        if (numbers) numbers.push(number)
+        else this.#numbers.set(account, [number])
+      }
+    }
+  }
+
+  /** @param confirmed the number of each partition up to which all consumers have confirmed */
+  remove(confirmed: bigint[]): void {
+    if (confirmed.every((number, partition) => number === this.#confirmed[partition])) return
+    this.#confirmed = confirmed
+    for (const [account, numbers] of this.#numbers) {
+      const upTo = confirmed[partitionOf(account)]!
+      const left = numbers.filter((number) => number > upTo)
+      if (left.length === 0) this.#numbers.delete(account)
+      else this.#numbers.set(account, left)
+    }
   }
 }

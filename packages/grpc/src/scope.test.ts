@@ -51,6 +51,7 @@ test('the request of every RPC names an account, except for these RPCs, which de
     'catalog.v1.CatalogService/ConfirmAlertEmail',
     'catalog.v1.CatalogService/FindAlertEmailConfirmation',
     'catalog.v1.CatalogService/FindApplicationOwner',
+    'catalog.v1.CatalogService/GetCopyEpoch',
     'catalog.v1.CatalogService/ListPlanCopies',
     'events.v1.DeadLettersService/DiscardDeadLetter',
     'events.v1.DeadLettersService/ListDeadLetters',
@@ -160,6 +161,7 @@ test('ids in nested messages of a request are required too, in each of them', as
     version: 1n,
     archivedBy: '',
     archiveVersion: 0n,
+    epoch: 0n,
     expiringNoticeDays: 14,
     ...scope,
   }

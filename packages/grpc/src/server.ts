@@ -225,10 +225,14 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
 
   const port = await new Promise<number>((resolve, reject) => {
     const { host, port } = options.address
-    server.bindAsync(`${host}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
-      if (error) reject(error)
-      else resolve(bound)
-    })
+    server.bindAsync(
+      host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`,
+      ServerCredentials.createInsecure(),
+      (error, bound) => {
+        if (error) reject(error)
+        else resolve(bound)
+      },
+    )
   })
   return {
     port,

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { parsePeerKeys } from './peer-keys.ts'
 
@@ -31,14 +32,22 @@ export function readConfig<S extends z.ZodObject>(
   throw new ConfigError(`invalid environment:\n${lines.join('\n')}`)
 }
 
-/** `host:port` to listen on or to reach. */
-export const address = z
-  .string()
-  .regex(/^.+:[0-9]{1,5}$/, 'must be host:port')
-  .transform((text) => {
-    const colon = text.lastIndexOf(':')
-    return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)), text }
-  })
+/** `host:port` of a service to reach, or several in the format of gRPC's name resolvers. */
+export const address = z.string().regex(/^.+:[0-9]{1,5}$/, 'must be host:port')
+
+/**
+ * `host:port` to listen on. An IPv6 address is in brackets: `[::]:8080` listens on all addresses of both families.
+ *
+ * @example readConfig(z.object({ HTTP_ADDRESS: listenAddress }), { HTTP_ADDRESS: '[::1]:80' }) // { host: '::1', port: 80 }
+ */
+export const listenAddress = z.string().transform((text, context) => {
+  const [, bracketed, name, digits] = /^(?:\[([^\]]+)\]|([^:[\]]+)):([0-9]{1,5})$/.exec(text) ?? []
+  const port = Number(digits)
+  if ((isIPv6(bracketed ?? '') || name !== undefined) && port <= 65_535)
+    return { host: bracketed ?? name!, port }
+  context.addIssue({ code: 'custom', message: 'must be host:port, an IPv6 address in brackets: [::]:8080' })
+  return z.NEVER
+})
 
 /** A whole number of at least `min`. */
 export const wholeNumber = (min = 0) =>
@@ -72,7 +81,7 @@ export const callConfig = {
 
 /** Configuration of every process. */
 export const processConfig = {
-  METRICS_ADDRESS: address.optional().describe('host:port of /metrics, /healthz and /readyz'),
+  METRICS_ADDRESS: listenAddress.optional().describe('host:port of /metrics, /healthz and /readyz'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
@@ -92,7 +101,7 @@ export const serviceConfig = {
     .describe(
       'name:key of each process that calls this one, separated by commas; two of a name while it is changed',
     ),
-  GRPC_ADDRESS: address.describe('host:port to serve gRPC on'),
+  GRPC_ADDRESS: listenAddress.describe('host:port to serve gRPC on'),
   DATABASE_URL: z.url().describe('postgres://… of this service’s own database'),
   DATABASE_CONNECTIONS: wholeNumber(2).default(20).describe('most connections to PostgreSQL'),
   NATS_URL: z.string().describe('nats://host:port, several separated by commas'),
@@ -103,5 +112,10 @@ export const serviceConfig = {
   STREAM_MAX_BYTES: wholeNumber(1024 * 1024)
     .default(512 * 1024 ** 2)
     .describe('most bytes that the stream of this service’s events may take; its oldest messages go first'),
+  EVENT_LOG_MAX_BYTES: wholeNumber(1024 * 1024)
+    .default(8 * 1024 ** 3)
+    .describe(
+      'size of the event log in PostgreSQL above which events are removed that a consumer has not confirmed',
+    ),
   STREAM_REPLICAS: wholeNumber(1).default(1).describe('copies of each stream that NATS keeps'),
 }

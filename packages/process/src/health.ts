@@ -8,7 +8,7 @@ export type Probe = () => Promise<void> | void
  */
 export class Health {
   readonly #probes = new Map<string, Probe>()
-  #lifeProblem: () => string | null = () => null
+  readonly #lifeProblems: (() => string | null)[] = []
   #stopping = false
 
   add(name: string, probe: Probe): void {
@@ -17,11 +17,15 @@ export class Health {
 
   /** For /healthz: null while the process is alive; otherwise the reason to restart it. */
   get lifeProblem(): string | null {
-    return this.#lifeProblem()
+    for (const problem of this.#lifeProblems) {
+      const found = problem()
+      if (found !== null) return found
+    }
+    return null
   }
 
   aliveUnless(problem: () => string | null): void {
-    this.#lifeProblem = problem
+    this.#lifeProblems.push(problem)
   }
 
   /** Makes the process not ready, so that load balancers send new requests to other replicas. */

@@ -1,9 +1,10 @@
+import { inCalls, itemsOf, refusalOf } from '@licensing/csv/import-calls'
 import { readKeyFile, type KeyRow } from '@licensing/csv/key-file'
 import { allOf, patientApi } from './client.ts'
 import { queryClient } from './query-client.ts'
 
-/** The service refuses a call with more rows. */
-const ROWS_A_CALL = 500
+/** While the file is counted, the user can stop after so many rows. */
+const ROWS_AT_ONCE = 500
 
 export interface BadRow {
   readonly line: number
@@ -22,6 +23,8 @@ export interface ImportResult {
   readonly bad: readonly BadRow[]
   /** The lines in which blanks around values were removed. */
   readonly trimmed: readonly number[]
+  /** The names of columns that are not imported. */
+  readonly ignored: readonly string[]
 }
 
 interface ImportRequest {
@@ -43,22 +46,24 @@ export async function importFile(
   const plans = await plansByCode(appId, signal)
   let total = 0
   const trimmed: number[] = []
-  for await (const { line, isTrimmed } of readKeyFile(piecesOf(file))) {
+  let ignored: readonly string[] = []
+  const rowsToCount = readKeyFile(piecesOf(file), (columns) => (ignored = columns))
+  for await (const { line, isTrimmed } of rowsToCount) {
     if (isTrimmed) trimmed.push(line)
-    if (++total % ROWS_A_CALL === 0) signal.throwIfAborted()
+    if (++total % ROWS_AT_ONCE === 0) signal.throwIfAborted()
   }
   const bad: BadRow[] = []
   let [created, existing, failed] = [0, 0, 0]
-  const reportAll = () => report({ total, created, existing, failed, bad: [...bad], trimmed })
+  const reportAll = () => report({ total, created, existing, failed, bad: [...bad], trimmed, ignored })
   reportAll()
   const sent = new Set<string>()
   try {
-    for await (const rows of inBatches(readKeyFile(piecesOf(file)))) {
+    for await (const rows of inCalls(readKeyFile(piecesOf(file)))) {
       const refused = new Map(rows.flatMap((row) => (row.flaw === undefined ? [] : [[row, row.flaw]])))
       const good = rows.filter(({ flaw }) => flaw === undefined)
       for (const { row, result, reason } of await sendRows({ appId, dryRun, plans }, good, signal)) {
         // A dry run writes nothing, so the service does not know the rows of earlier calls of the same dry run.
-        if (result === 'failed') refused.set(row, reason)
+        if (result === 'failed') refused.set(row, reason ?? '')
         else if (result === 'existing' || (dryRun && sent.has(row.legacyKey))) existing += 1
         else created += 1
         if (dryRun && result !== 'failed') sent.add(row.legacyKey)
@@ -91,16 +96,6 @@ async function* piecesOf(file: Blob): AsyncGenerator<Uint8Array, void, void> {
   }
 }
 
-async function* inBatches(rows: AsyncIterable<KeyRow>): AsyncGenerator<KeyRow[], void, void> {
-  let batch: KeyRow[] = []
-  for await (const row of rows) {
-    if (batch.push(row) < ROWS_A_CALL) continue
-    yield batch
-    batch = []
-  }
-  if (batch.length > 0) yield batch
-}
-
 interface Sending {
   appId: string
   dryRun: boolean
@@ -109,12 +104,7 @@ interface Sending {
 
 async function sendRows({ appId, dryRun, plans }: Sending, rows: readonly KeyRow[], signal: AbortSignal) {
   if (rows.length === 0) return []
-  // A row with an unknown plan code is sent too. The service refuses it, unless the licence was imported before: then it is `existing`.
-  const items = rows.map(({ legacyKey, externalRef, planCode }) => ({
-    legacy_key: bounded(legacyKey),
-    external_ref: bounded(externalRef),
-    plan_id: plans.get(planCode) ?? 'unknown',
-  }))
+  const items = itemsOf(rows, plans)
   const answer = await patientApi.post('/v1/apps/{app_id}/licences/import', {
     path: { app_id: appId },
     body: { items, ...(dryRun && { dry_run: true }) },
@@ -122,9 +112,7 @@ async function sendRows({ appId, dryRun, plans }: Sending, rows: readonly KeyRow
   })
   return answer.items.map(({ result, error }, at) => {
     const row = rows[at]!
-    const isUnknownPlan = error?.code === 'not_found' && !plans.has(row.planCode)
-    const reason = isUnknownPlan ? `no plan has the code “${row.planCode}”` : (error?.detail ?? '')
-    return { row, result, reason }
+    return { row, result, reason: refusalOf(row, error, plans) }
   })
 }
 
@@ -134,9 +122,4 @@ async function plansByCode(appId: string, signal: AbortSignal): Promise<Map<stri
     patientApi.rows('/v1/apps/{app_id}/plans', { path: { app_id: appId }, query, signal }),
   )
   return new Map(plans.map(({ id, code }) => [code, id]))
-}
-
-/** Cuts a value that is far too long, so that the call keeps within its size. The service still refuses the rest as too long. */
-function bounded(value: string): string {
-  return value.length <= 512 ? value : Array.from(value).slice(0, 256).join('')
 }

@@ -1,3 +1,4 @@
+import { trimUnseen } from './licence-key.ts'
 import { refusalIn, problemOf, type OperationContext } from './operation-context.ts'
 import type { Answer } from './service.ts'
 import { isObject, isString } from './shape.ts'
@@ -135,12 +136,9 @@ export async function startTrial(
 }
 
 /** Exchanges a legacy key for a licence key, once, and activates with that. */
-export async function migrate(
-  context: OperationContext,
-  legacyKey: string,
-  signal: AbortSignal,
-): Promise<void> {
+export async function migrate(context: OperationContext, given: string, signal: AbortSignal): Promise<void> {
   const { installation } = context
+  const legacyKey = trimUnseen(given)
   const alreadyExchanged = installation.legacyKey === legacyKey && installation.licenceKey !== null
   if (!alreadyExchanged && !(await exchange(context, legacyKey, signal))) return
   if (!alreadyExchanged || !installation.state().usable) await activate(context, signal)

@@ -34,7 +34,10 @@ export interface LicenceClientOptions {
   readonly licenceKey?: string | undefined
   /** Identifies this machine, 1 to 128 characters, the same at every start: see `machineFingerprint`. */
   readonly fingerprint: string
-  /** The host name that the product runs on or under. A licence can be restricted to domains. */
+  /**
+   * The name of the machine, or the domain that the product serves: any text of 1 to 253 characters without control characters. A
+   * licence can be restricted to domains.
+   */
   readonly host: string
   /** The product's version, 1 to 128 characters. */
   readonly productVersion: string

@@ -1,3 +1,4 @@
+import { readLicenceKey } from './licence-key.ts'
 import type { AbsenceReason } from './state.ts'
 import type { StoredRecord } from './stored-record.ts'
 import type { VerifiedToken, TokenIdentity, TokenReader } from './token-reader.ts'
@@ -46,8 +47,8 @@ export async function readStoredLicence(
   return { ...NO_LICENCE, former, absence: 'fingerprint_changed' }
 }
 
-/** Keys are read without regard to case and hyphens. */
+/** The service reads all forms of a licence key as one. */
 function sameKey(one: string, other: string): boolean {
-  const plain = (key: string) => key.replaceAll('-', '').toUpperCase()
-  return plain(one) === plain(other)
+  const key = readLicenceKey(one)
+  return one === other || (key !== undefined && key === readLicenceKey(other))
 }

@@ -26,11 +26,11 @@ export const program = defineProgram(
     step('nats')
     const nats = await connectNats(config.NATS_URL, 'billing', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text, {
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS, {
       sign: signCalls('billing', 'catalog', config),
     })
     onStop('catalog channel', () => catalog.close())
-    const licensing = connectTo(PurchaseService, config.LICENSING_ADDRESS.text, {
+    const licensing = connectTo(PurchaseService, config.LICENSING_ADDRESS, {
       sign: signCalls('billing', 'licensing', config),
     })
     onStop('licensing channel', () => licensing.close())
@@ -52,6 +52,7 @@ export const program = defineProgram(
       reconcileIntervalMs: config.RECONCILE_INTERVAL_SECONDS * 1000,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('billing', () => billing.stop())
     step('grpc server')

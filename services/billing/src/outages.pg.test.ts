@@ -1,7 +1,9 @@
+import { failWrites } from '@licensing/test-support/failing-writes'
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { expect, test } from 'vitest'
 import { startProcessHarness } from '../test/billing-process.ts'
+import { sharedHarness } from '../test/harness.ts'
 import { outcomeOf } from '../test/outcome.ts'
 import { checkoutRefOf, licencesOf, openCheckouts, pay } from '../test/shop.ts'
 import { givenVendor } from '../test/vendor.ts'
@@ -75,3 +77,24 @@ test('billing does everything once while it, licensing and PostgreSQL are killed
   const references = (await licencesOf(harness, vendor)).map(({ externalRef }) => externalRef)
   expect(new Set(references).size).toBe(customers)
 })
+
+test.each(['facts', 'purchase_effects', 'payments'])(
+  'on a full disk, which refuses rows of %s, a payment waits and none of its events counts a failure',
+  async (table) => {
+    const harness = await sharedHarness()
+    const vendor = await harness.givenVendor()
+    const [session] = await openCheckouts(harness, vendor, 1)
+    const disk = await failWrites(harness.sql, table, '53100')
+    try {
+      await pay(harness, session!)
+      await eventually(async () => expect(await disk.refused()).toBeGreaterThan(3))
+      const failed = await harness.sql`
+        select 1 from processor_events
+        where merchant = ${`stripe:${vendor.connectedAccount}`} and (attempts > 0 or parked)`
+      expect(failed).toHaveLength(0)
+    } finally {
+      await disk.end()
+    }
+    await eventually(async () => expect(await licencesOf(harness, vendor)).toHaveLength(1))
+  },
+)

@@ -48,6 +48,9 @@ export async function startCatalogStandIn(): Promise<CatalogStandIn> {
       }
       return plan
     },
+    async getCopyEpoch() {
+      return { epoch: 0n }
+    },
     async listPlanCopies({ afterId, limit }) {
       const later = [...plans.values()]
         .filter(({ id }) => id > afterId)

@@ -36,6 +36,12 @@ export function startEventLog(services: Database[]): EventLog {
       }
       read[partition] = number
     }
+    // Without a consumer that confirms, an account with many events gets no further numbers.
+    if (rows.length === 0) return
+    await sql`
+      insert into event_log_readers (consumer, partition, number)
+      select 'notifier', at - 1, number from unnest(${read.map(String)}::bigint[]) with ordinality as done (number, at)
+      on conflict (consumer, partition) do update set number = excluded.number`
   }
   const loop = startLoop({
     work: async () => {

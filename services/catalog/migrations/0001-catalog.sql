@@ -101,7 +101,7 @@ create table plans (
   metadata jsonb not null default '{}',
   -- How long a trial lasts; null: the plan has no trials.
   trial_days int check (trial_days between 1 and 366),
-  -- Increases with each change of a value that licensing copies.
+  -- Increases with each change of a value that licensing copies, to at least `current_epoch()`.
   version bigint not null default 1,
   -- The version at which the plan was last archived, and the API key that archived it.
   archive_version bigint not null default 0,

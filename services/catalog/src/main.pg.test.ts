@@ -24,8 +24,9 @@ test('it creates the demo account; while PostgreSQL is unavailable it is not rea
   await using folder = await makeTemporaryFolder()
   const key = newKey()
   const environment = {
-    GRPC_ADDRESS: await freeAddress(),
-    METRICS_ADDRESS: await freeAddress(),
+    // As in the images: all addresses of both families.
+    GRPC_ADDRESS: await freeAddress('[::]'),
+    METRICS_ADDRESS: await freeAddress('[::]'),
     DATABASE_URL: database.url,
     NATS_URL: nats.urlOf('catalog'),
     LICENSING_ADDRESS: licensing.address,
@@ -35,6 +36,14 @@ test('it creates the demo account; while PostgreSQL is unavailable it is not rea
     FEE_BPS: '250',
   }
   await using service = await startService('catalog', environment, folder.path)
+  for (const host of ['127.0.0.1', '[::1]']) {
+    const reached = connectTo(CatalogService, environment.GRPC_ADDRESS.replace('[::]', host))
+    await reached.calls.authenticateKey({ keyHash: hashOfKey(key) })
+    reached.close()
+    expect((await fetch(`http://${environment.METRICS_ADDRESS.replace('[::]', host)}/healthz`)).status).toBe(
+      200,
+    )
+  }
   const catalog = connectTo(CatalogService, environment.GRPC_ADDRESS)
   const use = () => catalog.calls.authenticateKey({ keyHash: hashOfKey(key) })
   const { accountId } = await use()

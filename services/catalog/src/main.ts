@@ -31,15 +31,15 @@ export const program = defineProgram(
     step('nats')
     const nats = await connectNats(config.NATS_URL, 'catalog', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const licensing = connectTo(LicensingService, config.LICENSING_ADDRESS.text, {
+    const licensing = connectTo(LicensingService, config.LICENSING_ADDRESS, {
       sign: signCalls('catalog', 'licensing', config),
     })
     onStop('licensing channel', () => licensing.close())
-    const rootKeys = connectTo(RootKeyService, config.LICENSING_ADDRESS.text, {
+    const rootKeys = connectTo(RootKeyService, config.LICENSING_ADDRESS, {
       sign: signCalls('catalog', 'licensing', config),
     })
     onStop('root keys channel', () => rootKeys.close())
-    const notifier = connectTo(NotifierService, config.NOTIFIER_ADDRESS.text, {
+    const notifier = connectTo(NotifierService, config.NOTIFIER_ADDRESS, {
       sign: signCalls('catalog', 'notifier', config),
     })
     onStop('notifier channel', () => notifier.close())
@@ -54,6 +54,7 @@ export const program = defineProgram(
       notifier: notifier.calls,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('catalog', () => catalog.stop())
     step('grpc server')

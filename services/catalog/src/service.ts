@@ -33,7 +33,7 @@ import {
   listDefinitions,
   updateDefinition,
 } from './entitlements/definitions.ts'
-import { getPlanCopy, listPlanCopies } from './plan-copies/plan-copies.ts'
+import { getCopyEpoch, getPlanCopy, listPlanCopies } from './plan-copies/plan-copies.ts'
 import { archivePlan, restorePlan } from './plans/plan-status.ts'
 import { createPlan } from './plans/create-plan.ts'
 import { getPlan, listPlans } from './plans/read-plans.ts'
@@ -79,6 +79,7 @@ export function catalogService(deps: CatalogDependencies) {
     ),
 
     getPlanCopy: (request) => getPlanCopy(deps, request),
+    getCopyEpoch: (request) => getCopyEpoch(deps, request),
     listPlanCopies: (request) => listPlanCopies(deps, request),
   })
 }

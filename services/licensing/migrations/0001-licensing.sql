@@ -5,18 +5,22 @@
 
 -- Plans.
 
--- Copies of catalog's plans. The highest version wins.
+-- Copies of catalog's plans. The highest version of the latest epoch wins.
 create table plans (
   id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   status text not null check (status in ('active', 'retired')),
+  -- The epoch of catalog's database in which the copy was read.
+  epoch bigint not null,
   version bigint not null,
   code text collate "C" not null,
   -- How long a trial lasts; null: the plan has no trials.
   trial_days integer,
   -- The setting of the plan's application.
   expiring_notice_days integer not null,
+  -- When that number was last raised.
+  notice_raised_at timestamptz(3),
   -- A licence that is issued now gets these entitlements: [{key, kind, value, default}], sorted by key.
   entitlements jsonb not null,
   -- A hash of them: the id of their snapshot.
@@ -41,14 +45,15 @@ create table plan_archives (
   primary key (plan_id, archive_version)
 );
 
--- Plans whose new version is known from an event but not yet copied. Licensing asks catalog for them; a row is deleted
--- when the copy is there.
+-- Plans whose new version is known from an event but not yet copied. Licensing asks catalog for them. Any answer deletes
+-- the row: catalog may have lost the version.
 create table awaited_plans (
   plan_id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   version bigint not null,
-  since timestamptz not null default now()
+  since timestamptz not null default now(),
+  ask_at timestamptz not null default now()
 );
 
 -- Active licences by plan, changed in the transaction that changes a licence. The number of a plan is the sum of its
@@ -94,16 +99,22 @@ create table licences (
   idempotency_hash bytea,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
-  -- The purchase whose plan and end the licence has; null if it has no purchase or only one.
+  -- The purchase that governs the licence: the licence has its plan and end. Null if it has no purchase.
   rests_on text collate "C",
   -- When the vendor last reactivated it. Payment problems of its purchases before that time no longer count.
   reactivated_at timestamptz(3),
+  -- The latest known event of its purchases, by the processor's clock.
+  latest_event_at timestamptz(3),
+  -- The latest time until which one of its payments includes updates.
+  paid_updates_until timestamptz(3),
   -- The vendor's own entries, by name.
   metadata jsonb not null default '{}',
   -- The product may be updated to releases until this time; null: to all releases.
   updates_until timestamptz(3),
   -- Whether a product started it as a trial and no customer has it yet.
-  trial boolean not null default false
+  trial boolean not null default false,
+  -- Whether `max_activations` is the limit that it got as a trial. The first payment removes that limit.
+  trial_limit boolean not null default false
   -- Free space on its page lets a row change its status without writing any index.
 ) with (fillfactor = 85);
 
@@ -115,7 +126,7 @@ create unique index licences_legacy_key on licences (application_id, legacy_key)
 create index licences_newest on licences (application_id, id);
 create index licences_by_plan on licences (plan_id, id);
 create index licences_by_external_ref on licences (application_id, external_ref, id);
-create index licences_by_trial on licences (application_id, trial, id);
+create index licences_of_trials on licences (application_id, id) where trial;
 create index licences_never_seen on licences (application_id, id) where not seen;
 -- References in upper case, for a search that ignores letter case. Upper case does not depend on the neighbours of a
 -- letter, lower case does (a final sigma). References are compared by code points, so that all references with the
@@ -123,7 +134,7 @@ create index licences_never_seen on licences (application_id, id) where not seen
 create index licences_by_folded_ref on licences
   (application_id, (upper(external_ref collate "und-x-icu") collate "C"), id);
 
--- A licence's status and the columns that lists and sweeps need with it. Only the triggers below write this table. A
+-- A licence's status and the columns that lists and sweeps need with it. Only the triggers below write them. A
 -- transaction that changes a licence holds the lock of its row in `licences`, so no transaction waits for a row here.
 create table licence_statuses (
   licence_id text collate "C" primary key,
@@ -132,7 +143,9 @@ create table licence_statuses (
   status text not null,
   expires_on timestamptz(3),
   -- When `expires_on` got this value.
-  expires_on_since timestamptz(3) not null default now()
+  expires_on_since timestamptz(3) not null default now(),
+  -- The end for which the notice went out. The sweep for expiring licences writes it.
+  notified_end timestamptz(3)
 );
 create index licence_statuses_by_application on licence_statuses (application_id, status, licence_id);
 create index licence_statuses_by_plan on licence_statuses (plan_id, status, licence_id);
@@ -140,7 +153,8 @@ create index licence_statuses_due on licence_statuses (expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
 -- For notices of licences that expire soon.
 create index licence_statuses_ending on licence_statuses (plan_id, expires_on, licence_id)
-  where expires_on is not null and status in ('active', 'suspended', 'downgraded');
+  where expires_on is distinct from notified_end and expires_on is not null
+    and status in ('active', 'suspended', 'downgraded');
 
 -- Joins use the primary key: a session keeps its first query plan, and a plan for very many licences would read the
 -- whole table in each later statement.
@@ -169,30 +183,6 @@ create trigger keep_statuses_of_changed after update on licences
 create trigger keep_statuses_of_gone after delete on licences
   referencing old table as changed for each statement execute function keep_statuses();
 
--- The domains that a licence is restricted to, for a search. Only the triggers below write this table.
-create table licence_domains (
-  application_id text collate "C" not null,
-  domain text collate "C" not null,
-  licence_id text collate "C" not null,
-  primary key (application_id, domain, licence_id)
-);
-
-create function keep_domains() returns trigger language plpgsql as $$
-begin
-  if tg_op = 'UPDATE' then
-    delete from licence_domains
-    where application_id = old.application_id and domain = any(old.domains) and licence_id = old.id;
-  end if;
-  insert into licence_domains (application_id, domain, licence_id)
-  select distinct new.application_id, domain, new.id from unnest(new.domains) as domain order by 2;
-  return null;
-end
-$$;
-create trigger keep_domains_of_new after insert on licences
-  for each row when (new.domains <> '{}') execute function keep_domains();
-create trigger keep_domains_of_changed after update of domains on licences
-  for each row when (new.domains <> old.domains) execute function keep_domains();
-
 -- Trials.
 
 -- The trial that each machine has had in an application. A row stays permanently, so a machine gets no second trial.
@@ -211,78 +201,13 @@ create table trial_days (
   started integer not null
 ) with (fillfactor = 50);
 
--- Notices that a licence expires soon.
-
--- The notices that were sent: one for each value of `expires_on`. Deleted after that time.
-create table expiring_notices (
-  expires_on timestamptz(3) not null,
-  licence_id text collate "C" not null,
-  primary key (expires_on, licence_id)
-);
-
--- How far the notices of a plan have come in the order of its licences' ends: each licence up to this position has been
--- checked. If a licence gets an end before the position, at most `expiring_notice_days` are left, and it needs no notice.
-create table notice_positions (
-  plan_id text collate "C" primary key,
-  expires_on timestamptz(3) not null default now(),
-  licence_id text collate "C" not null default '',
-  -- When the plan's `expiring_notice_days` was last raised.
-  raised_at timestamptz(3)
-) with (fillfactor = 50);
-
--- If the number changes, all licences that end within the notice are checked again.
-create function keep_notice_position() returns trigger language plpgsql as $$
-begin
-  if tg_op = 'INSERT' then
-    insert into notice_positions (plan_id) values (new.id);
-  else
-    update notice_positions set expires_on = now(), licence_id = '',
-      raised_at = case when new.expiring_notice_days > old.expiring_notice_days then now() else raised_at end
-    where plan_id = new.id;
-  end if;
-  return null;
-end
-$$;
-create trigger keep_notice_position_of_new after insert on plans
-  for each row execute function keep_notice_position();
-create trigger keep_notice_position_of_changed after update of expiring_notice_days on plans
-  for each row when (new.expiring_notice_days <> old.expiring_notice_days) execute function keep_notice_position();
-
--- Licences whose notice may be due. A licence may be in the table twice, so that no transaction that adds it waits
--- for another.
-create table notice_checks (
-  position bigint generated always as identity primary key,
-  licence_id text collate "C" not null
-) with (
-  -- Rows live for seconds.
-  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1
-);
-
--- The argument is the column with the licence's id.
-create function check_notice() returns trigger language plpgsql as $$
-begin
-  insert into notice_checks (licence_id) values (to_jsonb(new) ->> tg_argv[0]);
-  return null;
-end
-$$;
--- After these changes the notice of an end that was checked before can be due.
-create trigger check_notice_of_changed after update of status, plan_id, rests_on on licences for each row
-  when (new.expires_on is not null and (
-    (old.status = 'expired' and new.status <> 'expired')
-    or old.plan_id <> new.plan_id or old.rests_on is distinct from new.rests_on
-  ))
-  execute function check_notice('id');
-
 -- The entries of licences' metadata, for lists. Only the triggers below write this table.
 create table licence_metadata (
   -- metadata_entry() of the application, the name and the value. Lists look for exact pairs, so a hash is enough, and a
   -- long value does not make the index larger.
   entry bytea not null,
   licence_id text collate "C" not null,
-  -- One bit for each entry of the licence: the first byte of the entry modulo 64. If a list looks for several pairs,
-  -- the bits in the index of one pair show for most licences that they do not have the others.
-  bits bigint not null,
-  primary key (entry, licence_id) include (bits)
+  primary key (entry, licence_id)
 );
 
 -- Neither an application's id nor a name contains a space.
@@ -298,9 +223,8 @@ begin
       select metadata_entry(new.application_id, key, value) from jsonb_each_text(old.metadata)
     ));
   end if;
-  insert into licence_metadata (entry, licence_id, bits)
-  select entry, new.id, bit_or(1::bigint << (get_byte(entry, 0) % 64)) over ()
-  from (select metadata_entry(new.application_id, key, value) as entry from jsonb_each_text(new.metadata)) made;
+  insert into licence_metadata (entry, licence_id)
+  select metadata_entry(new.application_id, key, value), new.id from jsonb_each_text(new.metadata);
   return null;
 end
 $$;
@@ -341,12 +265,8 @@ create table licence_history (
   cause text,
   -- The changed fields of an entry of type `changed`: {<field>: {"from": …, "to": …}}; null for every other type.
   changes jsonb,
-  -- The transaction that wrote the entry: `counted_history` says which entries have been counted by day. Null in entries
-  -- that were counted after the database was restored into another server.
-  xact xid8 default pg_current_xact_id(),
   primary key (licence_id, position)
 );
-create index licence_history_by_xact on licence_history (xact) where xact is not null;
 create index licence_history_freed_by_products on licence_history (licence_id, position)
   where type = 'activation_freed' and actor = 'product';
 
@@ -376,33 +296,30 @@ create table activations (
   last_seen_at timestamptz(3) not null default now(),
   -- When the last token of the activation ends, also the token in an offline file. Null before the first token.
   token_ends_at timestamptz(3),
+  -- When its last file for a machine without a network ends. Until then it keeps its place, and its lease if the licence is
+  -- floating, unless the vendor frees it.
+  offline_until timestamptz(3),
+  -- Set if its product has deactivated it, but it keeps its place until this time. For its product there is no such
+  -- activation any more, unless the same machine activates again.
+  held_until timestamptz(3),
   constraint activations_fingerprint unique (licence_id, fingerprint)
 );
 create index activations_newest on activations (licence_id, id);
 create index activations_by_host on activations (application_id, host, licence_id);
+create index activations_held on activations (licence_id, held_until) where held_until is not null;
+-- For the removal of activations whose product has deactivated them.
+create index activations_held_until on activations (held_until) where held_until is not null;
 
--- Activations that a product freed before their last token ended, on licences that limit their activations. They are
--- written and counted under the lock of the licence's row. The first ten of a licence and UTC day only count for that
--- day; each later one occupies a place until its token ends.
-create table freed_places (
-  activation_id text collate "C" primary key,
+-- How often products have freed something of a licence, on the latest day on which they did. Counted under the lock of the
+-- licence's row.
+create table freed_by_products (
   licence_id text collate "C" not null,
-  fingerprint text collate "C" not null,
-  takes_place boolean not null,
-  freed_at timestamptz(3) not null,
-  token_ends_at timestamptz(3) not null
-);
-create index freed_places_of_licence on freed_places (licence_id, fingerprint);
--- For the deletion of freed places that no longer count.
-create index freed_places_ended on freed_places (token_ends_at) where takes_place;
-create index freed_places_of_earlier_days on freed_places (freed_at) where not takes_place;
-
--- How many activations of a licence products have replaced by others, on the latest day on which they did.
-create table replacements (
-  licence_id text collate "C" primary key,
+  -- `own`: a release or deactivation that ended a lease or freed a place at once. `oldest`: an activation was replaced.
+  what text not null,
   -- A UTC day.
   day date not null,
-  replaced integer not null
+  times integer not null,
+  primary key (licence_id, what)
 );
 
 -- Floating licences.
@@ -437,8 +354,6 @@ create table leases (
   activation_id text collate "C" primary key,
   licence_id text collate "C" not null,
   ends_at timestamptz(3) not null,
-  -- When the last file for a machine without a network ends. The lease does not end earlier.
-  offline_until timestamptz(3),
   counted boolean not null
 );
 create index leases_of_licence on leases (licence_id, counted, ends_at);
@@ -484,10 +399,8 @@ create table licence_activity (
   -- How many calls the licence has made. Calls are numbered under the lock of this row.
   calls bigint not null default 0
 ) with (fillfactor = 80);
--- For lists of licences seen since a time. The first index finds the few licences that were seen recently. The second
--- is in list order, and excludes licences that were seen too long ago without reading the table (about 50 ns each).
-create index licence_activity_latest on licence_activity (application_id, last_seen_at, licence_id);
-create index licence_activity_newest on licence_activity (application_id, licence_id, last_seen_at);
+-- For lists of licences seen since a time.
+create index licence_activity_newest on licence_activity (application_id, licence_id);
 
 -- Hosts by which a licence is found: hosts that it is restricted to, and hosts on which it was seen.
 create table licence_hosts (
@@ -503,9 +416,8 @@ create index licence_hosts_seen on licence_hosts (licence_id, last_seen_at) wher
 
 -- Counts by day.
 
--- What happened in an application on each UTC day. Changes of licences are counted from their history, changes of
--- activations from application_day_changes. Background work adds both up here. A reader adds what has not been added up
--- yet, so the numbers are exact at any time.
+-- What happened in an application on each UTC day. Triggers write changes of licences and activations to
+-- application_day_changes. Background work adds them up here. A reader adds the rest, so the numbers are exact at any time.
 create table application_days (
   application_id text collate "C" not null,
   account_id text collate "C" not null,
@@ -528,19 +440,53 @@ create table application_days (
   primary key (application_id, day)
 ) with (fillfactor = 80);
 
--- One row for each statement that changes activations, so that no transaction waits for a counter. Adding up deletes the
--- rows in the same statement, so that a reader of both tables sees each change once.
+-- One row for each statement that changes licences or activations, so that no transaction waits for a counter. Adding up
+-- deletes the rows in the same statement, so that a reader of both tables sees each change once.
 create table application_day_changes (
   application_id text collate "C" not null,
   account_id text collate "C" not null,
   day date not null,
+  issued bigint not null default 0,
+  imported bigint not null default 0,
+  created bigint not null default 0,
+  suspended bigint not null default 0,
+  reactivated bigint not null default 0,
+  revoked bigint not null default 0,
+  expired bigint not null default 0,
+  retired bigint not null default 0,
+  downgraded bigint not null default 0,
+  active_change bigint not null default 0,
   activations_new bigint not null default 0,
+  activations_freed bigint not null default 0,
   activations_seen bigint not null default 0
 ) with (
   -- Rows live for seconds.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1
 );
 create index application_day_changes_of on application_day_changes (application_id);
+
+-- Licences are looked up one by one (`offset 0`), whatever the planner's estimates are.
+create function note_history() returns trigger language plpgsql as $$
+begin
+  insert into application_day_changes (application_id, account_id, day, issued, imported, created, suspended,
+    reactivated, revoked, expired, retired, downgraded, activations_freed, active_change)
+  select l.application_id, l.account_id, (e.at at time zone 'UTC')::date,
+    count(*) filter (where type = 'issued'), count(*) filter (where type = 'imported'),
+    count(*) filter (where type = 'created'), count(*) filter (where type = 'suspended'),
+    count(*) filter (where type = 'reactivated'), count(*) filter (where type = 'revoked'),
+    count(*) filter (where type = 'expired'), count(*) filter (where type = 'retired'),
+    count(*) filter (where type = 'downgraded'), count(*) filter (where type = 'activation_freed'),
+    sum((to_status = 'active')::int - coalesce((from_status = 'active')::int, 0))
+  from entered e cross join lateral (
+    select application_id, account_id from licences where id = e.licence_id offset 0
+  ) l
+  where e.from_status is distinct from e.to_status or e.type = 'activation_freed'
+  group by 1, 2, 3;
+  return null;
+end
+$$;
+create trigger note_history after insert on licence_history
+  referencing new table as entered for each statement execute function note_history();
 
 create function note_activations() returns trigger language plpgsql as $$
 begin
@@ -564,76 +510,6 @@ $$;
 create trigger note_seen after update of last_seen_at on activations
   for each row when ((new.last_seen_at at time zone 'UTC')::date > (old.last_seen_at at time zone 'UTC')::date)
   execute function note_seen();
-
--- `application_days` contains the history entries that this snapshot sees.
-create table counted_history (
-  only_row boolean primary key default true check (only_row),
-  seen_by pg_snapshot not null
-);
-insert into counted_history (seen_by) values (pg_current_snapshot());
-
--- Counts by day of the whole history, or of the entries that counted_history does not see: entries of transactions that
--- began after it or had not ended then, however long a transaction takes. It reads with the snapshot of the calling
--- statement. Entries and licences are looked up one by one (`offset 0`), whatever the planner's estimates are.
-create function days_of_history(whole boolean) returns table (
-  application_id text, account_id text, day date, issued bigint, imported bigint, created bigint, suspended bigint,
-  reactivated bigint, revoked bigint, expired bigint, retired bigint, downgraded bigint, active_change bigint,
-  activations_freed bigint
-) language sql stable rows 100
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-as $$
-  with counted as materialized (select seen_by from counted_history where not whole),
-  entry as (
-    select licence_id, at, type, from_status, to_status from licence_history
-    where xact >= (select pg_snapshot_xmax(seen_by) from counted)
-    union all
-    select licence_id, at, type, from_status, to_status
-    from counted, pg_snapshot_xip(seen_by) as unfinished cross join lateral (
-      select licence_id, at, type, from_status, to_status from licence_history where xact = unfinished offset 0
-    ) h
-    union all
-    select licence_id, at, type, from_status, to_status from licence_history where whole
-  )
-  select l.application_id, l.account_id, (e.at at time zone 'UTC')::date,
-    count(*) filter (where type = 'issued'), count(*) filter (where type = 'imported'),
-    count(*) filter (where type = 'created'), count(*) filter (where type = 'suspended'),
-    count(*) filter (where type = 'reactivated'), count(*) filter (where type = 'revoked'),
-    count(*) filter (where type = 'expired'), count(*) filter (where type = 'retired'),
-    count(*) filter (where type = 'downgraded'),
-    sum((to_status = 'active')::int - coalesce((from_status = 'active')::int, 0)),
-    count(*) filter (where type = 'activation_freed')
-  from entry e cross join lateral (
-    select application_id, account_id from licences where id = e.licence_id offset 0
-  ) l
-  group by 1, 2, 3
-$$;
-
--- For a database that was restored into another server, where transactions have other numbers: counts the history from
--- its beginning, and numbers only later entries. Blocks writers and readers of the history. `activations_freed` does not
--- decrease: entries that were deleted from the history had been counted.
-create function recount_history() returns void language plpgsql as $$
-begin
-  lock table licence_history in access exclusive mode;
-  alter table licence_history drop column xact;
-  alter table licence_history add column xact xid8;
-  alter table licence_history alter column xact set default pg_current_xact_id();
-  create index licence_history_by_xact on licence_history (xact) where xact is not null;
-  update application_days set issued = 0, imported = 0, created = 0, suspended = 0, reactivated = 0, revoked = 0,
-    expired = 0, retired = 0, downgraded = 0, active_change = 0;
-  insert into application_days as d (application_id, account_id, day, issued, imported, created, suspended,
-    reactivated, revoked, expired, retired, downgraded, active_change, activations_new, activations_freed,
-    activations_seen)
-  select application_id, account_id, day, issued, imported, created, suspended, reactivated, revoked, expired, retired,
-    downgraded, active_change, 0, activations_freed, 0
-  from days_of_history(true)
-  on conflict (application_id, day) do update set issued = excluded.issued, imported = excluded.imported,
-    created = excluded.created, suspended = excluded.suspended, reactivated = excluded.reactivated,
-    revoked = excluded.revoked, expired = excluded.expired, retired = excluded.retired,
-    downgraded = excluded.downgraded, active_change = excluded.active_change,
-    activations_freed = greatest(d.activations_freed, excluded.activations_freed);
-  update counted_history set seen_by = pg_current_snapshot();
-end
-$$;
 
 -- Revocations.
 
@@ -725,8 +601,8 @@ create table purchases (
   purchase_ref text collate "C" not null,
   account_id text collate "C" not null,
   licence_id text collate "C" not null,
-  -- The processor's time of its first charge; null for the terms on which the licence was issued or imported.
-  ordered_at timestamptz(3),
+  -- The processor's time of its first charge; the year 1 for the terms on which the licence was issued or imported.
+  ordered_at timestamptz(3) not null,
   plan_id text collate "C" not null,
   snapshot_id text collate "C" not null,
   ends_at timestamptz(3),
@@ -734,36 +610,79 @@ create table purchases (
   bought_plan_id text collate "C" not null,
   bought_snapshot_id text collate "C" not null,
   bought_ends_at timestamptz(3),
+  -- How often the vendor has set another end. Renewals that were recorded before do not move the end any more.
+  end_revision integer not null default 0,
   -- When it was refunded in full, charged back or canceled.
   terminated_at timestamptz(3),
   -- Whether it was refunded in full or charged back.
   money_returned boolean not null default false,
-  -- Whether it is a subscription that the processor will charge again.
+  -- The latest renewal, the latest series of failed payments, and the latest partial refund.
+  renewed_at timestamptz(3),
+  failed_at timestamptz(3),
+  partially_refunded_at timestamptz(3),
+  -- The first and the latest inquiry, and the latest time at which an inquiry was closed.
+  first_inquiry_at timestamptz(3),
+  inquiry_at timestamptz(3),
+  inquiry_closed_at timestamptz(3),
+  -- Whether it is a subscription that the processor will charge again, and when this was last stopped or resumed.
   renews boolean not null default false,
+  renews_since timestamptz(3),
+  -- Whether its subscription has ended. It then never renews again.
+  canceled boolean not null default false,
   -- Until when its first payment includes updates; null: the payment does not set this.
   updates_until timestamptz(3),
   -- Entries that its first payment brings, or that the licence had when it was first paid.
   metadata jsonb not null default '{}',
+  -- When it stops being valid, or stopped; null: never (see `fellAt`).
+  falls_at timestamptz(3) generated always as (
+    case when coalesce(terminated_at, ends_at) is not null then greatest(ordered_at, least(
+      terminated_at, date_trunc('second', ends_at at time zone 'UTC') at time zone 'UTC'
+    )) end
+  ) stored,
+  -- Whether it is known to have stopped being valid. The sweep marks those whose end has passed.
+  fallen boolean not null default false,
   primary key (application_id, purchase_ref)
 );
-create index purchases_of_licence on purchases (licence_id);
-create trigger check_notice_of_stopped after update of renews on purchases for each row
-  when (old.renews and not new.renews) execute function check_notice('licence_id');
+-- Whatever the number of a licence's purchases is, these indexes find the few that can govern it.
+create index purchases_of_licence on purchases (licence_id, ordered_at, purchase_ref);
+create index purchases_valid on purchases (licence_id, ordered_at, purchase_ref) where not fallen;
+create index purchases_falling on purchases (licence_id, fallen, falls_at, ordered_at, purchase_ref)
+  where falls_at is not null;
+create index purchases_due on purchases (falls_at) where not fallen and falls_at is not null;
 
--- The events of purchases, each once, with their times by the processor's clock.
+-- The effects on purchases, each once, with their times by the processor's clock.
 create table purchase_effects (
   licence_id text collate "C" not null,
   purchase_ref text collate "C" not null,
   kind text not null,
   cause text collate "C" not null,
   at timestamptz(3) not null,
-  -- The end, plan and updates that a renewal gives.
+  -- The end and plan that a renewal gives, and the purchase's `end_revision` when it was recorded.
   ends_at timestamptz(3),
+  end_revision integer not null,
   plan_id text collate "C",
   snapshot_id text collate "C",
-  updates_until timestamptz(3),
   primary key (licence_id, purchase_ref, kind, cause)
 );
+-- The renewals that decide about the end and the plan of a purchase.
+create index purchase_effects_by_end on purchase_effects (licence_id, purchase_ref, end_revision, ends_at)
+  where kind = 'renewed';
+create index purchase_effects_by_plan on purchase_effects (licence_id, purchase_ref, at, cause)
+  where kind = 'renewed' and plan_id is not null;
+
+-- The names in the metadata that the payments of a licence bring, with the value that the latest payment brings, and the first
+-- and the latest payment with that name.
+create table paid_metadata (
+  licence_id text collate "C" not null,
+  name text collate "C" not null,
+  value text not null,
+  first_ordered_at timestamptz(3) not null,
+  first_ref text collate "C" not null,
+  last_ordered_at timestamptz(3) not null,
+  last_ref text collate "C" not null,
+  primary key (licence_id, name)
+) with (fillfactor = 80);
+create index paid_metadata_first on paid_metadata (licence_id, first_ordered_at, first_ref, name);
 
 -- Payments that have provisioned: a second call answers with the same licence.
 create table provisions (

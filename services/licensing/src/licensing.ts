@@ -48,6 +48,7 @@ export interface LicensingOptions {
   upkeepIntervalMs?: number
   streamReplicas: number
   streamBytes?: number
+  logBytes?: number
   now?: () => Date
 }
 
@@ -68,6 +69,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     source: 'licensing',
     streamReplicas,
     streamBytes: options.streamBytes,
+    logBytes: options.logBytes,
     log,
   })
   const change = createChange(sql, () => relay.wake())

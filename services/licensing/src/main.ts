@@ -25,12 +25,14 @@ export const program = defineProgram(
       'database',
       async () => void (await Promise.all([sql.end({ timeout: 5 }), lists.end({ timeout: 5 })])),
     )
-    await prepareDatabase({ sql, health, log, step, stopping }, () => migrate(sql, licensingMigrations, step))
+    await prepareDatabase({ sql, otherPools: [lists], health, log, step, stopping }, () =>
+      migrate(sql, licensingMigrations, step),
+    )
 
     step('nats')
     const nats = await connectNats(config.NATS_URL, 'licensing', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text, {
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS, {
       sign: signCalls('licensing', 'catalog', config),
     })
     onStop('catalog channel', () => catalog.close())
@@ -53,6 +55,7 @@ export const program = defineProgram(
       sweepIntervalMs: config.SWEEP_INTERVAL_SECONDS * 1000,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('licensing', () => licensing.stop())
     step('grpc server')

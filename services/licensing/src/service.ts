@@ -12,9 +12,8 @@ import { SecretsService } from '@licensing/proto/secrets'
 import { activateOffline } from './activations/activate-offline.ts'
 import { activate } from './activations/activate.ts'
 import { authenticate } from './activations/authenticate.ts'
-import { createDeactivate, freeActivation } from './activations/free-activation.ts'
+import { createDeactivate, createRelease, freeActivation } from './activations/free-activation.ts'
 import { createGivePlace } from './activations/give-place.ts'
-import { release } from './activations/leases.ts'
 import { listActivations } from './activations/list-activations.ts'
 import { migrateLegacyKey } from './activations/migrate-legacy-key.ts'
 import { recordCallHome, refreshActivation } from './activations/refresh-activation.ts'
@@ -104,7 +103,7 @@ export function productService(deps: ProductDependencies) {
       return {}
     },
     deactivate: createDeactivate(deps),
-    release: (request) => release(deps, request),
+    release: createRelease(deps),
     checkActivation: async (request) => {
       await authenticate(deps, request)
       return {}

@@ -13,10 +13,15 @@ const always = {
   seen: 'no product has called yet',
   migrated_at: 'its legacy key has not been exchanged yet',
   trial: 'a product starts a trial',
+  trial_limit: 'a product starts a trial',
   reactivated_at: 'no vendor has reactivated it yet',
 }
-const { trial: _trial, ...otherThanTrial } = always
-const noPurchase = { rests_on: 'it has no purchase yet' }
+const { trial: _trial, trial_limit: _limit, ...otherThanTrial } = always
+const noPurchase = {
+  rests_on: 'it has no purchase yet',
+  latest_event_at: 'it has no purchase yet',
+  paid_updates_until: 'it has no purchase yet',
+}
 
 /** The columns that an insert into licences leaves to their defaults, each with the reason. */
 const leftOut: Record<string, Record<string, string>> = {
@@ -25,12 +30,6 @@ const leftOut: Record<string, Record<string, string>> = {
     ...always,
     ...atInsert,
     ...noPurchase,
-    domains: 'an item names none',
-    max_activations: 'an item names none',
-    max_seats: 'an item names none',
-    max_concurrent: 'an item names none',
-    lease_minutes: 'an item names none',
-    expires_on: 'an item names none',
     idempotency_key: 'the legacy key is its key',
     idempotency_hash: 'the legacy key is its key',
   },
@@ -98,6 +97,7 @@ const kept: Record<Exclude<keyof PlanCopy, '$typeName' | '$unknown'>, string> = 
   applicationId: 'plans.application_id',
   status: 'plans.status',
   version: 'plans.version',
+  epoch: 'plans.epoch',
   entitlements: 'plans.entitlements',
   archivedBy: 'licence_history.actor',
   code: 'plans.code',
@@ -112,11 +112,12 @@ test('each field of a plan copy is stored, and updated from a newer copy', async
     .map((place) => place.slice('plans.'.length))
   // A hash of the entitlements.
   const ofPlans = [...ofFields, 'snapshot_id'].toSorted()
-  expect(await columnsOf('plans')).toEqual(ofPlans)
+  // An update of `expiring_notice_days` sets it.
+  expect(await columnsOf('plans')).toEqual([...ofPlans, 'notice_raised_at'].toSorted())
   const [[file, written] = []] = Object.entries(inserted('plans'))
   expect(written!.toSorted()).toEqual(ofPlans)
   const text = readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8')
-  const [, updates = ''] = /on conflict \(id\) do update set([^]*?)where plans\.version/.exec(text) ?? []
+  const [, updates = ''] = /on conflict \(id\) do update set([^]*?)where \(plans\.epoch/.exec(text) ?? []
   const fixed = ['id', 'account_id', 'application_id']
   expect([...updates.matchAll(/(\w+) = excluded\.\1/g)].map(([, name]) => String(name)).toSorted()).toEqual(
     ofPlans.filter((name) => !fixed.includes(name)),

@@ -57,10 +57,14 @@ export interface Harness extends Service {
   replica: (changes?: Partial<Settings>) => Promise<Service>
 }
 
-/** The answers of catalog; with `unavailable` it refuses every call. */
+/** The answers of catalog; with `unavailable` it refuses every call, with `broken` the calls for these plans. */
 export interface CatalogStandIn {
   copies: Map<string, PlanCopy>
   unavailable: boolean
+  broken: Set<string>
+  epoch: bigint
+  /** The plans that were asked for, in order. */
+  asked: string[]
 }
 
 export async function startHarness(): Promise<Harness> {
@@ -165,7 +169,13 @@ function serveOn() {
 
 /** Serves the calls that licensing makes to catalog. */
 export async function startCatalogStandIn() {
-  const state: CatalogStandIn = { copies: new Map(), unavailable: false }
+  const state: CatalogStandIn = {
+    copies: new Map(),
+    unavailable: false,
+    broken: new Set(),
+    epoch: 0n,
+    asked: [],
+  }
   const server = await serve({ ...serveOn(), services: [catalogStandIn(state)] })
   return { state, port: server.port, [Symbol.asyncDispose]: () => server.stop() }
 }
@@ -173,10 +183,17 @@ export async function startCatalogStandIn() {
 function catalogStandIn(catalog: CatalogStandIn) {
   const handlers: Partial<Handlers<typeof CatalogService>> = {
     getPlanCopy: async ({ planId }) => {
+      catalog.asked.push(planId)
       if (catalog.unavailable) throw new ServiceError('unavailable', 'catalog is unavailable')
+      // The client does not repeat this call.
+      if (catalog.broken.has(planId)) throw new ServiceError('internal', 'broken by the test')
       const copy = catalog.copies.get(planId)
       if (!copy) throw new ServiceError('not_found', `there is no plan ${planId}`)
       return copy
+    },
+    getCopyEpoch: async () => {
+      if (catalog.unavailable) throw new ServiceError('unavailable', 'catalog is unavailable')
+      return { epoch: catalog.epoch }
     },
     listPlanCopies: async ({ afterId, limit }) => {
       if (catalog.unavailable) throw new ServiceError('unavailable', 'catalog is unavailable')

@@ -2,11 +2,12 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { isFull } from '@licensing/test-support/drawn'
 import { assert, asyncProperty } from 'fast-check'
 import { expect, test } from 'vitest'
-import { leaseCalls, LeaseModel, leaseMinutes } from './lease-model.ts'
+import { fileDays, leaseCalls, LeaseModel, leaseMinutes } from './lease-model.ts'
 import type { Answer, LeaseCall } from './lease-model.ts'
 import { expectLeasesConsistent, leasesInUse, passMinutes, setConcurrent } from './leases.ts'
 import { givenLicence, verbOn } from './makers.ts'
 import { forFile, startHarness } from './harness.ts'
+import { freeUnused } from '../src/activations/unused-queries.ts'
 
 // The number of sequences; each has about forty calls.
 const numRuns = Number(process.env['MODEL_RUNS'] ?? (isFull ? 25 : 10))
@@ -24,7 +25,10 @@ async function startRun(max: number) {
   // The latest activation and token of each machine, freed or not.
   const known = new Map<number, { activationId: string; token: string }>()
   const run = async (one: LeaseCall): Promise<unknown> => {
-    if (one.call === 'wait') return passMinutes(harness, one.minutes, { licence })
+    if (one.call === 'wait') {
+      await passMinutes(harness, one.minutes, { licence })
+      return harness.sql.begin((tx) => freeUnused(tx, licence.id, places))
+    }
     if (one.call === 'limit') return setConcurrent(harness, licence, one.max, leaseMinutes)
     const machine = { host: 'machine.example.com', productVersion: '1' }
     const asked = { licenceKey: licence.key, fingerprint: `m-${one.machine}`, ...machine }
@@ -33,7 +37,7 @@ async function startRun(max: number) {
       return known.set(one.machine, grant!)
     }
     if (one.call === 'activate offline') {
-      const request = { ...asked, accountId, applicationId, days: 1 }
+      const request = { ...asked, accountId, applicationId, days: fileDays }
       const { activationId, file } = await products.activateOffline(request)
       return known.set(one.machine, { activationId, token: file.split('\n')[1]! })
     }

@@ -8,8 +8,9 @@ export const leaseCalls = array(
   oneof(
     { weight: 4, arbitrary: record({ call: constant('activate' as const), machine, replaces: boolean() }) },
     { weight: 5, arbitrary: record({ call: constant('refresh' as const), machine }) },
-    { weight: 2, arbitrary: record({ call: constant('release' as const), machine }) },
-    record({ call: constantFrom('call home' as const, 'deactivate' as const, 'free' as const), machine }),
+    { weight: 4, arbitrary: record({ call: constant('release' as const), machine }) },
+    { weight: 2, arbitrary: record({ call: constant('deactivate' as const), machine }) },
+    record({ call: constantFrom('call home' as const, 'free' as const), machine }),
     record({ call: constant('activate offline' as const), machine }),
     {
       weight: 2,
@@ -28,19 +29,25 @@ interface Installation {
   calledAt: number
   /** The end in minutes of the model; undefined if the activation never had a lease. */
   leaseEndsAt: number | undefined
+  tokenEndsAt: number
   offlineUntil: number
+  /** Its product has deactivated it, and it keeps its place until then. */
+  heldUntil: number | undefined
 }
 
 export type Answer = 'ok' | 'limit_reached' | 'not_found'
 
 export const leaseMinutes = 10
-const fileMinutes = 1_440
+export const fileDays = 2
+const fileMinutes = fileDays * 1_440
+const tokenMinutes = 1_440
 
 export class LeaseModel {
   installations: Installation[] = []
   #now = 0
   #calls = 0
   #replaced = 0
+  #freed = 0
   #max: number | null
   readonly #places: number
 
@@ -68,13 +75,14 @@ export class LeaseModel {
     switch (call.call) {
       case 'wait':
         this.#now += call.minutes
+        this.installations = this.installations.filter(({ heldUntil }) => !(heldUntil! <= this.#now))
         return 'ok'
       case 'limit':
         return this.#limit(call.max)
       case 'activate':
-        return this.#activate(call.machine, call.replaces, leaseMinutes, 0)
+        return this.#activate(call.machine, call.replaces, 0)
       case 'activate offline':
-        return this.#activate(call.machine, false, fileMinutes, this.#now + fileMinutes)
+        return this.#activate(call.machine, false, this.#now + fileMinutes)
       default:
         return this.#use(call.call, call.machine)
     }
@@ -82,11 +90,11 @@ export class LeaseModel {
 
   #limit(max: number | null): Answer {
     this.#max = max
-    if (max === null) for (const each of this.installations) Object.assign(each, neverLeased)
+    if (max === null) for (const each of this.installations) each.leaseEndsAt = undefined
     return 'ok'
   }
 
-  #activate(machine: number, replaces: boolean, minutes: number, offlineUntil: number): Answer {
+  #activate(machine: number, replaces: boolean, offlineUntil: number): Answer {
     let own = this.#of(machine)
     const lacks = () => ({
       place: own === undefined && this.installations.length >= this.#places,
@@ -95,7 +103,10 @@ export class LeaseModel {
     const { place, lease } = lacks()
     if (place || lease) {
       if (!replaces || this.#replaced === 5) return 'limit_reached'
-      const candidates = this.installations.filter((each) => !lease || this.#holds(each))
+      const candidates = this.installations.filter(
+        (each) =>
+          (!lease || this.#holds(each)) && each.heldUntil === undefined && each.offlineUntil <= this.#now,
+      )
       const oldest = candidates.toSorted((one, other) => one.calledAt - other.calledAt)[0]
       const before = this.installations
       this.installations = this.installations.filter((each) => each !== oldest)
@@ -106,33 +117,59 @@ export class LeaseModel {
       this.#replaced += 1
     }
     if (!own) {
-      own = { machine, calledAt: this.#calls, ...neverLeased }
+      const none = { leaseEndsAt: undefined, tokenEndsAt: 0, offlineUntil: 0, heldUntil: undefined }
+      own = { machine, calledAt: this.#calls, ...none }
       this.installations.push(own)
     }
     own.calledAt = this.#calls
-    if (this.#max === null) return 'ok'
+    own.heldUntil = undefined
     const running = this.#holds(own) && offlineUntil > 0 ? own.leaseEndsAt! : 0
     own.offlineUntil = Math.max(own.offlineUntil, offlineUntil)
-    own.leaseEndsAt = Math.max(this.#now + minutes, own.offlineUntil, running)
+    this.#grant(own, offlineUntil > 0 ? fileMinutes : leaseMinutes, running)
     return 'ok'
+  }
+
+  #grant(own: Installation, minutes: number, running = 0): void {
+    let ends = this.#now + Math.max(minutes, tokenMinutes)
+    if (this.#max !== null) {
+      own.leaseEndsAt = Math.max(this.#now + minutes, own.offlineUntil, running)
+      ends = Math.min(ends, own.leaseEndsAt)
+    }
+    own.tokenEndsAt = Math.max(own.tokenEndsAt, ends)
   }
 
   #use(call: 'refresh' | 'release' | 'call home' | 'deactivate' | 'free', machine: number): Answer {
     const own = this.#of(machine)
-    if (!own) return 'not_found'
-    if (call === 'deactivate' || call === 'free') {
-      this.installations = this.installations.filter((each) => each !== own)
-      return 'ok'
+    if (!own || (call !== 'free' && own.heldUntil !== undefined)) return 'not_found'
+    if (call === 'free') this.#remove(own)
+    if (call === 'release' && this.#holds(own)) this.#endLease(own, this.#keptUntil(own))
+    if (call === 'deactivate') {
+      const until = this.#keptUntil(own)
+      if (this.#holds(own)) this.#endLease(own, until)
+      if (until > this.#now) own.heldUntil = until
+      else this.#remove(own)
     }
-    if (call === 'release') {
-      if (this.#holds(own)) own.leaseEndsAt = Math.max(this.#now, own.offlineUntil)
-      return 'ok'
-    }
+    if (call !== 'refresh' && call !== 'call home') return 'ok'
     own.calledAt = this.#calls
-    if (call === 'call home' || this.#max === null) return 'ok'
-    if (!this.#holds(own) && this.inUse >= this.#max) return 'limit_reached'
-    own.leaseEndsAt = Math.max(this.#now + leaseMinutes, own.offlineUntil)
+    if (call === 'call home') return 'ok'
+    if (this.#max !== null && !this.#holds(own) && this.inUse >= this.#max) return 'limit_reached'
+    this.#grant(own, leaseMinutes)
     return 'ok'
+  }
+
+  /** Until when an activation that its product releases or deactivates counts: its file, and after ten also its token. */
+  #keptUntil({ tokenEndsAt, offlineUntil }: Installation): number {
+    if (tokenEndsAt <= Math.max(this.#now, offlineUntil)) return offlineUntil
+    this.#freed += 1
+    return this.#freed > 10 ? tokenEndsAt : offlineUntil
+  }
+
+  #endLease(own: Installation, until: number): void {
+    own.leaseEndsAt = Math.max(this.#now, Math.min(own.leaseEndsAt!, until))
+  }
+
+  #remove(own: Installation): void {
+    this.installations = this.installations.filter((each) => each !== own)
   }
 
   #of(machine: number): Installation | undefined {
@@ -143,5 +180,3 @@ export class LeaseModel {
     return this.#max !== null && leaseEndsAt !== undefined && leaseEndsAt > this.#now
   }
 }
-
-const neverLeased = { leaseEndsAt: undefined, offlineUntil: 0 }

@@ -14,20 +14,22 @@ export async function setConcurrent(
     where id = ${licence.id}`
 }
 
-/** Moves all times of leases, of the given activations or of all of a licence, as if that time had passed. */
+/** Moves all times of activations and leases, of the given activations or of all of a licence, as if that time had passed. */
 export async function passMinutes(
   { sql }: Pick<Harness, 'sql'>,
   minutes: number,
   of: { licence: { id: string } } | { activationIds: string[] },
 ): Promise<void> {
-  const concerned =
-    'licence' in of
-      ? sql`licence_id = ${of.licence.id}`
-      : sql`activation_id = any(${of.activationIds}::text[])`
+  const by = sql`make_interval(mins => ${minutes})`
+  const concerned = (id: string) =>
+    'licence' in of ? sql`licence_id = ${of.licence.id}` : sql`${sql(id)} = any(${of.activationIds}::text[])`
   await sql`
-    update leases set ends_at = ends_at - make_interval(mins => ${minutes}),
-      offline_until = offline_until - make_interval(mins => ${minutes})
-    where ${concerned}`
+    with moved as (
+      update activations set token_ends_at = token_ends_at - ${by}, offline_until = offline_until - ${by},
+        held_until = held_until - ${by}
+      where ${concerned('id')}
+    )
+    update leases set ends_at = ends_at - ${by} where ${concerned('activation_id')}`
 }
 
 /** How many leases of a licence have not ended, from the table. */

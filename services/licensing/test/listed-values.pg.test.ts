@@ -1,14 +1,15 @@
 import { closedSets } from '@licensing/proto/closed-sets'
-import type { HistoryType } from '@licensing/proto/closed-sets'
+import type { HistoryType, PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { expirable, lifecycle } from '../src/lifecycle/licence.ts'
-import { byProduct } from '../src/activations/activation-queries.ts'
+import { byProduct } from '../src/activations/freeing-queries.ts'
 import { forFile, startHarness } from './harness.ts'
 
 const harness = await forFile(startHarness)
 
+const renewals = ['renewed' satisfies PurchaseEffectKind]
 const freedByProducts = ['activation_freed' satisfies HistoryType, byProduct]
 
 test('values in definitions of the database are those of the closed sets and of the lifecycle', async () => {
@@ -17,11 +18,12 @@ test('values in definitions of the database are those of the closed sets and of 
     plans_status_check: closedSets.planStatus.toSorted(),
     licence_statuses_due: expirable.toSorted(),
     licence_statuses_ending: expirable.toSorted(),
-    check_notice_of_changed: [lifecycle.expiry_passed[0].to],
     licence_history_freed_by_products: freedByProducts,
     entries_stay: freedByProducts,
     // The status of licences that are added to the revocation list.
     list_revocation: [lifecycle.revoke[0].to],
+    purchase_effects_by_end: renewals,
+    purchase_effects_by_plan: renewals,
   })
 })
 

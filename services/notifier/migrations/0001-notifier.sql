@@ -47,16 +47,6 @@ create table events (
 ) partition by range (recorded_at);
 create index events_of_application on events (application_id, sequence);
 
--- Events of accounts that send more at once than their share. They are already consumed from the stream, and are recorded
--- later: accounts take turns, and the events of an account stay in order.
-create table deferred_events (
-  account_id text not null,
-  position bigint generated always as identity,
-  payload bytea not null,
-  trace_parent text,
-  primary key (account_id, position)
-);
-
 -- Each row is the delivery of one event to one endpoint. src/deliveries/delivery-states.ts defines how status, retry_at and
 -- due_at change.
 create table deliveries (

@@ -36,7 +36,7 @@ export const program = defineProgram(
       settings: attemptSettings,
     })
     onStop('database for results', () => attemptSql.end({ timeout: 5 }))
-    await prepareDatabase({ sql, health, log, step, stopping }, async () => {
+    await prepareDatabase({ sql, otherPools: [attemptSql], health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
       await keepPartitions(sql, systemClock.now(), log)
@@ -45,7 +45,7 @@ export const program = defineProgram(
     step('nats')
     const nats = await connectNats(config.NATS_URL, 'notifier', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text, {
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS, {
       sign: signCalls('notifier', 'catalog', config),
     })
     onStop('catalog channel', () => catalog.close())

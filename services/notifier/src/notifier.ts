@@ -1,9 +1,8 @@
 import { createChange } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
-import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
+import { isDatabaseOutage, isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
-import type { Consumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
@@ -16,8 +15,7 @@ import { createBackoff } from './deliveries/backoff.ts'
 import type { NotifierDependencies } from './dependencies.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { watchEndpointChanges } from './dispatch/endpoint-changes.ts'
-import { consumeEvents, findKnownEvents, deferExcessEvents } from './events/consume-events.ts'
-import { startRecordingDeferred } from './events/record-deferred-events.ts'
+import { consumeEvents, findKnownEvents } from './events/consume-events.ts'
 import type { Networks } from './http-client/address.ts'
 import { createAddressRefusal } from './http-client/address.ts'
 import type { EndpointRow } from './endpoints/endpoint-queries.ts'
@@ -30,7 +28,6 @@ import { notifierService } from './service.ts'
 import { startMaintenance } from './maintenance/maintenance.ts'
 
 const alertsEveryMs = 5_000
-const otherEventsRecentMs = 1_000
 
 export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log' | 'clock' | 'keys'> {
   /** A second pool, with `attemptSettings`. */
@@ -100,39 +97,16 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const measure = () => dispatcher.measure()
   const maintenance = startMaintenance({ sql, clock, log, measure, alertQueued })
   const purge = startPurge({ sql, log })
-  const consume = consumeEvents({ dispatcher, clock, alertQueued })
+  const handle = consumeEvents({ dispatcher, clock, alertQueued })
   const isTransient = (error: unknown) => {
     // A transient error makes the events wait. They do not become dead letters.
     if (isPartitionMissing(error)) maintenance.makePartitions()
-    return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
+    return isDatabaseUnavailable(error) || isPartitionMissing(error)
   }
-  const consumers: Consumer[] = []
-  let otherEventsAt = -Infinity
-  const deferred = startRecordingDeferred({
-    sql,
-    consume,
-    isTransient,
-    isBehind: () => consumers.some((consumer) => consumer.isBehind()),
-    hasOtherEvents: () => performance.now() - otherEventsAt < otherEventsRecentMs,
-    log,
-  })
-  const handle = deferExcessEvents(consume, {
-    deferred: () => deferred.wake(),
-    others: () => (otherEventsAt = performance.now()),
-  })
-  for (const source of ['licensing', 'billing'] as const) {
-    const consumer = {
-      sql,
-      nats,
-      source,
-      log,
-      service: 'notifier',
-      handle,
-      isTransient,
-      findKnown: findKnownEvents,
-    }
-    consumers.push(startConsumer(consumer))
-  }
+  const consuming = { sql, nats, log, service: 'notifier', handle, isTransient, findKnown: findKnownEvents }
+  const consumers = (['licensing', 'billing'] as const).map((source) =>
+    startConsumer({ ...consuming, source }),
+  )
 
   return {
     deps,
@@ -144,7 +118,6 @@ export function startNotifier(options: NotifierOptions): Notifier {
     ],
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
-      await deferred.stop()
       await Promise.all([maintenance.stop(), purge.stop(), dispatcher.stop(), endpointChanges.stop()])
       await Promise.all([alerts.stop(), sender.close()])
     },

@@ -29,7 +29,7 @@ test('licences issue takes the code or id of the plan, and a repeat with the sam
   expect(first).toMatchObject({
     status: 'active',
     external_ref: reference,
-    expires_on: '2040-01-31T00:00:00.000Z',
+    expires_on: '2040-01-31T23:59:59.999Z',
     metadata: { crm: 'A=1', x: '' },
     restrictions: { max_seats: 5, domains: ['a.example.com', 'b.example.com'] },
   })
@@ -53,7 +53,7 @@ test('licences set changes the named fields and keeps the others', async () => {
   const ends = '--expires-on 2041-01-01T00:00:00Z --updates-until 2040-01-01'
   expect(await json(`${set} ${ends}`)).toMatchObject({
     expires_on: '2041-01-01T00:00:00.000Z',
-    updates_until: '2040-01-01T00:00:00.000Z',
+    updates_until: '2040-01-01T23:59:59.999Z',
   })
   const cleared = { expires_on: null, updates_until: null, restrictions: null, external_ref: 'b' }
   expect(await json(`${set} --expires-on none --updates-until none --no-restrictions`)).toMatchObject(cleared)
@@ -94,7 +94,7 @@ test('an override changes the value that products get, until it is removed', asy
   const before = { key: 'seats', value: '0', from: 'snapshot', ends_on: null, note: null }
   expect(await seats()).toEqual(before)
   await text(`licences set-override ${id} seats 25 --ends-on 2040-01-31 --note`, 'ticket 812')
-  const override = { ends_on: '2040-01-31T00:00:00.000Z', note: 'ticket 812' }
+  const override = { ends_on: '2040-01-31T23:59:59.999Z', note: 'ticket 812' }
   expect(await seats()).toEqual({ key: 'seats', value: '25', from: 'override', ...override })
   const removed = { code: 0, stdout: `${id} has no override of seats\n`, stderr: '' }
   expect(await text(`licences remove-override ${id} seats`)).toEqual(removed)
@@ -282,11 +282,26 @@ test.each([
   },
 )
 
-test('--yes skips the question on a terminal', async () => {
-  const { id } = await issue()
-  await using command = useTerminal(environment, 'licences', 'revoke', id, '--yes')
-  const { code, stdout } = await command.finished
-  expect(code).toBe(0)
-  expect(stdout).not.toContain('[y/N]')
-  expect(await statusOf(id)).toBe('revoked')
-})
+// docs/guides/cli.md, "Output".
+test.each(['revoke', 'retire', 'rotate-key', 'take-plan-values'])(
+  'on a terminal licences %s changes nothing without an answer, and --yes skips the question, as a pipeline with a terminal needs',
+  async (name) => {
+    await json(`plans create ${name}`)
+    const { id } = await json<Licence>(`licences issue --plan ${name} --external-ref a`)
+    await json(`plans set ${name} --value seats=9`)
+    const before = await vendor.detail(id)
+    await using asked = useTerminal(environment, 'licences', name, id)
+    await eventually(() => expect(asked.stdout()).toContain('? [y/N] '))
+    asked.type('\u0004')
+    expect(await asked.finished).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('nothing was changed'),
+    })
+    expect(await vendor.detail(id)).toEqual(before)
+    await using command = useTerminal(environment, 'licences', name, id, '--yes')
+    const { code, stdout } = await command.finished
+    expect(code).toBe(0)
+    expect(stdout).not.toContain('[y/N]')
+    expect(await vendor.detail(id)).not.toEqual(before)
+  },
+)

@@ -349,7 +349,7 @@ test('a long import shows its progress on a terminal, a second import finds all 
   )
   expect(stdout).toContain('599 created, 0 existing, 1 failed')
   const again = await importFile(longFile('none'), '--json')
-  const refused = [{ line: 9, reason: 'no plan has the code none' }]
+  const refused = [{ line: 9, reason: 'no plan has the code “none”' }]
   expect(JSON.parse(again.stdout)).toEqual({ created: 0, existing: 599, failed: 1, refused })
   expect(await references()).toHaveLength(599)
 })
@@ -374,7 +374,7 @@ k9,c9,gone,
   expect(finished).toMatchObject({ code: 1, stdout: '2 created, 0 existing, 7 failed\n' })
   const lines = [...finished.stderr.matchAll(/^FILE:(\d+): /gm)].map(([, line]) => Number(line))
   expect(lines.toSorted((a, b) => a - b)).toEqual([3, 4, 6, 7, 8, 9, 12])
-  expect(finished.stderr).toContain('FILE:3: no plan has the code gone\n')
+  expect(finished.stderr).toContain('FILE:3: no plan has the code “gone”\n')
   expect(finished.stderr).toContain('FILE:8: has 2 values where the first line has 4\n')
   expect(await references()).toEqual(['c1', 'c8'])
   const known = await importFile('legacy_key,external_ref,plan_code\nk1,c1,gone\n')
@@ -399,17 +399,64 @@ test('after Ctrl-C an import ends at once and says how many rows were imported',
   expect(finished).toEqual({ code: 1, stdout: '', stderr })
 })
 
+// docs/guides/import.md, "Prepare a CSV file".
+test('a file may give ends, limits and metadata; a date is the end of that day, UTC; other columns are named', async () => {
+  const { plan, importFile, licences } = await given()
+  await plan({ code: 'pro' })
+  const columns =
+    'legacy_key,external_ref,plan_code,expires_on,updates_until,max_activations,metadata.crm,metadata.Owner'
+  const content = [
+    `${columns},seats,note`,
+    'KEY-1,c-1,pro,2099-01-31,2030-02-28,3,A-17,ann,9,',
+    'KEY-2,c-2,pro,2099-01-31T12:00:00+01:00,,,,,,',
+    'KEY-3,c-3,pro,2020-01-31,,,,,,',
+    'KEY-4,c-4,pro,2099-02-30,,,,,,',
+    'KEY-5,c-5,pro,,,0,,,,',
+    `KEY-6,c-6,pro,,,,,${'x'.repeat(501)},,`,
+    'KEY-7,c-7,pro,,,many,,,,',
+  ].join('\n')
+  for (const flag of [['--dry-run'], []]) {
+    const finished = await importFile(content, ...flag, '--json')
+    expect(finished.code).toBe(1)
+    const lines = [
+      'FILE: 2 columns are ignored: seats, note',
+      'FILE:8: max_activations many is no whole number',
+      'FILE:4: expires_on must be in the future',
+      'FILE:5: expires_on must be an ISO 8601 timestamp such as 2027-01-31T00:00:00.000Z',
+      'FILE:6: restrictions/max_activations must be at least 1',
+      'FILE:7: metadata/Owner must have 0 to 500 characters',
+    ]
+    expect(finished.stderr.split('\n').filter((line) => line.startsWith('FILE'))).toEqual(lines)
+    expect(JSON.parse(finished.stdout)).toMatchObject({ created: 2, existing: 0, failed: 5 })
+    const none = { expires_on: null, updates_until: null, restrictions: null, metadata: {} }
+    const expected = [
+      { ...none, external_ref: 'c-2', expires_on: '2099-01-31T11:00:00.000Z' },
+      {
+        external_ref: 'c-1',
+        expires_on: '2099-01-31T23:59:59.999Z',
+        updates_until: '2030-02-28T23:59:59.999Z',
+        restrictions: { max_activations: 3 },
+        metadata: { crm: 'A-17', Owner: 'ann' },
+      },
+    ]
+    const created = (await licences()).toSorted((a, b) => (a.external_ref < b.external_ref ? 1 : -1))
+    expect(created).toMatchObject(flag.length > 0 ? [] : expected)
+    expect(created).toHaveLength(flag.length > 0 ? 0 : 2)
+  }
+})
+
 // The tests of `@licensing/csv` read every file.
 const usual = [
   'Windows-1252',
-  'blanks around values',
+  'blanks and invisible characters around values',
   'too few and too many values',
   'one key of two customers',
+  'all columns, and others',
 ]
 
 test.each(isFull ? keyFiles : keyFiles.filter(({ name }) => usual.includes(name)))(
   'a file of keys: $name',
-  async ({ bytes, refused, rows = [], flaws = [], trimmed = [] }) => {
+  async ({ bytes, refused, rows = [], flaws = [], trimmed = [], ignored = [] }) => {
     const { api, app, plan, detail, importFile, references } = await given()
     await plan({ code: 'pro' })
     for (const flag of [['--dry-run'], []]) {
@@ -430,6 +477,9 @@ test.each(isFull ? keyFiles : keyFiles.filter(({ name }) => usual.includes(name)
       })
       for (const [line] of flaws) expect(finished.stderr).toMatch(new RegExp(`^FILE:${line}: `, 'm'))
       for (const [, words] of flaws) expect(finished.stderr).toContain(words)
+      expect(finished.stderr.includes('ignored')).toBe(ignored.length > 0)
+      for (const name of ignored)
+        expect(finished.stderr).toMatch(new RegExp(`^FILE: .*ignored.*\\b${name}\\b`, 'm'))
       expect(finished.stderr.includes('blanks around values were removed')).toBe(trimmed.length > 0)
       for (const line of trimmed) expect(finished.stderr).toMatch(new RegExp(`removed in .*\\b${line}\\b`))
       expect(await references()).toEqual(flag.length > 0 ? [] : rows.map(([, each]) => each).toSorted())

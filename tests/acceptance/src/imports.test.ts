@@ -64,6 +64,60 @@ test('an invalid item does not affect others, and an existing one is found even 
   }
 })
 
+test('an item can have an end, restrictions, the end of updates and metadata; a wrong value fails its item alone', async () => {
+  const values = {
+    expires_on: '2099-01-31T01:00:00+01:00',
+    updates_until: '2001-01-01T00:00:00Z',
+    restrictions: {
+      domains: ['App.Example.com'],
+      max_activations: 3,
+      max_seats: 4,
+      max_concurrent: 2,
+      lease_minutes: 30,
+    },
+    metadata: { crm: 'A-17' },
+  }
+  const wrong = [
+    ['expires_on', { expires_on: '2020-01-01T00:00:00Z' }],
+    ['expires_on', { expires_on: '2099-01-31' }],
+    ['restrictions/max_activations', { restrictions: { max_activations: 0 } }],
+    ['restrictions/max_seats', { restrictions: { max_seats: 1.5 } }],
+    ['restrictions/max_concurrent', { restrictions: { max_concurrent: 1e300 } }],
+    ['restrictions/lease_minutes', { restrictions: { lease_minutes: 5 } }],
+    ['restrictions/domains/1', { restrictions: { domains: ['a.example', '10.0.0.1'] } }],
+    ['metadata/a b', { metadata: { 'a b': '1' } }],
+  ] as const
+  const items = [
+    item('valued', values),
+    ...wrong.map(([, fields], at) => item(`wrong-${at}`, { ...values, ...fields })),
+    item('plain', { expires_on: null, updates_until: null, restrictions: null, metadata: null }),
+    item('empty', { restrictions: { domains: [], max_activations: null } }),
+  ]
+  for (const dry_run of [true, false]) {
+    const { body } = await bring(items, { dry_run })
+    expect(body.summary).toEqual({ created: 3, existing: 0, failed: wrong.length })
+    for (const [at, [named]] of wrong.entries()) {
+      const { result, error } = body.items[at + 1]!
+      expect([result, error?.code], named).toEqual(['failed', 'validation_failed'])
+      expect(error?.detail).toMatch(new RegExp(`^${named} must|^${named} needs|^${named} the name`))
+    }
+    if (dry_run) continue
+    const [valued, plain, empty] = [0, -2, -1].map((at) => body.items.at(at)!.licence_id!)
+    expect(await detail(valued!)).toMatchObject({
+      ...values,
+      expires_on: '2099-01-31T00:00:00.000Z',
+      updates_until: '2001-01-01T00:00:00.000Z',
+      restrictions: { ...values.restrictions, domains: ['app.example.com'] },
+    })
+    const none = { expires_on: null, updates_until: null, restrictions: null, metadata: {} }
+    for (const id of [plain!, empty!]) expect(await detail(id)).toMatchObject(none)
+    expect(await licences('?domain=app.example.com')).toMatchObject([{ id: valued }])
+  }
+  // What was imported before is found, whatever is wrong with the item.
+  const again = await bring(wrong.map(([, fields]) => item('valued', fields)))
+  expect(again.body.summary).toEqual({ created: 0, existing: wrong.length, failed: 0 })
+})
+
 test('a body that does not match the schema fails as a whole', async () => {
   expectInvalid(await bring([]), '/items')
   expectInvalid(await bring(undefined), '/items')
@@ -71,6 +125,14 @@ test('a body that does not match the schema fails as a whole', async () => {
   expectInvalid(await bring([item('g'), { legacy_key: 'h', plan_id: planId }]), '/items/1/external_ref')
   expectInvalid(await bring([item('g', { colour: 'red' })]), '/items/0/colour')
   expectInvalid(await bring([item('g', { plan_id: 4 })]), '/items/0/plan_id')
+  expectInvalid(await bring([item('g', { expires_on: 7 })]), '/items/0/expires_on')
+  expectInvalid(await bring([item('g', { restrictions: [] })]), '/items/0/restrictions')
+  const unstorable = item('g', { restrictions: { domains: ['a\0'] } })
+  expectInvalid(await bring([unstorable]), '/items/0/restrictions/domains/0')
+  expectInvalid(await bring([item('g', { restrictions: { seats: 1 } })]), '/items/0/restrictions/seats')
+  const texts = { max_activations: '3', domains: 'example.com' }
+  const pointers = Object.keys(texts).map((name) => `/items/1/restrictions/${name}`)
+  expectInvalid(await bring([item('h'), item('g', { restrictions: texts })]), ...pointers)
   expectInvalid(await bring([item('g')], { dry_run: 'yes' }), '/dry_run')
   const again = await bring([item('g')], { dry_run: null })
   expect(again.body.items[0]?.result).toBe('created')

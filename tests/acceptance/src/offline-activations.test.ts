@@ -103,7 +103,7 @@ test('each field is required and validated, days from 1 to 366', async () => {
     expectInvalid(await activateOffline(licence, { days }), '/days')
   }
   expectInvalid(await activateOffline(licence, { seat: 1 }), '/seat')
-  expectInvalid(await activateOffline(licence, { host: 'not a host' }), '/host')
+  expectInvalid(await activateOffline(licence, { host: 'a\nb' }), '/host')
   for (const nonce of ['', 'n'.repeat(129), 1]) {
     expectInvalid(await activateOffline(licence, { nonce }), '/nonce')
   }

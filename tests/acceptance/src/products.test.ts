@@ -91,8 +91,10 @@ test('each field of an activation is required and validated', async () => {
   for (const [field, value] of [
     ['fingerprint', 7],
     ['product_version', 4.2],
-    ['host', 'not a host'],
-    ['host', 'https://example.com'],
+    ['host', ''],
+    ['host', 'a\nb'],
+    ['host', '\u0085'],
+    ['host', 'x'.repeat(254)],
     ['licence_key', 7],
     ['seat', 1],
   ] as const) {
@@ -124,6 +126,32 @@ test('only allowed hosts are accepted: exact names, and subdomains of any depth 
   const grant = await givenActivation(licence, { host: 'APP.example.com' })
   expectRefused(await refresh(grant, { host: 'elsewhere.example.org' }), 'domain_not_allowed')
   expectStatus(await refresh(grant, { host: 'App.example.com' }), 200)
+})
+
+test('a machine whose name is no host name can be activated, is found by its name, and matches no domain', async () => {
+  const licence = await givenLicence()
+  const restricted = await givenLicence({ restrictions: { domains: ['*.local', 'none'] } })
+  for (const [host, stored] of [
+    ['BÜRO-PC', 'büro-pc'],
+    ['(none)', '(none)'],
+    ['Anna’s MacBook Pro', 'anna’s macbook pro'],
+    ['MBP.local.', 'mbp.local'],
+    ['10.0.0.1', '10.0.0.1'],
+  ] as const) {
+    const grant = await givenActivation(licence, { host })
+    expectStatus(await refresh(grant, { host }), 200)
+    expectStatus(await callHome(grant, { host }), 204)
+    expect((await detail(licence.id)).activations[0]).toMatchObject({ id: grant.activation_id, host: stored })
+    for (const name of [host, stored]) {
+      const q = encodeURIComponent(name)
+      expect(await vendor.licences(`?domain=${q}`), name).toMatchObject([{ id: licence.id }])
+      const found = await api.get(`${vendor.app}/search?q=${q}`)
+      expect(found.body, name).toMatchObject({ data: [{ matched: 'host', licence: { id: licence.id } }] })
+    }
+    const answer = await activate(restricted, { host })
+    if (stored === 'mbp.local') expectStatus(answer, 201)
+    else expectRefused(answer, 'domain_not_allowed')
+  }
 })
 
 test.each([

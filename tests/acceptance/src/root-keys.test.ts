@@ -64,7 +64,7 @@ test('the operator rotates a root key, and retires the former key 180 days later
   const { root_key: next } = JSON.parse((await rotate()).stdout) as { root_key: string }
   expect(next).toMatch(rootKeyPattern)
   expect(next).not.toBe(first)
-  // Decisions 10: on all replicas within 60 seconds.
+  // On all replicas within 60 seconds.
   await eventually(async () => expect(await rootKeyOf(vendor.app)).toBe(next))
   await eventually(async () => {
     const { keys, signed } = await keySet(vendor)

@@ -87,6 +87,7 @@ test('catalog alone: a plan is created, sent to licensing and published in an ev
 test('licensing alone: it copies the plans before it is ready, and issues without catalog', async () => {
   const planId = newId('pln')
   const catalog = await startStub(CatalogService, {
+    getCopyEpoch: async () => ({ epoch: 0n }),
     listPlanCopies: async () => ({
       plans: [{ id: planId, accountId, applicationId, status: 'active', version: 1n }],
       hasMore: false,

@@ -48,25 +48,26 @@ portalTests('import', (world) => {
     expect(await button('Check').getAttribute('aria-disabled')).toBe('true')
     await choose(
       [
-        'plan_code,legacy_key,note,external_ref',
-        'pro,OLD-1,,customer-1',
-        'pro,"OLD, 2",x, <b>customer-2</b>',
-        'gold,OLD-3,,customer-3',
+        'plan_code,legacy_key,note,external_ref,expires_on,max_activations,metadata.crm',
+        'pro,OLD-1,,customer-1,2099-01-31,3,A-17',
+        'pro,"OLD, 2",x, <b>customer-2</b>,,,',
+        'gold,OLD-3,,customer-3,,,',
         'pro,OLD-4,',
-        'pro,OLD-1,,customer-1',
-        'pro,OLD-5,,',
+        'pro,OLD-1,,customer-1,2099-01-31,3,A-17',
+        'pro,OLD-5,,customer-5,2020-01-31,,',
       ].join('\r\n'),
     )
     expect(await button('Import').getAttribute('aria-disabled')).toBe('true')
     await button('Check').click()
     await page.getByText('Done: 6 of 6').waitFor()
     await figures('check', '6', '2', '1', '3')
+    await page.getByText('The column note is ignored').waitFor()
     await page.getByText(/Blanks around values were removed.* 3/).waitFor()
     const bad = () => window.table('Invalid rows').locator('tbody').getByRole('row').allTextContents()
     const reasons = [
       expect.stringMatching(/^4OLD-3.*no plan has the code “gold”/) as string,
-      expect.stringMatching(/^5OLD-4.*has 3 values where the first line has 4/) as string,
-      expect.stringMatching(/^7OLD-5.*external_ref/) as string,
+      expect.stringMatching(/^5OLD-4.*has 3 values where the first line has 7/) as string,
+      expect.stringMatching(/^7OLD-5.*expires_on must be in the future/) as string,
     ]
     await eventually(async () => expect(await bad()).toEqual(reasons))
     expect(await licences()).toEqual([])
@@ -78,6 +79,10 @@ portalTests('import', (world) => {
     expect(await bad()).toEqual(reasons)
     const references = async () => (await licences()).map(({ external_ref: reference }) => reference)
     expect((await references()).toSorted()).toEqual(['<b>customer-2</b>', 'customer-1'])
+    const ended = (await licences()).filter(({ external_ref: reference }) => reference === 'customer-1')
+    const restrictions = { max_activations: 3 }
+    const fields = { expires_on: '2099-01-31T23:59:59.999Z', restrictions, metadata: { crm: 'A-17' } }
+    expect(ended).toMatchObject([fields])
     const migrated = await world().stack.api.post(`${app}/migrate`, {
       key: null,
       body: { legacy_key: 'OLD, 2' },

@@ -26,6 +26,8 @@ export interface FaultyProxy extends AsyncDisposable {
   delay(ms: number, direction?: Direction): void
   /** Passes this many further bytes to the client on each open connection, then resets it, in the middle of a frame. */
   cutAfter(bytes: number): void
+  /** Passes no further bytes on the connections that are open, and does not end them either. New connections work. */
+  silence(): void
   /** Resets all open connections. New connections are accepted. */
   reset(): void
   /** Resets all open connections and refuses new connections until `flow`. */
@@ -49,6 +51,7 @@ interface Connection {
   pipes: [Pipe, Pipe]
   /** The connection has lost bytes, so it must be reset. */
   torn: boolean
+  silent: boolean
   bytesLeft: number
 }
 
@@ -107,7 +110,7 @@ export async function startFaultyProxy(target: string, port = 0): Promise<Faulty
 
   const read = (connection: Connection, pipe: Pipe) => {
     pipe.from.on('data', (bytes: Buffer) => {
-      if (applies(state.swallowing, pipe.direction)) {
+      if (connection.silent || applies(state.swallowing, pipe.direction)) {
         connection.torn = true
         state.swallowed += bytes.length
         return
@@ -121,7 +124,7 @@ export async function startFaultyProxy(target: string, port = 0): Promise<Faulty
     pipe.to.on('drain', () => forward(connection, pipe))
     pipe.from.on('end', () => {
       pipe.ended = true
-      forward(connection, pipe)
+      if (!connection.silent) forward(connection, pipe)
     })
     pipe.from.on('error', () => reset(connection))
     pipe.from.on('close', () => {
@@ -147,6 +150,7 @@ export async function startFaultyProxy(target: string, port = 0): Promise<Faulty
       sockets: [client, upstream],
       pipes: [pipe('to-server', client, upstream), pipe('to-client', upstream, client)],
       torn: false,
+      silent: false,
       bytesLeft: Number.POSITIVE_INFINITY,
     }
     connections.add(connection)
@@ -176,6 +180,9 @@ export async function startFaultyProxy(target: string, port = 0): Promise<Faulty
     delay: (ms, direction = 'both') => void state.delayMs.set(direction, ms),
     cutAfter: (bytes) => {
       for (const connection of connections) connection.bytesLeft = bytes
+    },
+    silence: () => {
+      for (const connection of connections) connection.silent = true
     },
     reset: resetAll,
     refuse: () => {

@@ -198,6 +198,8 @@ export interface Activation {
   id: string
   licenceId: string
   fingerprint: string
+  /** Whether its product has deactivated it, and it still keeps its place. */
+  deactivated: boolean
 }
 
 /** The trial that a machine has had. */

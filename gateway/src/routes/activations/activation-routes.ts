@@ -1,5 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { z } from 'zod'
+import { readLicenceKey } from '@licensing/keys/licence-key'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { TokenGrant } from '@licensing/proto/products'
 import { textLimits } from '@licensing/proto/text'
@@ -65,7 +66,7 @@ const licensedInstallationFields = {
 const activateBody = z.strictObject({
   ...licensedInstallationFields,
   replace: optional(z.enum(closedSets.activationReplacement)).describe(
-    '`oldest`: instead of `limit_reached`, the activation that called home longest ago is freed, on a floating licence one that holds a lease if no lease is free. At most five times per licence and UTC day.',
+    '`oldest`: instead of `limit_reached`, the activation that called home longest ago is freed, on a floating licence one that holds a lease if no lease is free. An activation whose licence file has not ended is not freed. At most five times per licence and UTC day.',
   ),
 })
 
@@ -112,12 +113,12 @@ export const activationRoutes: Route[] = [
     alsoAnswers: { 200: 'The fingerprint is already activated: the same activation.' },
     answer: grantSchema,
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
+    guessableKey: ({ body }) => readLicenceKey(body.licence_key) ?? body.licence_key,
     handle: async ({ services, body }) => {
       const { licence_key: licenceKey, product_version: productVersion, ...rest } = body
-      if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
       const { grant, created } = await services.products.activate({
         ...rest,
-        licenceKey,
+        licenceKey: licenceKeyIn(licenceKey),
         productVersion,
       })
       return { status: created ? 201 : 200, body: grantJson(grant!) }
@@ -164,7 +165,7 @@ export const activationRoutes: Route[] = [
     tag,
     summary: 'End the lease of an installation',
     description:
-      'Call it when the product of a floating licence ends: another installation can use the lease at once, and the activation stays. Authenticate with a token of the activation; it can be expired. Answered with 204 also if it holds no lease.',
+      'Call it when the product of a floating licence ends: the activation stays. The first ten releases and deactivations by products for a licence on a UTC day free their lease at once; each further one keeps it until its last token ends. The lease of a licence file lasts until the file ends. Authenticate with a token of the activation; it can be expired. Answered with 204 also if it holds no lease.',
     audience: 'activation',
     lookUp: checkActivation,
     handle: async ({ services, params, token }) => {
@@ -179,7 +180,7 @@ export const activationRoutes: Route[] = [
     tag,
     summary: 'Deactivate an installation',
     description:
-      'Call it when the product is uninstalled or moved to another machine. The token can no longer be refreshed. The first ten calls for a licence on a UTC day free their place at once; the place of each further one counts against `max_activations` until its last token ends.',
+      'Call it when the product is uninstalled or moved to another machine. The token can no longer be refreshed. The first ten deactivations and releases by products for a licence on a UTC day free their place and lease at once; each further one keeps them until its last token ends. A licence file keeps them until it ends, or until the vendor frees the activation.',
     audience: 'activation',
     lookUp: checkActivation,
     handle: async ({ services, params, token }) => {
@@ -210,7 +211,7 @@ export const offlineActivationRoutes: Route[] = [
     tag: 'Installed products',
     summary: 'Create a licence file for a machine without a network',
     description:
-      'The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. If the activation is freed, the file stays valid until it expires.',
+      'The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. The file keeps its place, and a lease of a floating licence, until it expires or the vendor frees the activation; it stays valid even then.',
     scopes: ['issue'],
     body: offlineActivationBody,
     status: 201,
@@ -219,12 +220,11 @@ export const offlineActivationRoutes: Route[] = [
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
     handle: async (call) => {
       const { licence_key: licenceKey, product_version: productVersion, ...body } = call.body
-      if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
       const { activationId, licenceId, expiresAt, file, created } =
         await call.services.products.activateOffline({
           ...within(call),
           ...body,
-          licenceKey,
+          licenceKey: licenceKeyIn(licenceKey),
           productVersion,
         })
       return {
@@ -240,9 +240,11 @@ export const offlineActivationRoutes: Route[] = [
   }),
 ]
 
-/** Whether text can be a licence key. If it is too long or has other characters, no service is called. */
-function couldBeLicenceKey(text: string): boolean {
-  return /^[\x20-\x7e]{1,128}$/.test(text)
+/** @throws ServiceError for a text that cannot be a licence key, without a call of a service */
+function licenceKeyIn(text: string): string {
+  const key = readLicenceKey(text)
+  if (key === undefined) throw new ServiceError('not_found', 'there is no such licence key')
+  return key
 }
 
 export function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {

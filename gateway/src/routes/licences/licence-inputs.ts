@@ -1,3 +1,5 @@
+import { readMachineName } from '@licensing/proto/host-name'
+import { ServiceError } from '@licensing/grpc/errors'
 import { textLimits } from '@licensing/proto/text'
 import { parseTimestamp } from '@licensing/proto/timestamp'
 import { z } from 'zod'
@@ -13,6 +15,7 @@ import {
 } from '../../fields/metadata.ts'
 import { idCursor, limit } from '../../fields/page.ts'
 import { importedTimestamp, timestamp, toProto } from '../../fields/time.ts'
+import { validate } from '../../http/validate.ts'
 import { licenceStatus } from './licence-json.ts'
 
 const maxDomains = 100
@@ -24,6 +27,9 @@ export const externalRef = text(textLimits.reference)
   .meta({ examples: ['customer-4711'] })
   .describe('Your customer reference.')
 
+const domains =
+  'Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`.'
+
 const restrictions = z
   .strictObject({
     domains: optional(
@@ -31,9 +37,7 @@ const restrictions = z
         .array(domain)
         .max(maxDomains, `must have at most ${maxDomains} entries`)
         .transform((domains) => [...new Set(domains)]),
-    ).describe(
-      'Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`.',
-    ),
+    ).describe(domains),
     max_activations: optional(count),
     max_seats: optional(count),
     max_concurrent: optional(count),
@@ -54,13 +58,14 @@ const restrictions = z
     return isEmpty ? undefined : { domains, ...limits }
   })
 
+const expiresOn = 'Default: the licence never expires.'
 const updatesUntil = 'The product may be updated to releases until this time.'
 
 export const issueLicenceBody = z.strictObject({
   external_ref: externalRef,
   plan_id: reference('pln', 'plan'),
   restrictions: optional(restrictions),
-  expires_on: optional(timestamp).describe('Default: the licence never expires.'),
+  expires_on: optional(timestamp).describe(expiresOn),
   metadata: optional(metadata),
   updates_until: optional(timestamp).describe(`${updatesUntil} Default: no limit.`),
 })
@@ -83,17 +88,56 @@ export const setOverrideBody = z.strictObject({
   note: optional(text(textLimits.note)).describe('Why the licence has it. Products never see it.'),
 })
 
+const importedCount = z.number().meta({ type: 'integer', minimum: 1 })
+
+/** The types of the values of an item of an import: a value of another type is an error of the whole request. */
+const importedRestrictions = z.strictObject({
+  domains: optional(z.array(storableText)).describe(domains),
+  max_activations: optional(importedCount),
+  max_seats: optional(importedCount),
+  max_concurrent: optional(importedCount),
+  lease_minutes: optional(importedCount),
+})
+
+/** The rules for the values of an item: an item that breaks one fails, unless it was imported before. */
+const importedRules = z.strictObject({
+  metadata: optional(metadata),
+  updates_until: optional(timestamp),
+  expires_on: optional(timestamp),
+  restrictions: optional(restrictions),
+})
+
+const importedItem = z
+  .strictObject({
+    legacy_key: storableText,
+    external_ref: storableText,
+    plan_id: storableText,
+    metadata: optional(importedMetadata),
+    updates_until: optional(importedTimestamp).describe(`${updatesUntil} Default: no limit.`),
+    expires_on: optional(importedTimestamp).describe(expiresOn),
+    restrictions: optional(importedRestrictions),
+  })
+  .transform(({ legacy_key, external_ref, plan_id, ...values }) => {
+    const item = { legacyKey: legacy_key, externalRef: external_ref, planId: plan_id }
+    try {
+      const { metadata, updates_until, expires_on, restrictions } = validate(importedRules, values, 'body')
+      return {
+        ...item,
+        metadata: metadata && { entries: metadata },
+        updatesUntil: updates_until,
+        expiresOn: expires_on,
+        restrictions,
+      }
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      const { pointer, message } = error.errors[0]!
+      return { ...item, problem: `${pointer.slice(1)} ${message}` }
+    }
+  })
+
 export const importLicencesBody = z.strictObject({
   items: z
-    .array(
-      z.strictObject({
-        legacy_key: storableText,
-        external_ref: storableText,
-        plan_id: storableText,
-        metadata: optional(importedMetadata),
-        updates_until: optional(importedTimestamp).describe(`${updatesUntil} Default: no limit.`),
-      }),
-    )
+    .array(importedItem)
     .min(1, 'must have at least one item')
     .max(maxItems, `must have at most ${maxItems} items`)
     .describe('An invalid item fails, the others are imported.'),
@@ -117,7 +161,7 @@ const listLicencesParameters = z.strictObject({
   status: licenceStatus.optional(),
   plan: storableText.optional().describe('A plan’s id.'),
   domain: storableText
-    .transform((host) => host.toLowerCase())
+    .transform(readMachineName)
     .optional()
     .describe(
       'A host that is an entry of `restrictions.domains`, or that an activation or call-home reported.',

@@ -79,14 +79,8 @@ export const licenceRoutes: Route[] = [
     body: importLicencesBody,
     answer: importSchema,
     handle: async (call) => {
-      const items = call.body.items.map((item) => ({
-        legacyKey: item.legacy_key,
-        externalRef: item.external_ref,
-        planId: item.plan_id,
-        metadata: item.metadata && { entries: item.metadata },
-        updatesUntil: item.updates_until,
-      }))
-      const request = { ...within(call), actor: call.keyId, items, dryRun: call.body.dry_run ?? false }
+      const { items, dry_run: dryRun = false } = call.body
+      const request = { ...within(call), actor: call.keyId, items, dryRun }
       return {
         body: importJson(await call.services.licensing.importLicences(request, { timeoutMs: importMs })),
       }
@@ -119,7 +113,6 @@ export const licenceRoutes: Route[] = [
         neverSeen: lastSeen?.never ?? false,
         metadata: query.metadata && { entries: query.metadata },
         trial: query.trial,
-        mayEndEarly: true,
       })
       return { body: page(licences.map(licenceJson), hasMore, ({ id }) => id, lookedUntil) }
     },

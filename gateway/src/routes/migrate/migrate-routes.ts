@@ -1,4 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import { trimUnseen } from '@licensing/keys/licence-key'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
@@ -18,10 +19,17 @@ export const migrateRoutes: Route[] = [
     summary: 'Exchange a legacy key for its imported licence',
     description: 'Can be repeated, and works for every status of the licence.',
     audience: 'product',
-    body: z.strictObject({ legacy_key: z.string().describe('The key of the previous system.') }),
+    body: z.strictObject({
+      legacy_key: z
+        .string()
+        .describe(
+          'The key of the previous system. White space and invisible characters at its beginning and end are ignored.',
+        ),
+    }),
     answer: migrationSchema,
+    guessableKey: ({ params, body }) => `${params.app_id} ${trimUnseen(body.legacy_key)}`,
     handle: async ({ services, params, body }) => {
-      const { legacy_key: legacyKey } = body
+      const legacyKey = trimUnseen(body.legacy_key)
       // A key with this problem cannot have been imported, so no service is called.
       if (problemOfText(legacyKey, textLimits.reference)) {
         throw new ServiceError('not_found', 'there is no such legacy key')

@@ -1,3 +1,4 @@
+import { trimUnseen } from '@licensing/keys/licence-key'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
@@ -9,9 +10,9 @@ import { licenceJson, licenceSchema } from '../licences/licence-json.ts'
 const q = z
   .string()
   .meta({ ...lengths(textLimits.search), examples: ['acme'] })
-  .describe('White space at the beginning and the end is ignored.')
+  .describe('White space and invisible characters at the beginning and the end are ignored.')
   .transform((text, context) => {
-    const trimmed = text.trim()
+    const trimmed = trimUnseen(text)
     const problem = problemOfText(trimmed, textLimits.search)
     if (problem === undefined) return trimmed
     context.addIssue({ code: 'custom', message: problem })

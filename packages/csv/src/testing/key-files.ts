@@ -10,6 +10,8 @@ export interface KeyFile {
   readonly flaws?: readonly (readonly [line: number, words: string])[]
   /** The lines in which blanks were removed. */
   readonly trimmed?: readonly number[]
+  /** The columns that are not imported. */
+  readonly ignored?: readonly string[]
 }
 
 const utf8 = (text: string) => new TextEncoder().encode(text)
@@ -104,20 +106,23 @@ export const keyFiles: readonly KeyFile[] = [
   },
   {
     name: 'a header in capitals, with blanks, in another order',
-    bytes: utf8(' Plan_Code , LEGACY_KEY,note,External_Ref\npro,KEY-1,x,customer-1'),
+    bytes: utf8(' Plan_Code , LEGACY_KEY, Note ,External_Ref\npro,KEY-1,x,customer-1'),
     rows: [['KEY-1', 'customer-1']],
+    ignored: ['Note'],
   },
   {
-    name: 'blanks around values',
+    name: 'blanks and invisible characters around values',
     bytes: utf8(
-      `${header} KEY-1\u00a0, customer-1 ,pro\r\nKEY-2,customer-2,pro\r\n "KEY-3" ,"customer-3","pro "\r\n`,
+      `${header} KEY-1\u00a0, customer-1 ,pro\r\nKEY-2,customer-2,pro\r\n "KEY-3" ,"customer-3","pro "\r\n\u200bKEY-4,customer-4\u00ad,pro\u2060\r\nKEY-4\u200e,customer-5,pro\r\n`,
     ),
     rows: [
       ['KEY-1', 'customer-1'],
       ['KEY-2', 'customer-2'],
       ['KEY-3', 'customer-3'],
+      ['KEY-4', 'customer-4'],
     ],
-    trimmed: [2, 4],
+    flaws: [[6, 'line 5 has the same legacy_key with another external_ref (customer-4)']],
+    trimmed: [2, 4, 5, 6],
   },
   {
     name: 'empty rows and trailing separators',
@@ -193,6 +198,34 @@ export const keyFiles: readonly KeyFile[] = [
       [5, 'line 3 has the same legacy_key with another plan_code (pro)'],
     ],
     trimmed: [5],
+  },
+  {
+    name: 'all columns, and others',
+    bytes: utf8(
+      [
+        'metadata.crm,legacy_key,Expires_On,seats,external_ref,updates_until,plan_code,MAX_ACTIVATIONS,Metadata.Owner,,expires on',
+        'A-17,KEY-1,2099-01-31,9,customer-1,2030-02-28T12:00:00+01:00,pro,3,,,x',
+        ',KEY-2,,,customer-2,,pro,,ann,,',
+        ',KEY-1,2099-01-31,,customer-1,2030-02-28T12:00:00+01:00,pro,3,,,',
+        'A-17,KEY-1,,,customer-1,2030-02-28T12:00:00+01:00,pro,3,,,',
+        ',KEY-4,,,customer-4,,pro,three,,,',
+      ].join('\n'),
+    ),
+    rows: [
+      ['KEY-1', 'customer-1'],
+      ['KEY-2', 'customer-2'],
+    ],
+    flaws: [
+      [4, 'line 2 has the same legacy_key with another metadata.crm (A-17)'],
+      [5, 'line 2 has the same legacy_key with another expires_on (2099-01-31)'],
+      [6, 'max_activations three is no whole number'],
+    ],
+    ignored: ['seats', 'expires on'],
+  },
+  {
+    name: 'a column of metadata twice',
+    bytes: utf8('legacy_key,external_ref,plan_code,metadata.a,METADATA.a\n1,2,3,4,5'),
+    refused: 'the column metadata.a appears twice',
   },
   {
     name: 'quotes and lines in values',

@@ -20,8 +20,8 @@ import { recordEffects } from './effects.ts'
 export const log = createLogger('test', process.env.TEST_LOG_LEVEL ?? 'silent')
 
 /** A database with the tables of sender and consumer. */
-export async function givenDatabase() {
-  const database = await createTestDatabase()
+export async function givenDatabase(serverUrl?: string) {
+  const database = await createTestDatabase(serverUrl)
   const sql = connect(database.url, { name: 'test', max: 10 })
   await migrate(sql, [outboxMigrations, consumerMigrations])
   await sql`
@@ -39,8 +39,8 @@ export async function givenDatabase() {
 }
 
 /** A NATS server beside such a database. */
-export async function givenServers() {
-  const database = await givenDatabase()
+export async function givenServers(serverUrl?: string) {
+  const database = await givenDatabase(serverUrl)
   const server = await startOwnNats()
   return {
     ...database,

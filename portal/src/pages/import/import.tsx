@@ -1,4 +1,4 @@
-import { trimmedText } from '@licensing/csv/key-file'
+import { ignoredText, trimmedText } from '@licensing/csv/key-file'
 import { useEffect, useId, useRef, type ReactNode } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { useSession } from '../../api/session.ts'
@@ -52,7 +52,7 @@ function Import() {
             accept=".csv,.txt,text/csv,text/plain"
             file={run?.file ?? null}
             onChoose={(file) => chooseFile(appId, file)}
-            hint="UTF-8 or UTF-16, any length. The first line names the columns, in any order. Other columns are ignored."
+            hint="UTF-8 or UTF-16, any length. The first line names the columns, in any order. These columns can be added: expires_on, updates_until, max_activations, metadata.NAME. A date without a time is the end of that day, UTC. Other columns are ignored."
           />
           <pre className={styles.example}>
             {
@@ -97,7 +97,7 @@ interface OutcomeProps {
 
 /** The results of the import or dry run: counts, and each failed row with the reason. */
 export function Outcome({ began, result }: OutcomeProps) {
-  const { total, created, existing, failed, bad, trimmed } = result
+  const { total, created, existing, failed, bad, trimmed, ignored } = result
   const isCheck = began === 'check'
   const page = usePages('bad', badRows(bad))
   return (
@@ -111,6 +111,7 @@ export function Outcome({ began, result }: OutcomeProps) {
           'Invalid rows': count(failed),
         }}
       />
+      {ignored.length > 0 && <p>{sentence(ignoredText(ignored))}</p>}
       {trimmed.length > 0 && <p>{sentence(trimmedText(trimmed))}</p>}
       <PagedTable
         label="Invalid rows"

@@ -1,3 +1,4 @@
+import { trimUnseen, withoutSeparators } from '@licensing/keys/licence-key'
 import { useEffect, useRef, useState } from 'react'
 import { useAddress } from '../../parts/address.ts'
 import styles from './licences.module.css'
@@ -6,9 +7,8 @@ const DEBOUNCE_MS = 250
 
 /** Whether the text is a licence key or a long beginning of a key. Keys are secret, so they are kept out of the address. */
 export function looksLikeLicenceKey(text: string): boolean {
-  const bare = text.replaceAll(/[\s-]/g, '')
-  if (/^[0-9A-Z]{25}$/i.test(bare)) return true
-  return /^([0-9A-HJKMNP-TV-Z]{5}-){2}/i.test(text)
+  if (/^[0-9A-Z]{25}$/i.test(withoutSeparators(text))) return true
+  return /^(?:[0-9A-TV-Z]{5}\p{Dash_Punctuation}){2}/iu.test(trimUnseen(text))
 }
 
 export interface Searched {

@@ -19,7 +19,7 @@ export const file_events_v1_events: GenFile = /*@__PURE__*/
  * A domain event, written to the outbox in the transaction of the change that it reports, and carried by JetStream.
  * A message with a webhook_type becomes a webhook event of that type. Its fields are data.object, in snake_case
  * and in this order; an optional field that is not set is left out; a field named `previous` becomes the
- * envelope's `previous` (interface 6.1).
+ * envelope's `previous` (docs/guides/events.md, "Events").
  *
  * @generated from message events.v1.Event
  */

@@ -101,7 +101,7 @@ async function run(
     const variable = addresses[service]
     const target = config[variable]
     if (!target) throw new UsageError(`set ${variable} to the address of the ${service} service`)
-    return target.text
+    return target
   }
   const to = (service: keyof typeof addresses) =>
     [addressOf(service), { sign: signCalls('catalog', service, { ...config, CALLER_CHECK: 'off' }) }] as const

@@ -129,7 +129,7 @@ export const revokeApiKey: Handler<'revokeApiKey'> = async ({ sql }, { accountId
 
 /**
  * Revokes a key. No event reports it: a gateway asks about a key each second, and uses an answer for 2 seconds
- * (decisions 2: refused everywhere within 2 seconds).
+ * (refused everywhere within 2 seconds: docs/guides/concepts.md, "Scopes of API keys").
  *
  * @returns whether there is such a key
  */

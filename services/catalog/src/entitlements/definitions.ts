@@ -120,7 +120,7 @@ export const listDefinitions: Handler<'listEntitlementDefinitions'> = async ({ s
   return { definitions: page.map(toDefinition), hasMore }
 }
 
-/** Key and kind are permanent (interface 9). */
+/** Key and kind are permanent (docs/guides/entitlements.md, "Define entitlements and plans"). */
 export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (deps, request) => {
   const { accountId, applicationId, entitlementDefId: id, displayName } = request
   if (request.default !== undefined) await checkLicensingAvailable(deps)
@@ -146,7 +146,7 @@ export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (d
   return toDefinition(row)
 }
 
-/** Interface 4.1: issued licences keep their snapshot, so licensing does not change them. */
+/** Issued licences keep their snapshot, so licensing does not change them (docs/guides/concepts.md, "Snapshots"). */
 export const deleteDefinition: Handler<'deleteEntitlementDefinition'> = async (deps, request) => {
   const { accountId, applicationId, entitlementDefId: id } = request
   await checkLicensingAvailable(deps)

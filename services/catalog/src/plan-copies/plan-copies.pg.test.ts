@@ -112,3 +112,30 @@ test('the event of a plan has the plan and its version, and the same size with 5
   sizes.forEach((size, at) => expect(Math.abs(size - others[at]!)).toBeLessThan(10))
   expect(Math.max(...sizes)).toBeLessThan(250)
 })
+
+test('after catalog was restored, copies have a later epoch, and no version or archive has a number of the lost time', async () => {
+  const plan = await givenPlan(catalog, tenant, 'pro')
+  const of = { ...tenant, planId: plan.id }
+  const copyOf = () => calls.getPlanCopy(of)
+  const whenReplaced = () => catalog.sql`update event_log_epochs set incarnation = 'of another server'`
+  await whenReplaced()
+  const before = await copyOf()
+  await calls.archivePlan({ ...of, actor })
+  const lost = await copyOf()
+  await catalog.sql`
+    update plans set status = 'active', version = 1, status_version = 1, archive_version = 0, unconfirmed_until = null
+    where id = ${plan.id}`
+  await whenReplaced()
+  const restored = await copyOf()
+  expect(restored).toMatchObject({ version: 1n, status: 'active' })
+  expect(restored.epoch).toBeGreaterThan(lost.epoch)
+  expect((await calls.getCopyEpoch({ seen: lost.epoch })).epoch).toBe(restored.epoch)
+  await calls.archivePlan({ ...of, actor })
+  const archived = await copyOf()
+  expect(archived.archiveVersion).toBe(archived.version)
+  expect(archived.version).toBeGreaterThan(lost.version)
+  expect(lost.version).toBeGreaterThan(before.version)
+  // The clock of the lost server was ahead.
+  const seen = archived.epoch + 86_400_000n
+  expect((await calls.getCopyEpoch({ seen })).epoch).toBeGreaterThan(seen)
+})

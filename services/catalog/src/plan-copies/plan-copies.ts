@@ -1,5 +1,6 @@
 import { isId } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
+import { currentEpoch } from '@licensing/events/epoch'
 import { checkApplicationId } from '../applications/application-queries.ts'
 import type { Handler } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
@@ -12,6 +13,10 @@ export const getPlanCopy: Handler<'getPlanCopy'> = async ({ sql }, { accountId, 
   if (!row) throw notFound('plan', planId)
   return toPlanCopy(row)
 }
+
+export const getCopyEpoch: Handler<'getCopyEpoch'> = async ({ sql }, { seen }) => ({
+  epoch: (await currentEpoch(sql, seen)).ordinal,
+})
 
 // Much smaller than the 16 MiB that a client accepts.
 const maxAnswerBytes = 4 * 1024 * 1024

@@ -7,6 +7,7 @@ export interface PlanCopyRow {
   application_id: string
   status: PlanStatus
   version: bigint
+  epoch: bigint
   archived_by: string
   archive_version: bigint
   code: string
@@ -18,7 +19,7 @@ export interface PlanCopyRow {
 
 // One statement has one snapshot, so the version and the entitlements belong together even outside of a transaction.
 const selectCopies = (sql: Sql) => sql`
-  select p.id, a.account_id, p.application_id, p.status, p.version, p.archived_by, p.archive_version,
+  select p.id, a.account_id, p.application_id, p.status, p.version, (select current_epoch()) as epoch, p.archived_by, p.archive_version,
     p.code, p.trial_days, a.expiring_notice_days,
     coalesce(
       (
@@ -57,12 +58,15 @@ export async function listCopiesOfApplication(
     ${selectCopies(sql)} where p.application_id = ${applicationId} and p.id > ${afterId} order by p.id limit ${limit}`
 }
 
+/** A version that a plan never had before, even in a time that the database has lost. */
+export const nextVersion = (sql: Sql) => sql`greatest(version + 1, (select current_epoch()))`
+
 /** Gives all plans a new version, after a change of their entitlements, under the application's lock. */
 export async function incrementVersions(
   sql: Sql,
   applicationId: string,
 ): Promise<{ planId: string; version: bigint }[]> {
   return sql<{ planId: string; version: bigint }[]>`
-    update plans set version = version + 1 where application_id = ${applicationId}
+    update plans set version = ${nextVersion(sql)} where application_id = ${applicationId}
     returning id as "planId", version`
 }

@@ -11,6 +11,7 @@ export function toPlanCopy(row: PlanCopyRow): PlanCopy {
     applicationId: row.application_id,
     status: row.status,
     version: row.version,
+    epoch: row.epoch,
     archivedBy: row.archived_by,
     archiveVersion: row.archive_version,
     code: row.code,
@@ -27,7 +28,7 @@ export function toPlanCopy(row: PlanCopyRow): PlanCopy {
 
 /** Whether licensing needs the second copy of a plan after it has the first. */
 export function differs(before: PlanCopy, after: PlanCopy): boolean {
-  return !equals(PlanCopySchema, { ...before, version: 0n }, { ...after, version: 0n })
+  return !equals(PlanCopySchema, { ...before, version: 0n, epoch: 0n }, { ...after, version: 0n, epoch: 0n })
 }
 
 /** Splits copies, in order, into parts of at most `maxBytes`. A larger copy is a part of its own. */

@@ -3,6 +3,7 @@ import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
+import { nextVersion } from '../plan-copies/plan-copy-queries.ts'
 import { transitions } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 
@@ -88,7 +89,7 @@ export async function updatePlanRow(
 
 /** Gives the plan a new version, after a change of a value that licensing copies. */
 export async function incrementVersion(sql: Sql, id: string): Promise<void> {
-  await sql`update plans set version = version + 1 where id = ${id}`
+  await sql`update plans set version = ${nextVersion(sql)} where id = ${id}`
 }
 
 /** Replaces all overrides of the plan. */
@@ -115,8 +116,8 @@ export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: 
   const { from, to } = transitions[verb]
   const archives = verb === 'archive'
   const changed = await sql`
-    update plans set status = ${to}, version = version + 1, status_version = version + 1, updated_at = now(),
-      archive_version = case when ${archives} then version + 1 else archive_version end,
+    update plans set status = ${to}, version = ${nextVersion(sql)}, status_version = ${nextVersion(sql)}, updated_at = now(),
+      archive_version = case when ${archives} then ${nextVersion(sql)} else archive_version end,
       archived_by = case when ${archives} then ${actor} else archived_by end,
       unconfirmed_until = clock_timestamp() + ${confirmationMs}::int * interval '1 millisecond'
     where id = ${id} and status = ${from}`

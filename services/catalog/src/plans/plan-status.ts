@@ -24,7 +24,7 @@ import { toPlan, transitions, wrongStatus } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 import { countActiveLicences } from './read-plans.ts'
 
-/** Interface 3.2: licensing suspends every active licence of the plan, in one transaction. */
+/** Licensing suspends every active licence of the plan, in one transaction (docs/guides/entitlements.md, "Retire a plan"). */
 export const archivePlan: Handler<'archivePlan'> = async (deps, request, unfinishedAnswer) => {
   const change = {
     verb: 'archive',
@@ -51,7 +51,7 @@ const archiveAnswer = {
   isUnfinished: true,
 }
 
-/** Interface 3.2: does not reactivate licences. Each licence needs its own call. */
+/** Does not reactivate licences: each licence needs its own call (docs/guides/entitlements.md, "Retire a plan"). */
 export const restorePlan: Handler<'restorePlan'> = async (
   deps,
   { accountId, applicationId, planId },

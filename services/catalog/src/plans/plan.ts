@@ -25,7 +25,7 @@ export interface PlanRow {
   overrides: [string, string][]
 }
 
-/** Interface 3.2: the status that each verb needs, and the status that it leads to. */
+/** The status that each verb needs, and the status that it leads to (docs/guides/entitlements.md, "Retire a plan"). */
 export const transitions = {
   archive: { from: 'active', to: 'retired' },
   restore: { from: 'retired', to: 'active' },

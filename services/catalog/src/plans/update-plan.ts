@@ -48,7 +48,7 @@ async function update(
   if (!before) throw notFound('plan', planId)
   const copyBefore = await readCopy(tx, request)
   const { fields, overrides } = await wanted(tx, request, before)
-  // Interface 4.2: if absent, the overrides stay. If present, even if empty, they replace all.
+  // docs/guides/entitlements.md, "Define entitlements and plans": if absent, the overrides stay. If present, even if empty, they replace all.
   const replaces = overrides !== undefined && !sameOverrides(before.overrides, overrides)
   if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
   await updatePlanRow(tx, planId, fields, replaces)

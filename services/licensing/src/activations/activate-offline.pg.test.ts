@@ -90,7 +90,10 @@ test('an offline activation occupies a place like any other, and the same finger
   expect(callHome.map(({ host }) => host)).toContain('island.example.com')
 
   const { token } = await opened(own, first.file)
-  await own.products.deactivate({ activationId: first.activationId, token })
+  const { activationId } = first
+  await own.products.deactivate({ activationId, token })
+  expect((await refusal(activateOffline(own, licence))).code).toBe('limit_reached')
+  await own.licensing.freeActivation({ ...verbOn(own, licence), activationId })
   expect((await activateOffline(own, licence)).created).toBe(true)
 })
 

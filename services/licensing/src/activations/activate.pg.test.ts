@@ -84,6 +84,7 @@ test.each([
   ['/fingerprint', { fingerprint: 'a\u0000b' }],
   ['/host', { host: '' }],
   ['/host', { host: 'h'.repeat(254) }],
+  ['/host', { host: 'a\nb' }],
   ['/product_version', { productVersion: '' }],
   ['/product_version', { productVersion: '\u0000' }],
 ])('a value that does not fit into the tables is refused at %s', async (pointer, installed) => {

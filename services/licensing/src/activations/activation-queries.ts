@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
-import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import { inOrderOf } from '@licensing/database/row-queries'
@@ -8,11 +8,6 @@ import { inScope } from '../lifecycle/licence-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { currentOverrides } from '../overrides/override-queries.ts'
 import type { CurrentOverride } from '../overrides/override.ts'
-
-export const freedEntry: HistoryType = 'activation_freed'
-
-/** The actor in the history if a product frees an activation. */
-export const byProduct = 'product'
 
 /** The columns that decide whether a product may run, and that its token contains. */
 export interface ProductLicence {
@@ -56,7 +51,7 @@ export interface Machine {
 }
 
 export interface LicenceOfMachine extends ProductLicence {
-  /** The activation of the fingerprint. */
+  /** The activation of the fingerprint; null also if its product has deactivated it. */
   activation_id: string | null
 }
 
@@ -71,7 +66,7 @@ export async function findLicencesOfKeys(
       ${machines.map(({ licenceKey }) => licenceKey)}::text[], ${machines.map(({ fingerprint }) => fingerprint)}::text[]
     ) with ordinality as machine (key, fingerprint, place)
     join licences l on l.key = machine.key
-    left join activations a on a.licence_id = l.id and a.fingerprint = machine.fingerprint`
+    left join activations a on a.licence_id = l.id and a.fingerprint = machine.fingerprint and a.held_until is null`
   return inOrderOf(machines, rows).map((row) => row && parsed<LicenceOfMachine>(row))
 }
 
@@ -89,7 +84,7 @@ export const lockLicenceOfKey = (sql: Sql, key: string) => lock(sql, sql`l.key =
 
 export const lockLicenceOfId = (sql: Sql, licenceId: string) => lock(sql, sql`l.id = ${licenceId}`)
 
-/** The activations, in the order of the request. */
+/** The activations that their products have not deactivated, in the order of the request. */
 export async function findActivations(
   sql: Sql,
   activationIds: string[],
@@ -99,7 +94,7 @@ export async function findActivations(
       coalesce(lease.counted and lease.ends_at > clock_timestamp(), false) as has_lease
     from activations a join licences l on l.id = a.licence_id
       left join leases lease on lease.activation_id = a.id and l.max_concurrent is not null
-    where a.id = any(${activationIds}::text[])`
+    where a.id = any(${activationIds}::text[]) and a.held_until is null`
   const found = new Map(rows.map((row) => [row.activation_id, row]))
   return activationIds.map((id) => {
     const row = found.get(id)
@@ -109,188 +104,152 @@ export async function findActivations(
 
 /** The places of a licence, read under its lock. */
 export interface Places {
-  /** How many activations it has. */
+  /** How many activations it has, also those that their products have deactivated. */
   taken: number
-  /** Places still occupied by activations that products freed, because their last token has not ended. */
-  occupied: number
+  /** How many of them their products have deactivated, but keep their places. */
+  held: number
   /** When the first of these places is free. */
-  occupiedUntil: Date | null
+  heldUntil: Date | null
+  /** How many activations are kept although their time is over. */
+  ended: number
   quota: number
-  /** Activation ids by fingerprint, of the requested fingerprints. */
-  known: Map<string, string>
-  /** The end of the last token, of the requested fingerprints that still occupy a place. */
-  occupiedUntilOf: Map<string, Date>
+  /** Activations by fingerprint, of the requested fingerprints. */
+  known: Map<string, KnownActivation>
 }
 
-/** If a licence has no limit, places that products freed do not count. */
+export interface KnownActivation {
+  id: string
+  /** Set if its product has deactivated it: the ends of its last token and file. */
+  kept: { tokenEndsAt: Date; offlineUntil: Date | null } | null
+}
+
 export async function findPlaces(
   sql: Sql,
-  licence: Pick<ProductLicence, 'id' | 'account_id' | 'max_activations'>,
+  licence: Pick<ProductLicence, 'id' | 'account_id'>,
   fingerprints: string[],
 ): Promise<Places> {
-  const counts = licence.max_activations !== null
   const [row] = await sql<
     {
       taken: number
-      occupied: number
-      occupied_until: Date | null
+      held: number
+      held_until: Date | null
+      ended: number
       quota: bigint
-      known: Record<string, string>
-      occupied_until_of: Record<string, string>
+      known: KnownRow[]
     }[]
   >`
-    with occupied as materialized (
-      select fingerprint, token_ends_at from freed_places
-      where licence_id = ${licence.id} and takes_place and token_ends_at > now() and ${counts}
-    ),
-    asked as (select fingerprint from unnest(${fingerprints}::text[]) as fingerprint)
     select coalesce(
         (select activations from floating_licences where licence_id = ${licence.id}),
         (select count(*)::int from activations where licence_id = ${licence.id})
       ) as taken,
-      (select count(*)::int from occupied) as occupied, (select min(token_ends_at) from occupied) as occupied_until,
-      ${quotaValue(sql, licence.account_id, 'activations')} as quota,
+      held.held, held.held_until, held.ended, ${quotaValue(sql, licence.account_id, 'activations')} as quota,
       (
-        select coalesce(json_object_agg(fingerprint, id), '{}') from activations
-        where licence_id = ${licence.id} and fingerprint in (select fingerprint from asked)
-      ) as known,
-      (
-        select coalesce(json_object_agg(fingerprint, ends_at), '{}')
-        from (
-          select fingerprint, max(token_ends_at) as ends_at from occupied
-          where fingerprint in (select fingerprint from asked) group by fingerprint
-        ) own
-      ) as occupied_until_of`
-  const { taken, occupied, occupied_until: occupiedUntil, quota, known, occupied_until_of: untilOf } = row!
-  return {
-    taken,
-    occupied,
-    occupiedUntil,
-    quota: Number(quota),
-    known: new Map(Object.entries(known)),
-    occupiedUntilOf: new Map(
-      Object.entries(untilOf).map(([fingerprint, end]) => [fingerprint, new Date(end)]),
-    ),
-  }
+        select coalesce(json_agg(json_build_array(fingerprint, id, held_until is not null, token_ends_at, offline_until)), '[]')
+        from activations where licence_id = ${licence.id} and fingerprint = any(${fingerprints}::text[])
+      ) as known
+    from (
+      select count(*) filter (where held_until > now())::int as held,
+        min(held_until) filter (where held_until > now()) as held_until,
+        count(*) filter (where held_until <= now())::int as ended
+      from activations where licence_id = ${licence.id} and held_until is not null
+    ) held`
+  const { held_until: heldUntil, quota, known, ...counts } = row!
+  return { ...counts, heldUntil, quota: Number(quota), known: new Map(known.map(readKnown)) }
 }
 
-export interface NewActivation {
+type KnownRow = [
+  fingerprint: string,
+  id: string,
+  isHeld: boolean,
+  tokenEndsAt: string,
+  offlineUntil: string | null,
+]
+
+function readKnown([fingerprint, id, isHeld, tokenEndsAt, offlineUntil]: KnownRow): [
+  string,
+  KnownActivation,
+] {
+  const kept = {
+    tokenEndsAt: new Date(tokenEndsAt),
+    offlineUntil: offlineUntil === null ? null : new Date(offlineUntil),
+  }
+  return [fingerprint, { id, kept: isHeld ? kept : null }]
+}
+
+/**
+ * Locks activations of a licence, so that they get no token from another transaction meanwhile. A transaction locks all that
+ * it needs at once, in the order of their ids.
+ */
+export async function lockActivations(
+  sql: Sql,
+  licenceId: string,
+  activations: { ids: string[]; fingerprints?: string[] },
+): Promise<void> {
+  const { ids, fingerprints = [] } = activations
+  await sql`
+    select from activations
+    where licence_id = ${licenceId} and (id = any(${ids}::text[]) or fingerprint = any(${fingerprints}::text[]))
+    order by id for update`
+}
+
+/** An activation that gets a token. */
+export interface GrantedActivation {
   id: string
+  /** The end of the token. */
+  tokenEndsAt: Date
+  /** The end of the file that the token is in; null if it is in none. */
+  offlineUntil: Date | null
+}
+
+export interface NewActivation extends GrantedActivation {
   fingerprint: string
   host: string
   productVersion: string
-  /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
-  occupiedUntil: Date | null
-  /** The end of its first token. */
-  tokenEndsAt: Date
 }
+
+const grantedColumns = (activations: GrantedActivation[]) =>
+  [
+    activations.map(({ id }) => id),
+    activations.map(({ tokenEndsAt }) => tokenEndsAt.toISOString()),
+    activations.map(({ offlineUntil }) => offlineUntil?.toISOString() ?? null),
+  ] as const
 
 export async function insertActivations(
   sql: Sql,
   licence: ProductLicence,
   activations: NewActivation[],
 ): Promise<void> {
-  const returning = activations.filter(({ occupiedUntil }) => occupiedUntil !== null)
-  if (returning.length > 0) {
-    await sql`
-      delete from freed_places
-      where licence_id = ${licence.id} and takes_place
-        and fingerprint = any(${returning.map(({ fingerprint }) => fingerprint)}::text[])`
-  }
+  const [ids, tokenEnds, fileEnds] = grantedColumns(activations)
   await sql`
     with counted as (
       update floating_licences set activations = activations + ${activations.length} where licence_id = ${licence.id}
     )
     insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version,
-      token_ends_at)
+      token_ends_at, offline_until)
     select id, ${licence.account_id}, ${licence.application_id}, ${licence.id}, fingerprint, host, product_version,
-      greatest(token_ends_at, occupied_until)
+      token_ends_at, offline_until
     from unnest(
-      ${activations.map((activation) => activation.id)}::text[],
+      ${ids}::text[], ${tokenEnds}::text[]::timestamptz[], ${fileEnds}::text[]::timestamptz[],
       ${activations.map((activation) => activation.fingerprint)}::text[],
       ${activations.map((activation) => activation.host)}::text[],
-      ${activations.map((activation) => activation.productVersion)}::text[],
-      ${activations.map((activation) => activation.tokenEndsAt.toISOString())}::text[]::timestamptz[],
-      ${activations.map((activation) => activation.occupiedUntil?.toISOString() ?? null)}::text[]::timestamptz[]
-    ) as activation (id, fingerprint, host, product_version, token_ends_at, occupied_until)`
+      ${activations.map((activation) => activation.productVersion)}::text[]
+    ) as activation (id, token_ends_at, offline_until, fingerprint, host, product_version)`
 }
 
-// Decisions 5: this many per licence and UTC day free their place immediately.
-const freedAtOnce = 10
-
-/**
- * Frees an activation and its lease, with an entry in the licence's history, under the licence's lock. If a product frees
- * its own, the place stays occupied until its last token has ended, except for the first ten per day: otherwise one licence
- * could run on any number of machines one after the other, each with a token for a day. Of the entries that products cause,
- * the oldest are deleted if there are more than the account's quota allows.
- *
- * @returns false if the licence has no such activation
- */
-export async function freeActivation(
-  sql: Sql,
-  scope: LicenceScope,
-  activationId: string,
-  { actor, isItsOwn }: { actor: string; isItsOwn: boolean },
-): Promise<boolean> {
-  // A separate statement, so that the next one sees everything committed while this one waited for the lock.
-  const [licence] = await sql<{ id: string; account_id: string; status: LicenceStatus; counts: boolean }[]>`
-    select l.id, l.account_id, l.status, ${isItsOwn} and l.max_activations is not null as counts
-    from licences l where ${inScope(sql, scope)} for update`
-  if (!licence) return false
-  const { count } = await sql`
-    with freed as (
-      delete from activations where id = ${activationId} and licence_id = ${licence.id}
-      returning id, fingerprint, token_ends_at
-    ),
-    placed as (
-      insert into freed_places (activation_id, licence_id, fingerprint, takes_place, freed_at, token_ends_at)
-      select id, ${licence.id}, fingerprint, (
-          select count(*) from freed_places
-          where licence_id = ${licence.id} and not takes_place and freed_at >= date_trunc('day', now(), 'UTC')
-        ) >= ${freedAtOnce}, now(), token_ends_at
-      from freed where ${licence.counts} and token_ends_at > now()
-    ),
-    lease as (
-      delete from leases where activation_id = ${activationId} and exists (select from freed) returning counted
-    ),
-    counted as (
-      update floating_licences
-      set activations = activations - 1, leases = leases - (select count(*) from lease where counted)
-      where licence_id = ${licence.id} and exists (select from freed)
-    ),
-    forgotten as (
-      delete from licence_history
-      where licence_id = ${licence.id} and position = any(array(
-        select position
-        from counted_history cross join (
-          select position, xact from licence_history
-          where licence_id = ${licence.id} and type = 'activation_freed' and actor = 'product'
-          order by position desc
-          -- The new entry counts too.
-          offset greatest(${quotaValue(sql, licence.account_id, 'deactivations')} - 1, 0) limit 1000
-        ) old
-        -- Entries that have not been counted by day yet stay.
-        where exists (select from freed) and (xact is null or pg_visible_in_snapshot(xact, seen_by))
-      ))
-    )
-    insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
-    select ${licence.id}, clock_timestamp(), ${freedEntry}, ${licence.status}, ${licence.status}, ${actor}, id from freed`
-  return count === 1
-}
-
-/** Deletes freed places that no longer count. @returns how many; if `limit` or more, there may be others */
-export async function deleteFreedPlaces(sql: Sql, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from freed_places where ctid = any(
-      array(
-        select ctid from freed_places where takes_place and token_ends_at <= now()
-        order by token_ends_at limit ${limit} for update skip locked
-      ) || array(
-        select ctid from freed_places where not takes_place and freed_at < date_trunc('day', now(), 'UTC')
-        order by freed_at limit ${limit} for update skip locked
-      )
-    )`
-  return count
+/** Records new tokens of locked activations. */
+export async function updateActivations(sql: Sql, activations: GrantedActivation[]): Promise<void> {
+  const [ids, tokenEnds, fileEnds] = grantedColumns(activations)
+  await sql`
+    update activations a
+    set token_ends_at = greatest(a.token_ends_at, granted.token_ends_at),
+      offline_until = greatest(a.offline_until, granted.offline_until)
+    from (
+      select id, max(token_ends_at) as token_ends_at, max(offline_until) as offline_until
+      from unnest(${ids}::text[], ${tokenEnds}::text[]::timestamptz[], ${fileEnds}::text[]::timestamptz[])
+        as granted (id, token_ends_at, offline_until)
+      group by id
+    ) granted
+    where a.id = granted.id`
 }
 
 /** An activation as the vendor sees it. */

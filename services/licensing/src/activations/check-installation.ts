@@ -1,19 +1,21 @@
 import { invalid } from '@licensing/grpc/errors'
+import { problemOfMachineName, readMachineName } from '@licensing/proto/host-name'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { TextLimit } from '@licensing/proto/text'
 
 /** The host and version of an installed product. */
 export interface Installation {
-  /** The host in lower case. */
+  /** The machine's name, as it is compared. */
   host: string
   productVersion: string
 }
 
 /** @throws ServiceError `validation_failed` */
 export function checkInstallation(given: { host: string; productVersion: string }): Installation {
-  checkText('/host', given.host, textLimits.hostName)
+  const problem = problemOfMachineName(given.host)
+  if (problem) throw invalid('/host', problem)
   checkText('/product_version', given.productVersion, textLimits.product)
-  return { host: given.host.toLowerCase(), productVersion: given.productVersion }
+  return { host: readMachineName(given.host), productVersion: given.productVersion }
 }
 
 export function checkFingerprint(fingerprint: string): string {

@@ -3,8 +3,17 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { decodeJwt } from 'jose'
 import { afterEach, expect, test } from 'vitest'
-import { givenLicence, raceRounds, refusal, verbOn, atOnce, settledAtOnce } from '../../test/makers.ts'
-import { deleteFreedPlaces } from './activation-queries.ts'
+import {
+  givenLicence,
+  raceRounds,
+  refusal,
+  verbOn,
+  atOnce,
+  settledAtOnce,
+  detailOf,
+  history,
+  update,
+} from '../../test/makers.ts'
 import { forFile, startHarness } from '../../test/harness.ts'
 import { activate, callOf, givenActivation, activateOffline, tokenOf } from '../../test/products.ts'
 
@@ -22,15 +31,27 @@ async function passThrough(licence: Licence, machines: number, prefix = 'passing
   }
 }
 
-/** Lets the tokens of freed activations end. */
-const endTokens = (licence: Licence) => harness.sql`
-  update freed_places set token_ends_at = now() - interval '1 second' where licence_id = ${licence.id}`
+/** As if the time had come until which deactivated machines keep their places. */
+const endHeld = (licence: Licence) => harness.sql`
+  update activations set held_until = now() - interval '1 second'
+  where licence_id = ${licence.id} and held_until is not null`
 
-const freedRows = async (licence: Licence) => {
-  const [row] = await harness.sql<{ rows: number; held: number }[]>`
-    select count(*)::int as rows, count(*) filter (where takes_place)::int as held
-    from freed_places where licence_id = ${licence.id}`
-  return row!
+const heldPlaces = async (licence: Licence) => {
+  const [row] = await harness.sql<{ held: number }[]>`
+    select count(*) filter (where held_until is not null)::int as held from activations
+    where licence_id = ${licence.id}`
+  return row!.held
+}
+
+const yesterday = (licence: Licence) => harness.sql`
+  update freed_by_products set day = day - 1 where licence_id = ${licence.id}`
+
+const full = { code: 'limit_reached' }
+
+async function installed(licence: Licence): Promise<string[]> {
+  const { activations, activationsTotal } = await detailOf(harness, licence)
+  expect(Number(activationsTotal)).toBe(activations.length)
+  return activations.map(({ fingerprint }) => fingerprint).toSorted()
 }
 
 test('one licence cannot run on many machines in turn: from the eleventh deactivation of a day, the place stays occupied', async () => {
@@ -42,19 +63,54 @@ test('one licence cannot run on many machines in turn: from the eleventh deactiv
   expect(refused.code).toBe('limit_reached')
   expect(refused.message).toContain('the licence allows 1 activations, and 1 that products deactivated')
   expect(refused.message).toContain(`the next at ${timestampDate(last.expiresAt!).toISOString()}`)
-  await endTokens(licence)
+  expect((await history(harness, licence)).filter(({ cause }) => cause === last.activationId)).toEqual([])
+  await endHeld(licence)
   expect(await activate(other, licence, { fingerprint: 'next' })).toMatchObject({ created: true })
+  expect(await installed(licence)).toEqual(['next'])
+  expect((await history(harness, licence)).at(-1)).toMatchObject({
+    type: 'activation_freed',
+    actor: 'product',
+    cause: last.activationId,
+  })
 })
 
-test('a machine that still occupies a place can activate again, and occupies it again when it deactivates', async () => {
+test('a machine that keeps its place is deactivated for its product, and takes the place back when it activates', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
-  await passThrough(licence, 11)
-  const again = await activate(harness.products, licence, { fingerprint: 'passing-10' })
-  expect(again.created).toBe(true)
-  expect(await freedRows(licence)).toEqual({ rows: 10, held: 0 })
-  expect((await refusal(activate(other, licence, { fingerprint: 'next' }))).code).toBe('limit_reached')
-  await harness.products.deactivate(callOf(again.grant!))
-  expect((await refusal(activate(other, licence, { fingerprint: 'next' }))).code).toBe('limit_reached')
+  await passThrough(licence, 10)
+  const last = await givenActivation(harness.products, licence, { fingerprint: 'last' })
+  await harness.products.deactivate(callOf(last))
+  const gone = { code: 'not_found' }
+  expect(await refusal(harness.products.refreshActivation(callOf(last)))).toMatchObject(gone)
+  expect(await refusal(harness.products.recordCallHome(callOf(last)))).toMatchObject(gone)
+  expect(await refusal(harness.products.release(callOf(last)))).toMatchObject(gone)
+  expect(await refusal(harness.products.deactivate(callOf(last)))).toMatchObject(gone)
+  expect(await installed(licence)).toEqual(['last'])
+  const again = await givenActivation(harness.products, licence, { fingerprint: 'last' })
+  expect(again.activationId).not.toBe(last.activationId)
+  expect(await refusal(harness.products.refreshActivation(callOf(last)))).toMatchObject(gone)
+  await harness.products.refreshActivation(callOf(again))
+  expect(await heldPlaces(licence)).toBe(0)
+  expect(await refusal(activate(other, licence, { fingerprint: 'next' }))).toMatchObject(full)
+  await harness.products.deactivate(callOf(again))
+  expect(await refusal(activate(other, licence, { fingerprint: 'next' }))).toMatchObject(full)
+  await endHeld(licence)
+  expect(await activate(harness.products, licence, { fingerprint: 'last' })).toMatchObject({ created: true })
+})
+
+test('the vendor can free a place that a deactivated machine keeps', async () => {
+  const licence = await givenLicence(harness, { maxActivations: 1 })
+  const offline = await activateOffline(harness, licence, { fingerprint: 'offline', days: 366 })
+  const { activationId } = offline
+  await harness.products.deactivate({ activationId, token: tokenOf(offline) })
+  expect(await installed(licence)).toEqual(['offline'])
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+  await harness.licensing.freeActivation({ ...verbOn(harness, licence), activationId })
+  await activate(harness.products, licence, { fingerprint: 'next' })
+  expect(await installed(licence)).toEqual(['next'])
+  const freeing = (await history(harness, licence)).filter(({ type }) => type === 'activation_freed')
+  expect(freeing).toMatchObject([{ actor: verbOn(harness, licence).actor, cause: activationId }])
+  const again = harness.licensing.freeActivation({ ...verbOn(harness, licence), activationId })
+  expect((await refusal(again)).code).toBe('not_found')
 })
 
 test('an activation that the vendor frees occupies no place, and does not count among the ten', async () => {
@@ -63,14 +119,41 @@ test('an activation that the vendor frees occupies no place, and does not count 
     const { activationId } = await givenActivation(harness.products, licence, { fingerprint: `m-${machine}` })
     await harness.licensing.freeActivation({ ...verbOn(harness, licence), activationId })
   }
-  expect(await freedRows(licence)).toEqual({ rows: 0, held: 0 })
   await passThrough(licence, 10)
   expect(await activate(harness.products, licence)).toMatchObject({ created: true })
 })
 
-test('an offline file occupies its place until it ends, even if the machine got a shorter token later', async () => {
+test('a deactivation that nothing valid outlasts does not count among the ten', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
-  await passThrough(licence, 10)
+  harness.clock.aheadMs = -25 * 3_600_000
+  await passThrough(licence, 15)
+  harness.clock.aheadMs = 0
+  await passThrough(licence, 10, 'today')
+  expect(await activate(harness.products, licence)).toMatchObject({ created: true })
+})
+
+test.each([{ maxActivations: 1 }, { maxConcurrent: 1 }, { maxActivations: 1, maxConcurrent: 1 }])(
+  'from one place there is never more than one offline file, however often its machine deactivates it (%o)',
+  async (limits) => {
+    const licence = await givenLicence(harness, limits)
+    const machines = Array.from({ length: 32 }, (_, at) => `machine-${at}`)
+    const files: string[] = []
+    for (const fingerprint of machines) {
+      const made = await activateOffline(harness, licence, { fingerprint, days: 366 }).catch(() => undefined)
+      if (!made) continue
+      files.push(fingerprint)
+      await harness.products.deactivate({ activationId: made.activationId, token: tokenOf(made) })
+    }
+    expect(files).toEqual(['machine-0'])
+    const outcomes = await settledAtOnce<unknown>(32, (at) =>
+      at % 2 === 0 ? activate(other, licence) : activateOffline(harness, licence),
+    )
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ status: 'rejected', reason: full })
+  },
+)
+
+test('an offline file keeps its place until it ends, even if the machine got a shorter token later', async () => {
+  const licence = await givenLicence(harness, { maxActivations: 1 })
   const offline = await activateOffline(harness, licence, { fingerprint: 'offline', days: 300 })
   await harness.products.deactivate({ activationId: offline.activationId, token: tokenOf(offline) })
   const until = timestampDate(offline.expiresAt!)
@@ -80,6 +163,35 @@ test('an offline file occupies its place until it ends, even if the machine got 
   const online = await givenActivation(harness.products, licence, { fingerprint: 'offline' })
   await harness.products.deactivate(callOf(online))
   expect((await refusal(activate(harness.products, licence))).message).toContain(message)
+  await endHeld(licence)
+  expect(await activate(harness.products, licence)).toMatchObject({ created: true })
+})
+
+test('a machine with a file that was deactivated and activates again keeps what its file keeps', async () => {
+  const licence = await givenLicence(harness, { maxActivations: 1, maxConcurrent: 1 })
+  const file = await activateOffline(harness, licence, { fingerprint: 'island', days: 300 })
+  const until = timestampDate(file.expiresAt!)
+  await harness.products.deactivate({ activationId: file.activationId, token: tokenOf(file) })
+  const online = await givenActivation(harness.products, licence, { fingerprint: 'island' })
+  expect(timestampDate(online.leaseEndsAt!)).toEqual(until)
+  expect(decodeJwt(online.token).exp! * 1000).toBeLessThan(Date.now() + 25 * 3_600_000)
+  await harness.products.release(callOf(online))
+  await harness.products.deactivate(callOf(online))
+  const refused = await refusal(activateOffline(harness, licence, { fingerprint: 'other' }))
+  expect(refused.message).toContain(`the next at ${until.toISOString()}`)
+  const again = await activateOffline(harness, licence, { fingerprint: 'island', days: 2 })
+  expect(again.created).toBe(true)
+  await harness.products.deactivate({ activationId: again.activationId, token: tokenOf(again) })
+  const { activations } = await detailOf(harness, licence)
+  expect(activations.map(({ leaseEndsAt }) => timestampDate(leaseEndsAt!))).toEqual([until])
+})
+
+test('an offline file keeps its place even if the licence had no limit when its machine was deactivated', async () => {
+  const licence = await givenLicence(harness)
+  const offline = await activateOffline(harness, licence)
+  await harness.products.deactivate({ activationId: offline.activationId, token: tokenOf(offline) })
+  await update(harness, licence, { restrictions: { maxActivations: 1 } })
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
 })
 
 test('after a refresh the place is occupied until the new token ends', async () => {
@@ -95,25 +207,21 @@ test('after a refresh the place is occupied until the new token ends', async () 
   )
 })
 
-test('the ten are counted for each day, and earlier freed places are deleted when they no longer count', async () => {
+test('the ten are counted for each UTC day', async () => {
   const licence = await givenLicence(harness, { maxActivations: 2 })
   await passThrough(licence, 11)
-  await harness.sql`
-    update freed_places set freed_at = freed_at - interval '1 day' where licence_id = ${licence.id}`
+  expect(await heldPlaces(licence)).toBe(1)
+  await yesterday(licence)
   await passThrough(licence, 10, 'today')
-  expect(await freedRows(licence)).toEqual({ rows: 21, held: 1 })
-  await deleteFreedPlaces(harness.sql, 1_000)
-  expect(await freedRows(licence)).toEqual({ rows: 11, held: 1 })
-  await endTokens(licence)
-  await deleteFreedPlaces(harness.sql, 1_000)
-  // Today's ten stay counted although their tokens have ended.
-  expect(await freedRows(licence)).toEqual({ rows: 10, held: 0 })
+  expect(await heldPlaces(licence)).toBe(1)
+  await passThrough(licence, 1, 'last')
+  expect(await heldPlaces(licence)).toBe(2)
 })
 
-test('a licence without a limit has no freed places', async () => {
+test('on a licence without a limit every deactivation frees at once', async () => {
   const licence = await givenLicence(harness)
   await passThrough(licence, 12)
-  expect(await freedRows(licence)).toEqual({ rows: 0, held: 0 })
+  expect(await installed(licence)).toEqual([])
 })
 
 test('if 30 machines deactivate at once through two replicas, exactly ten places are free', async () => {
@@ -121,7 +229,7 @@ test('if 30 machines deactivate at once through two replicas, exactly ten places
     const licence = await givenLicence(harness, { maxActivations: 30 })
     const grants = await atOnce(30, () => givenActivation(harness.products, licence))
     await Promise.all(grants.map((grant, at) => [harness.products, other][at % 2]!.deactivate(callOf(grant))))
-    expect(await freedRows(licence)).toEqual({ rows: 30, held: 20 })
+    expect(await heldPlaces(licence)).toBe(20)
     const outcomes = await settledAtOnce(30, (at) => activate([harness.products, other][at % 2]!, licence))
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(10)
   }
@@ -139,10 +247,10 @@ test('a token that is granted during a deactivation does not outlast the occupie
       other.refreshActivation(callOf(grant)),
       harness.products.deactivate(callOf(grant)),
     ])
-    const [row] = await harness.sql<{ token_ends_at: Date }[]>`
-      select token_ends_at from freed_places where activation_id = ${grant.activationId}`
+    const [row] = await harness.sql<{ held_until: Date }[]>`
+      select held_until from activations where id = ${grant.activationId}`
     if (refreshed.status === 'fulfilled') {
-      expect(decodeJwt(refreshed.value.token).exp! * 1000).toBeLessThanOrEqual(row!.token_ends_at.getTime())
+      expect(decodeJwt(refreshed.value.token).exp! * 1000).toBeLessThanOrEqual(row!.held_until.getTime())
     } else {
       expect(refreshed.reason).toMatchObject({ code: 'not_found' })
     }
@@ -161,12 +269,12 @@ test('30 machines that deactivate at once share commits, so that none is refused
       return null;
     end $$`
   await harness.sql`
-    create constraint trigger slow_commit after insert on freed_places deferrable initially deferred
+    create constraint trigger slow_commit after update of held_until on activations deferrable initially deferred
     for each row execute function slow_commit()`
   try {
     await Promise.all(grants.map((grant) => harness.products.deactivate(callOf(grant))))
   } finally {
-    await harness.sql`drop trigger slow_commit on freed_places`
+    await harness.sql`drop trigger slow_commit on activations`
   }
-  expect(await freedRows(licence)).toEqual({ rows: 30, held: 20 })
+  expect(await heldPlaces(licence)).toBe(20)
 })

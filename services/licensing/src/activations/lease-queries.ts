@@ -1,6 +1,4 @@
 import type { Sql } from '@licensing/database/connect'
-import type { LicenceStatus } from '@licensing/proto/closed-sets'
-import { freedEntry } from './activation-queries.ts'
 import type { ProductLicence } from './activation-queries.ts'
 
 /** The leases of a floating licence, read under its lock. */
@@ -50,11 +48,13 @@ export interface GivenLease {
   isNew: boolean
   /** The end of the file that the activation gets for a machine without a network. */
   offlineUntil: Date | null
+  /** The end of a file that its machine got with an earlier activation. */
+  keptUntil?: Date | null | undefined
 }
 
 /**
- * Writes new and extended leases under the licence's lock. They last for the licence's minutes, or until the end of a
- * file.
+ * Writes new and extended leases under the locks of the licence and the activations. They last for the licence's minutes, or
+ * until the end of a file.
  *
  * @returns the ends by activation
  */
@@ -68,100 +68,61 @@ export async function writeLeases(
     with counted as (
       update floating_licences set leases = leases + ${added} where licence_id = ${licence.id} and ${added > 0}
     )
-    insert into leases (activation_id, licence_id, ends_at, offline_until, counted)
-    select activation_id, ${licence.id},
-      coalesce(offline_until, clock_timestamp() + make_interval(mins => ${licence.lease_minutes})), offline_until, true
+    insert into leases (activation_id, licence_id, ends_at, counted)
+    select given.activation_id, ${licence.id},
+      greatest(
+        coalesce(given.offline_until, clock_timestamp() + make_interval(mins => ${licence.lease_minutes})),
+        given.kept_until, a.offline_until,
+        -- A file does not shorten the lease of an earlier token.
+        case when lease.counted and given.offline_until is not null then lease.ends_at end
+      ), true
     from (
-      select activation_id, max(offline_until) as offline_until
+      select activation_id, max(offline_until) as offline_until, max(kept_until) as kept_until
       from unnest(
         ${leases.map(({ activationId }) => activationId)}::text[],
-        ${leases.map(({ offlineUntil }) => offlineUntil?.toISOString() ?? null)}::text[]::timestamptz[]
-      ) as given (activation_id, offline_until)
+        ${leases.map(({ offlineUntil }) => offlineUntil?.toISOString() ?? null)}::text[]::timestamptz[],
+        ${leases.map(({ keptUntil }) => keptUntil?.toISOString() ?? null)}::text[]::timestamptz[]
+      ) as given (activation_id, offline_until, kept_until)
       group by activation_id
     ) given
-    on conflict (activation_id) do update set
-      ends_at = greatest(excluded.ends_at, leases.offline_until,
-        case when leases.counted and excluded.offline_until is not null then leases.ends_at end),
-      offline_until = greatest(leases.offline_until, excluded.offline_until),
-      counted = true
+      left join activations a on a.id = given.activation_id
+      left join leases lease on lease.activation_id = given.activation_id
+    on conflict (activation_id) do update set ends_at = excluded.ends_at, counted = true
     returning activation_id, ends_at`
   return new Map(rows.map((row) => [row.activation_id, row.ends_at]))
 }
 
-/** The activations in this list that still exist. */
-export async function findExisting(sql: Sql, activationIds: string[]): Promise<Set<string>> {
+/** The activations in this list that still exist. Locks them, so that they get no other token meanwhile. */
+export async function lockExisting(sql: Sql, activationIds: string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    select id from activations where id = any(${activationIds}::text[])`
+    select id from activations where id = any(${activationIds}::text[]) and held_until is null
+    order by id for update`
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Ends an activation's lease, under the licence's lock. It stays until the end of an offline file. */
-export async function endLease(sql: Sql, licenceId: string, activationId: string): Promise<void> {
+/**
+ * Ends an activation's lease, under the locks of the licence and the activation. It stays until the end of a file, and until
+ * the end of its last token if `keepsToken`.
+ */
+export async function endLease(
+  sql: Sql,
+  licenceId: string,
+  activationId: string,
+  keepsToken: boolean,
+): Promise<void> {
   await sql`
     with ended as (
       update leases l
-      set ends_at = greatest(clock.now, l.offline_until), counted = coalesce(l.offline_until > clock.now, false)
-      from (select clock_timestamp() as now) clock
-      where l.activation_id = ${activationId} and l.counted and l.ends_at > clock.now
+      set ends_at = greatest(clock.now, kept.until), counted = coalesce(kept.until > clock.now, false)
+      from (select clock_timestamp() as now) clock, (
+        select lease.activation_id,
+          greatest(a.offline_until, case when ${keepsToken} then least(a.token_ends_at, lease.ends_at) end) as until
+        from leases lease join activations a on a.id = lease.activation_id
+      ) kept
+      where l.activation_id = ${activationId} and kept.activation_id = ${activationId}
+        and l.counted and l.ends_at > clock.now
       returning l.counted
     )
     update floating_licences set leases = leases - 1
     where licence_id = ${licenceId} and exists (select from ended where not counted)`
-}
-
-const idleSince = (sql: Sql) => sql`now() - interval '30 days'`
-
-/** Licences that have activations without a lease for 30 days. */
-export async function findIdleLicences(sql: Sql, limit: number): Promise<string[]> {
-  const rows = await sql<{ licence_id: string }[]>`
-    (select licence_id from leases where ends_at < ${idleSince(sql)} order by ends_at limit ${limit})
-    union
-    (select licence_id from floating_licences where floating_since < ${idleSince(sql)} limit ${limit})`
-  return rows.map((row) => row.licence_id)
-}
-
-/**
- * Removes activations of a licence that have had no lease for 30 days, with entries in the history. If another transaction
- * has locked the licence, it removes none.
- *
- * @returns how many, at most `limit`
- */
-export async function removeIdleActivations(sql: Sql, licenceId: string, limit: number): Promise<number> {
-  const [licence] = await sql<{ status: LicenceStatus }[]>`
-    select status from licences where id = ${licenceId} for update skip locked`
-  if (!licence) return 0
-  // If an activation never had a lease, the time when the licence became floating counts as the end of its lease.
-  await sql`
-    with former as (
-      update floating_licences set floating_since = null
-      where licence_id = ${licenceId} and floating_since < ${idleSince(sql)}
-      returning ${idleSince(sql)} - interval '1 second' as since
-    )
-    insert into leases (activation_id, licence_id, ends_at, counted)
-    select a.id, a.licence_id, former.since, false from former join activations a on a.licence_id = ${licenceId}
-    on conflict do nothing`
-  const { count } = await sql`
-    with idle as materialized (
-      select a.id from activations a
-      where a.id = any(array(
-        select activation_id from leases where licence_id = ${licenceId} and ends_at < ${idleSince(sql)} limit ${limit}
-      ))
-      order by a.id for update skip locked
-    ),
-    removed as (
-      delete from activations where id = any(array(select id from idle)) returning id
-    ),
-    ended as (
-      delete from leases where activation_id = any(array(select id from removed)) returning counted
-    ),
-    uncounted as (
-      update floating_licences
-      set activations = activations - (select count(*) from removed),
-        leases = leases - (select count(*) from ended where counted)
-      where licence_id = ${licenceId}
-    )
-    insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
-    select ${licenceId}, clock_timestamp(), ${freedEntry}, ${licence.status}, ${licence.status}, 'sweep', id
-    from removed order by id`
-  return count
 }

@@ -9,6 +9,7 @@ import type { IssueFields } from '../../test/makers.ts'
 import { forFile, startHarness } from '../../test/harness.ts'
 import { activate, callOf, givenActivation, lifeOf, activateOffline, tokenOf } from '../../test/products.ts'
 import { startUpkeep } from '../sweeps/upkeep.ts'
+import { findUnusedLicences, freeUnused } from './unused-queries.ts'
 
 const harness = await forFile(startHarness)
 afterEach(async () => {
@@ -157,11 +158,102 @@ test('a freed place is occupied no longer than the lease of its last token', asy
   const last = await refresh(await install(licence))
   await harness.products.deactivate(callOf(last))
   const refused = await refusal(activate(harness.products, licence))
-  const [row] = await harness.sql<{ token_ends_at: Date }[]>`
-    select token_ends_at from freed_places where activation_id = ${last.activationId}`
-  expect(refused.message).toContain(row!.token_ends_at.toISOString())
-  expect(row!.token_ends_at.getTime()).toBeLessThanOrEqual(endOf(last)!.getTime())
-  expect(row!.token_ends_at.getTime()).toBeGreaterThanOrEqual(lifeOf(last).exp * 1000)
+  const [row] = await harness.sql<{ held_until: Date }[]>`
+    select held_until from activations where id = ${last.activationId}`
+  expect(refused.message).toContain(row!.held_until.toISOString())
+  expect(row!.held_until.getTime()).toBeLessThanOrEqual(endOf(last)!.getTime())
+  expect(row!.held_until.getTime()).toBeGreaterThanOrEqual(lifeOf(last).exp * 1000)
+})
+
+const release = (grant: TokenGrant, products = harness.products) => products.release(callOf(grant))
+const deactivate = (grant: TokenGrant) => harness.products.deactivate(callOf(grant))
+
+test('if a product releases right after each token, at most eleven of its tokens are valid at a time', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  const tokens: TokenGrant[] = []
+  for (let machine = 0; machine < 30; machine += 1) {
+    const { grant } = await activate(harness.products, licence).catch(() => ({ grant: undefined }))
+    if (!grant) continue
+    tokens.push(grant)
+    await (machine % 2 === 0 ? release(grant) : deactivate(grant))
+  }
+  expect(tokens).toHaveLength(11)
+  const last = tokens.at(-1)!
+  const kept = (await shownEnds(licence))[last.activationId]!
+  expect(kept.getTime()).toBe(lifeOf(last).exp * 1000)
+  expect(await leasesInUse(harness, licence)).toBe(1)
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+  await passed(16, last)
+  expect(await leasesInUse(harness, licence)).toBe(0)
+  await install(licence)
+})
+
+test('a lease that is kept after its release goes on with the next refresh, and is freed again on the next day', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  for (let times = 0; times < 10; times += 1) await release(await install(licence, 'one'))
+  const grant = await install(licence, 'one')
+  await release(grant)
+  await passed(10, grant)
+  const kept = (await shownEnds(licence))[grant.activationId]!
+  // A repetition neither shortens nor prolongs it.
+  await release(grant)
+  expect((await shownEnds(licence))[grant.activationId]).toEqual(kept)
+  const refreshed = await refresh(grant)
+  expect(endOf(refreshed)!.getTime()).toBeGreaterThan(kept.getTime() + 9 * minute)
+  await harness.sql`update freed_by_products set day = day - 1 where licence_id = ${licence.id}`
+  await release(refreshed)
+  expect(await leasesInUse(harness, licence)).toBe(0)
+})
+
+test('a lease that lasts longer than the last token is kept until the end of that token', async () => {
+  const licence = await given({ maxConcurrent: 1, leaseMinutes: 10_080 })
+  for (let times = 0; times < 10; times += 1) await release(await install(licence))
+  const grant = await install(licence)
+  await release(grant)
+  expect((await shownEnds(licence))[grant.activationId]!.getTime()).toBe(lifeOf(grant).exp * 1000)
+  await passed(24 * 60 + 1, grant)
+  await install(licence)
+})
+
+test('releases that end no valid token do not count: of a lease that has ended, of an ended token, repeated', async () => {
+  const licence = await given({ maxConcurrent: 2, leaseMinutes: 10_080 })
+  const [ended, tokenEnded] = [await install(licence), await install(licence)]
+  await passed(10_081, ended)
+  await passed(24 * 60 + 1, tokenEnded)
+  for (let times = 0; times < 12; times += 1) {
+    await release(ended)
+    await release(tokenEnded)
+  }
+  expect(await leasesInUse(harness, licence)).toBe(0)
+  for (let times = 0; times < 10; times += 1) await release(await install(licence))
+  expect(await leasesInUse(harness, licence)).toBe(0)
+})
+
+test('the eleventh deactivation keeps its lease, which the same machine takes back', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  for (let times = 0; times < 10; times += 1) await deactivate(await install(licence))
+  const last = await install(licence, 'last')
+  await deactivate(last)
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+  const again = await install(licence, 'last')
+  expect(await leasesInUse(harness, licence)).toBe(1)
+  await deactivate(again)
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+  await passed(16, again)
+  await install(licence)
+  expect(await leasesInUse(harness, licence)).toBe(1)
+})
+
+test('if the licence becomes floating after a file was made, the file keeps its place, also after 30 days without a lease', async () => {
+  const licence = await given({ maxActivations: 2 })
+  const offline = await activateOffline(harness, licence, { days: 366 })
+  await setConcurrent(harness, licence, 1)
+  await harness.sql`
+    update floating_licences set floating_since = now() - interval '31 days' where licence_id = ${licence.id}`
+  expect(await findUnusedLicences(harness.sql, 500)).toContain(licence.id)
+  await harness.sql.begin((tx) => freeUnused(tx, licence.id, 500))
+  expect(await findUnusedLicences(harness.sql, 500)).not.toContain(licence.id)
+  expect(Object.keys(await shownEnds(licence))).toEqual([offline.activationId])
 })
 
 test('while the lease of a refresh is locked, other refreshes are answered, and that refresh in the end', async () => {

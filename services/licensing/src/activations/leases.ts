@@ -1,15 +1,10 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import type { Change } from '@licensing/changes/change'
 import { createBatcher } from '@licensing/changes/batcher'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import type { DeactivateRequest } from '@licensing/proto/products'
-import type { ProductDependencies } from '../dependencies.ts'
 import { lockLicenceOfId } from './activation-queries.ts'
 import type { ActivatedLicence, ProductLicence } from './activation-queries.ts'
-import { authenticate } from './authenticate.ts'
-import { countLeases, endLease, findExisting, writeLeases } from './lease-queries.ts'
+import { countLeases, lockExisting, writeLeases } from './lease-queries.ts'
 
 /**
  * Gives a lease to an activation that holds none. Requests for one licence share a transaction.
@@ -33,7 +28,7 @@ async function takeLeases(tx: Transaction, activations: ActivatedLicence[]): Pro
   // If the licence is no longer floating, an activation needs no lease.
   if (!licence || licence.max_concurrent === null) return activations.map(() => true)
   const ids = [...new Set(activations.map(({ activation_id }) => activation_id))]
-  const existing = await findExisting(tx, ids)
+  const existing = await lockExisting(tx, ids)
   const { counted, holders } = await countLeases(tx, licence.id, ids)
   const needing = ids.filter((id) => existing.has(id) && !holders.has(id))
   const free = Math.max(0, licence.max_concurrent - counted)
@@ -52,18 +47,4 @@ export function whyNoLease({ max_concurrent: max }: ProductLicence): string {
     `the licence is in use on as many installations at a time as it allows (${max}): ` +
     'release one of them first, or wait until the lease of one ends'
   )
-}
-
-/** A product ends its lease. Its activation stays. */
-export async function release(
-  deps: ProductDependencies,
-  request: DeactivateRequest,
-): Promise<MessageInitShape<typeof EmptySchema>> {
-  const found = await authenticate(deps, request)
-  if (!found.has_lease) return {}
-  await deps.change(async (tx) => {
-    await lockLicenceOfId(tx, found.id)
-    await endLease(tx, found.id, found.activation_id)
-  })
-  return {}
 }

@@ -43,6 +43,21 @@ test('the host is checked if the licence names domains and may run', () => {
 })
 
 test.each([
+  'büro.example.com',
+  'build_7.example.com',
+  'a b.example.com',
+  '.example.com',
+  '-.example.com',
+  '(none)',
+])('the machine %s has no host name, so it matches no domain', (host) => {
+  const licence = { status: 'active' as const, expires_on: null }
+  expect(refusalReason({ ...licence, domains: ['*.example.com', host] }, host, now)).toBe(
+    'domain_not_allowed',
+  )
+  expect(refusalReason({ ...licence, domains: [] }, host, now)).toBeUndefined()
+})
+
+test.each([
   ['example.com', 'example.com', true],
   ['example.com', 'app.example.com', false],
   ['example.com', 'example.com.evil.org', false],

@@ -1,9 +1,10 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { isHostName } from '@licensing/proto/host-name'
 import { statuses } from '../lifecycle/licence.ts'
 
 /**
- * Why a product may not run with a licence on this host, or undefined if it may (decisions 5). After `expires_on` the
+ * Why a product may not run with a licence on this host, or undefined if it may (docs/guides/products.md, "Host"). After `expires_on` the
  * licence counts as expired, even before the sweep has changed its status.
  */
 export function refusalReason(
@@ -13,10 +14,10 @@ export function refusalReason(
 ): string | undefined {
   if (isDue(licence, now)) return 'expired'
   if (statuses[licence.status].grants === 'nothing') return licence.status
-  if (licence.domains.length > 0 && !licence.domains.some((domain) => covers(domain, host))) {
-    return 'domain_not_allowed'
-  }
-  return undefined
+  const { domains } = licence
+  const isAllowed =
+    domains.length === 0 || (isHostName(host) && domains.some((domain) => covers(domain, host)))
+  return isAllowed ? undefined : 'domain_not_allowed'
 }
 
 /** Whether the licence's end has passed before the sweep. The sweep expires it, unless another of its purchases is valid. */

@@ -1,20 +1,21 @@
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import {
-  byProduct,
   findPlaces,
-  freeActivation,
   insertActivations,
+  lockActivations,
   lockLicenceOfKey,
+  updateActivations,
 } from './activation-queries.ts'
-import type { LicenceOfMachine, Places, ProductLicence } from './activation-queries.ts'
+import type { KnownActivation, LicenceOfMachine, Places, ProductLicence } from './activation-queries.ts'
+import { byProduct, countToday, findOldest, freeActivations } from './freeing-queries.ts'
 import { countLeases, writeLeases } from './lease-queries.ts'
 import type { CountedLeases } from './lease-queries.ts'
 import { whyNoLease } from './leases.ts'
 import { refusalReason } from './may-run.ts'
-import { countReplacement, findOldest } from './replacement-queries.ts'
 import { latestEnd, tokenEnd } from './token.ts'
 import type { Granted } from './token.ts'
+import { freeHeld } from './unused-queries.ts'
 
 export interface Applicant {
   licenceKey: string
@@ -63,11 +64,13 @@ interface Excess {
  * - If its activation is freed meanwhile, `recordedPlace` finds that out under the lock of the activation's row.
  * - If the licence is revoked or suspended meanwhile, the call came first: the licence was read after the call arrived.
  *
- * @returns undefined if the licence has to be locked: the installation is new, the licence refuses it, or it is floating
+ * @returns undefined if the licence has to be locked: the installation is new, the licence refuses it or is floating, or the
+ * machine gets a file
  */
 export function knownPlace(licence: LicenceOfMachine, applicant: Applicant, now: Date): Outcome | undefined {
   const { activation_id: activationId } = licence
-  if (activationId === null || licence.max_concurrent !== null || !isOf(licence, applicant)) return undefined
+  if (activationId === null || licence.max_concurrent !== null || applicant.isOffline) return undefined
+  if (!isOf(licence, applicant)) return undefined
   if (refusalReason(licence, applicant.host, now) !== undefined) return undefined
   const tokenEndsAt = tokenEnd([latestEnd(licence, now)], applicant.lifeSeconds, now)
   return { kind: 'placed', activationId, created: false, licence, now, leaseEndsAt: null, tokenEndsAt }
@@ -99,8 +102,8 @@ function isOf(licence: ProductLicence, { of }: Applicant): boolean {
 }
 
 /**
- * Gives a place. If the licence is full and one activation less is enough, the activation that called home longest ago is
- * freed. Its place is free at once, even if its token is still valid.
+ * Gives a place. If the licence is full and one activation less is enough, the activation that called home longest ago and
+ * has no file is freed. Its place is free at once, even if its token is still valid.
  */
 export async function placeOrReplace(
   tx: Transaction,
@@ -112,9 +115,9 @@ export async function placeOrReplace(
   const { licence, excess } = outcome
   if (excess.activations > 1 || excess.leases > 1) return outcome
   const oldest = await findOldest(tx, licence.id, { withLease: excess.leases > 0 })
-  if (oldest === undefined || !(await countReplacement(tx, licence.id))) return outcome
-  const scope = { accountId: licence.account_id, licenceId: licence.id }
-  await freeActivation(tx, scope, oldest, { actor: byProduct, isItsOwn: false })
+  if (oldest === undefined || !(await countToday(tx, licence.id, 'oldest'))) return outcome
+  await lockActivations(tx, licence.id, { ids: [oldest], fingerprints: [applicant.fingerprint] })
+  await freeActivations(tx, licence, [oldest], byProduct)
   const [placed] = await placeAll(tx, clock, [applicant])
   return placed!
 }
@@ -125,8 +128,8 @@ interface Given {
   created: boolean
   /** Whether the activation holds no lease yet. */
   needsLease: boolean
-  /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
-  occupiedUntil: Date | null
+  /** The activation of this machine whose product has deactivated it, and whose place and lease this one takes. */
+  former: KnownActivation | undefined
 }
 
 /** The outcomes for applicants that the licence does not refuse. */
@@ -139,24 +142,31 @@ async function givePlaces(
   const outcomes = new Map<Applicant, Outcome>()
   if (applicants.length === 0) return outcomes
   const fingerprints = applicants.map((applicant) => applicant.fingerprint)
-  const places = await findPlaces(tx, licence, fingerprints)
-  const { known, occupiedUntilOf } = places
+  let places = await findPlaces(tx, licence, fingerprints)
+  if (places.ended > 0) {
+    await freeHeld(tx, licence, places.ended)
+    places = await findPlaces(tx, licence, fingerprints)
+  }
+  const { known } = places
   const isFloating = licence.max_concurrent !== null
   const leases: CountedLeases | undefined = isFloating
-    ? await countLeases(tx, licence.id, [...known.values()])
+    ? await countLeases(
+        tx,
+        licence.id,
+        [...known.values()].map(({ id }) => id),
+      )
     : undefined
   const max = {
     places: licence.max_activations ?? Number.POSITIVE_INFINITY,
     leases: licence.max_concurrent ?? Number.POSITIVE_INFINITY,
   }
-  const used = { places: places.taken + places.occupied, leases: leases?.counted ?? 0 }
+  const used = { places: places.taken, leases: leases?.counted ?? 0 }
   const given: Given[] = []
   for (const applicant of applicants) {
     const { fingerprint } = applicant
-    const knownId = known.get(fingerprint)
-    const occupiedUntil = occupiedUntilOf.get(fingerprint) ?? null
-    const needsPlace = knownId === undefined && occupiedUntil === null
-    const needsLease = isFloating && !(knownId !== undefined && leases!.holders.has(knownId))
+    const own = known.get(fingerprint)
+    const needsPlace = own === undefined
+    const needsLease = isFloating && !(own !== undefined && leases!.holders.has(own.id))
     const isFull = needsPlace && used.places >= max.places
     const excess = {
       activations: needsPlace ? Math.max(0, used.places + 1 - Math.min(max.places, places.quota)) : 0,
@@ -167,15 +177,17 @@ async function givePlaces(
       const usedUp = isFull ? 'max_activations' : 'max_concurrent'
       outcomes.set(applicant, { kind: 'full', licence, excess, usedUp, detail })
     } else if (excess.activations > 0) {
-      // Decisions 10: the licence's own limits come before the quota.
+      // The licence's own limits come before the quota.
       outcomes.set(applicant, { kind: 'over quota', quota: places.quota })
     } else {
-      const activationId = knownId ?? newId('act')
+      const former = own?.kept ? own : undefined
+      const created = own === undefined || former !== undefined
+      const activationId = created ? newId('act') : own.id
       if (needsPlace) used.places += 1
       if (needsLease) used.leases += 1
-      known.set(fingerprint, activationId)
+      known.set(fingerprint, { id: activationId, kept: null })
       leases?.holders.add(activationId)
-      given.push({ applicant, activationId, created: knownId === undefined, needsLease, occupiedUntil })
+      given.push({ applicant, activationId, created, needsLease, former })
     }
   }
   for (const [applicant, place] of await writePlaces(tx, licence, now, given)) {
@@ -191,45 +203,54 @@ async function writePlaces(
   given: Given[],
 ): Promise<[Applicant, GivenPlace][]> {
   if (given.length === 0) return []
-  const leases = given.map(({ activationId, needsLease, applicant: { isOffline, lifeSeconds } }) => ({
-    activationId,
-    isNew: needsLease,
-    offlineUntil: isOffline ? tokenEnd([latestEnd(licence, now)], lifeSeconds, now) : null,
-  }))
-  const ends = licence.max_concurrent === null ? undefined : await writeLeases(tx, licence, leases)
-  const placed = given.map((each) => {
+  const known = given.filter(({ created }) => !created).map(({ activationId }) => activationId)
+  const former = given.flatMap((each) => (each.former ? [each.former.id] : []))
+  if (known.length + former.length > 0) await lockActivations(tx, licence.id, { ids: [...known, ...former] })
+  if (former.length > 0) await freeActivations(tx, licence, former, byProduct)
+  const wanted = given.map((each) => {
+    const { isOffline, lifeSeconds } = each.applicant
+    const offlineUntil = isOffline ? tokenEnd([latestEnd(licence, now)], lifeSeconds, now) : null
+    const kept = each.former?.kept
+    return {
+      ...each,
+      kept,
+      isNew: each.needsLease || kept != null,
+      offlineUntil,
+      keptUntil: kept?.offlineUntil,
+    }
+  })
+  const ends = licence.max_concurrent === null ? undefined : await writeLeases(tx, licence, wanted)
+  const placed = wanted.map((each) => {
     const leaseEndsAt = ends?.get(each.activationId) ?? null
     const tokenEndsAt = tokenEnd([latestEnd(licence, now), leaseEndsAt], each.applicant.lifeSeconds, now)
-    return { ...each, licence, now, leaseEndsAt, tokenEndsAt }
+    const { applicant, activationId: id, created, kept } = each
+    const { fingerprint, host, productVersion } = applicant
+    const last = {
+      tokenEndsAt: latest(tokenEndsAt, kept?.tokenEndsAt)!,
+      offlineUntil: latest(each.offlineUntil, kept?.offlineUntil),
+    }
+    const row = { id, ...last, fingerprint, host, productVersion }
+    return { applicant, row, place: { activationId: id, created, licence, now, leaseEndsAt, tokenEndsAt } }
   })
-  const added = placed.filter(({ created }) => created)
-  if (added.length > 0) {
-    await insertActivations(
-      tx,
-      licence,
-      added.map(({ applicant, activationId: id, occupiedUntil, tokenEndsAt }) => ({
-        id,
-        fingerprint: applicant.fingerprint,
-        host: applicant.host,
-        productVersion: applicant.productVersion,
-        occupiedUntil,
-        tokenEndsAt,
-      })),
-    )
-  }
-  return placed.map(({ applicant, activationId, created, leaseEndsAt, tokenEndsAt }) => [
-    applicant,
-    { activationId, created, licence, now, leaseEndsAt, tokenEndsAt },
-  ])
+  const rowsOf = (created: boolean) =>
+    placed.filter(({ place }) => place.created === created).map(({ row }) => row)
+  if (known.length < given.length) await insertActivations(tx, licence, rowsOf(true))
+  if (known.length > 0) await updateActivations(tx, rowsOf(false))
+  return placed.map(({ applicant, place }) => [applicant, place])
 }
 
-function whyFull(max: number, { occupied, occupiedUntil }: Places): string {
-  if (occupiedUntil === null) {
+function latest(...times: (Date | null | undefined)[]): Date | null {
+  const known = times.flatMap((time) => (time ? [time.getTime()] : []))
+  return known.length === 0 ? null : new Date(Math.max(...known))
+}
+
+function whyFull(max: number, { held, heldUntil }: Places): string {
+  if (heldUntil === null) {
     return `the licence is active on as many installations as it allows (${max}): deactivate one of them first`
   }
   return (
-    `the licence allows ${max} activations, and ${occupied} that products deactivated still count: ` +
-    `more than ten were deactivated on one day, and each further one counts until its last token ends, ` +
-    `the next at ${occupiedUntil.toISOString()}. Wait until then, or ask the vendor to free an activation or to allow more`
+    `the licence allows ${max} activations, and ${held} that products deactivated still count: a licence file counts ` +
+    `until it ends, and if more than ten are deactivated on one day, each further one counts until its last token ends; ` +
+    `the next at ${heldUntil.toISOString()}. Wait until then, or ask the vendor to free an activation or to allow more`
   )
 }

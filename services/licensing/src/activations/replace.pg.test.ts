@@ -1,7 +1,7 @@
 import type { Licence } from '@licensing/proto/licensing'
 import { setQuota } from '@licensing/quotas/quota-queries'
 import { afterEach, expect, test } from 'vitest'
-import { expectLeasesConsistent } from '../../test/leases.ts'
+import { expectLeasesConsistent, passMinutes } from '../../test/leases.ts'
 import {
   givenLicence,
   givenPlan,
@@ -13,7 +13,7 @@ import {
 } from '../../test/makers.ts'
 import type { IssueFields } from '../../test/makers.ts'
 import { forFile, startHarness, newVendor } from '../../test/harness.ts'
-import { activate, callOf, givenActivation } from '../../test/products.ts'
+import { activate, activateOffline, callOf, givenActivation, tokenOf } from '../../test/products.ts'
 
 const harness = await forFile(startHarness)
 const { products: other } = await harness.replica()
@@ -44,7 +44,7 @@ async function installed(licence: Licence): Promise<string[]> {
 
 const full = { code: 'limit_reached' }
 const yesterday = (licence: Licence) => harness.sql`
-  update replacements set day = day - 1 where licence_id = ${licence.id}`
+  update freed_by_products set day = day - 1 where licence_id = ${licence.id}`
 
 test('the activation that called home longest ago is freed, with an entry in the history', async () => {
   const licence = await given({ maxActivations: 3 })
@@ -101,6 +101,40 @@ test('places that products freed and that are still occupied cannot be replaced'
     await harness.products.deactivate(callOf(await install(licence, `m-${machine}`)))
   }
   expect(await refusal(replacing(licence, 'next'))).toMatchObject(full)
+})
+
+test.each([{ maxActivations: 2 }, { maxConcurrent: 2 }])(
+  'an activation with a file that has not ended is never replaced, and a refused replacement does not count (%o)',
+  async (limits) => {
+    const licence = await given(limits)
+    const file = await activateOffline(harness, licence, { fingerprint: 'island', days: 1 })
+    await install(licence, 'a')
+    for (const next of ['b', 'c', 'd', 'e']) await replacing(licence, next)
+    expect((await installed(licence)).filter((each) => each === 'island')).toEqual(['island'])
+    const second = await activateOffline(harness, licence, { fingerprint: 'e', days: 366 })
+    expect(await refusal(replacing(licence, 'f'))).toMatchObject(full)
+    await harness.products.deactivate({ activationId: second.activationId, token: tokenOf(second) })
+    expect(await refusal(replacing(licence, 'f'))).toMatchObject(full)
+    await passMinutes(harness, 24 * 60 + 1, { activationIds: [file.activationId] })
+    // On a floating licence the lease of the file has ended, so nothing has to be replaced.
+    await replacing(licence, 'f')
+    expect(await installed(licence)).toContain('f')
+  },
+)
+
+test('on a floating licence the oldest of those that hold a lease is freed if leases are used up, else the oldest of all', async () => {
+  const licence = await given({ maxActivations: 3, maxConcurrent: 2 })
+  const idle = await install(licence, 'idle')
+  await harness.products.release(callOf(idle))
+  await install(licence, 'a')
+  await install(licence, 'b')
+  await replacing(licence, 'c')
+  expect(await installed(licence)).toEqual(['b', 'c', 'idle'])
+  const b = await install(licence, 'b')
+  await harness.products.release(callOf(b))
+  // A lease is free, but no place.
+  await replacing(licence, 'd')
+  expect(await installed(licence)).toEqual(['b', 'c', 'd'])
 })
 
 test('a quota is not a limit of the licence: no activation is freed for it', async () => {

@@ -9,8 +9,7 @@ import { startHarness, forFile, newVendor } from '../../test/harness.ts'
 import { callOf, givenActivation } from '../../test/products.ts'
 import { archive, givenLicence, givenPlan, verbOn, importItems, atOnce } from '../../test/makers.ts'
 import { bought, happen } from '../../test/purchases.ts'
-import { givenDatabase } from '../../test/database.ts'
-import { addUp, changeCounters, historyCounters, listDays } from './day-queries.ts'
+import { addUp, counters } from './day-queries.ts'
 
 await awaitTurn('day')
 const harness = await forFile(startHarness)
@@ -90,7 +89,7 @@ test('each change of a licence or activation is counted once, on its day, before
   expect(await counted({ ...own, accountId: newId('acct') })).toEqual({})
 })
 
-test('each licence that an archive suspends is counted, without a row in application_day_changes', async () => {
+test('each licence that an archive suspends is counted, in few rows', async () => {
   const own = newVendor(harness)
   const plan = await givenPlan(own)
   await importItems(
@@ -98,10 +97,10 @@ test('each licence that an archive suspends is counted, without a row in applica
     Array.from({ length: 500 }, (_, at) => ({ legacyKey: `k${at}`, planId: plan.id })),
   )
   await archive(own, plan)
-  expect(
-    await harness.sql`select 1 from application_day_changes where application_id = ${own.applicationId}`,
-  ).toHaveLength(0)
   expect(await counted(own)).toEqual({ imported: 500n, suspended: 500n })
+  const rows =
+    await harness.sql`select 1 from application_day_changes where application_id = ${own.applicationId}`
+  expect(rows.length).toBeLessThan(10)
   await addUpAll()
   expect(await counted(own)).toEqual({ imported: 500n, suspended: 500n })
 })
@@ -217,53 +216,12 @@ test.each(['', '2026-13-01', '2026-1-1', 'today'])('%j is not a valid day', asyn
   await expect(days(harness, '2026-01-01', day)).rejects.toMatchObject({ code: 'validation_failed' })
 })
 
-test.each<[string, readonly string[]]>([
-  ['application_days', [...historyCounters, ...changeCounters]],
-  ['application_day_changes', changeCounters],
-])('every column of %s that is not part of its key is a counter', async (table, counters) => {
-  const rows = await harness.sql<{ name: string }[]>`
+test.each(['application_days', 'application_day_changes'])(
+  'every column of %s that is not part of its key is a counter',
+  async (table) => {
+    const rows = await harness.sql<{ name: string }[]>`
     select column_name as name from information_schema.columns
     where table_name = ${table} and column_name not in ('application_id', 'account_id', 'day')`
-  expect(rows.map(({ name }) => name).toSorted()).toEqual(counters.toSorted())
-})
-
-test('a database that is restored into another server, where transactions have other numbers, continues to count', async () => {
-  await using given = await givenDatabase()
-  const { sql } = given
-  const enter = (at: string, type: string, from: string | null, to: string, licences: number[]) => sql`
-    insert into licence_history (licence_id, at, type, from_status, to_status, actor)
-    select 'lic_' || n, ${at}::timestamptz, ${type}, ${from}, ${to}, 'key_1' from unnest(${licences}::int[]) n`
-  const suspend = (licence: number) =>
-    enter('2026-01-12T10:00:00Z', 'suspended', 'active', 'suspended', [licence])
-  await sql`
-    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id)
-    select 'lic_' || n, 'key-' || n, 'acct', 'app', 'plan', 'active', 'customer ' || n, 'snapshot'
-    from generate_series(1, 9) n`
-  await enter('2026-01-01T23:59:59.999Z', 'issued', null, 'active', [1, 2, 3])
-  await enter('2026-01-11T00:00:00Z', 'issued', null, 'active', [4, 5, 6, 7, 8, 9])
-  await suspend(1)
-  await addUp(sql, 1_000)
-  await suspend(2)
-  const days = () =>
-    listDays(sql, { accountId: 'acct', applicationId: 'app', from: '2026-01-02', to: '2026-01-12' })
-  const before = await days()
-  expect(before).toMatchObject([
-    { day: null, issued: 3n, active_change: 3n },
-    { day: '2026-01-11', issued: 6n, active_change: 6n },
-    { day: '2026-01-12', suspended: 2n, active_change: -2n },
-  ])
-  // As if restored from a server that has had very many transactions.
-  await sql`alter table licence_history disable trigger append_only`
-  await sql`update licence_history set xact = '8000000000' where licence_id = 'lic_1'`
-  await sql`update licence_history set xact = '8000000009' where licence_id = 'lic_2'`
-  await sql`alter table licence_history enable trigger append_only`
-  await sql`update counted_history set seen_by = '8000000001:8000000001:'`
-  await suspend(4)
-  for (let round = 0; round < 2; round += 1) {
-    await addUp(sql, 1_000)
-    expect((await days()).at(-1)).toMatchObject({ suspended: 3n, active_change: -3n })
-  }
-  expect((await days()).slice(0, -1)).toEqual(before.slice(0, -1))
-  await suspend(5)
-  expect((await days()).at(-1)).toMatchObject({ suspended: 4n, active_change: -4n })
-})
+    expect(rows.map(({ name }) => name).toSorted()).toEqual(counters.toSorted())
+  },
+)

@@ -1,7 +1,5 @@
 import { setQuota } from '@licensing/quotas/quota-queries'
-import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { addUp } from '../application-days/day-queries.ts'
 import { givenLicence, history, verbOn, update, listedIds, atOnce } from '../../test/makers.ts'
 import { forFile, startHarness, newVendor } from '../../test/harness.ts'
 import { callOf, givenActivation } from '../../test/products.ts'
@@ -84,7 +82,6 @@ test('if a product activates and frees in a loop, the history keeps its newest e
   const freed: string[] = []
   for (let round = 0; round < 40; round += 1) {
     freed.push(await comeAndGo())
-    await addUp(own.sql, 1_000)
     if (round % 10 === 0) {
       await own.licensing.suspendLicence(verbOn(own, licence))
       await own.licensing.reactivateLicence(verbOn(own, licence))
@@ -108,23 +105,4 @@ test('if a product activates and frees in a loop, the history keeps its newest e
     to: today,
   })
   expect(days.at(-1)).toMatchObject({ activationsFreed: 44n })
-})
-
-test('an entry is not deleted before it has been counted by day', async () => {
-  const own = newVendor(harness)
-  const licence = await givenLicence(own)
-  await setQuota(own.sql, own.accountId, 'deactivations', 2)
-  // Blocks the counting.
-  await own.sql.begin(async (tx) => {
-    await tx`select from counted_history for update`
-    for (let round = 0; round < 6; round += 1) {
-      await own.products.deactivate(callOf(await givenActivation(own.products, licence)))
-    }
-    expect(await history(own, licence)).toHaveLength(7)
-  })
-  await eventually(async () => {
-    await addUp(own.sql, 1_000)
-    await own.products.deactivate(callOf(await givenActivation(own.products, licence)))
-    expect(await history(own, licence)).toHaveLength(3)
-  })
 })

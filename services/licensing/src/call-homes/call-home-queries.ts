@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 
-/** This many of a licence's latest calls are kept: its detail shows all of them (decisions 4). */
+/** This many of a licence's latest calls are kept: its detail shows all of them (docs/guides/licences.md, "Find and change a licence"). */
 export const latestCalls = 50
 
 /** A call of a product that reports its host and version. */
@@ -68,7 +68,8 @@ export async function recordCallHomes(
       from call window own as (partition by activation_id) order by activation_id, place desc
     ),
     held as materialized (
-      select a.id from activations a join latest on latest.activation_id = a.id order by a.id for update of a
+      select a.id, a.offline_until from activations a join latest on latest.activation_id = a.id
+      where a.held_until is null order by a.id for update of a
     ),
     -- The array is complete before the first lease is locked: this statement waits for no activation while it holds a lease.
     running as materialized (
@@ -80,8 +81,9 @@ export async function recordCallHomes(
     ),
     extended as (
       update leases l
-      set ends_at = greatest(clock_timestamp() + make_interval(mins => latest.lease_minutes), l.offline_until)
-      from latest join running using (activation_id) where l.activation_id = latest.activation_id
+      set ends_at = greatest(clock_timestamp() + make_interval(mins => latest.lease_minutes), held.offline_until)
+      from latest join running using (activation_id) join held on held.id = latest.activation_id
+      where l.activation_id = latest.activation_id
       returning l.activation_id, l.ends_at
     ),
     moved as (

@@ -90,7 +90,7 @@ test('concurrent calls share transactions, and each has its own answer, history 
     expect.stringContaining('there is no licence'),
   ])
   const entries = await harness.sql<{ licence_id: string; actor: string; xact: string }[]>`
-    select licence_id, actor, xact::text from licence_history
+    select licence_id, actor, xmin::text as xact from licence_history
     where type = 'suspended' and licence_id = any(${licences.map(({ id }) => id)}::text[])`
   expect(new Map(entries.map(({ licence_id, actor }) => [licence_id, actor]))).toEqual(
     new Map(licences.map(({ id }, at) => [id, `key_${at}`])),

@@ -1,3 +1,4 @@
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
 import type { ImportLicencesResponse } from '@licensing/proto/licensing'
 import { forFile, planCopy, startHarness } from '../../test/harness.ts'
@@ -12,6 +13,8 @@ import {
   verbOn,
   detailOf,
   importItems,
+  licenceOf,
+  listedIds,
 } from '../../test/makers.ts'
 
 const harness = await forFile(startHarness)
@@ -151,6 +154,71 @@ test('a dry run answers the same and writes nothing', async () => {
   const real = await importItems(harness, items)
   expect(results(rehearsed)).toEqual(results(real))
   expect(rehearsed).toMatchObject({ created: real.created, existing: real.existing, failed: real.failed })
+})
+
+test('an item gives its licence an end, restrictions and the end of updates; an invalid one fails alone, also in a dry run', async () => {
+  const plan = await givenPlan(harness)
+  const [end, updates] = [new Date('2099-01-31T23:59:59.999Z'), new Date('2001-01-01T00:00:00Z')]
+  const given = {
+    expiresOn: timestampFromDate(end),
+    updatesUntil: timestampFromDate(updates),
+    restrictions: { domains: ['*.Example.com'], maxActivations: 3, maxSeats: 7, maxConcurrent: 2 },
+  }
+  const tooMany = Array.from({ length: 101 }, (_, at) => `d${at}.example`)
+  const invalid = {
+    past: { expiresOn: timestampFromDate(new Date(Date.now() - 1)) },
+    problem: { problem: 'expires_on must be a time' },
+    address: { restrictions: { domains: ['ok.example', '10.0.0.1'] } },
+    many: { restrictions: { domains: tooMany } },
+    none: { restrictions: { domains: [], maxActivations: 0 } },
+    lease: { restrictions: { domains: [], leaseMinutes: 5 } },
+  }
+  const items = [
+    { legacyKey: 'all-fields', planId: plan.id, ...given },
+    ...Object.entries(invalid).map(([name, fields]) => ({
+      legacyKey: `wrong-${name}`,
+      planId: plan.id,
+      ...fields,
+    })),
+    { legacyKey: 'no-fields', planId: plan.id },
+  ]
+  const rehearsed = await importItems(harness, items, true)
+  const imported = await importItems(harness, items)
+  for (const response of [rehearsed, imported]) {
+    expect(results(response)).toEqual([
+      ['all-fields', 'created'],
+      ...Object.keys(invalid).map((name) => [`wrong-${name}`, 'failed', 'validation_failed']),
+      ['no-fields', 'created'],
+    ])
+    expect(response.items.slice(1, -1).map(({ error }) => error!.detail)).toEqual([
+      'expires_on must be in the future',
+      'expires_on must be a time',
+      'restrictions/domains/1 must be a host name, or *. and a host name',
+      'restrictions/domains at most 100 domains',
+      'restrictions/max_activations must be at least 1',
+      'restrictions/lease_minutes needs max_concurrent beside it',
+    ])
+  }
+  const [all, none] = await Promise.all(
+    [imported.items[0]!, imported.items.at(-1)!].map(({ licenceId }) =>
+      licenceOf(harness, { id: licenceId! }),
+    ),
+  )
+  const restrictions = {
+    domains: ['*.example.com'],
+    maxActivations: 3,
+    maxSeats: 7,
+    maxConcurrent: 2,
+    leaseMinutes: 15,
+  }
+  expect(all).toMatchObject({ restrictions })
+  expect([timestampDate(all!.expiresOn!), timestampDate(all!.updatesUntil!)]).toEqual([end, updates])
+  expect([none!.expiresOn, none!.updatesUntil, none!.restrictions]).toEqual([undefined, undefined, undefined])
+  expect(await listedIds(harness, { domain: '*.example.com' })).toEqual([all!.id])
+  // What an existing licence would get is ignored, whatever is wrong with it.
+  const again = items.map((item) => ({ ...item, legacyKey: 'all-fields', externalRef: 'other' }))
+  expect(await importItems(harness, again)).toMatchObject({ created: 0, existing: again.length, failed: 0 })
+  expect((await licenceOf(harness, all!)).restrictions).toMatchObject(restrictions)
 })
 
 test('two applications may import the same legacy key', async () => {

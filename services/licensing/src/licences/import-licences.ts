@@ -1,6 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
+import { databaseTime } from '@licensing/database/time-queries'
 import { invalid } from '@licensing/grpc/errors'
+import { trimUnseen } from '@licensing/keys/licence-key'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { ImportOutcome, PlanStatus } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema } from '@licensing/proto/licensing'
@@ -12,13 +15,13 @@ import type {
 } from '@licensing/proto/licensing'
 import { problemOfMetadata } from '@licensing/proto/metadata'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import { notTimestamp, parseTimestamp } from '@licensing/proto/timestamp'
 import type { LicensingDependencies, Handler } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
 import { findByLegacyKey, mintImports } from './import-queries.ts'
 import type { NewImport } from './import-queries.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
+import { checkRestrictions, problemOfRestrictions } from './restrictions.ts'
 
 const maxItems = 500
 
@@ -26,8 +29,9 @@ type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutc
 type PlanState = PlanStatus | 'unknown' | 'unavailable'
 
 /** @param unfinishedAnswer the stored answer of an earlier, interrupted call with the same idempotency key */
-export const importLicences: Handler<'importLicences'> = async (deps, request, unfinishedAnswer) => {
-  const { items } = request
+export const importLicences: Handler<'importLicences'> = async (deps, given, unfinishedAnswer) => {
+  const items = given.items.map((item) => ({ ...item, legacyKey: trimUnseen(item.legacyKey) }))
+  const request = { ...given, items }
   if (items.length === 0 || items.length > maxItems) throw invalid('/items', `1 to ${maxItems} items`)
   const results = request.dryRun ? await dryRun(deps, request) : await run(deps, request, unfinishedAnswer)
   const count = (result: Result['result']) => results.filter((item) => item.result === result).length
@@ -98,8 +102,9 @@ async function importOnce(
   }
   const rest = refused.filter(({ place }) => !results.has(place))
   const plans = await planStates(deps, request, rest)
+  const now = await databaseTime(deps.sql)
   for (const { place, item } of rest) {
-    const result = failure(item, plans.get(item.planId))
+    const result = failure(item, plans.get(item.planId), now)
     if (result) results.set(place, result)
   }
   return results
@@ -131,9 +136,10 @@ async function dryRun(deps: LicensingDependencies, request: ImportLicencesReques
   const entries = request.items.map((item) => ({ item }))
   const existing: Map<string, string | undefined> = await findExisting(deps, request, entries)
   const plans = await planStates(deps, request, entries)
+  const now = await databaseTime(deps.sql)
   return request.items.map((item) => {
     if (existing.has(item.legacyKey)) return imported('existing', item, existing.get(item.legacyKey))
-    const failed = failure(item, plans.get(item.planId))
+    const failed = failure(item, plans.get(item.planId), now)
     if (failed) return failed
     existing.set(item.legacyKey, undefined)
     return imported('created', item, undefined)
@@ -177,8 +183,9 @@ async function planStates(
 }
 
 /** @returns undefined if the item can be imported */
-function failure(item: ImportItem, plan: PlanState | undefined): Result | undefined {
-  const problem = itemProblem(item)
+function failure(item: ImportItem, plan: PlanState | undefined, now: Date): Result | undefined {
+  const isPast = item.expiresOn && timestampDate(item.expiresOn) <= now
+  const problem = itemProblem(item) ?? (isPast ? 'expires_on must be in the future' : undefined)
   if (problem) return failed(item, 'validation_failed', problem)
   switch (plan) {
     case 'retired':
@@ -202,23 +209,29 @@ function itemProblem(item: ImportItem): string | undefined {
     const problem = problemOfText(text, textLimits.reference)
     if (problem) return `${name} ${problem}`
   }
-  if (item.updatesUntil !== undefined && parseTimestamp(item.updatesUntil) === undefined) {
-    return `updates_until ${notTimestamp}`
-  }
-  const wrong = problemOfMetadata(item.metadata?.entries ?? {})
-  return wrong && `metadata${wrong.pointer} ${wrong.problem}`
+  if (item.problem !== undefined) return item.problem
+  const ofMetadata = problemOfMetadata(item.metadata?.entries ?? {})
+  if (ofMetadata) return `metadata${ofMetadata.pointer} ${ofMetadata.problem}`
+  const ofRestrictions = problemOfRestrictions(item.restrictions)
+  return ofRestrictions && `restrictions${ofRestrictions.pointer} ${ofRestrictions.problem}`
 }
 
 function newImport({ item, id }: Entry): NewImport {
-  const { legacyKey, externalRef, planId, metadata, updatesUntil } = item
+  const { domains, ...limits } = checkRestrictions(item.restrictions)
   return {
     id,
     key: newLicenceKey(),
-    legacyKey,
-    externalRef,
-    planId,
-    metadata: metadata?.entries ?? {},
-    updatesUntil: updatesUntil === undefined ? null : new Date(parseTimestamp(updatesUntil)!),
+    legacy_key: item.legacyKey,
+    external_ref: item.externalRef,
+    plan_id: item.planId,
+    metadata: item.metadata?.entries ?? {},
+    updates_until: item.updatesUntil ? timestampDate(item.updatesUntil) : null,
+    expires_on: item.expiresOn ? timestampDate(item.expiresOn) : null,
+    domains,
+    max_activations: limits.maxActivations,
+    max_seats: limits.maxSeats,
+    max_concurrent: limits.maxConcurrent,
+    lease_minutes: limits.leaseMinutes,
   }
 }
 

@@ -1,7 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
 import type { Metadata } from '@licensing/proto/metadata'
+import { rowsOf } from '@licensing/database/row-queries'
 import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
+import { findByDomainsOfMinted } from './issue-queries.ts'
 
 const { imported } = initialStatus
 
@@ -9,11 +11,17 @@ const { imported } = initialStatus
 export interface NewImport {
   id: string
   key: string
-  legacyKey: string
-  externalRef: string
-  planId: string
+  legacy_key: string
+  external_ref: string
+  plan_id: string
   metadata: Metadata
-  updatesUntil: Date | null
+  updates_until: Date | null
+  expires_on: Date | null
+  domains: string[]
+  max_activations: number | null
+  max_seats: number | null
+  max_concurrent: number | null
+  lease_minutes: number | null
 }
 
 export interface ImportScope {
@@ -23,22 +31,15 @@ export interface ImportScope {
 }
 
 /**
- * Inserts the licences of a batch in one statement, if the legacy key is new and the plan is active. If a legacy key occurs
- * twice, the first item is used. It inserts in the order of keys, so that two imports cannot deadlock.
+ * Inserts the licences of a batch in one statement, if the legacy key is new, the plan is active and the expiry is in the
+ * future. If a legacy key occurs twice, the first item is used. It inserts in the order of keys, so that two imports cannot
+ * deadlock.
  *
  * @returns the ids of the inserted licences
  */
 export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    with item as materialized (
-      select * from unnest(
-        ${items.map((item) => item.id)}::text[], ${items.map((item) => item.key)}::text[],
-        ${items.map((item) => item.legacyKey)}::text[], ${items.map((item) => item.externalRef)}::text[],
-        ${items.map((item) => item.planId)}::text[],
-        ${items.map((item) => JSON.stringify(item.metadata))}::text[]::jsonb[],
-        ${items.map((item) => item.updatesUntil?.toISOString() ?? null)}::text[]::timestamptz[]
-      ) with ordinality as item (id, key, legacy_key, external_ref, plan_id, metadata, updates_until, place)
-    ),
+    with item as materialized (select * from ${rowsOf(sql, 'licences', items)} with ordinality),
     plan as materialized (
       select p.id, p.snapshot_id, p.status, p.entitlements from plans p
       where p.id in (select plan_id from item)
@@ -47,14 +48,18 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
     ),
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
-        legacy_key, metadata, updates_until)
+        legacy_key, metadata, updates_until, expires_on, domains, max_activations, max_seats, max_concurrent,
+        lease_minutes)
       select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, ${imported.status}, i.external_ref,
-        p.snapshot_id, i.legacy_key, i.metadata, i.updates_until
+        p.snapshot_id, i.legacy_key, i.metadata, i.updates_until, i.expires_on, i.domains, i.max_activations, i.max_seats,
+        i.max_concurrent, i.lease_minutes
       from item i join plan p on p.id = i.plan_id and p.status = 'active'
-      order by i.legacy_key, i.place
+      where i.expires_on is null or i.expires_on > now()
+      order by i.legacy_key, i.ordinality
       on conflict (application_id, legacy_key) where legacy_key is not null do nothing
-      returning id, plan_id, created_at
+      returning id, application_id, plan_id, domains, created_at
     ),
+    found_by as (${findByDomainsOfMinted(sql)}),
     captured as (${storeSnapshotsOfMinted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)

@@ -82,10 +82,7 @@ export async function mintLicences(
       insert into licence_history (licence_id, at, type, to_status, actor)
       select m.id, m.created_at, ${issued.history}, ${issued.status}, r.actor from minted m join request r on r.id = m.id
     ),
-    found_by as (
-      insert into licence_hosts (application_id, host, licence_id)
-      select distinct m.application_id, domain, m.id from minted m, unnest(m.domains) as domain
-    ),
+    found_by as (${findByDomainsOfMinted(sql)}),
     counted as (
       insert into plan_counts (plan_id, shard, active)
       select plan_id, pg_backend_pid() % 16, count(*) from minted group by plan_id order by plan_id
@@ -94,6 +91,11 @@ export async function mintLicences(
     select id, created_at from minted`
   return new Map(rows.map((row) => [row.id, row.created_at]))
 }
+
+/** A part of a statement with the new licences in `minted`: they are found by the hosts that they are restricted to. */
+export const findByDomainsOfMinted = (sql: Sql) => sql`
+  insert into licence_hosts (application_id, host, licence_id)
+  select distinct m.application_id, domain, m.id from minted m, unnest(m.domains) as domain`
 
 /** Why a request inserted no licence. */
 export type NotMinted = { id: string; plan_status: PlanStatus | null; past: boolean } & (

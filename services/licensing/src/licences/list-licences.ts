@@ -23,7 +23,6 @@ export const listLicences: Handler<'listLicences'> = async ({ lists, listQueue }
     limit: rowsFor(request.limit),
     seenSince: seenSince && timestampDate(seenSince),
     metadata,
-    mayEndEarly: request.mayEndEarly ?? false,
   }
   const { rows, lookedUntil } = await listQueue.run(request.accountId, () => findLicencePage(lists, filter))
   const { page, hasMore } = pageOf(rows, request.limit)

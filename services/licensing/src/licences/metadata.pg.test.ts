@@ -1,4 +1,4 @@
-import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
 import { forFile, startHarness } from '../../test/harness.ts'
 import {
@@ -63,7 +63,7 @@ test.each(invalid)('issuing with %j is refused', async (metadata, pointer) => {
 test('an item of an import with invalid metadata fails alone; others get metadata and the end of updates', async () => {
   const plan = await givenPlan(harness)
   const { accountId, applicationId } = harness
-  const updatesUntil = '2031-01-02T03:04:05.678Z'
+  const updatesUntil = timestampFromDate(new Date('2031-01-02T03:04:05.678Z'))
   const itemOf = (legacyKey: string, metadata?: Metadata) => ({
     legacyKey,
     externalRef: 'customer',
@@ -91,9 +91,9 @@ test('an item of an import with invalid metadata fails alone; others get metadat
   const [sound, plain] = await Promise.all(
     imported.items.slice(0, 2).map(({ licenceId }) => read({ id: licenceId! })),
   )
-  expect([sound!.metadata, timestampDate(sound!.updatesUntil!).toISOString()]).toEqual([
+  expect([sound!.metadata, timestampDate(sound!.updatesUntil!)]).toEqual([
     { a: '1' },
-    updatesUntil,
+    timestampDate(updatesUntil),
   ])
   expect([plain!.metadata, plain!.updatesUntil]).toEqual([{}, undefined])
   // Invalid metadata of an item that was imported before is ignored, like its other values.

@@ -12,7 +12,7 @@ import { conflictOf, licenceNotFound } from '../lifecycle/refusals.ts'
 import { replaceKey } from './update-queries.ts'
 
 /**
- * Gives a licence a new key (additions 14.6). Nothing caches keys, so the former one is unknown from the commit on.
+ * Gives a licence a new key (docs/guides/licences.md, "A new key"). Nothing caches keys, so the former one is unknown from the commit on.
  * Activations and tokens do not contain the key.
  */
 export const rotateKey: Handler<'rotateLicenceKey'> = async ({ change }, request) => {

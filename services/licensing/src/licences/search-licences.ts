@@ -1,23 +1,24 @@
 import { isId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
+import { readLicenceKey } from '@licensing/keys/licence-key'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { readMachineName } from '@licensing/proto/host-name'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { Handler } from '../dependencies.ts'
-import { readLicenceKey } from '../lifecycle/licence-key.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findAll, findByBeginning, findByHost, findByReference, findExactly } from './search-queries.ts'
 import type { Match } from './search-queries.ts'
 
 const maxFound = 20
 
-/** Finds licences by any identifier that a customer may know, best match first (decisions 9). */
+/** Finds licences by any identifier that a customer may know, best match first (docs/guides/licences.md, "Find and change a licence"). */
 export const searchLicences: Handler<'searchLicences'> = async ({ sql, lists, listQueue }, request) => {
   const text = request.query
   const problem = problemOfText(text, textLimits.search)
   if (problem) throw invalid('/q', problem)
   const terms = {
     text,
-    host: text.toLowerCase(),
+    host: readMachineName(text),
     licenceId: isId('lic', text) ? text : undefined,
     activationId: isId('act', text) ? text : undefined,
     licenceKey: readLicenceKey(text),

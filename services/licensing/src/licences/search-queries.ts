@@ -41,33 +41,26 @@ export async function findExactly(sql: Sql, scope: SearchScope, terms: ExactTerm
   return sql<Match[]>`${parts.reduce((all, part) => sql`${all} union all ${part}`)}`
 }
 
-/**
- * The newest licences that have an activation on a host or are restricted to it. A licence with many activations on the
- * host is read once.
- */
+// A search looks at this many rows of an index at most.
+const most = 5_000
+
+/** The newest licences that have an activation on a host or are restricted to it. */
 export async function findByHost(
   sql: Sql,
-  { accountId, applicationId }: SearchScope,
+  scope: SearchScope,
   host: string,
   limit: number,
 ): Promise<Match[]> {
-  const newest = (before: Statement) => sql`
-    select max(a.licence_id) as licence_id from activations a
-    where a.application_id = ${applicationId} and a.host = ${host} ${before}`
+  const newest = (table: string) => sql`
+    select licence_id from ${sql(table)}
+    where application_id = ${scope.applicationId} and host = ${host} order by licence_id desc limit ${most}`
   return sql<Match[]>`
-    with recursive running as (
-      (${newest(sql``)})
-      union all
-      select (${newest(sql`and a.licence_id < r.licence_id`)}) from running r where r.licence_id is not null
-    ),
-    candidate as (
-      (select licence_id from running where licence_id is not null limit ${limit})
-      union
-      (select licence_id from licence_domains
-      where application_id = ${applicationId} and domain = ${host} order by licence_id desc limit ${limit})
-    )
-    select l.id, 'host' as matched from candidate c join licences l on l.id = c.licence_id
-    where l.account_id = ${accountId} order by l.id desc limit ${limit}`
+    select l.id, 'host' as matched
+    from ((${newest('activations')}) union (${newest('licence_hosts')})) c join licences l on l.id = c.licence_id
+    where ${own(sql, scope)} and (${host} = any(l.domains) or exists (
+      select from activations a
+      where a.application_id = l.application_id and a.host = ${host} and a.licence_id = l.id))
+    order by l.id desc limit ${limit}`
 }
 
 const folded = (sql: Sql, text: Statement) => sql`(upper(${text} collate "und-x-icu") collate "C")`
@@ -85,16 +78,11 @@ export async function findByReference(
     order by l.id desc limit ${limit}`
 }
 
-// Up to this many matches are sorted by age. If there are more, the newest licences are searched first.
-const sortedAtOnce = 1_000
-const scannedLicences = 20_000
-
 /**
  * The newest licences whose customer reference begins with a text and is longer, ignoring letter case.
  *
- * The index has references in alphabetical order, but the result is ordered by age. If few references match, all of them
- * are sorted. If many match, some are usually among the newest licences. If not (all matches were imported years ago), all
- * matches are sorted.
+ * The index has references in alphabetical order, but the result is ordered by age. If more references match than are looked
+ * at, matches among the newest licences come first.
  */
 export async function findByBeginning(
   sql: Sql,
@@ -102,22 +90,18 @@ export async function findByBeginning(
   beginning: string,
   limit: number,
 ): Promise<Match[]> {
-  const few = await sql<{ id: string }[]>`
+  const ids = (rows: { id: string }[]) => rows.map(({ id }) => id)
+  const first = await sql<{ id: string }[]>`
     select l.id from licences l where ${beginsWith(sql, scope, beginning)}
-    order by ${folded(sql, sql`l.external_ref`)} limit ${sortedAtOnce + 1}`
-  if (few.length <= sortedAtOnce) return newest(few, limit)
+    order by ${folded(sql, sql`l.external_ref`)} limit ${most}`
+  if (first.length < most) return newest(ids(first), limit)
   const recent = await sql<{ id: string }[]>`
     select l.id from (
       select id, application_id, account_id, external_ref from licences
-      where application_id = ${scope.applicationId} order by id desc limit ${scannedLicences}
+      where application_id = ${scope.applicationId} order by id desc limit ${most}
     ) l
     where ${beginsWith(sql, scope, beginning)} order by l.id desc limit ${limit}`
-  if (recent.length === limit) return newest(recent, limit)
-  // Materialized, because the planner could read all licences of the application in the order of age instead.
-  const all = await sql<{ id: string }[]>`
-    with beginning as materialized (select l.id from licences l where ${beginsWith(sql, scope, beginning)})
-    select id from beginning order by id desc limit ${limit}`
-  return newest(all, limit)
+  return newest([...new Set([...ids(recent), ...ids(first)])], limit)
 }
 
 /** A range of the index: from the text to the text followed by the greatest code point, repeated. */
@@ -126,11 +110,9 @@ const beginsWith = (sql: Sql, scope: SearchScope, beginning: string) => sql`
   and ${folded(sql, sql`l.external_ref`)} > ${folded(sql, sql`${beginning}`)}
   and ${folded(sql, sql`l.external_ref`)} < ${folded(sql, sql`${beginning}`)} || repeat(chr(1114111), 1024)`
 
-function newest(rows: { id: string }[], limit: number): Match[] {
-  return rows
-    .map(({ id }): Match => ({ id, matched: 'external_ref' }))
-    .sort((a, b) => (a.id < b.id ? 1 : -1))
-    .slice(0, limit)
+function newest(ids: string[], limit: number): Match[] {
+  const sorted = ids.toSorted((a, b) => (a < b ? 1 : -1))
+  return sorted.slice(0, limit).map((id) => ({ id, matched: 'external_ref' }))
 }
 
 /** Licences of the application by their ids. */

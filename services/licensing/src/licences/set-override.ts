@@ -22,7 +22,7 @@ import { effectiveEntitlements } from '../plans/effective.ts'
 import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 import { findEntitlements, findPlanEntitlements } from '../plans/snapshot-queries.ts'
 
-/** Gives one licence another value than its snapshot has, or changes that value (additions 14.2). */
+/** Gives one licence another value than its snapshot has, or changes that value (docs/guides/licences.md, "Other values for one customer"). */
 export const setOverride: Handler<'setOverride'> = async ({ change }, request) => {
   return overrideMessage(await change((tx) => setIn(tx, request)))
 }

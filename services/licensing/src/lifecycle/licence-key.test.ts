@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { newLicenceKey, readLicenceKey } from './licence-key.ts'
+import { newLicenceKey } from './licence-key.ts'
 
 test('a key is five groups of five characters of Crockford’s base 32', () => {
   for (let round = 0; round < 100; round += 1) {
@@ -15,30 +15,4 @@ test('all 32 characters occur at every place, so that a key has 125 random bits'
       .forEach((character, at) => seen[at]!.add(character))
   }
   expect(seen.map((characters) => characters.size)).toEqual(seen.map((_, at) => (at % 6 === 5 ? 1 : 32)))
-})
-
-test('a key is read ignoring case, hyphens, blanks and look-alikes', () => {
-  const key = '0A1BC-DEFGH-JKMNP-QRSTV-WXYZ9'
-  for (const typed of [
-    key,
-    key.toLowerCase(),
-    key.replaceAll('-', ''),
-    ` ${key.replaceAll('-', ' ')} `,
-    'oAiBC-DEFGH-JKMNP-QRSTV-WXYZ9',
-    'OALbc-defgh-jkmnp-qrstv-wxyz9',
-  ]) {
-    expect(readLicenceKey(typed)).toBe(key)
-  }
-})
-
-test.each([
-  '',
-  'ABC',
-  'U'.repeat(25),
-  '0'.repeat(24),
-  '0'.repeat(26),
-  `${'0'.repeat(24)}ß`,
-  '0'.repeat(10_000),
-])('a text that cannot be a key is refused (%#)', (text) => {
-  expect(readLicenceKey(text)).toBeUndefined()
 })

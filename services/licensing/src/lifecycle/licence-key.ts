@@ -14,16 +14,3 @@ export function newLicenceKey(): string {
   }
   return key
 }
-
-/**
- * Converts a key that a person typed to the stored form: it ignores case, hyphens and spaces, and reads the letters that
- * Crockford's base 32 does not use as the digits that they resemble.
- *
- * @returns undefined if the text cannot be a key
- */
-export function readLicenceKey(text: string): string | undefined {
-  if (text.length > 100) return undefined
-  const characters = text.toUpperCase().replaceAll(/[-\s]/g, '').replaceAll('O', '0').replaceAll(/[IL]/g, '1')
-  if (!/^[0-9A-HJKMNP-TV-Z]{25}$/.test(characters)) return undefined
-  return characters.match(/.{5}/g)!.join('-')
-}

@@ -69,7 +69,7 @@ export type ChangedLicence = Pick<
   'id' | 'account_id' | 'application_id' | 'plan_id' | 'status' | 'status_reason'
 >
 
-/** The event of a licence's change (interface 6.2). `formerPlan` is the plan before the change. */
+/** The event of a licence's change (docs/guides/lifecycle.md, "Transitions"). `formerPlan` is the plan before the change. */
 export function licenceEvent(name: LicenceEvent, licence: ChangedLicence, formerPlan: string): NewEvent {
   return {
     accountId: licence.account_id,

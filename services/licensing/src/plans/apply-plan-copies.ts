@@ -46,7 +46,8 @@ export const archivePlan: Handler<'archivePlan'> = async ({ change }, { plan }) 
 
 /**
  * Consumes catalog's events, which name the plans that have a new version. If no push brings that version, catalog is asked
- * for it (`awaited-plans.ts`): so a failed push is repaired, also the push of an archive.
+ * for it (`awaited-plans.ts`): so a failed push is repaired, also the push of an archive. Versions never repeat, so they are
+ * compared without their epochs.
  */
 export async function consumePlanEvents(tx: Transaction, events: Pick<Received, 'event'>[]): Promise<void> {
   const latest = new Map<string, PlanVersion>()
@@ -63,9 +64,9 @@ export async function consumePlanEvents(tx: Transaction, events: Pick<Received, 
 }
 
 /**
- * Stores plan copies that are newer than the stored ones, whether they were pushed, came with an event or were read from
+ * Stores plan copies that are newer than the stored ones (`upsertPlans`), whether they were pushed, came with an event or were read from
  * catalog. If the plan was archived since the stored copy, its active licences are suspended in the same transaction, even
- * if it has been restored (interface 3.2: a restore reactivates none).
+ * if it has been restored (docs/guides/entitlements.md, "Retire a plan").
  */
 export async function applyPlanCopies(tx: Transaction, copies: PlanCopy[]): Promise<void> {
   const latest = latestOfEach(copies)
@@ -92,14 +93,23 @@ function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
   const latest = new Map<string, PlanCopy>()
   for (const copy of copies) {
     const known = latest.get(copy.id)
-    if (!known || known.version < copy.version) latest.set(copy.id, copy)
+    if (!known || isNewer(copy, known)) latest.set(copy.id, copy)
   }
   return [...latest.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** @returns by how much the number of active licences changed, by plan */
+const isNewer = (copy: PlanCopy, known: PlanCopy) =>
+  copy.epoch > known.epoch || (copy.epoch === known.epoch && copy.version > known.version)
+
+/**
+ * Suspends the active licences of a plan that was archived. If catalog has lost a later restore of the plan, the archive is
+ * known and the plan is retired once more.
+ *
+ * @returns by how much the number of active licences changed, by plan
+ */
 async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string, number>> {
-  if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return new Map()
+  const isKnown = !(await insertArchive(tx, copy.id, copy.archiveVersion))
+  if (isKnown && copy.status !== 'retired') return new Map()
   const { count, active } = await changeMany(tx, {
     transition: lifecycle.plan_archived[0],
     cause: `archive:${copy.id}:${copy.archiveVersion}`,

@@ -1,13 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
 import { rowsOf } from '@licensing/database/row-queries'
 
-export interface AwaitedPlan {
+export interface PlanVersion {
   plan_id: string
   account_id: string
   application_id: string
-}
-
-export interface PlanVersion extends AwaitedPlan {
   version: bigint
 }
 
@@ -34,19 +31,23 @@ export async function hasAwaitedPlans(sql: Sql): Promise<boolean> {
   return rows.length > 0
 }
 
-/** The plans that have been awaited for at least this long, the longest first. */
-export async function listAwaitedPlans(sql: Sql, forMs: number, limit: number): Promise<AwaitedPlan[]> {
-  return sql<AwaitedPlan[]>`
-    select plan_id, account_id, application_id from awaited_plans
-    where since <= now() - ${forMs} * interval '1 millisecond' order by since, plan_id limit ${limit}`
+/** The plans whose push is overdue, the longest first. */
+export async function listAwaitedPlans(sql: Sql, pushTakesMs: number, limit: number): Promise<PlanVersion[]> {
+  return sql<PlanVersion[]>`
+    select plan_id, account_id, application_id, version from awaited_plans
+    where since <= now() - ${pushTakesMs} * interval '1 millisecond' and ask_at <= now()
+    order by ask_at, plan_id limit ${limit}`
 }
 
-/** Moves a plan to the end of the list. */
-export async function postponeAwaitedPlan(sql: Sql, planId: string): Promise<void> {
-  await sql`update awaited_plans set since = now() where plan_id = ${planId}`
+/** Catalog has answered: removes the plan, unless an event has named a higher version meanwhile. */
+export async function settleAwaitedPlan(sql: Sql, { plan_id: id, version }: PlanVersion): Promise<void> {
+  await sql`delete from awaited_plans where plan_id = ${id} and version = ${version}`
 }
 
-/** Removes a plan that catalog does not have. */
-export async function removeAwaitedPlan(sql: Sql, planId: string): Promise<void> {
-  await sql`delete from awaited_plans where plan_id = ${planId}`
+/** Catalog is asked again later: the pause is as long as the plan has waited, from 2 to 30 seconds. */
+export async function postponeAwaitedPlan(sql: Sql, { plan_id: id }: PlanVersion): Promise<void> {
+  await sql`
+    update awaited_plans
+    set ask_at = now() + greatest(interval '2 seconds', least(interval '30 seconds', now() - since))
+    where plan_id = ${id}`
 }

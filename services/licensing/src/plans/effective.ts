@@ -16,8 +16,8 @@ export interface EffectiveEntitlement extends OverrideValue {
 
 /**
  * The entitlements in a token of the licence, sorted by key: the values of the snapshot, replaced and extended by
- * overrides. A downgraded licence has only the defaults of its snapshot (additions 14.2). A definition that is newer
- * than the snapshot is left out: interface 2.3, the snapshot is captured at issue time.
+ * overrides. A downgraded licence has only the defaults of its snapshot (docs/guides/licences.md, "Other values for one customer"). A definition that is newer
+ * than the snapshot is left out, because the snapshot is captured at issue time (docs/guides/concepts.md, "Snapshots").
  *
  * @param overrides the overrides that have not ended
  */

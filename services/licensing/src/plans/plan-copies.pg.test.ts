@@ -1,3 +1,4 @@
+import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { forFile, planCopy, startHarness } from '../../test/harness.ts'
@@ -130,6 +131,69 @@ test('the copy with the higher version wins, in either order', async () => {
     planCopy(harness, { id: plan.id, version: 6n, entitlements: entitlements('6') }),
   )
   expect(await canIssueOn(plan)).toBe(false)
+})
+
+test('a copy of a later epoch wins, whatever its version; one of an earlier epoch is ignored', async () => {
+  const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
+  const plan = planCopy(harness, { epoch: 1n, version: 9n, entitlements: entitlements('lost') })
+  const { id } = plan
+  await sync(plan)
+  await sync(
+    planCopy(harness, { id, epoch: 1n, version: 12n, entitlements: entitlements('lost') }),
+    planCopy(harness, { id, epoch: 7n, version: 3n, entitlements: entitlements('kept') }),
+  )
+  await sync(planCopy(harness, { id, epoch: 1n, version: 15n, entitlements: entitlements('late') }))
+  const licence = await givenLicence(harness, { planId: id })
+  expect((await detailOf(harness, licence)).entitlements).toMatchObject([{ key: 'seats', value: 'kept' }])
+})
+
+test('if catalog has lost an archive, the plan is active again, and its next archive suspends and counts', async () => {
+  const { plan, licences } = await given(2)
+  await archive(harness, plan)
+  const { id, version } = plan
+  await sync(planCopy(harness, { id, epoch: 7n, version: version - 1n }))
+  expect(await canIssueOn(plan)).toBe(true)
+  await harness.licensing.reactivateLicence(verbOn(harness, licences[0]!))
+  const archived = planCopy(harness, { id, epoch: 7n, version: 7n, status: 'retired', archiveVersion: 7n })
+  expect(await harness.licensing.archivePlan({ plan: archived })).toMatchObject({ suspendedLicences: 2n })
+  expect(await canIssueOn(plan)).toBe(false)
+  expect(await activeOn(harness, plan)).toBe(0n)
+})
+
+test('if catalog has lost the restore of a plan, the plan is retired again and has no active licence', async () => {
+  const { plan, licences } = await given(2)
+  await archive(harness, plan)
+  const retired = { ...plan }
+  await restore(harness, plan)
+  await harness.licensing.reactivateLicence(verbOn(harness, licences[0]!))
+  await sync({ ...retired, epoch: 7n })
+  expect(await canIssueOn(plan)).toBe(false)
+  expect(await statusOf(harness, licences[0]!)).toBe('suspended')
+  expect(await activeOn(harness, plan)).toBe(0n)
+})
+
+test('if the epoch of catalog or of licensing changes, all copies are read again without a restart; plans that catalog lost are retired', async () => {
+  await using own = await startHarness()
+  const plan = await givenPlan(own)
+  const lost = await givenPlan(own)
+  own.catalog.copies.set(
+    plan.id,
+    planCopy(own, { ...plan, status: 'retired', archiveVersion: 1n, epoch: 7n }),
+  )
+  own.catalog.epoch = 7n
+  const licence = await givenLicence(own, { planId: plan.id })
+  const kept = await givenLicence(own, { planId: lost.id })
+  const statuses = () => own.sql`select status from plans where id in (${plan.id}, ${lost.id})`
+  await eventually(async () =>
+    expect(await statuses()).toEqual([{ status: 'retired' }, { status: 'retired' }]),
+  )
+  expect(await statusOf(own, licence)).toBe('suspended')
+  expect(await statusOf(own, kept)).toBe('active')
+  await own.sql`update plans set status = 'active', epoch = 0`
+  await own.sql`update event_log_epochs set incarnation = 'of another server'`
+  await eventually(async () =>
+    expect(await statuses()).toEqual([{ status: 'retired' }, { status: 'retired' }]),
+  )
 })
 
 test('an archived copy suspends licences even if it arrives by event or push instead of the archive call', async () => {

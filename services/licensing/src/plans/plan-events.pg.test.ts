@@ -96,3 +96,32 @@ test('catalog is not asked for a plan whose push has arrived, or for an older ve
   await harness.licensing.syncPlans({ plans: [planCopy(harness, { id: plan.id, version: 8n })] })
   await eventually(async () => expect(await awaited()).toBe(0))
 })
+
+test('if catalog has lost a version that an event named, its answer settles the plan: each is asked for once', async () => {
+  const plans = await Promise.all(Array.from({ length: 25 }, () => givenPlan(harness)))
+  for (const plan of plans) harness.catalog.copies.set(plan.id, plan)
+  harness.catalog.asked.length = 0
+  await consume(...plans.map((plan) => named({ ...plan, version: plan.version + 5n })))
+  await eventually(async () => expect(await awaited()).toBe(0))
+  expect(harness.catalog.asked.toSorted()).toEqual(plans.map(({ id }) => id).toSorted())
+})
+
+test('plans that catalog cannot answer for are asked for with pauses, and delay no other plan', async () => {
+  const broken = await Promise.all(Array.from({ length: 25 }, () => givenPlan(harness)))
+  for (const plan of broken) {
+    harness.catalog.copies.set(plan.id, plan)
+    harness.catalog.broken.add(plan.id)
+  }
+  await consume(...broken.map((plan) => named({ ...plan, version: plan.version + 1n })))
+  await harness.sql`update awaited_plans set since = since - interval '1 hour', ask_at = ask_at - interval '1 hour'`
+  harness.catalog.asked.length = 0
+  const other = await givenPlan(harness, { entitlements: seats('1') })
+  await consume(named(saved(other, {}, '4')))
+  await eventually(async () => expect(await awaited()).toBe(broken.length))
+  expect(await seatsOf(other)).toBe('4')
+  const times = Map.groupBy(harness.catalog.asked, (id) => id)
+  expect(Math.max(...[...times.values()].map((asked) => asked.length))).toBe(1)
+  harness.catalog.broken.clear()
+  await harness.sql`update awaited_plans set ask_at = now()`
+  await eventually(async () => expect(await awaited()).toBe(0))
+})

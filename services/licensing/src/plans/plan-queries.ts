@@ -19,6 +19,7 @@ export interface NewPlanCopy {
   accountId: string
   applicationId: string
   status: PlanStatus
+  epoch: bigint
   version: bigint
   code: string
   trialDays: number | null
@@ -26,32 +27,36 @@ export interface NewPlanCopy {
   snapshot: NewSnapshot
 }
 
-/** Stores the copies whose version is newer than the stored one, and locks these plans. @returns their ids */
+/** Stores the copies of a later epoch, or of a higher version in the same epoch, than the stored one, and locks these plans. @returns their ids */
 export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    insert into plans (id, account_id, application_id, status, version, code, trial_days, expiring_notice_days,
+    insert into plans (id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days,
       snapshot_id, entitlements)
-    select id, account_id, application_id, status, version, code, trial_days, expiring_notice_days, snapshot_id,
+    select id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days, snapshot_id,
       entitlements::jsonb
     from unnest(
       ${plans.map((plan) => plan.id)}::text[],
       ${plans.map((plan) => plan.accountId)}::text[],
       ${plans.map((plan) => plan.applicationId)}::text[],
       ${plans.map((plan) => plan.status)}::text[],
+      ${plans.map((plan) => String(plan.epoch))}::bigint[],
       ${plans.map((plan) => String(plan.version))}::bigint[],
       ${plans.map((plan) => plan.code)}::text[],
       ${plans.map((plan) => plan.trialDays)}::int[],
       ${plans.map((plan) => plan.expiringNoticeDays)}::int[],
       ${plans.map((plan) => plan.snapshot.id)}::text[],
       ${plans.map((plan) => plan.snapshot.entitlementsJson)}::text[]
-    ) as plan (id, account_id, application_id, status, version, code, trial_days, expiring_notice_days, snapshot_id,
+    ) as plan (id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days, snapshot_id,
       entitlements)
     order by id
     on conflict (id) do update set
-      status = excluded.status, version = excluded.version, code = excluded.code, trial_days = excluded.trial_days,
-      expiring_notice_days = excluded.expiring_notice_days, snapshot_id = excluded.snapshot_id,
+      status = excluded.status, epoch = excluded.epoch, version = excluded.version, code = excluded.code,
+      trial_days = excluded.trial_days, expiring_notice_days = excluded.expiring_notice_days,
+      notice_raised_at = case when excluded.expiring_notice_days > plans.expiring_notice_days then now()
+        else plans.notice_raised_at end,
+      snapshot_id = excluded.snapshot_id,
       entitlements = excluded.entitlements
-      where plans.version < excluded.version
+      where (plans.epoch, plans.version) < (excluded.epoch, excluded.version)
     returning id`
   return new Set(rows.map((row) => row.id))
 }
@@ -94,7 +99,7 @@ export async function recordSuspended(
   suspended: number,
 ): Promise<void> {
   await sql`
-    update plan_archives set suspended = ${suspended}
+    update plan_archives set suspended = suspended + ${suspended}
     where plan_id = ${planId} and archive_version = ${archiveVersion}`
 }
 
@@ -102,6 +107,19 @@ export async function findSuspended(sql: Sql, planId: string, archiveVersion: bi
   const [row] = await sql<{ suspended: bigint }[]>`
     select suspended from plan_archives where plan_id = ${planId} and archive_version = ${archiveVersion}`
   return row?.suspended ?? 0n
+}
+
+/** The newest epoch of catalog of which there is a copy. */
+export async function findNewestEpoch(sql: Sql): Promise<bigint> {
+  const [row] = await sql<{ epoch: bigint }[]>`select coalesce(max(epoch), 0) as epoch from plans`
+  return row!.epoch
+}
+
+/** Retires the plans that catalog lost before this epoch: nothing is issued on them. Their licences stay as they are. */
+export async function retireLostPlans(sql: Sql, epoch: bigint): Promise<number> {
+  const retired =
+    await sql`update plans set status = 'retired' where epoch < ${epoch} and status <> 'retired'`
+  return retired.count
 }
 
 export async function findPlans(

@@ -1,29 +1,23 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { startHarness } from '../../test/harness.ts'
+import { givenLicence } from '../../test/makers.ts'
 import { startUpkeep } from './upkeep.ts'
 
-test('freed places that no longer count, and notices of passed ends, are deleted in the background by any replica', async () => {
+test('places that nothing keeps any more are freed, in the background by any replica', async () => {
   await using harness = await startHarness()
   const { sql } = harness
+  const { id: licenceId } = await givenLicence(harness, { maxActivations: 1_500 })
   await sql`
-    insert into freed_places (activation_id, licence_id, fingerprint, takes_place, freed_at, token_ends_at)
-    select 'act_' || n, 'lic_1', n, n % 2 = 0, now() - interval '2 days', now() - interval '1 hour'
-    from generate_series(1, 5000) as n`
-  await sql`
-    insert into freed_places (activation_id, licence_id, fingerprint, takes_place, freed_at, token_ends_at)
-    values ('act_today', 'lic_1', 'a', false, now(), now() - interval '1 hour'),
-      ('act_held', 'lic_1', 'b', true, now() - interval '2 days', now() + interval '1 hour')`
-  await sql`
-    insert into expiring_notices (expires_on, licence_id)
-    select now() + (n - 2500) * interval '1 second', 'lic_' || n from generate_series(1, 2600) as n`
+    insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version, held_until)
+    select 'act_' || n, ${harness.accountId}, ${harness.applicationId}, ${licenceId}, n, 'host', '1',
+      case when n <= 1200 then now() - interval '1 hour' when n = 1201 then now() + interval '1 hour' end
+    from generate_series(1, 1202) as n`
   const options = { sql, change: harness.deps.change, tokenLifeSeconds: 60, log: harness.deps.log }
   const replicas = [startUpkeep(options), startUpkeep(options)]
   await eventually(async () => {
-    const left = await sql<{ id: string }[]>`select activation_id as id from freed_places order by 1`
-    expect(left.map(({ id }) => id)).toEqual(['act_held', 'act_today'])
-    expect(await sql`select from expiring_notices where expires_on <= now()`).toHaveLength(0)
+    const left = await sql<{ id: string }[]>`select id from activations order by 1`
+    expect(left.map(({ id }) => id)).toEqual(['act_1201', 'act_1202'])
   })
-  expect(await sql`select from expiring_notices`).not.toHaveLength(0)
   await Promise.all(replicas.map((replica) => replica.stop()))
 })

@@ -3,11 +3,9 @@ import type { Database } from '@licensing/database/connect'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Logger } from '@licensing/process/log'
 import type { Loop } from '@licensing/process/loop'
-import { deleteFreedPlaces } from '../activations/activation-queries.ts'
-import { findIdleLicences, removeIdleActivations } from '../activations/lease-queries.ts'
+import { findUnusedLicences, freeUnused } from '../activations/unused-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
-import { deleteOldNotices } from './notice-queries.ts'
 
 interface UpkeepOptions {
   sql: Database
@@ -18,12 +16,11 @@ interface UpkeepOptions {
   intervalMs?: number | undefined
 }
 
-const rowsAtOnce = 1_000
 const activationsAtOnce = 500
 
 /**
- * Deletes signing keys that no longer verify anything, freed places that no longer count, notices of passed ends, and
- * activations of floating licences that have had no lease for long.
+ * Deletes signing keys that no longer verify anything. Frees activations of floating licences that
+ * have had no lease for long, and activations that their products have deactivated and that keep no place any more.
  */
 export function startUpkeep({
   sql,
@@ -34,23 +31,18 @@ export function startUpkeep({
 }: UpkeepOptions): Loop {
   return startDatabaseLoop('upkeep', log, intervalMs, async (signal) => {
     await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
-    for (const deleteOld of [deleteFreedPlaces, deleteOldNotices]) {
-      while (!signal.aborted && (await deleteOld(sql, rowsAtOnce)) >= rowsAtOnce) {
-        // Until fewer than a full batch are left.
-      }
-    }
-    await removeAllIdle(sql, change, signal)
+    await freeAllUnused(sql, change, signal)
   })
 }
 
-/** Removes idle activations until none is left, except those of licences that other transactions have locked. */
-async function removeAllIdle(sql: Database, change: Change, signal: AbortSignal): Promise<void> {
-  let removed: number
+/** Frees activations until none is left, except those of licences that other transactions have locked. */
+async function freeAllUnused(sql: Database, change: Change, signal: AbortSignal): Promise<void> {
+  let freed: number
   do {
-    removed = 0
-    for (const licenceId of await findIdleLicences(sql, activationsAtOnce)) {
+    freed = 0
+    for (const licenceId of await findUnusedLicences(sql, activationsAtOnce)) {
       if (signal.aborted) return
-      removed += await change((tx) => removeIdleActivations(tx, licenceId, activationsAtOnce))
+      freed += await change((tx) => freeUnused(tx, licenceId, activationsAtOnce))
     }
-  } while (removed > 0)
+  } while (freed > 0)
 }

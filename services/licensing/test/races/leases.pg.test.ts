@@ -8,6 +8,7 @@ import type { IssueFields } from '../makers.ts'
 import { startHarness, forFile } from '../harness.ts'
 import type { Harness } from '../harness.ts'
 import { activate, callOf } from '../products.ts'
+import { placeAll } from '../../src/activations/places.ts'
 import { codes, expectNoDeadlock, rounds, untilAvailable } from '../races.ts'
 
 const harness = await forFile(startHarness)
@@ -74,6 +75,44 @@ test('if leases end while others refresh and activate, each lease that is given 
     await expectLeasesConsistent(harness)
   }
   await expectNoDeadlock(harness)
+})
+
+test('if 32 products release or deactivate at once through two replicas, exactly ten leases are free', async () => {
+  for (const round of rounds.slice(0, rounds.length / 2)) {
+    const licence = await given({ maxConcurrent: 32 })
+    const grants = await atOnce(32, (at) => activate(harness.products, licence, { fingerprint: `m-${at}` }))
+    await atOnce(32, (at) =>
+      untilAvailable(async () => {
+        const { products } = replicaAt(at)
+        const call = callOf(grants[at]!.grant!)
+        return (at + round) % 3 === 0 ? products.deactivate(call) : products.release(call)
+      }),
+    )
+    expect(await leasesRunning(harness, licence)).toBe(22)
+    const outcomes = await settledAtOnce(32, (at) =>
+      untilAvailable(() => activate(replicaAt(at).products, licence)),
+    )
+    expect(codes(outcomes).filter((code) => code === 'ok')).toHaveLength(10)
+    await expectLeasesConsistent(harness)
+  }
+  await expectNoDeadlock(harness)
+})
+
+test('if a product releases after its place is given and before it has the token, its lease ends with that token', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  for (let times = 0; times < 10; times += 1) {
+    await harness.products.release(callOf((await activate(harness.products, licence)).grant!))
+  }
+  const asked = { fingerprint: 'one', host: 'machine.example.com', productVersion: '1' }
+  const { grant } = await activate(harness.products, licence, asked)
+  // The next token ends later.
+  await passMinutes(harness, 5, { activationIds: [grant!.activationId] })
+  const applicant = { ...asked, licenceKey: licence.key, lifeSeconds: 86_400, isOffline: false }
+  const [outcome] = await harness.deps.change((tx) => placeAll(tx, () => new Date(), [applicant]))
+  await harness.products.release(callOf(grant!))
+  const [row] = await harness.sql<{ ends_at: Date }[]>`
+    select ends_at from leases where activation_id = ${grant!.activationId}`
+  expect(outcome).toMatchObject({ kind: 'placed', created: false, tokenEndsAt: row!.ends_at })
 })
 
 interface Place {

@@ -6,7 +6,7 @@ import type { EndpointHealth } from '../statistics/endpoint-health.ts'
 import { findExhausted, insertAlerts } from './alert-queries.ts'
 import type { NewAlert } from './alert-queries.ts'
 
-/** Interface 6.3: an endpoint that exhausts retries is disabled permanently and an alert is sent. */
+/** An endpoint that exhausts retries is disabled permanently and an alert is sent (docs/guides/webhooks.md, "Retry schedule"). */
 export async function exhaustionAlert(
   tx: Sql,
   last: {

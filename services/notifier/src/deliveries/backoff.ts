@@ -1,10 +1,10 @@
-/** Interface 6.3: a delivery has twelve attempts. */
+/** A delivery has twelve attempts (docs/guides/webhooks.md, "Retry schedule"). */
 export const maxAttempts = 12
 
 const minute = 60
 const hour = 60 * minute
 
-/** Interface 6.3: 1 minute, 5 minutes, 30 minutes, 2 hours, then 6-hour steps; seconds. */
+/** 1 minute, 5 minutes, 30 minutes, 2 hours, then 6-hour steps (docs/guides/webhooks.md, "Retry schedule"); seconds. */
 const interfaceWaits = [minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour]
 
 /** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */

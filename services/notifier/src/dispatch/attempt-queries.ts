@@ -1,11 +1,25 @@
 import { plainArray } from '@licensing/database/arrays'
-import type { Sql } from '@licensing/database/connect'
+import type { Database, Sql } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
+import { insertAlerts } from '../alerts/alert-queries.ts'
+import { exhaustionAlert } from '../alerts/endpoint-alerts.ts'
+import type { Backoff } from '../deliveries/backoff.ts'
+import { maxAttempts, waitAfter } from '../deliveries/backoff.ts'
 import { nextRetry, nextStatus } from '../deliveries/delivery-queries.ts'
 import { outcomeOf } from '../deliveries/delivery-states.ts'
+import { disableEndpoint } from '../endpoints/disable-endpoint.ts'
+import { lockEndpoints } from '../endpoints/endpoint-queries.ts'
+import { happenedAt } from '../events/event.ts'
+import type { AttemptResult } from '../http-client/sender.ts'
 import { healthChangesOf } from '../statistics/endpoint-health.ts'
 import type { EndpointHealthChange } from '../statistics/endpoint-health.ts'
 import { bucketOf } from '../statistics/latency-buckets.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
+
+// What follows an attempt, in the order in which it happens: its outcome and the time of the next attempt (`finishAttempt`),
+// the statement that records it and changes its delivery (`writeAttempts`), and, if it was the last one, the end of its
+// endpoint with an alert (`disableExhausted`).
 
 /** An attempt that has ended and is to be recorded. */
 export interface FinishedAttempt {
@@ -32,6 +46,44 @@ export interface FinishedAttempt {
   latencyMs: number
 }
 
+/** @param at when the attempt started */
+export function finishAttempt(
+  { delivery, claimId }: ClaimedDelivery,
+  result: AttemptResult,
+  { at, endedAt, backoff }: { at: Date; endedAt: Date; backoff: Backoff },
+): FinishedAttempt {
+  const isDelivered = result.outcome === 'delivered'
+  const failures = delivery.scheduled_attempts + 1
+  const isRetried = !isDelivered && !delivery.is_replay
+  const waitMs = isRetried ? waitAfter(backoff, { failures, ...result }, Math.random()) : null
+  return {
+    applicationId: delivery.application_id,
+    deliveryId: delivery.id,
+    endpointId: delivery.endpoint_id,
+    claimId,
+    isReplay: delivery.is_replay,
+    at,
+    endedAt,
+    durationMs: result.durationMs,
+    isDelivered,
+    responseCode: result.responseCode,
+    error: errorText(result),
+    responseExcerpt: result.responseExcerpt,
+    retryAt: waitMs === null ? null : new Date(endedAt.getTime() + waitMs),
+    attempt: delivery.attempt_count + 1,
+    isLast: isRetried && failures >= maxAttempts,
+    latencyMs: endedAt.getTime() - happenedAt(delivery.body, delivery.created_at).getTime(),
+  }
+}
+
+/** The error that the delivery log shows. If there was a response, its code already says most of it. */
+function errorText({ error, detail }: AttemptResult): string | null {
+  if (error === null || error === 'status') return detail
+  // The vendor must not find out whether a name does not exist or resolves to an address in the operator's network.
+  const shown = error === 'dns' ? 'blocked' : error
+  return detail === null ? shown : `${shown}: ${detail}`
+}
+
 /** A delivery after its attempt was recorded. */
 export interface UpdatedDelivery {
   delivery_id: string
@@ -40,6 +92,32 @@ export interface UpdatedDelivery {
   status: DeliveryStatus
   /** Set if the delivery waits for another attempt. */
   due_at: Date | null
+}
+
+export interface RecordedAttempts {
+  updated: UpdatedDelivery[]
+  /** Endpoints that these attempts disabled. */
+  disabled: string[]
+}
+
+/**
+ * Records attempts. If an attempt was the last of its delivery, the same transaction disables the endpoint and queues the
+ * alert to its vendor.
+ */
+export async function recordAttempts(
+  sql: Database,
+  now: Date,
+  attempts: FinishedAttempt[],
+): Promise<RecordedAttempts> {
+  const last = attempts.filter(({ isLast }) => isLast)
+  if (last.length === 0) return { updated: await writeAttempts(sql, attempts), disabled: [] }
+  return transaction(sql, async (tx) => {
+    // Lock order: endpoints, then deliveries.
+    const endpointIds = [...new Set(last.map(({ endpointId }) => endpointId))].sort()
+    await lockEndpoints(tx, endpointIds)
+    const updated = await writeAttempts(tx, attempts)
+    return { updated, disabled: await disableExhausted(tx, now, last, updated) }
+  })
 }
 
 const hasClaim = '(d.claim_id is not distinct from f.claim_id)'
@@ -69,11 +147,15 @@ const updateDeliveries = `
   where d.application_id = f.application_id and d.id = f.delivery_id`
 
 /**
- * Records attempts and updates their deliveries as `deliveryTransitions` says, in one statement. Each attempt comes with two
- * outcomes, because only the statement knows whether the sender still has the claim. An attempt whose sender has lost the
- * claim is recorded too, and delivers the event if it was acknowledged.
+ * Records attempts and changes their deliveries as `deliveryTransitions` says. One statement does all of it, in this order:
  *
- * The statistics count attempts of the retry schedule, of deliveries that were created together with their event.
+ * 1. `finished`: each attempt comes with two outcomes, because only the statement knows whether the sender still has the claim.
+ *    An attempt whose sender has lost the claim is recorded too, and delivers the event if it was acknowledged.
+ * 2. `updated`: the delivery's next state. Its claim ends, unless another sender has it.
+ * 3. `logged`: the attempt, with the number that the delivery has counted.
+ * 4. `waiting`: if the delivery waits for another attempt, its endpoint is searched at that time.
+ * 5. `counted`, `answered`: changes of the statistics. They count attempts of the retry schedule, of deliveries that were created
+ *    together with their event.
  */
 export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Promise<UpdatedDelivery[]> {
   const changes = healthChangesOf(attempts)
@@ -144,4 +226,22 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
     select id as delivery_id, endpoint_id, attempt_count, status,
       case when claim_id is null then due_at end as due_at
     from updated`
+}
+
+/** @returns the endpoints whose delivery has failed with its last attempt */
+async function disableExhausted(
+  tx: Sql,
+  now: Date,
+  last: FinishedAttempt[],
+  updated: UpdatedDelivery[],
+): Promise<string[]> {
+  const failed = new Set(updated.filter(({ status }) => status === 'failed').map((row) => row.delivery_id))
+  const disabled: string[] = []
+  for (const attempt of last) {
+    if (!failed.has(attempt.deliveryId)) continue
+    if (!(await disableEndpoint(tx, attempt.endpointId, 'retries_exhausted', now))) continue
+    disabled.push(attempt.endpointId)
+    await insertAlerts(tx, [await exhaustionAlert(tx, attempt)])
+  }
+  return disabled
 }

@@ -1,4 +1,4 @@
-import { isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
 import type { FinishedAttempt } from './attempt-queries.ts'
 import { flushSize } from './metrics.ts'
@@ -98,7 +98,7 @@ export class AttemptWriter<Recorded> {
       recorded(batch, result)
       return true
     } catch (error) {
-      const isTransient = isDatabaseUnavailable(error) || isRetryable(error)
+      const isTransient = isDatabaseUnavailable(error)
       if (!isTransient || Number.isInteger(Math.log2(tries))) {
         log.warn({ err: error, tries, attempts: batch.length }, 'attempts could not be recorded')
       }

@@ -10,7 +10,7 @@ export type Signed = {
   unixSeconds: number
 }
 
-/** Interface 5.3: HMAC-SHA256 over `<t>.<raw body>`, keyed with the whole secret as UTF-8, its prefix included. */
+/** docs/guides/webhooks.md, "Verify the signature": HMAC-SHA256 over `<t>.<raw body>`, keyed with the whole secret as UTF-8, its prefix included. */
 export function signature({ secret, body, unixSeconds }: Signed): string {
   const mac = createHmac('sha256', secret).update(`${unixSeconds}.`).update(body).digest('hex')
   return `t=${unixSeconds},v1=${mac}`

@@ -4,12 +4,11 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { Logger } from '@licensing/process/log'
 import type { Clock } from '../clock.ts'
 import type { Backoff } from '../deliveries/backoff.ts'
-import { maxAttempts, waitAfter } from '../deliveries/backoff.ts'
 import type { Claim } from '../deliveries/delivery-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import { happenedAt } from '../events/event.ts'
 import type { AttemptResult, Sender } from '../http-client/sender.ts'
-import type { FinishedAttempt } from './attempt-queries.ts'
+import { finishAttempt, recordAttempts } from './attempt-queries.ts'
+import type { FinishedAttempt, RecordedAttempts } from './attempt-queries.ts'
 import { AttemptWriter } from './attempt-writer.ts'
 import { attempt } from './attempt.ts'
 import { attemptKindOf, leaseMs } from './claimed-delivery.ts'
@@ -22,13 +21,12 @@ import {
   attemptSeconds,
   attemptsMade,
   duplicatesSent,
+  endpointsDisabled,
   firstAttemptDelay,
   queuedDeliveries,
   slotsBusy,
   unreadableSecrets,
 } from './metrics.ts'
-import { recordAttempts } from './record-attempts.ts'
-import type { RecordedAttempts } from './record-attempts.ts'
 import type { NextAttempt } from './scheduler.ts'
 import { Scheduler } from './scheduler.ts'
 
@@ -83,7 +81,7 @@ export class Dispatcher {
     this.#scheduler = new Scheduler(options.slots)
     this.#endpoints = new EndpointCache(options.keys, options.log)
     this.#writer = new AttemptWriter({
-      record: (attempts) => recordAttempts({ ...options, sql: options.attemptSql }, attempts),
+      record: (attempts) => recordAttempts(options.attemptSql, options.clock.now(), attempts),
       recorded: (attempts, recorded) => this.#recorded(attempts, recorded),
       log: options.log,
     })
@@ -204,45 +202,18 @@ export class Dispatcher {
   }
 
   async #send(next: NextAttempt): Promise<void> {
-    const { clock, sender, log } = this.#options
+    const { clock, sender, log, backoff } = this.#options
     const { claimed } = next
     const at = clock.now()
     try {
       const result = await attempt(sender, next, at)
       this.#scheduler.ended(claimed, outcomeOf(result), performance.now())
       this.#observe(claimed, result, at)
-      this.#writer.add(this.#finishedAttempt(claimed, result, at))
+      this.#writer.add(finishAttempt(claimed, result, { at, endedAt: clock.now(), backoff }))
     } catch (error) {
       // A fault of this service: when the lease ends, the delivery is sent again.
       this.#scheduler.ended(claimed, 'failed', performance.now())
       log.error({ err: error, delivery_id: claimed.delivery.id }, 'attempt could not be made')
-    }
-  }
-
-  #finishedAttempt({ delivery, claimId }: ClaimedDelivery, result: AttemptResult, at: Date): FinishedAttempt {
-    const { backoff, clock } = this.#options
-    const endedAt = clock.now()
-    const isDelivered = result.outcome === 'delivered'
-    const failures = delivery.scheduled_attempts + 1
-    const waitMs =
-      isDelivered || delivery.is_replay ? null : waitAfter(backoff, { failures, ...result }, Math.random())
-    return {
-      applicationId: delivery.application_id,
-      deliveryId: delivery.id,
-      endpointId: delivery.endpoint_id,
-      claimId,
-      isReplay: delivery.is_replay,
-      at,
-      endedAt,
-      durationMs: result.durationMs,
-      isDelivered,
-      responseCode: result.responseCode,
-      error: errorText(result),
-      responseExcerpt: result.responseExcerpt,
-      retryAt: waitMs === null ? null : new Date(endedAt.getTime() + waitMs),
-      attempt: delivery.attempt_count + 1,
-      isLast: !isDelivered && !delivery.is_replay && failures >= maxAttempts,
-      latencyMs: endedAt.getTime() - happenedAt(delivery.body, delivery.created_at).getTime(),
     }
   }
 
@@ -268,6 +239,8 @@ export class Dispatcher {
       if (dueAt) this.#claimer.wakeIn(dueAt.getTime() - now)
     }
     if (disabled.length === 0) return
+    endpointsDisabled.inc({ reason: 'retries_exhausted' }, disabled.length)
+    this.#options.log.warn({ endpoint_ids: disabled }, 'endpoints disabled: retries exhausted')
     for (const id of disabled) this.#close(id)
     this.#options.alertQueued()
     this.#options.notifyReplicas(disabled)
@@ -283,12 +256,4 @@ export class Dispatcher {
 function outcomeOf({ outcome, error }: AttemptResult): AttemptOutcome {
   if (outcome === 'delivered') return 'delivered'
   return error === 'timeout' ? 'timeout' : 'failed'
-}
-
-/** The error that the delivery log shows. If there was a response, its code already says most of it. */
-function errorText({ error, detail }: AttemptResult): string | null {
-  if (error === null || error === 'status') return detail
-  // The vendor must not find out whether a name does not exist or resolves to an address in the operator's network.
-  const shown = error === 'dns' ? 'blocked' : error
-  return detail === null ? shown : `${shown}: ${detail}`
 }

@@ -1,5 +1,4 @@
 import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
-import { attemptKindOf } from './claimed-delivery.ts'
 
 /** The properties of an endpoint that an attempt needs. */
 export interface EndpointSettings {
@@ -32,7 +31,8 @@ export class EndpointQueue {
   settings: EndpointSettings
   responsiveness: Responsiveness = 'unknown'
   cap = firstCap
-  readonly queues: Record<AttemptKind, ClaimedDelivery[]> = { first: [], later: [] }
+  /** Oldest first. */
+  readonly queues: Record<AttemptKind, Set<ClaimedDelivery>> = { first: new Set(), later: new Set() }
   /** When each attempt in flight started, oldest first. */
   readonly inFlight = new Map<ClaimedDelivery, number>()
   usedAt = 0
@@ -49,7 +49,7 @@ export class EndpointQueue {
   }
 
   get queued(): number {
-    return this.queues.first.length + this.queues.later.length
+    return this.queues.first.size + this.queues.later.size
   }
 
   get isAtCap(): boolean {
@@ -66,10 +66,6 @@ export class EndpointQueue {
 
   get capacity(): number {
     return Math.max(0, this.maxQueued - this.queued)
-  }
-
-  push(claimed: ClaimedDelivery): void {
-    this.queues[attemptKindOf(claimed)].push(claimed)
   }
 
   start(claimed: ClaimedDelivery, now: number): void {

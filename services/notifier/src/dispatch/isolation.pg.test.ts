@@ -1,3 +1,4 @@
+import { failWrites } from '@licensing/test-support/failing-writes'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver, ReceivedRequest } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
@@ -84,4 +85,29 @@ test('when an endpoint answers again, its retries do not delay new events of oth
     await receivedAt(receiver, '/well', i)
   }
   expect(await notifier.deliveries({ endpointId: id, status: 'pending' })).not.toEqual([])
+})
+
+test('on a full disk the results of attempts and new events wait: no attempt is repeated and no event becomes a dead letter', async () => {
+  await using receiver = await startHttpsReceiver()
+  await using notifier = await startTestNotifier()
+  const { sql } = notifier
+  await notifier.register(receiver.url())
+  const attempts = await failWrites(sql, 'attempts', '53100')
+  await notifier.happen(3)
+  await receiver.received(3)
+  // A result that the database refuses is dropped at its third try, an event at its fifth.
+  await eventually(async () => expect(await attempts.refused()).toBeGreaterThan(3))
+  const events = await failWrites(sql, 'events', '53200')
+  await notifier.happen(3)
+  await eventually(async () => expect(await events.refused()).toBeGreaterThan(5))
+  expect(await sql`select 1 from attempts`).toHaveLength(0)
+  await events.end()
+  await attempts.end()
+  await eventually(async () =>
+    expect(await sql`select 1 from deliveries where status = 'delivered' and attempt_count = 1`).toHaveLength(
+      6,
+    ),
+  )
+  expect(receiver.requests).toHaveLength(6)
+  expect(await sql`select 1 from dead_letters`).toHaveLength(0)
 })

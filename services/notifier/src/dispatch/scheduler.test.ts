@@ -65,25 +65,34 @@ test('attempts in flight to an endpoint start at 2, grow with successes to 32, a
   expect(startAll(scheduler, 5_000)).toHaveLength(1)
 })
 
-test('endpoints that never answer share a fifth of the slots, get them one after the other, and do not delay others', () => {
+test('endpoints that never answer share half of the slots, get them one after the other, and do not delay others', () => {
   const scheduler = new Scheduler(100)
-  for (let i = 0; i < 50; i += 1) add(scheduler, `dead ${i}`, 5)
-  // Unknown endpoints get at most half of the slots.
+  for (let i = 0; i < 60; i += 1) add(scheduler, `dead ${i}`, 5)
+  // So do unknown endpoints.
   const unknown = startAll(scheduler, 0)
   expect(unknown).toHaveLength(50)
   for (const claimed of unknown) scheduler.ended(claimed, 'timeout', 5_000)
+  for (const claimed of startAll(scheduler, 5_000)) scheduler.ended(claimed, 'timeout', 10_000)
   add(scheduler, 'well', 2)
-  const at = 6_000
+  const at = 11_000
   expect(scheduler.slowFrom(at)).toBeUndefined()
   const first = startAll(scheduler, at)
   expect(countOf(first, 'well')).toBe(2)
   expect(first).toHaveLength(3)
-  // A fifth of the slots starts within a second.
+  for (const claimed of first) if (countOf([claimed], 'well') === 1) scheduler.ended(claimed, 'delivered', at)
   expect(scheduler.slowFrom(at)).toBe(at + 50)
   expect(startAll(scheduler, at + 49)).toEqual([])
   expect(startAll(scheduler, at + 50)).toHaveLength(1)
-  expect(startDuring(scheduler, at + 51, 949)).toHaveLength(18)
-  expect(scheduler.busy.slow).toBe(20)
+  const slow = startDuring(scheduler, at + 51, 2_500)
+  expect(slow).toHaveLength(48)
+  expect(scheduler.busy.slow).toBe(50)
+  // An endpoint that has not answered yet gets the next slot of this half. Proven endpoints have the other half.
+  add(scheduler, 'another', 1)
+  expect(startAll(scheduler, at + 3_000)).toEqual([])
+  scheduler.ended(slow[0]!, 'timeout', at + 3_000)
+  expect(countOf(startAll(scheduler, at + 3_000), 'another')).toBe(1)
+  add(scheduler, 'well', 10)
+  expect(startAll(scheduler, at + 3_000)).toHaveLength(4)
 })
 
 test('an endpoint is slow as soon as an attempt has waited for a second', () => {
@@ -112,7 +121,7 @@ test('retries leave slots to first attempts, and first attempts to retries', () 
   expect(startAll(scheduler)).toHaveLength(40)
   open('fresh', 'first')
   startAll(scheduler)
-  expect(scheduler.busy.first).toBe(50)
+  expect(scheduler.busy.first).toBe(60)
   expect(scheduler.busy.later).toBe(40)
 })
 

@@ -4,18 +4,18 @@ import { EndpointQueue } from './endpoint-queue.ts'
 import type { EndpointSettings, AttemptOutcome, Responsiveness } from './endpoint-queue.ts'
 
 const attemptKinds: readonly AttemptKind[] = ['first', 'later']
-const responsivenessLevels: readonly Responsiveness[] = ['proven', 'unknown', 'slow']
+// Endpoints that have not answered yet are before slow ones. Both together leave slots to the proven ones.
+const levels: readonly Responsiveness[] = ['unknown', 'slow', 'proven']
 
 /**
- * The share of all slots that each kind of attempt may use at most. The rest is left for the other kinds, however many
- * attempts of one kind wait: a fifth for retries, three fifths for first attempts, half for endpoints that answer quickly.
+ * The share of all slots that first attempts, later attempts and endpoints that are not proven may use at most, however many
+ * of them wait: a fifth is left for retries, three fifths for first attempts, half for endpoints that answer quickly.
  */
-const attemptShares: Record<AttemptKind, number> = { first: 0.8, later: 0.4 }
-const responsivenessShares: Record<Responsiveness, number> = { proven: 0.9, unknown: 0.5, slow: 0.2 }
+const shares = { first: 0.8, later: 0.4, unproven: 0.5 }
 
-// Attempts at slow endpoints time out at the same moment. Their next attempts are spread over a second: when 50 started at
+// Attempts at slow endpoints time out at the same moment. Their next attempts are spread over this time: when 50 started at
 // once, each with a TLS handshake, all other attempts waited for 70 ms every five seconds (measured).
-const slowSpreadMs = 1_000
+const slowSpreadMs = 2_500
 
 const maxQueued = 20_000
 // The limit for one account, so that deliveries of other accounts are still claimed.
@@ -41,55 +41,63 @@ export class Scheduler {
     first: newRoundRobins(),
     later: newRoundRobins(),
   }
-  readonly #busy: Record<AttemptKind | Responsiveness | 'all', number> = {
-    first: 0,
-    later: 0,
-    proven: 0,
-    unknown: 0,
-    slow: 0,
-    all: 0,
+  /** Attempts in flight. Each is in the set of its kind, and in the set of its endpoint's responsiveness. */
+  readonly #inFlight: Record<AttemptKind | Responsiveness, Set<ClaimedDelivery>> = {
+    first: new Set(),
+    later: new Set(),
+    proven: new Set(),
+    unknown: new Set(),
+    slow: new Set(),
   }
   /** Deliveries whose lease ends too soon to send them. */
   #stale: ClaimedDelivery[] = []
-  #queued = 0
-  readonly #queuedOfAccounts = new Map<string, number>()
-  #queuedSlow = 0
+  readonly #queued = new Set<ClaimedDelivery>()
+  readonly #queuedOfAccounts = new Map<string, Set<ClaimedDelivery>>()
+  readonly #slowEndpoints = new Set<EndpointQueue>()
   #slowFrom = 0
-  #calls = 0
 
   constructor(slots: number) {
     this.#slots = slots
   }
 
-  /** The numbers of attempts in flight, for metrics. */
-  get busy(): Readonly<Record<AttemptKind | Responsiveness | 'all', number>> {
-    return this.#busy
+  /** The numbers of attempts in flight. */
+  get busy(): Record<AttemptKind | Responsiveness | 'all', number> {
+    const { first, later, proven, unknown, slow } = this.#inFlight
+    return {
+      all: first.size + later.size,
+      first: first.size,
+      later: later.size,
+      proven: proven.size,
+      unknown: unknown.size,
+      slow: slow.size,
+    }
   }
 
   get queued(): number {
-    return this.#queued
+    return this.#queued.size
   }
 
   /** How many more deliveries of an endpoint may be queued. */
   capacity({ id, accountId }: EndpointSettings): number {
-    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#maxPerAccount) return 0
+    if ((this.#queuedOfAccounts.get(accountId)?.size ?? 0) >= this.#maxPerAccount) return 0
     const endpoint = this.#endpoints.get(id)
     if (!endpoint) return initialCapacity
-    if (endpoint.responsiveness === 'slow' && this.#queuedSlow >= this.#share(responsivenessShares.slow))
-      return 0
-    return endpoint.capacity
+    return endpoint.responsiveness === 'slow' && this.#isSlowFull() ? 0 : endpoint.capacity
   }
 
   /** Accounts and endpoints whose share of the queue is used up; null if the whole queue is full. */
   full(): { accounts: string[]; endpoints: string[] } | null {
     const maxPerAccount = this.#maxPerAccount
     if (maxPerAccount === 0) return null
-    const accounts = [...this.#queuedOfAccounts].flatMap(([id, queued]) =>
-      queued >= maxPerAccount ? [id] : [],
+    const accounts = [...this.#queuedOfAccounts].flatMap(([id, { size }]) =>
+      size >= maxPerAccount ? [id] : [],
     )
     const skipped = new Set(accounts)
-    const endpoints = [...this.#endpoints.values()].flatMap(({ id, settings }) =>
-      !skipped.has(settings.accountId) && this.capacity(settings) === 0 ? [id] : [],
+    const isSlowFull = this.#isSlowFull()
+    const isFull = (endpoint: EndpointQueue) =>
+      endpoint.capacity === 0 || (endpoint.responsiveness === 'slow' && isSlowFull)
+    const endpoints = [...this.#endpoints.values()].flatMap((endpoint) =>
+      !skipped.has(endpoint.settings.accountId) && isFull(endpoint) ? [endpoint.id] : [],
     )
     return { accounts, endpoints }
   }
@@ -101,8 +109,12 @@ export class Scheduler {
 
   add(settings: EndpointSettings, claimed: ClaimedDelivery): void {
     const endpoint = this.#endpointOf(settings)
-    endpoint.push(claimed)
-    this.#count(endpoint, 1)
+    const { accountId } = endpoint.settings
+    endpoint.queues[attemptKindOf(claimed)].add(claimed)
+    this.#queued.add(claimed)
+    const ofAccount = this.#queuedOfAccounts.get(accountId)
+    if (ofAccount) ofAccount.add(claimed)
+    else this.#queuedOfAccounts.set(accountId, new Set([claimed]))
     this.#makeReady(endpoint, attemptKindOf(claimed))
   }
 
@@ -119,14 +131,12 @@ export class Scheduler {
   }
 
   next(now: number): NextAttempt | undefined {
-    if (this.#busy.all >= this.#slots) return undefined
-    this.#calls += 1
-    // Proven and unknown endpoints take turns. Slow endpoints come last.
-    const order = this.#calls % 2 === 0 ? responsivenessLevels : (['unknown', 'proven', 'slow'] as const)
+    const { first, later } = this.#inFlight
+    if (first.size + later.size >= this.#slots) return undefined
     for (const kind of attemptKinds) {
-      if (this.#busy[kind] >= this.#share(attemptShares[kind])) continue
-      for (const responsiveness of order) {
-        const next = this.#nextOf(kind, responsiveness, now)
+      if (this.#inFlight[kind].size >= this.#share(kind)) continue
+      for (const level of levels) {
+        const next = this.#nextOf(kind, level, now)
         if (next) return next
       }
     }
@@ -142,9 +152,8 @@ export class Scheduler {
   ended(claimed: ClaimedDelivery, outcome: AttemptOutcome, now: number): void {
     const endpoint = this.#endpoints.get(claimed.delivery.endpoint_id)
     if (!endpoint?.inFlight.has(claimed)) return
-    this.#busy.all -= 1
-    this.#busy[attemptKindOf(claimed)] -= 1
-    this.#busy[endpoint.responsiveness] -= 1
+    this.#inFlight[attemptKindOf(claimed)].delete(claimed)
+    this.#inFlight[endpoint.responsiveness].delete(claimed)
     endpoint.end(claimed, outcome, now)
     this.#reclassify(endpoint, now)
     for (const kind of attemptKinds) this.#makeReady(endpoint, kind)
@@ -166,7 +175,10 @@ export class Scheduler {
         (endpoint.responsiveness !== 'slow' || ++queued <= endpoint.maxQueued)
       removed.push(...this.#removeQueued(endpoint, (claimed) => !canBeSent(claimed)))
       const isIdle = endpoint.queued === 0 && endpoint.inFlight.size === 0
-      if (isIdle && now - endpoint.usedAt > idleEndpointLifeMs) this.#endpoints.delete(endpoint.id)
+      if (isIdle && now - endpoint.usedAt > idleEndpointLifeMs) {
+        this.#endpoints.delete(endpoint.id)
+        this.#slowEndpoints.delete(endpoint)
+      }
     }
     return removed
   }
@@ -179,7 +191,8 @@ export class Scheduler {
   }
 
   #nextOf(kind: AttemptKind, responsiveness: Responsiveness, now: number): NextAttempt | undefined {
-    if (this.#busy[responsiveness] >= this.#share(responsivenessShares[responsiveness])) return undefined
+    const unproven = this.#inFlight.unknown.size + this.#inFlight.slow.size
+    if (responsiveness !== 'proven' && unproven >= this.#share('unproven')) return undefined
     if (responsiveness === 'slow' && now < this.#slowFrom) return undefined
     const ready = this.#ready[kind][responsiveness]
     for (let endpoint = ready.take(); endpoint; endpoint = ready.take()) {
@@ -191,11 +204,9 @@ export class Scheduler {
       const claimed = endpoint.isAtCap ? undefined : this.#shift(endpoint, kind, now)
       if (!claimed) continue
       endpoint.start(claimed, now)
-      if (responsiveness === 'slow')
-        this.#slowFrom = now + slowSpreadMs / this.#share(responsivenessShares.slow)
-      this.#busy.all += 1
-      this.#busy[kind] += 1
-      this.#busy[responsiveness] += 1
+      if (responsiveness === 'slow') this.#slowFrom = now + slowSpreadMs / this.#share('unproven')
+      this.#inFlight[kind].add(claimed)
+      this.#inFlight[responsiveness].add(claimed)
       this.#makeReady(endpoint, kind)
       return { claimed, settings: endpoint.settings }
     }
@@ -204,8 +215,8 @@ export class Scheduler {
 
   /** The first delivery that can still be sent within its lease. */
   #shift(endpoint: EndpointQueue, kind: AttemptKind, now: number): ClaimedDelivery | undefined {
-    for (let claimed = endpoint.queues[kind].shift(); claimed; claimed = endpoint.queues[kind].shift()) {
-      this.#count(endpoint, -1)
+    for (const claimed of endpoint.queues[kind]) {
+      this.#dequeue(endpoint, claimed)
       if (claimed.leaseEndsAt - now >= leaseMarginMs) return claimed
       this.#stale.push(claimed)
     }
@@ -223,52 +234,53 @@ export class Scheduler {
 
   /** Makes the endpoint wait for its turn, if it may start a delivery. */
   #makeReady(endpoint: EndpointQueue, kind: AttemptKind): void {
-    if (endpoint.queues[kind].length === 0 || endpoint.isAtCap) return
+    if (endpoint.queues[kind].size === 0 || endpoint.isAtCap) return
     this.#ready[kind][endpoint.responsiveness].add(endpoint)
   }
 
-  /** Counts and queues the endpoint under its present responsiveness. */
+  /** Moves the endpoint to the sets of its present responsiveness. */
   #reclassify(endpoint: EndpointQueue, now: number): void {
+    const before = endpoint.responsiveness
     const responsiveness = endpoint.responsivenessAt(now)
-    if (responsiveness === endpoint.responsiveness) return
-    this.#busy[endpoint.responsiveness] -= endpoint.inFlight.size
-    this.#busy[responsiveness] += endpoint.inFlight.size
-    if (endpoint.responsiveness === 'slow') this.#queuedSlow -= endpoint.queued
-    if (responsiveness === 'slow') this.#queuedSlow += endpoint.queued
-    for (const kind of attemptKinds) this.#ready[kind][endpoint.responsiveness].delete(endpoint)
+    if (responsiveness === before) return
+    for (const claimed of endpoint.inFlight.keys()) {
+      this.#inFlight[before].delete(claimed)
+      this.#inFlight[responsiveness].add(claimed)
+    }
+    if (responsiveness === 'slow') this.#slowEndpoints.add(endpoint)
+    else this.#slowEndpoints.delete(endpoint)
+    for (const kind of attemptKinds) this.#ready[kind][before].delete(endpoint)
     endpoint.responsiveness = responsiveness
     for (const kind of attemptKinds) this.#makeReady(endpoint, kind)
   }
 
   #removeQueued(endpoint: EndpointQueue, isWanted: (claimed: ClaimedDelivery) => boolean): ClaimedDelivery[] {
-    const removed: ClaimedDelivery[] = []
-    for (const kind of attemptKinds) {
-      const queue = endpoint.queues[kind]
-      if (queue.length === 0) continue
-      const taken: ClaimedDelivery[] = []
-      endpoint.queues[kind] = queue.filter((claimed) => !isWanted(claimed) || taken.push(claimed) === 0)
-      this.#count(endpoint, -taken.length)
-      removed.push(...taken)
-    }
+    const removed = attemptKinds.flatMap((kind) => [...endpoint.queues[kind]].filter(isWanted))
+    for (const claimed of removed) this.#dequeue(endpoint, claimed)
     return removed
   }
 
-  #count(endpoint: EndpointQueue, change: number): void {
+  #dequeue(endpoint: EndpointQueue, claimed: ClaimedDelivery): void {
     const { accountId } = endpoint.settings
-    this.#queued += change
-    const ofAccount = (this.#queuedOfAccounts.get(accountId) ?? 0) + change
-    if (ofAccount > 0) this.#queuedOfAccounts.set(accountId, ofAccount)
-    else this.#queuedOfAccounts.delete(accountId)
-    if (endpoint.responsiveness === 'slow') this.#queuedSlow += change
+    endpoint.queues[attemptKindOf(claimed)].delete(claimed)
+    this.#queued.delete(claimed)
+    const ofAccount = this.#queuedOfAccounts.get(accountId)
+    if (ofAccount?.delete(claimed) && ofAccount.size === 0) this.#queuedOfAccounts.delete(accountId)
+  }
+
+  /** Whether as many deliveries of slow endpoints are queued as may be in flight. */
+  #isSlowFull(): boolean {
+    const queued = [...this.#slowEndpoints].reduce((sum, endpoint) => sum + endpoint.queued, 0)
+    return queued >= this.#share('unproven')
   }
 
   /** How much of the queue an account may use: never more than is left for all others, so that a few cannot fill it. */
   get #maxPerAccount(): number {
-    return Math.max(0, Math.min(maxQueuedPerAccount, maxQueued - this.#queued))
+    return Math.max(0, Math.min(maxQueuedPerAccount, maxQueued - this.#queued.size))
   }
 
-  #share(share: number): number {
-    return Math.max(1, Math.floor(this.#slots * share))
+  #share(of: keyof typeof shares): number {
+    return Math.max(1, Math.floor(this.#slots * shares[of]))
   }
 }
 

@@ -10,7 +10,7 @@ import type { Handler } from '../dependencies.ts'
 import { changeSecret, lockEndpoint, listSecrets, replaceSecret } from './endpoint-queries.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 
-/** Interface 4.4: signing switches to the new secret immediately. */
+/** Signing switches to the new secret immediately (docs/guides/webhooks.md, "Rotate the signing secret"). */
 export const rotateSecret: Handler<'rotateSecret'> = async ({ change, keys, dispatcher }, request) => {
   const { endpointId } = request
   const secret = newSecret()

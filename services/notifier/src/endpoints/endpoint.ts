@@ -60,7 +60,7 @@ export function endpointNotFound(id: string): ServiceError {
   return new ServiceError('not_found', `there is no webhook endpoint ${id}`)
 }
 
-/** Interface 3.3: a disabled endpoint cannot be resumed. */
+/** A disabled endpoint cannot be resumed (docs/guides/webhooks.md, "Register a webhook endpoint"). */
 export function endpointDisabled(id: string, remedy = 'register a new endpoint'): ServiceError {
   return new ServiceError('conflict', `webhook endpoint ${id} is permanently disabled: ${remedy}`, {
     members: { current: 'disabled', allowed: [] },

@@ -83,7 +83,7 @@ export const getEndpoint: Handler<'getEndpoint'> = async (
   return endpointMessage(endpoint)
 }
 
-/** Interface 3.3: the endpoint is permanently disabled; its record stays. */
+/** The endpoint is permanently disabled; its record stays (docs/guides/webhooks.md, "Register a webhook endpoint"). */
 export const deleteEndpoint: Handler<'deleteEndpoint'> = async ({ sql, clock, dispatcher }, request) => {
   const { endpointId } = request
   if (!(await lockEndpoint(sql, request))) throw endpointNotFound(endpointId)

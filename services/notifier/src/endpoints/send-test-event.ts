@@ -25,11 +25,7 @@ export const sendTestEvent: Handler<'sendTestEvent'> = async (deps, request) => 
     if (!endpoint) throw endpointNotFound(endpointId)
     if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
     const traceParent = traceHeaders().traceparent
-    const { send } = await recordEvents(deps, tx, [{ event, traceParent }], {
-      alsoDeferred: true,
-      onlyEndpoints: [endpoint],
-    })
-    return send
+    return recordEvents(deps, tx, [{ event, traceParent }], [endpoint])
   }
   const response = { eventId: event.id }
   const send = await deps.change(record, {

@@ -1,6 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
-import { base64Array, jsonArray, plainArray } from '@licensing/database/arrays'
-import { hasDeferred } from './deferred-event-queries.ts'
+import { jsonArray, plainArray } from '@licensing/database/arrays'
 
 /** An event as it is stored. */
 export interface StoredEvent {
@@ -17,21 +16,15 @@ export interface StoredEvent {
  * has ended.
  *
  * @param counts how many numbers to take, by account
- * @param alsoDeferred take numbers also for accounts that have deferred events
- * @returns the last number before the taken ones, by account; accounts that have deferred events are left out
+ * @returns the last number before the taken ones, by account
  */
-export async function takeSequences(
-  sql: Sql,
-  counts: Map<string, number>,
-  alsoDeferred: boolean,
-): Promise<Map<string, bigint>> {
+export async function takeSequences(sql: Sql, counts: Map<string, number>): Promise<Map<string, bigint>> {
   const accounts = [...counts.keys()].sort()
   const rows = await sql<{ account_id: string; before: bigint }[]>`
     insert into account_sequences as known (account_id, last_sequence)
     select account_id, wanted
     from unnest(${plainArray(accounts)}::text[], ${plainArray(accounts.map((account) => counts.get(account)!))}::bigint[])
       as account (account_id, wanted)
-    ${alsoDeferred ? sql`` : sql`where not ${hasDeferred(sql, sql`account.account_id`)}`}
     on conflict (account_id) do update set last_sequence = known.last_sequence + excluded.last_sequence
     returning account_id, last_sequence as before`
   return new Map(rows.map((row) => [row.account_id, row.before - BigInt(counts.get(row.account_id)!)]))
@@ -50,25 +43,22 @@ export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]):
     ) as event`
 }
 
-/** The ids of these events that were recorded since a time, are deferred, or were stored as alerts. */
+/** The ids of these events that were recorded or stored as alerts since a time. */
 export async function findRecordedIds(
   sql: Sql,
-  events: { id: string; accountId: string; payload: Uint8Array; alert: string | null }[],
+  events: { id: string; accountId: string; alert: string | null }[],
   since: Date,
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with asked as (
-      select id, account_id, decode(payload, 'base64') as payload, alert from unnest(
+      select id, account_id, alert from unnest(
         ${plainArray(events.map((event) => event.id))}::text[],
         ${plainArray(events.map((event) => event.accountId))}::text[],
-        ${base64Array(events.map((event) => event.payload))}::text[],
         ${events.map((event) => event.alert)}::text[]
-      ) as asked (id, account_id, payload, alert)
+      ) as asked (id, account_id, alert)
     )
     select asked.id from asked join events known
       on known.account_id = asked.account_id and known.id = asked.id and known.recorded_at >= ${since}
-    union
-    select asked.id from asked join deferred_events d on d.account_id = asked.account_id and d.payload = asked.payload
     union
     select asked.id from asked join alerts
       on alerts.account_id = asked.account_id and alerts.text = asked.alert and alerts.created_at >= ${since}`

@@ -2,12 +2,12 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Event } from '@licensing/proto/events'
 import type { toWebhook } from '@licensing/proto/webhook-events'
 
-/** Date of the event schema (interface 9). */
+/** Date of the event schema (docs/guides/versioning.md, "Versions"). */
 const apiVersion = '2026-11-01'
 
 type Webhook = NonNullable<ReturnType<typeof toWebhook>>
 
-/** The envelope of interface 6.1. It is built once: every attempt sends and signs the same bytes. */
+/** The envelope (docs/guides/events.md, "Events"). It is built once: every attempt sends and signs the same bytes. */
 export function envelope(event: Event, webhook: Webhook, sequence: bigint): string {
   return JSON.stringify({
     id: event.id,
@@ -28,7 +28,7 @@ export function happenedAt(body: string, otherwise: Date): Date {
   return text === undefined ? otherwise : new Date(text)
 }
 
-/** Interface 6.3: how long payloads are kept. The record of a delivery is kept permanently. */
+/** How long payloads are kept (docs/guides/webhooks.md, "Recover missed events"). The record of a delivery is kept permanently. */
 export const payloadDays = 90
 
 const dayMs = 86_400_000

@@ -21,50 +21,39 @@ const maxDeliveries = 10_000
 // W3C trace context.
 const isTraceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
-export function validTraceParent(text: string | undefined): string | null {
+function validTraceParent(text: string | undefined): string | null {
   return text !== undefined && isTraceParent.test(text) ? text : null
 }
 
 type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 
-/** The result of recording events in a transaction. */
-export interface Recorded {
-  /** Call this after the commit. */
-  send: () => void
-  /** Accounts whose events were not recorded, because they have deferred events that come first. */
-  deferred: ReadonlySet<string>
-}
-
 /**
  * Gives events their sequence and inserts a delivery for each subscribed endpoint, in the transaction that consumes the
  * events. The dispatcher leases as many of the deliveries as it has capacity for.
  *
- * @param options.alsoDeferred records also events of accounts that have deferred events
- * @param options.onlyEndpoints sends the events to these endpoints instead of the subscribed ones; the caller has locked them
+ * @param onlyEndpoints sends the events to these endpoints instead of the subscribed ones; the caller has locked them
+ * @returns call this function after the commit
  */
 export async function recordEvents(
   { dispatcher, clock }: Pick<NotifierDependencies, 'dispatcher' | 'clock'>,
   tx: Sql,
   received: Omit<Received, 'payload'>[],
-  { alsoDeferred, onlyEndpoints }: { alsoDeferred: boolean; onlyEndpoints?: EndpointRow[] },
-): Promise<Recorded> {
-  const all = received.flatMap(({ event, traceParent }) => {
+  onlyEndpoints?: EndpointRow[],
+): Promise<() => void> {
+  const webhooks = received.flatMap(({ event, traceParent }) => {
     const webhook = toWebhook(event)
     return webhook ? [{ event, traceParent, webhook }] : []
   })
-  if (all.length === 0) return { send: () => {}, deferred: new Set() }
+  if (webhooks.length === 0) return () => {}
 
   const counts = new Map<string, number>()
-  for (const { event } of all) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
-  const applications = [...new Set(all.map(({ event }) => event.applicationId))]
+  for (const { event } of webhooks) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
+  const applications = [...new Set(webhooks.map(({ event }) => event.applicationId))]
   // Lock order: endpoints, then sequences.
   const [endpoints, sequences] = await Promise.all([
     onlyEndpoints ?? lockEnabledEndpoints(tx, applications),
-    takeSequences(tx, counts, alsoDeferred),
+    takeSequences(tx, counts),
   ])
-  const deferred = new Set([...counts.keys()].filter((account) => !sequences.has(account)))
-  const webhooks = all.filter(({ event }) => sequences.has(event.accountId))
-  if (webhooks.length === 0) return { send: () => {}, deferred }
 
   if (onlyEndpoints === undefined) checkDeliveryCount(received.length, webhooks, endpoints)
   const recordedAt = clock.now()
@@ -88,7 +77,7 @@ export async function recordEvents(
   const lease = dispatcher.lease(deliveries, endpoints)
   await sendAlong(tx, insertEvents(tx, recordedAt, events))
   await insertDeliveries(tx, deliveries, lease.claim)
-  return { send: lease.send, deferred }
+  return lease.send
 }
 
 /** Refuses a batch whose events need more deliveries than fit into memory, so that it is split. */

@@ -36,6 +36,8 @@ const open4 = (value: bigint) => !within(value, closed4)
 
 const open6 = (value: bigint) => {
   const low32 = value & 0xffff_ffffn
+  const isIsatap = ((value >> 32n) & 0xfcff_ffffn) === 0x5efen
+  if (isIsatap && !open4(low32)) return false
   if (value >> 32n === 0xffffn) return open4(low32)
   if (value >> 32n === 0x0064_ff9b_0000_0000_0000_0000n) return open4(low32)
   if (value >> 112n === 0x2002n) return open4((value >> 80n) & 0xffff_ffffn)
@@ -67,7 +69,12 @@ const any6 = fc.oneof(
     .chain(([{ bits, value }, rest, tail]) => {
       const free = 128n - bits
       const filled = (value << free) | (rest & ((1n << free) - 1n))
-      return fc.constantFrom(filled, free >= 32n ? (value << free) | tail : filled)
+      const isatap = ((filled >> 64n) << 64n) | (0x5efen << 32n) | tail
+      return fc.constantFrom(
+        filled,
+        free >= 32n ? (value << free) | tail : filled,
+        ...(free >= 64n ? [isatap, isatap | (0x0200n << 48n)] : []),
+      )
     }),
 )
 
@@ -88,6 +95,46 @@ test('an IPv6 address is admitted if and only if it is global unicast and its em
       expect({ address, admitted: refusal(address) === null }).toEqual({ address, admitted: open6(value) })
     }),
     { numRuns: 5000 },
+  )
+})
+
+const prefix64 = fc.bigInt(0x2000n << 48n, (0x4000n << 48n) - 1n)
+const embeddings = fc.constantFrom<[string, (value: bigint, prefix: bigint) => bigint]>(
+  ['mapped', (value) => (0xffffn << 32n) | value],
+  ['compatible', (value) => value],
+  ['translated', (value) => (0xffff_0000n << 32n) | value],
+  ['NAT64', (value) => (0x64_ff9bn << 96n) | value],
+  ['local NAT64 of 96 bits', (value) => (0x64_ff9b_0001n << 80n) | value],
+  [
+    'local NAT64 of 48 bits',
+    (value) => (0x64_ff9b_0001n << 80n) | ((value >> 16n) << 64n) | ((value & 0xffffn) << 40n),
+  ],
+  ['6to4', (value, prefix) => (0x2002n << 112n) | (value << 80n) | (prefix & 0xffff_ffffn)],
+  ['Teredo of a server', (value, prefix) => (0x2001n << 112n) | (value << 64n) | prefix],
+  ['Teredo of a client', (value, prefix) => (0x2001n << 112n) | (prefix << 32n) | (value ^ 0xffff_ffffn)],
+  ['ISATAP', (value, prefix) => (prefix << 64n) | (0x5efen << 32n) | value],
+  ['universal ISATAP', (value, prefix) => (prefix << 64n) | (0x0200_5efen << 32n) | value],
+  ['ISATAP in 6to4', (value) => (0x2002_0808_0808n << 80n) | (0x5efen << 32n) | value],
+)
+
+test('an IPv6 address in which a special IPv4 address is embedded is refused, whatever the form', () => {
+  const closed = any4.filter((value) => !open4(value))
+  fc.assert(
+    fc.property(closed, embeddings, prefix64, (value, [form, embed], prefix) => {
+      const address = text6(embed(value, prefix))
+      expect(refusal(address), `${form} of ${text4(value)}: ${address}`).not.toBeNull()
+    }),
+    { numRuns: 5000 },
+  )
+})
+
+test('an address that the operator denies is denied in each IPv6 form', () => {
+  fc.assert(
+    fc.property(any4, embeddings, prefix64, (value, [, embed], prefix) => {
+      const guarded = createAddressRefusal(parseNetworks('::/0'), none, parseNetworks(text4(value)))
+      expect(guarded(text6(embed(value, prefix)))).toBe('a denied address')
+    }),
+    { numRuns: 2000 },
   )
 })
 
@@ -112,6 +159,9 @@ test.each([
   ['64:ff9b:1::1', 'a reserved address'],
   ['2002:a00:1::', 'a private address'],
   ['2001:0:4136:e378:8000:63bf:3fff:fdd2', 'a Teredo address'],
+  ['2000::5efe:10.0.0.1', 'a private address'],
+  ['2606:2800::200:5efe:127.0.0.1', 'a loopback address'],
+  ['2002:808:808::5efe:a00:1', 'a private address'],
   ['fe80::1%eth0', 'a link-local address'],
   ['fd12:3456::1', 'a private (unique local) address'],
   ['5f00::1', 'a segment routing address'],

@@ -51,8 +51,27 @@ const specialIPv6 = networks({
 })
 
 const globalUnicastIPv6 = ipaddr.parseCIDR('2000::/3')
-const nat64 = ipaddr.parseCIDR('64:ff9b::/96')
-const sixToFour = ipaddr.parseCIDR('2002::/16')
+
+// Forms of IPv6 addresses that contain IPv4 addresses, each as the positions of four bytes. An address may have several forms.
+const embeddings: { network: [Address, number]; at: number[][]; isTunnel?: true }[] = [
+  // IPv4-compatible, and IPv4-translated (SIIT).
+  { network: ipaddr.parseCIDR('::/96'), at: [[12, 13, 14, 15]] },
+  { network: ipaddr.parseCIDR('::ffff:0:0:0/96'), at: [[12, 13, 14, 15]] },
+  // NAT64: the well-known prefix, and the local one, in which the prefix of a translator may have several lengths (RFC 6052).
+  { network: ipaddr.parseCIDR('64:ff9b::/96'), at: [[12, 13, 14, 15]], isTunnel: true },
+  {
+    network: ipaddr.parseCIDR('64:ff9b:1::/48'),
+    at: [
+      [6, 7, 9, 10],
+      [7, 9, 10, 11],
+      [9, 10, 11, 12],
+      [12, 13, 14, 15],
+    ],
+  },
+  { network: ipaddr.parseCIDR('2002::/16'), at: [[2, 3, 4, 5]], isTunnel: true }, // 6to4
+  { network: ipaddr.parseCIDR('2001::/32'), at: [[4, 5, 6, 7]] }, // Teredo: the server
+]
+const teredo = ipaddr.parseCIDR('2001::/32')
 
 /** `WEBHOOK_ALLOWED_CIDRS`, `WEBHOOK_DENIED_CIDRS`: networks or single addresses, separated by commas. Throws if an entry is neither. */
 export function parseNetworks(list: string): Networks {
@@ -88,31 +107,49 @@ export function createAddressRefusal(
 function refusalOfAddress(address: Address, rules: Rules): string | null {
   if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress())
     return refusalOfAddress(address.toIPv4Address(), rules)
-  const embedded = address instanceof ipaddr.IPv6 ? embeddedIPv4(address) : null
-  const ends = embedded === null ? [address] : [address, embedded]
+  const embedded = address instanceof ipaddr.IPv6 ? embeddedIPv4s(address) : []
+  const ends = [address, ...embedded]
   if (rules.denied.some(([network, bits]) => ends.some((end) => isIn(end, network, bits)))) {
     return 'a denied address'
   }
   if (rules.allowed.some(([network, bits]) => isIn(address, network, bits))) return null
 
-  // A NAT64 translator or a 6to4 tunnel would connect to the embedded address.
-  if (embedded !== null) return refusalOfAddress(embedded, rules)
+  const refusal = isTunnel(address) ? null : specialRefusal(address, rules)
+  if (refusal !== null) return refusal
+  // A translator or a tunnel would connect to the embedded address.
+  for (const end of embedded) {
+    const refusal = refusalOfAddress(end, rules)
+    if (refusal !== null) return refusal
+  }
+  return null
+}
 
+function specialRefusal(address: Address, { own }: Rules): string | null {
   const special = address instanceof ipaddr.IPv6 ? specialIPv6 : specialIPv4
   const found = special.find(({ network }) => isIn(address, ...network))
   if (found !== undefined) return found.reason
   if (address instanceof ipaddr.IPv6 && !isIn(address, ...globalUnicastIPv6)) return 'a reserved address'
-  return rules.own.has(address.toString()) ? 'an address of this service' : null
+  return own.has(address.toString()) ? 'an address of this service' : null
 }
 
 const isIn = (address: Address, network: Address, bits: number) =>
   address.kind() === network.kind() && address.match(network, bits)
 
-function embeddedIPv4(address: ipaddr.IPv6): ipaddr.IPv4 | null {
+const isTunnel = (address: Address) =>
+  embeddings.some(({ network, isTunnel }) => isTunnel && isIn(address, ...network))
+
+/** All IPv4 addresses that an IPv6 address contains, except in the mapped form. */
+function embeddedIPv4s(address: ipaddr.IPv6): ipaddr.IPv4[] {
   const bytes = address.toByteArray()
-  if (isIn(address, ...nat64)) return new ipaddr.IPv4(bytes.slice(12, 16))
-  if (isIn(address, ...sixToFour)) return new ipaddr.IPv4(bytes.slice(2, 6))
-  return null
+  const found = embeddings
+    .filter(({ network }) => isIn(address, ...network))
+    .flatMap(({ at }) => at.map((positions) => positions.map((position) => bytes[position]!)))
+  const last = bytes.slice(12)
+  // Teredo inverts the bits of its client.
+  if (isIn(address, ...teredo)) found.push(last.map((byte) => byte ^ 0xff))
+  // ISATAP: any network with the interface 0:5efe:a.b.c.d, of which two bits say whether it is universal or of a group.
+  if ((bytes[8]! & 0xfc) === 0 && bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe) found.push(last)
+  return found.map((four) => new ipaddr.IPv4(four))
 }
 
 const ownAddressesLifeMs = 30_000

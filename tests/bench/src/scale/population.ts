@@ -1,4 +1,5 @@
 import type { Database } from '@licensing/database/connect'
+import { transaction, withoutTimeLimit } from '@licensing/database/transaction'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { givenDefinitions, givenPlan } from '../vendor.ts'
 
@@ -53,8 +54,8 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
     planOfTen: await givenPlan(stack, 'of-ten'),
     emptyPlan: await givenPlan(stack, 'empty'),
   }
-  await sql.begin(async (tx) => {
-    await tx`set local statement_timeout = 0`
+  await transaction(sql, async (tx) => {
+    await withoutTimeLimit(tx)
     // Building the indexes after the rows takes a third of the time.
     const indexes = await tx<{ name: string; definition: string }[]>`
       select indexname as name, indexdef as definition from pg_indexes

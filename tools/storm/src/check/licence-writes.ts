@@ -90,7 +90,7 @@ export const nothingUnasked: Rule = (outcome) => {
 
 /** Each acknowledged activation exists once, within the licence's limit. */
 export const activations: Rule = (outcome) => {
-  const there = new Set(outcome.activations.map(({ id }) => id))
+  const there = new Set(outcome.activations.flatMap(({ id, deactivated }) => (deactivated ? [] : [id])))
   const freed = (answers: Answered[]) =>
     new Set(
       sentTo(outcome, 'free')

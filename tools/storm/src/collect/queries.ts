@@ -32,7 +32,8 @@ export function listHistory(sql: StormSql): Promise<HistoryEntry[]> {
 }
 
 export function listActivations(sql: StormSql): Promise<Activation[]> {
-  return sql<Activation[]>`select id, licence_id as "licenceId", fingerprint from activations order by id`
+  return sql<Activation[]>`
+    select id, licence_id as "licenceId", fingerprint, held_until is not null as deactivated from activations order by id`
 }
 
 export function countLeases(sql: StormSql): Promise<Outcome['leases']> {
@@ -68,10 +69,8 @@ export function countLicensing(sql: StormSql): Promise<Counter[]> {
       select application_id, issued, imported, suspended, active_change, activations_new - activations_freed as held
       from application_days
       union all
-      select application_id, 0, 0, 0, 0, activations_new from application_day_changes
-      union all
-      select application_id, issued, imported, suspended, active_change, -activations_freed
-      from days_of_history(false)
+      select application_id, issued, imported, suspended, active_change, activations_new - activations_freed
+      from application_day_changes
     )
     select 'active licences by the days of ' || application_id as name, sum(active_change)::float8 as kept,
       (select count(*) from licences l where l.application_id = day.application_id and status = 'active')::float8

@@ -4,7 +4,7 @@ import { Stripe } from 'stripe'
 import { usedEventTypes } from './events.ts'
 import { answerTo, refusalText } from './failures.ts'
 
-/** The longest time between the signature and now, in both directions, in seconds (decisions 7). */
+/** The longest time between the signature and now, in both directions, in seconds (docs/operations/security.md, "Authentication"). */
 const toleranceSeconds = 300
 
 /**

@@ -21,7 +21,7 @@ test('a batch that licensing does not answer in time is halved until the purchas
   deps.purchases = {
     async applyPurchaseEffects(request) {
       const effects = request.effects ?? []
-      const refs = effects.map((effect) => effect.purchaseRef!)
+      const refs = effects.map((effect) => effect.purchaseRef)
       if (refs.includes(stuck) && batches.at(-1)?.size !== 1) {
         const accounts = new Set(effects.map((effect) => effect.accountId))
         batches.push({ size: refs.length, accounts: accounts.size })

@@ -145,7 +145,8 @@ function importAndActivate(maker: Maker): void {
     const body = answered === 'acknowledged' ? { activation_id: id } : {}
     const asked = { do: 'activate', licenceId: 'lic_1', fingerprint, replaces: false } as const
     maker.send(asked, body, answered, 201)
-    if (answered !== 'refused') maker.outcome.activations.push({ id, licenceId: 'lic_1', fingerprint })
+    if (answered !== 'refused')
+      maker.outcome.activations.push({ id, licenceId: 'lic_1', fingerprint, deactivated: false })
   }
   activate('one', 'acknowledged')
   activate('two', 'unknown')
@@ -168,7 +169,7 @@ function float(maker: Maker): void {
   issue.body = { id: licence.id }
   maker.change(licence, 'issued', 'active')
   const activate = (fingerprint: string, replaces = false) => {
-    const activation = { id: `act_${fingerprint}`, licenceId: licence.id, fingerprint }
+    const activation = { id: `act_${fingerprint}`, licenceId: licence.id, fingerprint, deactivated: false }
     const leaseEndsAt = new Date(maker.halfway + 60_000).toISOString()
     const body = { activation_id: activation.id, licence_id: licence.id, lease_ends_at: leaseEndsAt }
     maker.send({ do: 'activate', licenceId: licence.id, fingerprint, replaces }, body)
@@ -194,7 +195,12 @@ function tryOut(maker: Maker): void {
   licence.externalRef = `trial_${licence.id}`
   first.body = again.body = { licence_id: licence.id, activation_id: 'act_tried' }
   maker.change(licence, 'trial_started', 'active', { actor: 'product' })
-  outcome.activations.push({ id: 'act_tried', licenceId: licence.id, fingerprint: 'tried' })
+  outcome.activations.push({
+    id: 'act_tried',
+    licenceId: licence.id,
+    fingerprint: 'tried',
+    deactivated: false,
+  })
   outcome.trials.push({ appId, fingerprintHash: hashOf(appId, 'tried'), licenceId: licence.id })
   maker.send({ ...asked, fingerprint: 'refused' }, {}, 'refused', 404)
 }

@@ -69,7 +69,12 @@ export const licenceSabotages: Sabotage[] = [
   {
     what: 'a freed activation that exists again',
     change: ({ activations }) =>
-      void activations.push({ id: 'act_freed', licenceId: 'lic_2', fingerprint: 'freed' }),
+      void activations.push({
+        id: 'act_freed',
+        licenceId: 'lic_2',
+        fingerprint: 'freed',
+        deactivated: false,
+      }),
     rule: 'activations match the answers',
   },
   {
@@ -80,7 +85,7 @@ export const licenceSabotages: Sabotage[] = [
   {
     what: 'a refused activation that happened',
     change: ({ activations }) =>
-      void activations.push({ id: 'act_x', licenceId: 'lic_1', fingerprint: 'three' }),
+      void activations.push({ id: 'act_x', licenceId: 'lic_1', fingerprint: 'three', deactivated: false }),
     rule: 'activations match the answers',
   },
   {
