@@ -169,6 +169,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'listProcessorEvents',
       'retryProcessorEvent',
       'discardProcessorEvent',
+      'resendEffects',
       'describeProcessorWebhook',
       'createProcessorWebhook',
     ),
