@@ -39,7 +39,7 @@ export interface ConsumerOptions {
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
   /**
    * Returns the ids of the events that have already had their effects. It is called only for events that may have been
-   * consumed under another number before the producer's log was set back. If it is absent, `handle` must do nothing when repeated.
+   * consumed under another number before an epoch began, or as a part of a batch. If it is absent, `handle` must do nothing when repeated.
    */
   findKnown?: (tx: Transaction, events: Received[]) => Promise<Set<string>>
   /** Called after the commit of each batch. */

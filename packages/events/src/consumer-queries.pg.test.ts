@@ -21,7 +21,7 @@ const lease = async (member: string) => {
   const held = await leasePartitions(sql, source, member)
   return held.map(({ partition }) => partition)
 }
-const at = (number: bigint) => ({ number, done: 0, epochs: [], is_set_back: false })
+const at = (number: bigint) => ({ epoch: 1n, number, done: 0 })
 const move = (tx: Sql, member: string, from: bigint, partition = 1) =>
   movePosition(tx, { source, partition, member }, at(from), at(from + 1n))
 const expire = () => sql`update consumer_positions set held_until = clock_timestamp() - interval '1 second'`

@@ -2,14 +2,19 @@ import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
 import { leaseMs, partitionCount } from './partitions.ts'
 
-/** How far a partition is consumed: all batches up to `number`, and the first `done` events of the next one. */
-export interface Position {
+/** The place of a batch in a partition of a log: batches are in the order of their epochs, then of their numbers. */
+export interface BatchPlace {
+  epoch: bigint
   number: bigint
+}
+
+/** How far a partition is consumed: all batches up to `number`, and the first `done` events of the next one. */
+export interface Position extends BatchPlace {
   done: number
-  /** The producer's epochs that it takes into account. */
-  epochs: string[]
-  /** Whether the producer's log was set back at some time: events may have had another number before. */
-  is_set_back: boolean
+}
+
+export function isAfter(a: BatchPlace, b: BatchPlace): boolean {
+  return a.epoch > b.epoch || (a.epoch === b.epoch && a.number > b.number)
 }
 
 /** The position of a partition. */
@@ -37,7 +42,7 @@ type Lease = PartitionPosition & {
 
 export async function listPositions(sql: Sql, source: string): Promise<Lease[]> {
   return sql<Lease[]>`
-    select partition, number, done, epochs, is_set_back, moved_at, holder as last_holder,
+    select partition, epoch, number, done, moved_at, holder as last_holder,
       case when held_until - clock_timestamp() between interval '0' and ${ms(sql, leaseMs * 2)} then holder end as holder,
       held_until < clock_timestamp() + ${ms(sql, (leaseMs * 2) / 3)} as is_due
     from consumer_positions where source = ${source} order by partition`
@@ -109,10 +114,9 @@ export async function movePosition(
 ): Promise<boolean> {
   const moved = await sql`
     update consumer_positions
-    set number = ${to.number}, done = ${to.done}, epochs = ${plainArray(to.epochs)}::text[],
-      is_set_back = ${to.is_set_back}, moved_at = clock_timestamp(),
+    set epoch = ${to.epoch}, number = ${to.number}, done = ${to.done}, moved_at = clock_timestamp(),
       held_until = clock_timestamp() + ${ms(sql, leaseMs)}
     where source = ${source} and partition = ${partition} and holder = ${member}
-      and number = ${from.number} and done = ${from.done}`
+      and epoch = ${from.epoch} and number = ${from.number} and done = ${from.done}`
   return moved.count === 1
 }

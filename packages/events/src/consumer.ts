@@ -4,7 +4,8 @@ import { streamOf } from '@licensing/proto/event-streams'
 import { randomUUID } from 'node:crypto'
 import { Gauge } from 'prom-client'
 import type { ConsumerOptions } from './consumer-options.ts'
-import { leasePartitions, listPositions, releasePartitions } from './consumer-queries.ts'
+import { isAfter, leasePartitions, listPositions, releasePartitions } from './consumer-queries.ts'
+import type { BatchPlace } from './consumer-queries.ts'
 import { LogClient } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
 import { partitionCount, pollMs, renewMs, startMs } from './partitions.ts'
@@ -62,17 +63,17 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       polling.wakeIn(pollMs)
     },
   }
-  let numbersAtStart: bigint[] | undefined
+  let newestAtStart: BatchPlace[] | undefined
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
-    const passed = new Map([...readers].map(([partition, { position }]) => [partition, position.number]))
+    const passed = new Map([...readers].map(([partition, { position }]) => [partition, position]))
     const held = await leasePartitions(sql, source, member)
     for (const [partition, reader] of readers) {
       // A position lower than before: this service's database was restored to an earlier state, and its effects are missing.
-      const number = held.find((position) => position.partition === partition)?.number
-      if (number !== undefined && number >= (passed.get(partition) ?? 0n)) continue
+      const position = held.find((each) => each.partition === partition)
+      if (position && !isAfter(passed.get(partition)!, position)) continue
       readers.delete(partition)
       await reader.stop()
     }
@@ -88,16 +89,15 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const positions = positionsNow()
-    try {
-      await producer.read(positions)
-    } catch (error) {
-      if (performance.now() < startedAt + startMs) return
-      throw error
-    }
-    const { numbers } = producer.view!
-    numbersAtStart ??= numbers
-    for (const [partition, reader] of readers) reader.announce(numbers[partition]!)
-    const left = positions.map(({ partition, number }) => Number(numbers[partition]! - number))
+    const answer = await producer.read(positions).catch((error: unknown) => {
+      if (performance.now() >= startedAt + startMs) throw error
+    })
+    if (!answer) return
+    const { epoch, numbers } = answer
+    const newest = numbers.map((number) => ({ epoch, number }))
+    newestAtStart ??= newest
+    for (const [partition, reader] of readers) reader.announce(newest[partition]!)
+    const left = positions.map(({ partition, number }) => Math.max(0, Number(numbers[partition]! - number)))
     behind.set(
       { stream },
       left.reduce((sum, each) => sum + each, 0),
@@ -133,8 +133,9 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       const positions = await listPositions(sql, source)
       return (
         positions.length === partitionCount &&
-        positions.every(({ partition, number, holder }) => {
-          if (numbersAtStart) return number >= numbersAtStart[partition]!
+        positions.every((position) => {
+          const { partition, holder } = position
+          if (newestAtStart) return !isAfter(newestAtStart[partition]!, position)
           return holder === member ? readers.get(partition)?.isDrained === true : holder !== null
         })
       )

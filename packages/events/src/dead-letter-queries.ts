@@ -25,6 +25,13 @@ export async function insertDeadLetter(tx: Sql, letter: NewDeadLetter): Promise<
       ${letter.error})`
 }
 
+/** Which of these events are dead letters. */
+export async function findDeadLetters(sql: Sql, source: string, eventIds: string[]): Promise<string[]> {
+  const rows = await sql<{ event_id: string }[]>`
+    select event_id from dead_letters where source = ${source} and event_id = any(${eventIds})`
+  return rows.map((row) => row.event_id)
+}
+
 /** Lists dead letters in the order in which they failed. */
 export async function listDeadLetters(sql: Sql, after: bigint, limit: number): Promise<DeadLetter[]> {
   return sql<DeadLetter[]>`

@@ -8,10 +8,13 @@ import type { Nats } from './connection.ts'
 
 const timeoutMs = 3_000
 
+/** What a log answers: its newest numbers, and batches in order. */
+export interface LogAnswer extends Pick<ReadLogResponse, 'epoch' | 'numbers' | 'firstNumbers'> {
+  batches: EventBatch[]
+}
+
 /** Asks a producer for its log. */
 export class LogClient {
-  /** The producer's last answer; undefined until it has answered once. */
-  view: Pick<ReadLogResponse, 'numbers' | 'epochs'> | undefined
   readonly #nats: Nats
   readonly #subject: string
 
@@ -21,21 +24,21 @@ export class LogClient {
   }
 
   /**
-   * Reports positions, and reads the log's newest numbers and epochs. With `next`, also reads batches of a partition after its
-   * position, in order. Another reader's answer may change `view` at any time, so compare batches with the numbers returned
-   * here.
+   * Reports positions, and reads the log's newest numbers.
    *
+   * @param partition also reads batches of this partition after its position
    * @throws NatsError if the producer does not answer
    */
-  async read(
-    positions: PartitionPosition[],
-    next?: { partition: number; after: bigint },
-  ): Promise<{ batches: EventBatch[]; numbers: bigint[] }> {
-    const request = requestOf(positions, next)
+  async read(positions: PartitionPosition[], partition?: number): Promise<LogAnswer> {
+    const request = requestOf(positions, partition)
     const { data } = await this.#nats.connection.request(this.#subject, request, { timeout: timeoutMs })
-    const { numbers, epochs, batches } = fromBinary(ReadLogResponseSchema, data)
-    this.view = { numbers, epochs }
-    return { batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)), numbers }
+    const { epoch, numbers, firstNumbers, batches } = fromBinary(ReadLogResponseSchema, data)
+    return {
+      epoch,
+      numbers,
+      firstNumbers,
+      batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)),
+    }
   }
   /** Reports positions, without an answer. If the report is lost, the next one has the positions too. */
   report(positions: PartitionPosition[]): void {
@@ -43,12 +46,10 @@ export class LogClient {
   }
 }
 
-function requestOf(positions: PartitionPosition[], next?: { partition: number; after: bigint }): Uint8Array {
-  const known = positions.map(({ partition, epochs, number }) => ({
-    partition,
-    number,
-    epoch: epochs.at(-1) ?? '',
-  }))
-  const request = create(ReadLogRequestSchema, { positions: known, ...(next && { batches: next }) })
+function requestOf(positions: PartitionPosition[], partition?: number): Uint8Array {
+  const request = create(ReadLogRequestSchema, {
+    positions: positions.map(({ done, ...position }) => ({ ...position, hasPart: done > 0 })),
+    ...(partition !== undefined && { partition }),
+  })
   return toBinary(ReadLogRequestSchema, request)
 }

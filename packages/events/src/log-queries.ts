@@ -1,64 +1,78 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql, Statement } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
 import { EventBatchSchema } from '@licensing/proto/event-log'
-import { slotOf } from './outbox-queries.ts'
+import { currentEpoch } from './epoch.ts'
+import { lockState, slotOf } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
 
-interface Epoch {
-  epoch: string
-  /** The first number of each partition in this epoch. */
-  first_numbers: bigint[]
+/** A consumer's position in a partition. */
+export interface LogPosition {
+  partition: number
+  epoch: bigint
+  number: bigint
+}
+
+/** The newest batches of a log. */
+export interface Newest {
+  epoch: bigint
+  /** The newest number of each partition. */
+  numbers: bigint[]
+  /** The first number of each partition in the epoch. */
+  firstNumbers: bigint[]
 }
 
 /**
- * Reads the newest number of each partition and the epochs, the oldest first, and records a consumer's position if it has
- * changed or was last recorded a minute ago. It is one statement, so that numbers and epochs are consistent.
+ * Reads the newest epoch and numbers, and records a consumer's positions if they have changed or were last recorded a minute
+ * ago. It is one statement, so that epoch and numbers are consistent.
  */
-export async function findLogFor(
-  sql: Sql,
-  consumer: string,
-  positions: { partition: number; number: bigint }[],
-): Promise<{ numbers: bigint[]; epochs: Epoch[] }> {
-  const rows = await sql<({ numbers: bigint[] } & (Epoch | { epoch: null }))[]>`
+export async function findLogFor(sql: Sql, consumer: string, positions: LogPosition[]): Promise<Newest> {
+  const [newest] = await sql<[Newest]>`
     with recorded as (
-      insert into event_log_readers as known (consumer, partition, number)
-      select ${consumer}, partition, number
+      insert into event_log_readers as known (consumer, partition, epoch, number)
+      select ${consumer}, partition, epoch, number
       from unnest(
         ${plainArray(positions.map(({ partition }) => partition))}::smallint[],
+        ${plainArray(positions.map(({ epoch }) => epoch))}::bigint[],
         ${plainArray(positions.map(({ number }) => number))}::bigint[]
-      ) as read (partition, number) order by partition
-      on conflict (consumer, partition) do update set number = excluded.number, reported_at = now()
-      where known.number <> excluded.number or known.reported_at < now() - interval '1 minute'
+      ) as read (partition, epoch, number) order by partition
+      on conflict (consumer, partition) do update
+        set epoch = excluded.epoch, number = excluded.number, reported_at = now()
+      where (known.epoch, known.number) <> (excluded.epoch, excluded.number)
+        or known.reported_at < now() - interval '1 minute'
     )
-    select state.numbers, known.ordinal::text as epoch, known.first_numbers
-    from event_log_state state left join event_log_epochs known on true order by known.ordinal`
-  return { numbers: rows[0]!.numbers, epochs: rows.filter((row) => row.epoch !== null) }
+    select coalesce(ordinal, 0) as epoch, numbers, coalesce(first_numbers, '{}') as "firstNumbers"
+    from event_log_state left join (select * from event_log_epochs order by ordinal desc limit 1) newest on true`
+  return newest
 }
 
-/** Begins an epoch if a consumer of the newest one has come further than the log. @returns whether one has begun */
-export async function beginEpochAfter(
-  sql: Sql,
-  reader: { partition: number; number: bigint; epoch: string },
-): Promise<boolean> {
-  const begun = await sql`
-    select current_epoch(ordinal + 1) from event_log_state cross join event_log_epochs
-    where ordinal::text = ${reader.epoch} and ordinal = (select max(ordinal) from event_log_epochs)
-      and numbers[${reader.partition + 1}::int] < ${reader.number}`
-  return begun.count > 0
+/**
+ * Begins an epoch later than a consumer's position, which the log has not reached: the log was set back. If the position's
+ * epoch is later than the newest one, the clock of the lost server was ahead: the batches of the newest epoch then belong to
+ * the one that begins, because the consumer does not have them.
+ */
+export async function beginEpochAfter(sql: Database, position: LogPosition): Promise<void> {
+  await transaction(sql, async (tx) => {
+    await lockState(tx, [])
+    const [newest] = await tx<{ ordinal: bigint }[]>`select max(ordinal) as ordinal from event_log_epochs`
+    const { ordinal } = await currentEpoch(tx, position.epoch + 1n)
+    if (newest!.ordinal >= position.epoch) return
+    await tx`update event_log set epoch = ${ordinal}, precedes_epoch = true where epoch = ${newest!.ordinal}`
+  })
 }
 
-/** Batches of a partition after a number, in order: at least one, and more up to a limit in bytes. */
+/** Batches of a partition after a position, in order: at least one, and more up to a limit in bytes. */
 export function listBatches(
   sql: Sql,
-  { partition, after, bytes }: { partition: number; after: bigint; bytes: number },
+  { partition, epoch, number, bytes }: LogPosition & { bytes: number },
 ): Statement<LoggedBatch> {
   return sql<LoggedBatch[]>`
     select partition, number, epoch, precedes_epoch, events from (
       select next.*, sum(length(events)) over (order by number) as total, row_number() over (order by number) as at
       from (
         select partition, number, epoch, precedes_epoch, events from event_log
-        where partition = ${partition} and number > ${after} order by number limit 200
+        where partition = ${partition} and (epoch, number) > (${epoch}, ${number}) order by epoch, number limit 200
       ) next
     ) counted where total <= ${bytes} or at = 1 order by number`
 }
@@ -74,22 +88,25 @@ export interface PastSlot {
   slot: number
   /** How long ago its last batch was added, in seconds. */
   age_seconds: number
+  bytes: number
   /** Whether every consumer has confirmed all of it. */
   is_confirmed: boolean
 }
 
+/** The oldest first. */
 export async function listPastSlots(sql: Sql, consumers: readonly string[]): Promise<PastSlot[]> {
   return sql<PastSlot[]>`
     with last as (
-      select slot, partition, max(number) as number, max(created_at) as added_at
+      select slot, partition, max(epoch) as epoch, max(number) as number, max(created_at) as added_at
       from event_log where slot <> ${slotOf(sql)} group by slot, partition
     )
     select slot, extract(epoch from now() - max(added_at))::float8 as age_seconds,
-      bool_and(coalesce(reader.number >= last.number, false)) as is_confirmed
+      pg_total_relation_size(format('event_log_%s', slot)::regclass)::float8 as bytes,
+      bool_and(coalesce((reader.epoch, reader.number) >= (last.epoch, last.number), false)) as is_confirmed
     from last
     cross join unnest(${[...consumers]}::text[]) as expected (name)
     left join event_log_readers reader on reader.consumer = expected.name and reader.partition = last.partition
-    group by slot order by slot`
+    group by slot order by age_seconds desc`
 }
 
 /**
@@ -128,8 +145,9 @@ export async function measureLog(
     left join event_log_readers reader on reader.consumer = expected.name and reader.partition = each.partition
     cross join lateral (
       select created_at from event_log
-      where event_log.partition = each.partition and event_log.number > coalesce(reader.number, 0)
-      order by event_log.number limit 1
+      where event_log.partition = each.partition
+        and (event_log.epoch, event_log.number) > (coalesce(reader.epoch, 0), coalesce(reader.number, 0))
+      order by event_log.epoch, event_log.number limit 1
     ) next`
   return row!
 }

@@ -1,15 +1,22 @@
 import { encoded } from './log-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { EventBatchSchema } from '@licensing/proto/event-log'
-import { subjectOf } from '@licensing/proto/event-streams'
+import { createLogger } from '@licensing/process/log'
+import { EventBatchSchema, ReadLogRequestSchema } from '@licensing/proto/event-log'
+import { EventSchema } from '@licensing/proto/events'
+import { logSubjectOf, subjectOf } from '@licensing/proto/event-streams'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { eventually } from '@licensing/test-support/poll'
 import { connect } from 'nats'
+import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { connectNats } from './connection.ts'
 import { listPastSlots, truncateSlot } from './log-queries.ts'
 import { partitionOf } from './partitions.ts'
-import { byAccount, effectsOf, upTo } from './testing/given.ts'
+import { startRelay } from './relay.ts'
+import { recordEffects } from './testing/effects.ts'
+import { byAccount, effectsOf, givenDatabase, log, upTo } from './testing/given.ts'
+import { noNats } from './testing/no-nats.ts'
 import { givenPipeline } from './testing/pipeline.ts'
 import type { Pipeline } from './testing/pipeline.ts'
 
@@ -196,7 +203,8 @@ test.concurrent(
     const last = batches.at(-1)!
     const forged = [
       ...batches.toReversed(),
-      { ...last, epoch: 'lost', number: last.number + 1n },
+      { ...last, epoch: last.epoch + 7n, number: last.number + 1n },
+      { ...last, epoch: 0n, number: last.number + 1n },
       // A number that the log has not reached.
       { ...last, number: last.number + 100n },
       { ...last, partition: (partition + 1) % 8, number: last.number + 1n },
@@ -263,7 +271,7 @@ test.concurrent('if JetStream is unavailable but NATS is not, events arrive from
 })
 
 test.concurrent(
-  'a day of the log is removed when it is a day old and all consumers have confirmed it, or when it is six days old',
+  'a day of the log is removed when it is a day old and all consumers have confirmed it; a consumer whose events were removed continues',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer } = given
@@ -272,13 +280,13 @@ test.concurrent(
     await expectNumbers(pipeline, upTo(5))
     const past = () => listPastSlots(sql, ['notifier'])
     expect(await past()).toEqual([])
-    await sql`update event_log set slot = (slot + 5) % 8, created_at = now() - interval '2 days'`
+    await sql`update event_log set slot = (slot + 5) % 16, created_at = now() - interval '2 days'`
     await eventually(async () => expect(await past()).toMatchObject([{ is_confirmed: true }]))
     await consumer.stop()
     await given.change('acct_a', 6, 10)
     await eventually(async () => expect(await sql`select from outbox limit 1`).toHaveLength(0))
     await sql`
-      update event_log set slot = (slot + 4) % 8, created_at = now() - interval '3 days'
+      update event_log set slot = (slot + 4) % 16, created_at = now() - interval '3 days'
       where created_at > now() - interval '1 day'`
     const slots = await past()
     expect(slots).toHaveLength(2)
@@ -293,6 +301,167 @@ test.concurrent(
     await expectNumbers(pipeline, [...upTo(5), ...upTo(15).slice(10)])
   },
 )
+
+test.concurrent(
+  'a producer that is restored while a part of a batch is consumed does not repeat the part, wherever its events are now',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    // All in one batch: `{number: 0, done: 4}`.
+    await producer.stop()
+    await given.change('acct_a', 1, 6)
+    await producer.backUp()
+    await consumer.stop()
+    await producer.start()
+    await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
+    await producer.stop()
+    const events = (await producer.sql<LoggedBatch[]>`select * from event_log`).flatMap(
+      ({ events: bytes }) => fromBinary(EventBatchSchema, bytes).events,
+    )
+    const received = events.slice(0, 4).map(({ event }) => ({
+      event: fromBinary(EventSchema, event),
+      payload: event,
+      traceParent: undefined,
+    }))
+    await consumer.sql.begin((tx) => recordEffects(tx, received))
+    await consumer.sql`
+      update consumer_positions set done = 4, epoch = ${await epochOf(pipeline)}
+      where partition = ${partition}`
+    await producer.restore()
+    await producer.start()
+    await consumer.start()
+    await given.change('acct_a', 7, 9)
+    await expectNumbers(pipeline, upTo(9))
+  },
+)
+
+test.concurrent(
+  'a part of a batch that has changed since is not applied twice, and the rest is applied',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer, nats } = given
+    await given.change('acct_a', 1, 3)
+    await expectNumbers(pipeline, upTo(3))
+    await consumer.stop()
+    // As if event 3 had been the first of a larger batch.
+    const position = await positionOf(pipeline)
+    await consumer.sql`
+    update consumer_positions set number = ${position - 1n}, done = 1 where partition = ${partition}`
+    await byHand(nats.url, ({ streams }) => streams.purge('LICENSING_EVENTS'))
+    await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
+    await consumer.start()
+    await given.change('acct_a', 4, 6)
+    await expectNumbers(pipeline, upTo(6))
+  },
+)
+
+test.concurrent(
+  'a dead letter counts as applied: after a restore of the producer it is neither applied nor kept twice',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    await given.change('acct_a', 1, 2)
+    await expectNumbers(pipeline, upTo(2))
+    await producer.stop()
+    await given.change('acct_a', 3, 3)
+    await producer.backUp()
+    // Event 3 cannot be consumed before the restore. After it, it could be.
+    await consumer.sql`alter table effects add constraint refused check (number <> 3)`
+    await producer.start()
+    const letters = () => consumer.sql`select event_id from dead_letters`
+    await eventually(async () => expect(await letters()).toHaveLength(1))
+    await producer.restore()
+    await consumer.sql`alter table effects drop constraint refused`
+    await producer.start()
+    await given.change('acct_a', 4, 5)
+    await eventually(async () => expect((await pipeline.consumed())['acct_a']).toHaveLength(4))
+    expect(await pipeline.consumed()).toEqual({ acct_a: [1, 2, 4, 5] })
+    expect(await letters()).toHaveLength(1)
+  },
+)
+
+test.concurrent(
+  'if the clock of the lost server was ahead, its consumers get all events of the restored one',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    await given.change('acct_a', 1, 5)
+    await expectNumbers(pipeline, upTo(5))
+    await consumer.stop()
+    await consumer.sql`update consumer_positions set epoch = ${Date.now() + 86_400_000}::bigint, number = 40`
+    await given.change('acct_a', 6, 10)
+    await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
+    await consumer.start()
+    await given.change('acct_a', 11, 15)
+    await expectNumbers(pipeline, upTo(15))
+  },
+)
+
+test.concurrent('an answer of the log does not grow with the number of its epochs', async () => {
+  await using given = await givenBoth()
+  const { producer, nats } = given
+  const request = create(ReadLogRequestSchema, { positions: [{ partition, epoch: 1n }], partition })
+  const client = await connectNats(nats.urlOf('notifier'), 'notifier', log)
+  const sizeOf = async () => {
+    const bytes = toBinary(ReadLogRequestSchema, request)
+    const { data } = await client.connection.request(logSubjectOf('licensing', 'notifier'), bytes, {
+      timeout: 2_000,
+    })
+    return data.length
+  }
+  await eventually(async () => expect(await sizeOf()).toBeGreaterThan(0))
+  for (let restarts = 0; restarts < 50; restarts += 1) {
+    await producer.sql`update event_log_epochs set incarnation = 'of another server'`
+    await producer.sql`select current_epoch()`
+  }
+  expect(await producer.sql`select from event_log_epochs`).toHaveLength(51)
+  expect(await sizeOf()).toBeLessThan(100)
+  await client.close()
+})
+
+test.concurrent(
+  'unconfirmed days stay for more than a week, and go, the oldest first, when the log is too large',
+  async () => {
+    await using database = await givenDatabase()
+    const { sql } = database
+    await sql`
+      insert into event_log (slot, partition, number, epoch, precedes_epoch, events, created_at)
+      select (extract(epoch from now())::bigint / 86400 - day) % 16, 0, 20 - day, 1, false, sha256('x'), now() - day * interval '1 day'
+      from unnest(array[9, 5, 3]) as day`
+    // Random bytes, which PostgreSQL cannot compress.
+    await sql`update event_log set events = ${randomBytes(400_000)}`
+    const left = async () => {
+      const rows = await sql<{ number: bigint }[]>`select number from event_log order by number`
+      return rows.map(({ number }) => Number(number))
+    }
+    const warnings: string[] = []
+    const trimmed = async (logBytes: number) => {
+      const logger = createLogger('test', 'silent')
+      logger.warn = (_: unknown, message?: string) => void warnings.push(message ?? '')
+      const relay = startRelay({
+        sql,
+        nats: noNats(),
+        source: 'licensing',
+        streamReplicas: 1,
+        logBytes,
+        log: logger,
+      })
+      return relay
+    }
+    const large = await trimmed(2_000_000)
+    await eventually(() => expect(warnings.join()).toContain('EVENT_LOG_MAX_BYTES'))
+    await large.stop()
+    expect(await left()).toEqual([11, 15, 17])
+    const small = await trimmed(1_200_000)
+    await eventually(async () => expect(await left()).toEqual([15, 17]))
+    await small.stop()
+  },
+)
+
+async function epochOf({ producer }: Pipeline): Promise<bigint> {
+  const [row] = await producer.sql<{ epoch: bigint }[]>`select max(ordinal) as epoch from event_log_epochs`
+  return row!.epoch
+}
 
 /** Waits until a consumer of JetStream that was created after a time has got all messages of the partition. */
 async function readFromStream(url: string, after: number): Promise<void> {

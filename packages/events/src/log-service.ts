@@ -5,6 +5,7 @@ import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import { measureWhenScraped } from '@licensing/process/measures'
 import { ReadLogRequestSchema, ReadLogResponseSchema } from '@licensing/proto/event-log'
+import type { ReadLogRequest_Position } from '@licensing/proto/event-log'
 import { consumersOf, logSubjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import type { Msg } from 'nats'
@@ -20,16 +21,20 @@ import {
   pruneEpochs,
   truncateSlot,
 } from './log-queries.ts'
+import type { Newest } from './log-queries.ts'
 import { oldestAge } from './outbox-queries.ts'
 
 // A NATS message has at most 1 MiB.
 const maxAnswerBytes = 512 * 1024
 const maxOpen = 8
-const hourMs = 3_600_000
+const trimMs = 600_000
 // A consumer restored from yesterday's backup still finds the events since then.
 const keptSeconds = 86_400
-// A consumer that is stopped for longer loses events. The alert comes after an hour.
-const maxKeptSeconds = 6 * 86_400
+// Until the log has this many bytes, unconfirmed days stay. From half of them it warns.
+const defaultBytes = 8 * 1024 ** 3
+const warnFrom = 0.5
+// The table of a day is used again after 16 days.
+const maxKeptSeconds = 14 * 86_400
 
 const labelNames = ['source']
 const waiting = new Gauge({
@@ -43,6 +48,11 @@ const unconfirmed = new Gauge({
   labelNames,
 })
 const size = new Gauge({ name: 'event_log_bytes', help: 'Size of the log in PostgreSQL', labelNames })
+const fill = new Gauge({
+  name: 'event_log_fill_ratio',
+  help: 'Size of the log divided by EVENT_LOG_MAX_BYTES: at 1 days are removed that a consumer has not confirmed',
+  labelNames,
+})
 const dropped = new Counter({
   name: 'event_log_dropped_unconfirmed_total',
   help: 'Days of the log that were removed before every consumer had confirmed them',
@@ -58,6 +68,8 @@ interface LogServiceOptions {
   sql: Database
   nats: Nats
   source: Source
+  /** Size of the log above which its oldest days are removed, even if consumers have not confirmed them. */
+  logBytes?: number | undefined
   log: Logger
   /** Called when a consumer has reported its positions. */
   confirmed: () => void
@@ -82,7 +94,7 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
   })
   const trimming = startLoop({
     work: () => trim(options),
-    everyMs: hourMs,
+    everyMs: trimMs,
     failed: (error) => log.warn({ err: error }, 'the event log could not be trimmed'),
     isOutage: isDatabaseOutage,
   })
@@ -91,6 +103,7 @@ export function startLogService(options: LogServiceOptions): { stop(): Promise<v
     waiting.set({ source }, await oldestAge(sql))
     unconfirmed.set({ source }, seconds)
     size.set({ source }, bytes)
+    fill.set({ source }, bytes / (options.logBytes ?? defaultBytes))
   })
   return {
     async stop() {
@@ -106,39 +119,51 @@ async function answer(
   consumer: string,
   message: Msg,
 ): Promise<void> {
-  const { positions, batches: range } = fromBinary(ReadLogRequestSchema, message.data)
-  let known = await findLogFor(sql, consumer, positions)
+  const { positions, partition } = fromBinary(ReadLogRequestSchema, message.data)
+  let newest = await findLogFor(sql, consumer, positions)
   confirmed()
-  // A position proves a loss only if its consumer has adopted the newest epoch.
-  const newest = known.epochs.at(-1)?.epoch
-  const ahead = positions.find(
-    ({ epoch, partition, number }) => epoch === newest && number > known.numbers[partition]!,
-  )
-  if (ahead && (await beginEpochAfter(sql, ahead))) {
+  const ahead = positions.find((position) => isAhead(position, newest))
+  if (ahead) {
     losses.inc({ source })
     log.error({ consumer }, 'a consumer is ahead of the event log: the log was set back, a new epoch begins')
-    known = await findLogFor(sql, consumer, [])
+    await beginEpochAfter(sql, ahead)
+    newest = await findLogFor(sql, consumer, [])
   }
-  const response = create(ReadLogResponseSchema, {
-    numbers: known.numbers,
-    epochs: known.epochs.map(({ epoch, first_numbers: firstNumbers }) => ({ epoch, firstNumbers })),
-    batches: range ? (await listBatches(sql, { ...range, bytes: maxAnswerBytes })).map(encoded) : [],
-  })
+  const from = positions.find((position) => position.partition === partition)
+  const batches = from ? await listBatches(sql, { ...from, bytes: maxAnswerBytes }) : []
+  const response = create(ReadLogResponseSchema, { ...newest, batches: batches.map(encoded) })
   message.respond(toBinary(ReadLogResponseSchema, response))
 }
 
-async function trim({ sql, source, log }: LogServiceOptions): Promise<void> {
-  for (const { slot, age_seconds: age, is_confirmed: isConfirmed } of await listPastSlots(
-    sql,
-    consumersOf[source],
-  )) {
-    if (age < keptSeconds || (!isConfirmed && age < maxKeptSeconds)) continue
+/** Whether a consumer has events that the log does not have. */
+function isAhead({ partition, epoch, number, hasPart }: ReadLogRequest_Position, newest: Newest): boolean {
+  if (epoch !== newest.epoch) return epoch > newest.epoch && newest.epoch > 0n
+  return number + (hasPart ? 1n : 0n) > newest.numbers[partition]!
+}
+
+async function trim({ sql, source, log, logBytes = defaultBytes }: LogServiceOptions): Promise<void> {
+  let { bytes } = await measureLog(sql, consumersOf[source])
+  const slots = await listPastSlots(sql, consumersOf[source])
+  const confirmed = slots.filter((slot) => slot.is_confirmed)
+  for (const { slot, age_seconds: age, bytes: freed } of confirmed) {
+    if (age < keptSeconds) continue
     await truncateSlot(sql, slot)
-    if (isConfirmed) continue
+    bytes -= freed
+  }
+  for (const { slot, age_seconds: age, is_confirmed: isConfirmed, bytes: freed } of slots) {
+    if (isConfirmed || (bytes < logBytes && age < maxKeptSeconds)) continue
+    await truncateSlot(sql, slot)
+    bytes -= freed
     dropped.inc({ source })
     log.error(
       { slot },
       'a day of the event log was removed that a consumer has not confirmed: events are lost',
+    )
+  }
+  if (bytes > logBytes * warnFrom && confirmed.length < slots.length) {
+    log.warn(
+      { bytes, max_bytes: logBytes },
+      'a consumer does not confirm its events: if the event log reaches EVENT_LOG_MAX_BYTES, they are removed',
     )
   }
   await pruneEpochs(sql)

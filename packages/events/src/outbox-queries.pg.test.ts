@@ -91,11 +91,11 @@ test('a number is confirmed when all consumers have confirmed it', async () => {
   }
   expect(await confirmed()).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
   await findLogFor(sql, 'notifier', [
-    { partition: 1, number: 7n },
-    { partition: 3, number: 9n },
+    { partition: 1, epoch: 1n, number: 7n },
+    { partition: 3, epoch: 1n, number: 9n },
   ])
-  await findLogFor(sql, 'archive', [{ partition: 3, number: 4n }])
-  await findLogFor(sql, 'retired', [{ partition: 3, number: 1n }])
+  await findLogFor(sql, 'archive', [{ partition: 3, epoch: 1n, number: 4n }])
+  await findLogFor(sql, 'retired', [{ partition: 3, epoch: 1n, number: 1n }])
   expect(await confirmed()).toEqual([0, 0, 0, 4, 0, 0, 0, 0])
 })
 
@@ -145,7 +145,7 @@ test('events are in the outbox or in the log: a transaction that is rolled back 
   await commit(connection)
   connection.release()
   expect(await sql`select from outbox`).toHaveLength(0)
-  expect(batches).toMatchObject([{ number: 1n, event_count: 1, epoch: '1', precedes_epoch: false }])
+  expect(batches).toMatchObject([{ number: 1n, event_count: 1, epoch: 1n, precedes_epoch: false }])
   expect(await sql`select number, events from event_log`).toEqual([
     { number: 1n, events: batches[0]!.events },
   ])

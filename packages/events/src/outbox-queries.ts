@@ -14,7 +14,7 @@ export interface NewOutboxRow {
 export interface LoggedBatch {
   partition: number
   number: bigint
-  epoch: string
+  epoch: bigint
   precedes_epoch: boolean
   /** The concatenated payloads of its events. */
   events: Buffer
@@ -114,7 +114,7 @@ export function moveToLog(
         left join batch on batch.partition = at - 1 group by at, newest order by at
       ) where exists (select from batch) returning numbers
     ), numbered as (
-      select partition, numbers[partition + 1] - following as number, ordinal::text as epoch,
+      select partition, numbers[partition + 1] - following as number, ordinal as epoch,
         batch.position <= began_after as precedes_epoch, events, event_count, accounts, last_account
       from batch cross join state
       cross join (select ordinal, began_after from event_log_epochs order by ordinal desc limit 1) newest
@@ -128,7 +128,7 @@ export function moveToLog(
 
 /** The table of the log that takes the batches of the present day. */
 export const slotOf = (sql: Sql, time = sql`now()`) =>
-  sql`(extract(epoch from ${time})::bigint / 86400 % 8)::smallint`
+  sql`(extract(epoch from ${time})::bigint / 86400 % 16)::smallint`
 
 /** Age of the oldest event that has no number, in seconds; 0 if there is none. */
 export async function oldestAge(sql: Sql): Promise<number> {

@@ -1,15 +1,17 @@
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { Outage } from '@licensing/database/outage'
-import { pause, startLoop } from '@licensing/process/loop'
+import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import type { EventBatch } from '@licensing/proto/event-log'
 import { streamOf } from '@licensing/proto/event-streams'
+import { NatsError } from 'nats'
 import { Counter } from 'prom-client'
 import type { ConsumerOptions } from './consumer-options.ts'
-import type { Place, Position } from './consumer-queries.ts'
+import { isAfter } from './consumer-queries.ts'
+import type { BatchPlace, Place, Position } from './consumer-queries.ts'
 import { openFeed } from './feed.ts'
 import type { Feed } from './feed.ts'
-import type { LogClient } from './log-client.ts'
+import type { LogAnswer, LogClient } from './log-client.ts'
 import { startMs } from './partitions.ts'
 import { maxBatchSize, PartitionLost, PartitionWriter } from './partition-writer.ts'
 import { isNotFound } from './streams.ts'
@@ -47,10 +49,10 @@ export class PartitionReader {
   #feed: Feed | undefined
   /** Whether all batches that have arrived are consumed. */
   #isWaiting = false
-  /** The newest number of the log, two seconds ago. */
-  #announced = 0n
-  /** Whether the log has batches that JetStream has not sent. */
-  #isLogAhead = false
+  /** The newest batch of the log, two seconds ago. */
+  #announced: BatchPlace | undefined
+  /** Whether the log may have batches that JetStream has not sent, or a later epoch than its messages. */
+  #isLogAhead = true
   #behind = 0
   #isDrained = false
 
@@ -84,8 +86,8 @@ export class PartitionReader {
   }
 
   /** Called every two seconds with the producer's answer. The batches of the previous answer should have arrived by now. */
-  announce(newest: bigint): void {
-    const isMissing = this.position.number < this.#announced || this.#unknownEpochs().length > 0
+  announce(newest: BatchPlace): void {
+    const isMissing = this.#announced !== undefined && isAfter(this.#announced, this.position)
     this.#announced = newest
     if (!isMissing || !this.#isWaiting) return
     this.#isLogAhead = true
@@ -136,18 +138,13 @@ export class PartitionReader {
     signal.addEventListener('abort', close, { once: true })
     this.#feed = feed
     try {
-      if (this.#isLogAhead) await this.#readLog('tail', signal)
+      if (this.#isLogAhead) await this.#readLogIfAnswered(signal)
       if (feed.waiting === 0) this.#isDrained = true
       this.#isWaiting = true
       for await (const { batches, waiting } of feed.arrivals) {
         this.#isWaiting = false
-        const events = batches.reduce((sum, batch) => sum + batch.events.length, 0)
-        // JetStream says how many batches wait, but not how many events.
-        const waitingEvents = waiting * (events / Math.max(1, batches.length))
-        this.#behind = waitingEvents + Math.max(0, events - maxBatchSize)
-        await this.#consume(batches, signal)
+        await this.#measuring(batches, waiting, () => this.#consume(batches, signal))
         if (waiting === 0) this.#isDrained = true
-        this.#behind = waitingEvents
         this.#isWaiting = true
         if (signal.aborted) return
       }
@@ -159,130 +156,74 @@ export class PartitionReader {
     }
   }
 
-  /** Consumes the messages of JetStream without repetitions. If a batch is not the next one, reads the log. */
+  /** Consumes batches while others wait, of which only the number of batches is known. */
+  async #measuring(batches: EventBatch[], waiting: number, consume: () => Promise<void>): Promise<void> {
+    const events = batches.reduce((sum, batch) => sum + batch.events.length, 0)
+    const waitingEvents = waiting * (events / Math.max(1, batches.length))
+    this.#behind = waitingEvents + Math.max(0, events - maxBatchSize)
+    await consume()
+    this.#behind = waitingEvents
+  }
+
+  /**
+   * Takes a message of JetStream only if it is the next batch of the same epoch. If it follows later, reads the log instead.
+   * The rest are repetitions, or of a time that the log has lost.
+   */
   async #consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
     let run: EventBatch[] = []
     for (const batch of batches) {
       if (batch.partition !== this.#place.partition) continue
-      const next = this.position.number + BigInt(run.length) + 1n
-      const isKnown = this.#isKnown(batch.epoch)
-      if (isKnown && (batch.number < next || this.#isSuperseded(batch))) continue
-      if (isKnown && batch.number === next) {
+      const passed = run.at(-1) ?? this.position
+      if (!isAfter(batch, passed)) continue
+      if (batch.epoch === passed.epoch && batch.number === passed.number + 1n) {
         run.push(batch)
-      } else {
-        await this.#writer.consume(run, signal)
-        run = (await this.#fillBefore(batch, signal)) ? [batch] : []
+        continue
       }
+      await this.#writer.consume(run, signal)
+      run = []
+      if (isAfter(batch, this.position)) await this.#readLog('gap', signal)
     }
     await this.#writer.consume(run, signal)
   }
 
-  /**
-   * Reads the log, because a batch is not the next one. If the producer does not answer at this service's first start, the
-   * reader relies on the stream alone. If that skips events, the producer's first answer sets the position back.
-   *
-   * @returns whether to consume the batch as the first one
-   */
-  async #fillBefore({ epoch, number }: EventBatch, signal: AbortSignal): Promise<boolean> {
-    try {
-      await this.#readLog('gap', signal)
-      return false
-    } catch (error) {
-      if (this.#log.view || this.position.epochs.length > 0 || number !== 1n) throw error
-      await this.#writer.moveTo({ ...this.position, epochs: [epoch] })
-      return true
-    }
+  /** Without an answer of the producer, the reader continues with the messages of JetStream. */
+  async #readLogIfAnswered(signal: AbortSignal): Promise<void> {
+    await this.#readLog('tail', signal).catch((error: unknown) => {
+      if (!(error instanceof NatsError)) throw error
+    })
   }
 
   /** Consumes the producer's log after the position, to its end. */
   async #readLog(cause: 'gap' | 'tail', signal: AbortSignal): Promise<void> {
-    this.#isLogAhead = false
     const { partition } = this.#place
     while (!signal.aborted) {
-      const { number } = this.position
-      const { batches, numbers } = await this.#log.read([{ ...this.position, partition }], {
-        partition,
-        after: number,
-      })
-      if (await this.#adoptEpochs()) continue
-      const newest = numbers[partition]!
-      const oldest = batches[0]?.number ?? newest + 1n
-      const run = batches.filter(
-        (batch, at) =>
-          batch.number === number + BigInt(at) + 1n && this.position.epochs.includes(batch.epoch),
-      )
-      if (oldest > number + 1n) {
-        await this.#skipTo(oldest - 1n)
-      } else if (run.length > 0) {
-        filled.inc({ stream: this.#stream, cause }, run.length)
-        await this.#writer.consume(run, signal)
-      } else if (batches.length > 0) {
-        // An epoch began between the producer's two readings.
-        await pause(retryMs, signal)
-      }
-      if (this.position.number >= newest) return
+      const { batches, ...newest } = await this.#log.read([{ ...this.position, partition }], partition)
+      const end = { epoch: newest.epoch, number: newest.numbers[partition]! }
+      // In a log the numbers continue from epoch to epoch.
+      const gap = batches.findIndex((batch, at) => at > 0 && batch.number !== batches[at - 1]!.number + 1n)
+      const run = gap === -1 ? batches : batches.slice(0, gap)
+      this.#reportLost(run[0] ?? { ...end, number: end.number + 1n }, newest)
+      filled.inc({ stream: this.#stream, cause }, run.length)
+      const waiting = Math.max(0, Number(end.number - (run.at(-1)?.number ?? end.number)))
+      await this.#measuring(run, waiting, () => this.#writer.consume(run, signal))
+      // Messages of an epoch that the log has lost are then not taken.
+      if (batches.length === 0 && isAfter(end, this.position)) await this.#writer.moveTo({ ...end, done: 0 })
+      if (!isAfter(end, this.position)) break
     }
+    this.#isLogAhead = false
   }
 
-  /** Skips batches that the log no longer has. */
-  async #skipTo(number: bigint): Promise<void> {
-    const { log } = this.#options
-    const after = this.position.number
-    lost.inc({ stream: this.#stream }, Number(number - after))
-    log.error(
-      { ...this.#place, after, up_to: number },
+  /** Counts the batches before `first`, the next batch of the log, that the log no longer has. */
+  #reportLost(first: BatchPlace, { epoch, firstNumbers }: Pick<LogAnswer, 'epoch' | 'firstNumbers'>): void {
+    const { number: after } = this.position
+    const begins = firstNumbers[this.#place.partition] ?? 1n
+    const isOtherEpoch = first.epoch === epoch && this.position.epoch !== epoch
+    const expected = isOtherEpoch && begins <= after ? begins : after + 1n
+    if (first.number <= expected) return
+    lost.inc({ stream: this.#stream }, Number(first.number - expected))
+    this.#options.log.error(
+      { ...this.#place, after, up_to: first.number - 1n },
       'events are lost: the log of their producer no longer has them',
     )
-    await this.#writer.moveTo({ ...this.position, number, done: 0 })
-  }
-
-  #unknownEpochs() {
-    return (this.#log.view?.epochs ?? []).filter(({ epoch }) => !this.position.epochs.includes(epoch))
-  }
-
-  /**
-   * Whether the reader knows which numbers of this epoch are valid. A later epoch may have assigned numbers of an earlier one
-   * again. Only the producer's answer contains the number at which an epoch begins, and the reader starts without an answer.
-   */
-  #isKnown(epoch: string): boolean {
-    const { epochs } = this.position
-    const newest = epochs.at(-1)
-    const isCurrent = this.#log.view?.epochs.at(-1)?.epoch === newest
-    return epoch === newest || (isCurrent && epochs.includes(epoch))
-  }
-
-  /** Whether a later epoch has given the number of a batch again. */
-  #isSuperseded({ epoch, number }: EventBatch): boolean {
-    const epochs = this.#log.view?.epochs ?? []
-    const at = epochs.findIndex((known) => known.epoch === epoch)
-    return epochs.slice(at + 1).some(({ firstNumbers }) => number >= firstNumbers[this.#place.partition]!)
-  }
-
-  /**
-   * Adds the producer's epochs that the position does not have. If the log was set back, an epoch begins at a number that was
-   * already passed, and all batches from there on are new.
-   *
-   * @returns whether there were new epochs
-   */
-  async #adoptEpochs(): Promise<boolean> {
-    const { partition } = this.#place
-    const unknown = this.#unknownEpochs()
-    if (unknown.length === 0) return false
-    const { number, done, is_set_back: wasSetBack } = this.position
-    const first = unknown
-      .map(({ firstNumbers }) => firstNumbers[partition]!)
-      .reduce((a, b) => (a < b ? a : b))
-    const isSetBack = first <= number
-    if (isSetBack) {
-      const { log } = this.#options
-      log.warn({ stream: this.#stream, partition, from: number, first }, 'the event log was set back')
-    }
-    await this.#writer.moveTo({
-      number: isSetBack ? first - 1n : number,
-      done: first <= number + 1n ? 0 : done,
-      epochs: this.#log.view!.epochs.map(({ epoch }) => epoch),
-      is_set_back: wasSetBack || isSetBack,
-    })
-    return true
   }
 }

@@ -11,7 +11,7 @@ import { BatchTooLarge } from './consumer-options.ts'
 import type { ConsumerOptions, Received } from './consumer-options.ts'
 import { listPositions, movePosition } from './consumer-queries.ts'
 import type { Place, Position } from './consumer-queries.ts'
-import { insertDeadLetter } from './dead-letter-queries.ts'
+import { findDeadLetters, insertDeadLetter } from './dead-letter-queries.ts'
 
 /** Most events in a transaction. */
 export const maxBatchSize = 500
@@ -33,7 +33,7 @@ interface Entry {
   logged: LoggedEvent
   /** Undefined if its bytes are no event. */
   received: Received | undefined
-  /** Whether it may have been consumed before the log was set back. */
+  /** Whether it may have been consumed already: under another number before an epoch began, or as a part of its batch. */
   mayBeKnown: boolean
   after: Position
 }
@@ -137,14 +137,16 @@ export class PartitionWriter {
   }
 
   async #handle(tx: Parameters<ConsumerOptions['handle']>[0], entries: Entry[]) {
-    const { handle, findKnown } = this.#options
+    const { handle, findKnown, source } = this.#options
     const events = entries.map(({ received }) => {
       if (!received) throw new Error('this is no event')
       return received
     })
     const doubtful = events.filter((_, at) => entries[at]!.mayBeKnown)
-    if (doubtful.length === 0 || !findKnown) return handle(tx, events)
-    const known = await findKnown(tx, doubtful)
+    if (doubtful.length === 0) return handle(tx, events)
+    const known = (await findKnown?.(tx, doubtful)) ?? new Set()
+    const ids = doubtful.map(({ event }) => event.id)
+    for (const id of await findDeadLetters(tx, source, ids)) known.add(id)
     const unknown = events.filter(({ event }) => !known.has(event.id))
     return unknown.length > 0 ? handle(tx, unknown) : undefined
   }
@@ -177,21 +179,20 @@ export class PartitionWriter {
   }
 }
 
-/** The events of consecutive batches that follow a position, without events that are already consumed. */
+/**
+ * The events of batches that follow a position. If a part of the first batch is consumed, its events are looked up: the batch
+ * may be another one than before.
+ */
 function entriesOf(batches: EventBatch[], from: Position): Entry[] {
-  return batches
-    .flatMap(({ number, events, precedesEpoch }) =>
-      events.map((logged, at) => ({
-        logged,
-        received: received(logged),
-        mayBeKnown: precedesEpoch && from.is_set_back,
-        after: {
-          ...from,
-          ...(at === events.length - 1 ? { number, done: 0 } : { number: number - 1n, done: at + 1 }),
-        },
-      })),
-    )
-    .slice(from.done)
+  return batches.flatMap(({ epoch, number, events, precedesEpoch }, batch) =>
+    events.map((logged, at) => ({
+      logged,
+      received: received(logged),
+      mayBeKnown: precedesEpoch || (batch === 0 && from.done > 0),
+      after:
+        at === events.length - 1 ? { epoch, number, done: 0 } : { epoch, number: number - 1n, done: at + 1 },
+    })),
+  )
 }
 
 function received({ event: payload, traceParent }: LoggedEvent): Received | undefined {

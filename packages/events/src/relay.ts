@@ -31,6 +31,8 @@ export interface RelayOptions {
   streamReplicas: number
   /** Maximum size of the stream. When it is full, its oldest messages are removed. */
   streamBytes?: number | undefined
+  /** Maximum size of the log in PostgreSQL while a consumer does not confirm its events. */
+  logBytes?: number | undefined
   log: Logger
 }
 

@@ -112,5 +112,10 @@ export const serviceConfig = {
   STREAM_MAX_BYTES: wholeNumber(1024 * 1024)
     .default(512 * 1024 ** 2)
     .describe('most bytes that the stream of this service’s events may take; its oldest messages go first'),
+  EVENT_LOG_MAX_BYTES: wholeNumber(1024 * 1024)
+    .default(8 * 1024 ** 3)
+    .describe(
+      'size of the event log in PostgreSQL above which events are removed that a consumer has not confirmed',
+    ),
   STREAM_REPLICAS: wholeNumber(1).default(1).describe('copies of each stream that NATS keeps'),
 }

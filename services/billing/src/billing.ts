@@ -19,6 +19,7 @@ export interface BillingOptions extends Omit<BillingDependencies, 'change' | 'wa
   reconcileIntervalMs?: number
   streamReplicas: number
   streamBytes?: number
+  logBytes?: number
 }
 
 export interface Billing {
@@ -29,9 +30,9 @@ export interface Billing {
 
 /** Starts all of billing except its connections and its gRPC server. The database is migrated. */
 export function startBilling(options: BillingOptions): Billing {
-  const { nats, reconcileIntervalMs, streamReplicas, streamBytes, ...settings } = options
+  const { nats, reconcileIntervalMs, streamReplicas, streamBytes, logBytes, ...settings } = options
   const { sql, log } = settings
-  const relay = startRelay({ sql, nats, source: 'billing', streamReplicas, streamBytes, log })
+  const relay = startRelay({ sql, nats, source: 'billing', streamReplicas, streamBytes, logBytes, log })
   let stages: Stages | undefined
   const deps: BillingDependencies = {
     ...settings,

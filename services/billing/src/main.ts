@@ -52,6 +52,7 @@ export const program = defineProgram(
       reconcileIntervalMs: config.RECONCILE_INTERVAL_SECONDS * 1000,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('billing', () => billing.stop())
     step('grpc server')

@@ -19,6 +19,7 @@ export interface CatalogOptions extends Pick<CatalogDependencies, 'sql' | 'log' 
   notifier: ConfirmationSender
   streamReplicas: number
   streamBytes?: number
+  logBytes?: number
 }
 
 export interface Catalog {
@@ -37,8 +38,9 @@ export function startCatalog({
   notifier,
   streamReplicas,
   streamBytes,
+  logBytes,
 }: CatalogOptions): Catalog {
-  const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, log })
+  const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, logBytes, log })
   const change = createChange(sql, () => relay.wake())
   const lookups = oneConnection(sql)
   const keyUse = createKeyUse(sql, log)
@@ -53,6 +55,9 @@ export function startCatalog({
     lookups,
     change,
     queue,
+    pushes: createKeyedQueue(
+      'other changes of this application are being saved: try again; the change is saved',
+    ),
     licensing,
     rootKeys,
     keyUse,

@@ -54,6 +54,7 @@ export const program = defineProgram(
       notifier: notifier.calls,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('catalog', () => catalog.stop())
     step('grpc server')

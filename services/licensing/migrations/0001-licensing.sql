@@ -29,6 +29,24 @@ create table plans (
 -- Not unique: after the codes of two plans were exchanged, one of the copies may still have its former code.
 create index plans_by_code on plans (application_id, code);
 
+-- The id of a snapshot. Equal entitlements in the same order have the same text.
+create function snapshot_id_of(entitlements jsonb) returns text language sql immutable as $$
+  select translate(rtrim(encode(sha256(convert_to(entitlements::text, 'UTF8')), 'base64'), '='), '+/', '-_')
+$$;
+
+-- Entitlements of a plan after a definition was created, changed or deleted. They stay sorted by key.
+create function with_definition(entitlements jsonb, changed jsonb, deleted boolean) returns jsonb language plpgsql immutable as $$
+declare
+  at int := (
+    select count(*) from jsonb_array_elements(entitlements) each
+    where (each ->> 'key') collate "C" < (changed ->> 'key') collate "C"
+  );
+begin
+  if entitlements -> at ->> 'key' = changed ->> 'key' then entitlements := entitlements - at; end if;
+  return case when deleted then entitlements else jsonb_insert(entitlements, array[at::text], changed) end;
+end
+$$;
+
 -- The entitlements of licences and purchases. Equal entitlements are stored once. A snapshot is stored with the first
 -- licence or purchase that has it, and never changed or deleted. Only a licence that takes the current values of its
 -- plan can leave a snapshot unused.
@@ -99,16 +117,22 @@ create table licences (
   idempotency_hash bytea,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
-  -- The purchase whose plan and end the licence has; null if it has no purchase or only one.
-  rests_on text collate "C",
+  -- The purchase that governs the licence: the licence has its plan and end. Null if it has no purchase.
+  governed_by text collate "C",
   -- When the vendor last reactivated it. Payment problems of its purchases before that time no longer count.
   reactivated_at timestamptz(3),
+  -- The latest known event of its purchases, by the processor's clock.
+  latest_event_at timestamptz(3),
+  -- The latest time until which one of its payments includes updates.
+  paid_updates_until timestamptz(3),
   -- The vendor's own entries, by name.
   metadata jsonb not null default '{}',
   -- The product may be updated to releases until this time; null: to all releases.
   updates_until timestamptz(3),
   -- Whether a product started it as a trial and no customer has it yet.
-  trial boolean not null default false
+  trial boolean not null default false,
+  -- Whether `max_activations` is the limit that it got as a trial. The first payment removes that limit.
+  trial_limit boolean not null default false
   -- Free space on its page lets a row change its status without writing any index.
 ) with (fillfactor = 85);
 
@@ -510,10 +534,14 @@ create trigger note_seen after update of last_seen_at on activations
 -- A revocation takes the lock of its application's row here and holds it until it commits: a reader who has seen a
 -- version has seen all earlier ones.
 create table revocation_lists (
-  application_id text collate "C" primary key
+  application_id text collate "C" primary key,
+  -- The newest epoch of the database that a reader has seen (`current_epoch`); 0 in the first. It counts as a version, greater
+  -- than each that the database has lost. A reader writes it under the lock, so that no revocation that has taken a
+  -- smaller version commits later.
+  epoch bigint not null default 0
 );
 
--- The versions of an application are numbered from 1 without gaps.
+-- The versions of an application grow. In the first epoch they are numbered from 1 without gaps.
 create table revocations (
   application_id text collate "C" not null,
   version bigint not null,
@@ -521,15 +549,15 @@ create table revocations (
   primary key (application_id, version)
 );
 
--- A trigger adds every revoked licence to its list in the same transaction. The version is the highest one plus 1, not a
--- counter in revocation_lists: a statement that revokes many licences would leave a dead version of the counter's row for
--- each, and every later one searches through them (30,000 licences took 72 s, and 9 s this way).
+-- A trigger adds every revoked licence to its list in the same transaction. The version follows the highest one and the
+-- epoch, not a counter in revocation_lists: a statement that revokes many licences would leave a dead version of the
+-- counter's row for each, and every later one searches through them (30,000 licences took 72 s, and 9 s this way).
 create function list_revocation() returns trigger language plpgsql as $$
 begin
   insert into revocation_lists (application_id) values (new.application_id) on conflict do nothing;
   perform from revocation_lists where application_id = new.application_id for update;
   insert into revocations (application_id, version, licence_id)
-  select new.application_id, coalesce(max(version), 0) + 1, new.id
+  select new.application_id, greatest(max(version), nullif(current_epoch(), 1), 0) + 1, new.id
   from revocations where application_id = new.application_id;
   return null;
 end
@@ -595,8 +623,8 @@ create table purchases (
   purchase_ref text collate "C" not null,
   account_id text collate "C" not null,
   licence_id text collate "C" not null,
-  -- The processor's time of its first charge; null for the terms on which the licence was issued or imported.
-  ordered_at timestamptz(3),
+  -- The processor's time of its first charge; the year 1 for the terms on which the licence was issued or imported.
+  ordered_at timestamptz(3) not null,
   plan_id text collate "C" not null,
   snapshot_id text collate "C" not null,
   ends_at timestamptz(3),
@@ -604,34 +632,79 @@ create table purchases (
   bought_plan_id text collate "C" not null,
   bought_snapshot_id text collate "C" not null,
   bought_ends_at timestamptz(3),
+  -- How often the vendor has set another end. Renewals that were recorded before do not move the end any more.
+  end_revision integer not null default 0,
   -- When it was refunded in full, charged back or canceled.
   terminated_at timestamptz(3),
   -- Whether it was refunded in full or charged back.
   money_returned boolean not null default false,
-  -- Whether it is a subscription that the processor will charge again.
+  -- The latest renewal, the latest series of failed payments, and the latest partial refund.
+  renewed_at timestamptz(3),
+  failed_at timestamptz(3),
+  partially_refunded_at timestamptz(3),
+  -- The first and the latest inquiry, and the latest time at which an inquiry was closed.
+  first_inquiry_at timestamptz(3),
+  inquiry_at timestamptz(3),
+  inquiry_closed_at timestamptz(3),
+  -- Whether it is a subscription that the processor will charge again, and when this was last stopped or resumed.
   renews boolean not null default false,
+  renews_since timestamptz(3),
+  -- Whether its subscription has ended. It then never renews again.
+  canceled boolean not null default false,
   -- Until when its first payment includes updates; null: the payment does not set this.
   updates_until timestamptz(3),
   -- Entries that its first payment brings, or that the licence had when it was first paid.
   metadata jsonb not null default '{}',
+  -- When it stops being valid, or stopped; null: never (see `fellAt`).
+  falls_at timestamptz(3) generated always as (
+    case when coalesce(terminated_at, ends_at) is not null then greatest(ordered_at, least(
+      terminated_at, date_trunc('second', ends_at at time zone 'UTC') at time zone 'UTC'
+    )) end
+  ) stored,
+  -- Whether it is known to have stopped being valid. The sweep marks those whose end has passed.
+  fallen boolean not null default false,
   primary key (application_id, purchase_ref)
 );
-create index purchases_of_licence on purchases (licence_id);
+-- Whatever the number of a licence's purchases is, these indexes find the few that can govern it.
+create index purchases_of_licence on purchases (licence_id, ordered_at, purchase_ref);
+create index purchases_valid on purchases (licence_id, ordered_at, purchase_ref) where not fallen;
+create index purchases_falling on purchases (licence_id, fallen, falls_at, ordered_at, purchase_ref)
+  where falls_at is not null;
+create index purchases_due on purchases (falls_at) where not fallen and falls_at is not null;
 
--- The events of purchases, each once, with their times by the processor's clock.
+-- The effects on purchases, each once, with their times by the processor's clock.
 create table purchase_effects (
   licence_id text collate "C" not null,
   purchase_ref text collate "C" not null,
   kind text not null,
   cause text collate "C" not null,
   at timestamptz(3) not null,
-  -- The end, plan and updates that a renewal gives.
+  -- The end and plan that a renewal gives, and the purchase's `end_revision` when it was recorded.
   ends_at timestamptz(3),
+  end_revision integer not null,
   plan_id text collate "C",
   snapshot_id text collate "C",
-  updates_until timestamptz(3),
   primary key (licence_id, purchase_ref, kind, cause)
 );
+-- The renewals that decide about the end and the plan of a purchase.
+create index purchase_effects_by_end on purchase_effects (licence_id, purchase_ref, end_revision, ends_at)
+  where kind = 'renewed';
+create index purchase_effects_by_plan on purchase_effects (licence_id, purchase_ref, at, cause)
+  where kind = 'renewed' and plan_id is not null;
+
+-- The names in the metadata that the payments of a licence bring, with the value that the latest payment brings, and the first
+-- and the latest payment with that name.
+create table paid_metadata (
+  licence_id text collate "C" not null,
+  name text collate "C" not null,
+  value text not null,
+  first_ordered_at timestamptz(3) not null,
+  first_ref text collate "C" not null,
+  last_ordered_at timestamptz(3) not null,
+  last_ref text collate "C" not null,
+  primary key (licence_id, name)
+) with (fillfactor = 80);
+create index paid_metadata_first on paid_metadata (licence_id, first_ordered_at, first_ref, name);
 
 -- Payments that have provisioned: a second call answers with the same licence.
 create table provisions (

@@ -14,8 +14,6 @@ import { startLicensing } from './licensing.ts'
 import { licensingMigrations } from './migrations.ts'
 import { connectPools } from './pools.ts'
 
-const catalogCheckMs = 200
-
 export const program = defineProgram(
   'licensing',
   (env) => readConfig(licensingConfig, env),
@@ -45,7 +43,6 @@ export const program = defineProgram(
       log,
       health,
       catalog: catalog.calls,
-      isCatalogDown: () => catalog.isDown(catalogCheckMs),
       encryptionKeys: parseEncryptionKeys(config.ENCRYPTION_KEY),
       tokens: {
         issuer: config.TOKEN_ISSUER,
@@ -55,6 +52,7 @@ export const program = defineProgram(
       sweepIntervalMs: config.SWEEP_INTERVAL_SECONDS * 1000,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('licensing', () => licensing.stop())
     step('grpc server')

@@ -1,5 +1,5 @@
 import { closedSets } from '@licensing/proto/closed-sets'
-import type { HistoryType } from '@licensing/proto/closed-sets'
+import type { HistoryType, PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
@@ -9,6 +9,7 @@ import { forFile, startHarness } from './harness.ts'
 
 const harness = await forFile(startHarness)
 
+const renewals = ['renewed' satisfies PurchaseEffectKind]
 const freedByProducts = ['activation_freed' satisfies HistoryType, byProduct]
 
 test('values in definitions of the database are those of the closed sets and of the lifecycle', async () => {
@@ -21,6 +22,8 @@ test('values in definitions of the database are those of the closed sets and of 
     entries_stay: freedByProducts,
     // The status of licences that are added to the revocation list.
     list_revocation: [lifecycle.revoke[0].to],
+    purchase_effects_by_end: renewals,
+    purchase_effects_by_plan: renewals,
   })
 })
 

@@ -1,3 +1,4 @@
+import { consumersOf } from '@licensing/proto/event-streams'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
@@ -41,6 +42,17 @@ async function expectSequences({ api }: Stack, count: number): Promise<void> {
     expect(body.data.map(({ sequence }) => sequence)).toEqual(expected)
   })
 }
+
+test('each backup is taken before those of the services whose events it consumes', async () => {
+  const [backUp] = await commandsOf('Backup and restore')
+  const order = /for db in ([^;]+);/.exec(backUp!)![1]!.split(' ')
+  for (const [source, consumers] of Object.entries(consumersOf)) {
+    for (const consumer of consumers) expect(order.indexOf(consumer)).toBeLessThan(order.indexOf(source))
+  }
+  // Billing has effects in licensing by RPC.
+  expect(order.indexOf('billing')).toBeLessThan(order.indexOf('licensing'))
+  expect(order.toSorted()).toEqual(['billing', 'catalog', 'licensing', 'notifier'])
+})
 
 test.runIf(withContainers)(
   'the runbook’s commands replace a killed NATS, restore one service and restore all services, without a lost event',

@@ -3,13 +3,11 @@
 create table consumer_positions (
   source text not null,
   partition smallint not null,
-  -- All batches up to this number are consumed, and the first `done` events of the next one.
+  -- All batches up to this number of this epoch are consumed, and the first `done` events of the next batch. 1 is the first
+  -- epoch of every log.
+  epoch bigint not null default 1,
   number bigint not null default 0,
   done int not null default 0,
-  -- The producer's epochs that this position takes into account.
-  epochs text[] not null default '{}',
-  -- Whether the producer's log was ever restored to an earlier state. Events may then have had another number before.
-  is_set_back boolean not null default false,
   moved_at timestamptz not null default now(),
   holder text,
   held_until timestamptz,
@@ -29,3 +27,4 @@ create table dead_letters (
   error text not null,
   failed_at timestamptz not null default now()
 );
+create index dead_letters_of_event on dead_letters (source, event_id);

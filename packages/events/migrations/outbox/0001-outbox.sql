@@ -22,12 +22,12 @@ alter table outbox set (
 );
 
 -- The log: numbered batches of events, kept until all consumers have confirmed them. Each day has its own table, which is
--- truncated to remove that day. `slot` is the day modulo 8.
+-- truncated to remove that day. `slot` is the day modulo 16.
 create table event_log (
   slot smallint not null,
   partition smallint not null,
   number bigint not null,
-  epoch text not null,
+  epoch bigint not null,
   precedes_epoch boolean not null,
   -- The concatenated payloads of its events.
   events bytea not null,
@@ -41,7 +41,15 @@ create table event_log_4 partition of event_log for values in (4);
 create table event_log_5 partition of event_log for values in (5);
 create table event_log_6 partition of event_log for values in (6);
 create table event_log_7 partition of event_log for values in (7);
-create unique index event_log_by_number on event_log (partition, number, slot);
+create table event_log_8 partition of event_log for values in (8);
+create table event_log_9 partition of event_log for values in (9);
+create table event_log_10 partition of event_log for values in (10);
+create table event_log_11 partition of event_log for values in (11);
+create table event_log_12 partition of event_log for values in (12);
+create table event_log_13 partition of event_log for values in (13);
+create table event_log_14 partition of event_log for values in (14);
+create table event_log_15 partition of event_log for values in (15);
+create unique index event_log_by_number on event_log (partition, epoch, number, slot);
 
 -- This table has one row. `alive_at` is written at least every minute, so that a restored database knows until when it
 -- remembers.
@@ -107,6 +115,7 @@ $$;
 create table event_log_readers (
   consumer text not null,
   partition smallint not null,
+  epoch bigint not null,
   number bigint not null,
   reported_at timestamptz not null default now(),
   primary key (consumer, partition)

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file events/v1/log.proto.
  */
 export const file_events_v1_log: GenFile = /*@__PURE__*/
-  fileDesc("ChNldmVudHMvdjEvbG9nLnByb3RvEglldmVudHMudjEifgoKRXZlbnRCYXRjaBINCgVlcG9jaBgBIAEoCRIRCglwYXJ0aXRpb24YAiABKAUSDgoGbnVtYmVyGAMgASgDEiYKBmV2ZW50cxgEIAMoCzIWLmV2ZW50cy52MS5Mb2dnZWRFdmVudBIWCg5wcmVjZWRlc19lcG9jaBgFIAEoCCIyCgtMb2dnZWRFdmVudBINCgVldmVudBgBIAEoDBIUCgx0cmFjZV9wYXJlbnQYAiABKAki8wEKDlJlYWRMb2dSZXF1ZXN0EjUKCXBvc2l0aW9ucxgBIAMoCzIiLmV2ZW50cy52MS5SZWFkTG9nUmVxdWVzdC5Qb3NpdGlvbhI1CgdiYXRjaGVzGAIgASgLMh8uZXZlbnRzLnYxLlJlYWRMb2dSZXF1ZXN0LlJhbmdlSACIAQEaPAoIUG9zaXRpb24SEQoJcGFydGl0aW9uGAEgASgFEg0KBWVwb2NoGAIgASgJEg4KBm51bWJlchgDIAEoAxopCgVSYW5nZRIRCglwYXJ0aXRpb24YASABKAUSDQoFYWZ0ZXIYAiABKANCCgoIX2JhdGNoZXMilAEKD1JlYWRMb2dSZXNwb25zZRIwCgZlcG9jaHMYASADKAsyIC5ldmVudHMudjEuUmVhZExvZ1Jlc3BvbnNlLkVwb2NoEg8KB251bWJlcnMYAiADKAMSDwoHYmF0Y2hlcxgDIAMoDBotCgVFcG9jaBINCgVlcG9jaBgBIAEoCRIVCg1maXJzdF9udW1iZXJzGAIgAygDYgZwcm90bzM");
+  fileDesc("ChNldmVudHMvdjEvbG9nLnByb3RvEglldmVudHMudjEifgoKRXZlbnRCYXRjaBINCgVlcG9jaBgBIAEoAxIRCglwYXJ0aXRpb24YAiABKAUSDgoGbnVtYmVyGAMgASgDEiYKBmV2ZW50cxgEIAMoCzIWLmV2ZW50cy52MS5Mb2dnZWRFdmVudBIWCg5wcmVjZWRlc19lcG9jaBgFIAEoCCIyCgtMb2dnZWRFdmVudBINCgVldmVudBgBIAEoDBIUCgx0cmFjZV9wYXJlbnQYAiABKAkivQEKDlJlYWRMb2dSZXF1ZXN0EjUKCXBvc2l0aW9ucxgBIAMoCzIiLmV2ZW50cy52MS5SZWFkTG9nUmVxdWVzdC5Qb3NpdGlvbhIWCglwYXJ0aXRpb24YAiABKAVIAIgBARpOCghQb3NpdGlvbhIRCglwYXJ0aXRpb24YASABKAUSDQoFZXBvY2gYAiABKAMSDgoGbnVtYmVyGAMgASgDEhAKCGhhc19wYXJ0GAQgASgIQgwKCl9wYXJ0aXRpb24iWQoPUmVhZExvZ1Jlc3BvbnNlEg0KBWVwb2NoGAEgASgDEg8KB251bWJlcnMYAiADKAMSFQoNZmlyc3RfbnVtYmVycxgDIAMoAxIPCgdiYXRjaGVzGAQgAygMYgZwcm90bzM");
 
 /**
  * Consecutive events of one partition, as the log stores and JetStream carries them. Each account is in one partition.
@@ -19,11 +19,11 @@ export const file_events_v1_log: GenFile = /*@__PURE__*/
  */
 export type EventBatch = Message<"events.v1.EventBatch"> & {
   /**
-   * The epoch in which the batch was numbered.
+   * The ordinal of the epoch in which the batch was numbered.
    *
-   * @generated from field: string epoch = 1;
+   * @generated from field: int64 epoch = 1;
    */
-  epoch: string;
+  epoch: bigint;
 
   /**
    * @generated from field: int32 partition = 2;
@@ -31,7 +31,7 @@ export type EventBatch = Message<"events.v1.EventBatch"> & {
   partition: number;
 
   /**
-   * 1, 2, 3 … in each partition, without a gap.
+   * 1, 2, 3 … in each partition, without a gap, also where an epoch begins.
    *
    * @generated from field: int64 number = 3;
    */
@@ -43,8 +43,8 @@ export type EventBatch = Message<"events.v1.EventBatch"> & {
   events: LoggedEvent[];
 
   /**
-   * Some of these events were committed before the epoch began. If the log was restored from a backup at that time, they
-   * may have had other numbers before.
+   * Some of these events may have been committed before the epoch began. If the log was restored from a backup at that
+   * time, they may have had another number before.
    *
    * @generated from field: bool precedes_epoch = 5;
    */
@@ -91,18 +91,18 @@ export const LoggedEventSchema: GenMessage<LoggedEvent> = /*@__PURE__*/
  */
 export type ReadLogRequest = Message<"events.v1.ReadLogRequest"> & {
   /**
-   * The newest epoch that the consumer has adopted in each of its partitions, and the number that it has consumed.
+   * How far the consumer has come in each of its partitions.
    *
    * @generated from field: repeated events.v1.ReadLogRequest.Position positions = 1;
    */
   positions: ReadLogRequest_Position[];
 
   /**
-   * If set, the answer also contains these batches.
+   * If set, the answer also contains the batches of this partition after its position.
    *
-   * @generated from field: optional events.v1.ReadLogRequest.Range batches = 2;
+   * @generated from field: optional int32 partition = 2;
    */
-  batches?: ReadLogRequest_Range | undefined;
+  partition?: number | undefined;
 };
 
 /**
@@ -122,14 +122,21 @@ export type ReadLogRequest_Position = Message<"events.v1.ReadLogRequest.Position
   partition: number;
 
   /**
-   * @generated from field: string epoch = 2;
+   * @generated from field: int64 epoch = 2;
    */
-  epoch: string;
+  epoch: bigint;
 
   /**
    * @generated from field: int64 number = 3;
    */
   number: bigint;
+
+  /**
+   * Whether the first events of the next batch are consumed.
+   *
+   * @generated from field: bool has_part = 4;
+   */
+  hasPart: boolean;
 };
 
 /**
@@ -140,49 +147,34 @@ export const ReadLogRequest_PositionSchema: GenMessage<ReadLogRequest_Position> 
   messageDesc(file_events_v1_log, 2, 0);
 
 /**
- * @generated from message events.v1.ReadLogRequest.Range
- */
-export type ReadLogRequest_Range = Message<"events.v1.ReadLogRequest.Range"> & {
-  /**
-   * @generated from field: int32 partition = 1;
-   */
-  partition: number;
-
-  /**
-   * @generated from field: int64 after = 2;
-   */
-  after: bigint;
-};
-
-/**
- * Describes the message events.v1.ReadLogRequest.Range.
- * Use `create(ReadLogRequest_RangeSchema)` to create a new message.
- */
-export const ReadLogRequest_RangeSchema: GenMessage<ReadLogRequest_Range> = /*@__PURE__*/
-  messageDesc(file_events_v1_log, 2, 1);
-
-/**
+ * Positions are compared by epoch, then by number: what follows a position in this order is new to the consumer.
+ *
  * @generated from message events.v1.ReadLogResponse
  */
 export type ReadLogResponse = Message<"events.v1.ReadLogResponse"> & {
   /**
-   * All epochs of the log, the oldest first.
+   * The newest epoch of the log, and the newest number of each partition.
    *
-   * @generated from field: repeated events.v1.ReadLogResponse.Epoch epochs = 1;
+   * @generated from field: int64 epoch = 1;
    */
-  epochs: ReadLogResponse_Epoch[];
+  epoch: bigint;
 
   /**
-   * The newest number of each partition.
-   *
    * @generated from field: repeated int64 numbers = 2;
    */
   numbers: bigint[];
 
   /**
-   * Encoded `EventBatch`es in the order of their numbers: as many as fit into one answer.
+   * The first number of each partition in that epoch.
    *
-   * @generated from field: repeated bytes batches = 3;
+   * @generated from field: repeated int64 first_numbers = 3;
+   */
+  firstNumbers: bigint[];
+
+  /**
+   * Encoded `EventBatch`es, in order: as many as fit into one answer.
+   *
+   * @generated from field: repeated bytes batches = 4;
    */
   batches: Uint8Array[];
 };
@@ -193,28 +185,4 @@ export type ReadLogResponse = Message<"events.v1.ReadLogResponse"> & {
  */
 export const ReadLogResponseSchema: GenMessage<ReadLogResponse> = /*@__PURE__*/
   messageDesc(file_events_v1_log, 3);
-
-/**
- * @generated from message events.v1.ReadLogResponse.Epoch
- */
-export type ReadLogResponse_Epoch = Message<"events.v1.ReadLogResponse.Epoch"> & {
-  /**
-   * @generated from field: string epoch = 1;
-   */
-  epoch: string;
-
-  /**
-   * The first number of each partition in this epoch.
-   *
-   * @generated from field: repeated int64 first_numbers = 2;
-   */
-  firstNumbers: bigint[];
-};
-
-/**
- * Describes the message events.v1.ReadLogResponse.Epoch.
- * Use `create(ReadLogResponse_EpochSchema)` to create a new message.
- */
-export const ReadLogResponse_EpochSchema: GenMessage<ReadLogResponse_Epoch> = /*@__PURE__*/
-  messageDesc(file_events_v1_log, 3, 0);
 

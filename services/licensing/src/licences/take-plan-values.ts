@@ -1,6 +1,5 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
-import { databaseTime } from '@licensing/database/time-queries'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { Handler } from '../dependencies.ts'
@@ -16,11 +15,11 @@ import { recordEnds } from '../overrides/record-ends.ts'
 import { effectiveEntitlements } from '../plans/effective.ts'
 import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 import { findAllEntitlements, storeSnapshots } from '../plans/snapshot-queries.ts'
-import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
+import { lockPurchasedLicences } from '../purchases/lock-purchased-licences.ts'
 import { noChanges, savePurchase, writeChanges } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { lockPlansOf, replaceRenewedSnapshots } from '../purchases/purchase-queries.ts'
-import { restsOn } from '../purchases/purchased-licence.ts'
+import { lockPlansOf, replaceRenewedSnapshot } from '../purchases/purchase-queries.ts'
+import { formerGoverning } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 
 /** Replaces the snapshot of a licence by the entitlements that its plan grants now (docs/guides/licences.md, "Other values for one customer"). */
@@ -32,8 +31,10 @@ export const takePlanValues: Handler<'takePlanValues'> = async ({ change }, requ
 async function takeIn(tx: Transaction, request: LifecycleRequest): Promise<LicenceRow> {
   const { licenceId, actor } = request
   // Lock order: the plan before the licence. A newer copy of the plan waits.
-  const plans = await lockPlansOf(tx, [licenceId], [])
-  const purchased = (await lockPurchasedLicences(tx, [licenceId])).get(licenceId)
+  const wanted = [{ licenceId, purchaseRefs: [] }]
+  const plans = await lockPlansOf(tx, wanted, [])
+  const { now, licences } = await lockPurchasedLicences(tx, wanted)
+  const purchased = licences.get(licenceId)
   if (!purchased || !isInScope(purchased.licence, request)) throw licenceNotFound(request)
   const { licence } = purchased
   const plan = plans.get(licence.plan_id)
@@ -43,7 +44,7 @@ async function takeIn(tx: Transaction, request: LifecycleRequest): Promise<Licen
   }
   const formerId = licence.snapshot_id
   if (formerId === plan.snapshot_id) return licence
-  const changes = noChanges(await databaseTime(tx))
+  const changes = noChanges(now)
   await recordEnds(tx, [licence], changes.now)
   await replaceSnapshot(tx, changes, purchased, plan.snapshot_id)
   const entitlements = await findAllEntitlements(tx, [formerId, plan.snapshot_id])
@@ -61,7 +62,7 @@ async function takeIn(tx: Transaction, request: LifecycleRequest): Promise<Licen
 }
 
 /**
- * Replaces the snapshot of the licence and of the purchase that it rests on. The next payment would restore the
+ * Replaces the snapshot of the licence and of the purchase that governs it. The next payment would restore the
  * former one otherwise.
  */
 async function replaceSnapshot(
@@ -75,12 +76,12 @@ async function replaceSnapshot(
   Object.assign(licence, { snapshot_id: snapshotId, updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   await storeSnapshots(tx, [licence])
-  const purchase = restsOn(purchased)
+  const purchase = formerGoverning(purchased)
   if (purchase?.plan_id === planId) {
     purchase.snapshot_id = snapshotId
     if (purchase.bought_plan_id === planId) purchase.bought_snapshot_id = snapshotId
     savePurchase(changes, purchase)
-    await replaceRenewedSnapshots(tx, purchase, snapshotId)
+    await replaceRenewedSnapshot(tx, purchase, snapshotId)
   }
   await writeChanges(tx, changes)
 }

@@ -1,7 +1,6 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
-import { databaseTime } from '@licensing/database/time-queries'
 import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid } from '@licensing/grpc/errors'
 import type { UpdateLicenceRequest } from '@licensing/proto/licensing'
@@ -9,18 +8,19 @@ import { changedMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
 import type { Handler } from '../dependencies.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
+import { lockPurchasedLicences } from '../purchases/lock-purchased-licences.ts'
 import {
   changeLicence,
   differencesAmong,
   noChanges,
+  restrictionsOf,
   savePurchase,
   timesOf,
   writeChanges,
 } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { clearRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
-import { restsOn } from '../purchases/purchased-licence.ts'
+import { lockPlansOf } from '../purchases/purchase-queries.ts'
+import { formerGoverning } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 import type { FieldChanges } from '../lifecycle/history-queries.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
@@ -96,15 +96,17 @@ async function update(
 ): Promise<LicenceRow> {
   const { licenceId } = request
   // Lock order: the plan before the licence. The plan matters only for a new end, which can make the licence active.
-  const plans = 'expires_on' in fields ? await lockPlansOf(tx, [licenceId], []) : undefined
-  const purchased = (await lockPurchasedLicences(tx, [licenceId])).get(licenceId)
+  const wanted = [{ licenceId, purchaseRefs: [] }]
+  const plans = 'expires_on' in fields ? await lockPlansOf(tx, wanted, []) : undefined
+  const { now, licences } = await lockPurchasedLicences(tx, wanted)
+  const purchased = licences.get(licenceId)
   if (!purchased || !isInScope(purchased.licence, request)) {
     throw licenceNotFound(request)
   }
   const { licence } = purchased
   const { metadata } = request
   const requested = metadata ? { ...fields, metadata: metadataAfter(licence.metadata, metadata) } : fields
-  const changes = noChanges(await databaseTime(tx))
+  const changes = noChanges(now)
   const differences = differencesOf(licence, requested)
   const isAhead =
     requested.expires_on === null || (requested.expires_on && requested.expires_on > changes.now)
@@ -144,6 +146,7 @@ async function changeFields(
   Object.assign(licence, requested, { updated_at: changes.now })
   // A trial with a customer's reference is the customer's licence.
   if (differences['external_ref']) licence.trial = false
+  if (licence.max_activations !== before.max_activations) licence.trial_limit = false
   changes.history.push({
     licenceId: licence.id,
     type: 'changed',
@@ -158,20 +161,19 @@ async function changeFields(
   })
   changes.licences.set(licence.id, licence)
   if (step) changeLicence(changes, purchased, extension)
-  if ('expires_on' in requested) await moveEnd(tx, changes, purchased)
+  if ('expires_on' in requested) moveEnd(changes, purchased)
   await writeTerms(tx, licence, before.domains)
   await writeChanges(tx, changes)
 }
 
-/** Makes the purchase that the licence rests on valid until the new end, whatever its renewals or a cancellation require. */
-async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLicence): Promise<void> {
-  const purchase = restsOn(purchased)
+/** Makes the purchase that governs the licence valid until the new end, whatever its renewals or a cancellation require. */
+function moveEnd(changes: Changes, purchased: PurchasedLicence): void {
+  const purchase = formerGoverning(purchased)
   if (!purchase) return
   const { expires_on: end } = purchased.licence
-  Object.assign(purchase, { ends_at: end, bought_ends_at: end })
+  Object.assign(purchase, { ends_at: end, bought_ends_at: end, end_revision: purchase.end_revision + 1 })
   if (!purchase.money_returned) purchase.terminated_at = null
   savePurchase(changes, purchase)
-  await clearRenewedEnds(tx, purchase)
 }
 
 /** The changes that a request makes, for the history. */
@@ -189,15 +191,4 @@ function differencesOf(licence: LicenceRow, requested: RequestedFields): FieldCh
 /** The entries in the order of their names: PostgreSQL has an order of its own. */
 function byName(metadata: Metadata): Metadata {
   return Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
-}
-
-/** The restrictions in the form of the REST API. */
-function restrictionsOf(licence: LicenceRow) {
-  const { domains, max_activations, max_seats, max_concurrent, lease_minutes } = licence
-  const limits = Object.entries({ max_activations, max_seats, max_concurrent, lease_minutes })
-  const set = [
-    ...(domains.length > 0 ? [['domains', domains]] : []),
-    ...limits.filter(([, limit]) => limit !== null),
-  ]
-  return set.length === 0 ? null : Object.fromEntries(set)
 }

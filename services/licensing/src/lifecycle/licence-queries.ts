@@ -170,8 +170,8 @@ export async function changeLicencesUncounted(
 /**
  * The current time, or a time after every known event of the licence's purchases, which have the processor's times.
  */
-const timeAfterKnownEvents = (sql: Sql) => sql`greatest(clock_timestamp(), (
-  select max(at) + interval '1 millisecond' from purchase_effects where licence_id = l.id))`
+const timeAfterKnownEvents = (sql: Sql) =>
+  sql`greatest(clock_timestamp(), l.latest_event_at + interval '1 millisecond')`
 
 const changed = (sql: Sql, selection: Selection, transition: BulkTransition, cause?: string) => sql`
   former as materialized (${selection}),

@@ -1,23 +1,16 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
-import { databaseTime } from '@licensing/database/time-queries'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
 import type { Batch } from './apply-effect.ts'
 import { noChanges, writeChanges } from './changes.ts'
 import { planIdOf } from './effect.ts'
 import type { Effect } from './effect.ts'
-import {
-  findEffects,
-  findNewestLicences,
-  findProvisions,
-  findPurchases,
-  lockCustomers,
-  lockLicences,
-  lockPlansOf,
-} from './purchase-queries.ts'
+import { areLocked, lockPurchasedLicences, readForEffects } from './lock-purchased-licences.ts'
+import type { EffectsOn } from './lock-purchased-licences.ts'
+import { findNewestLicences, findProvisions, lockCustomers, lockPlansOf } from './purchase-queries.ts'
+import type { Wanted } from './purchase-queries.ts'
 import { takesPayments } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
@@ -36,22 +29,21 @@ export type Refusals = Map<string, ServiceError>
  * Applies effects in their order, in one transaction. Lock order: customers, plans, licences, counters.
  *
  * @returns results of the first effects. The transaction stops before a payment for a licence that an effect of this batch
- *   revoked: the caller applies the rest in another transaction, which looks for another licence of the customer
+ *   revoked, and before too many effects on one licence: the caller applies the rest in another transaction, which looks
+ *   for another licence of the customer
  */
 export async function applyBatch(
   tx: Transaction,
   effects: readonly ReceivedEffect[],
   refusals: Refusals,
 ): Promise<Result[]> {
-  const located = await locateLicences(tx, effects)
-  const licenceIds = [...new Set(located.flatMap(({ licenceId }) => licenceId ?? []))]
-  const plans = await lockPlansOf(tx, licenceIds, planIdsOf(effects))
-  const licences = await lockPurchasedLicences(tx, licenceIds)
-  for (const { licence, purchases } of licences.values()) {
-    const planIds = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
-    if (planIds.some((planId) => !plans.has(planId))) throw new LostRace()
-  }
-  const batch: Batch = { changes: noChanges(await databaseTime(tx)), plans }
+  const located = withinLimit(await locateLicences(tx, effects))
+  const wanted = wantedBy(located)
+  const plans = await lockPlansOf(tx, wanted, planIdsOf(located))
+  const { now, licences } = await lockPurchasedLicences(tx, wanted)
+  if (![...licences.values()].every((purchased) => areLocked(plans, purchased))) throw new LostRace()
+  await readForEffects(tx, effectsOn(located, licences))
+  const batch: Batch = { changes: noChanges(now), plans }
   const results: Result[] = []
   const state = { licences, refusals, customers: new Map(), provisioned: new Map() }
   for (const one of located) {
@@ -109,21 +101,42 @@ export function planIdsOf(effects: readonly ReceivedEffect[]): string[] {
   return [...new Set(effects.flatMap(({ effect }) => planIdOf(effect) ?? []))]
 }
 
-/** Locks licences and reads their purchases and effects. */
-export async function lockPurchasedLicences(
-  tx: Transaction,
-  licenceIds: string[],
-  onLocked: OnLocked = 'wait',
-): Promise<Map<string, PurchasedLicence>> {
-  if (licenceIds.length === 0) return new Map()
-  const rows = await lockLicences(tx, licenceIds, onLocked)
-  const [purchases, effects] = await Promise.all([findPurchases(tx, licenceIds), findEffects(tx, licenceIds)])
-  const licences = new Map(
-    rows.map((licence): [string, PurchasedLicence] => [licence.id, { licence, purchases: [], effects: [] }]),
-  )
-  for (const purchase of purchases) licences.get(purchase.licence_id)?.purchases.push(purchase)
-  for (const effect of effects) licences.get(effect.licence_id)?.effects.push(effect)
-  return licences
+// Each of them can add purchases that are to be read.
+const maxEffectsOfLicence = 10
+
+/** The first effects, up to the one that would be too many for its licence or its new customer. */
+function withinLimit(located: LocatedEffect[]): LocatedEffect[] {
+  const counts = new Map<string, number>()
+  const end = located.findIndex(({ effect, licenceId }) => {
+    const subject = licenceId ?? customerName(effect)
+    const count = (counts.get(subject) ?? 0) + 1
+    counts.set(subject, count)
+    return count > maxEffectsOfLicence
+  })
+  return end === -1 ? located : located.slice(0, end)
+}
+
+const customerName = (effect: Effect) =>
+  `${effect.applicationId} ${effect.kind === 'paid' ? effect.externalRef : effect.purchaseRef}`
+
+function wantedBy(located: LocatedEffect[]): Wanted[] {
+  const byLicence = Map.groupBy(located, ({ licenceId }) => licenceId)
+  return [...byLicence].flatMap(([licenceId, ofLicence]) => {
+    if (licenceId === undefined) return []
+    return [{ licenceId, purchaseRefs: [...new Set(ofLicence.map(({ effect }) => effect.purchaseRef))] }]
+  })
+}
+
+function effectsOn(located: LocatedEffect[], licences: Map<string, PurchasedLicence>): EffectsOn[] {
+  const byLicence = Map.groupBy(located, ({ licenceId }) => licenceId ?? '')
+  return [...licences.values()].map((purchased) => {
+    const effects = byLicence.get(purchased.licence.id)!.map(({ effect }) => effect)
+    return {
+      purchased,
+      paid: effects.filter((effect) => effect.kind === 'paid'),
+      later: effects.filter((effect) => effect.kind !== 'paid'),
+    }
+  })
 }
 
 interface BatchState {

@@ -1,26 +1,31 @@
 import { isDeepStrictEqual } from 'node:util'
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
+import { mergedMetadata } from '@licensing/proto/metadata'
+import type { Metadata } from '@licensing/proto/metadata'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { planUnknown } from '../plans/ask-catalog.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import { mergedMetadata } from '@licensing/proto/metadata'
-import type { Metadata } from '@licensing/proto/metadata'
-import { alignLicence } from './align-licence.ts'
+import { reconcileLicence } from './reconcile-licence.ts'
 import { changePaidFields, count, savePurchase } from './changes.ts'
 import type { Changes } from './changes.ts'
 import type { Effect, LaterEffect, PaidEffect } from './effect.ts'
-import { inOrderOfTime, isLater } from './purchase.ts'
+import { addEntries, mergedEntries, moveEntries } from './paid-metadata.ts'
+import type { PaidEntry } from './paid-metadata.ts'
+import { inOrderOfTime } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 import {
-  basisAt,
-  takesPayments,
+  effectName,
+  governingAt,
   issuedTerms,
+  later,
+  newPurchase,
   purchaseOf,
   recordEffect,
-  restsOn,
-  termsOf,
+  formerGoverning,
+  takesPayments,
+  withoutPurchases,
 } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
@@ -35,9 +40,9 @@ export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicenc
   const { changes } = batch
   const plan = planFor(batch, effect, effect.planId)
   const licence = newLicence(effect, plan, changes.now)
-  const purchase = newPurchase(effect, plan, licence.id)
+  const purchased = withoutPurchases(licence)
+  savePayment(changes, purchased, boughtBy(effect, plan, licence.id))
   changes.created.push({ ...licence })
-  savePurchase(changes, purchase)
   saveProvision(changes, effect, licence, true)
   const { history: type, status: to } = initialStatus.bought
   changes.history.push({ licenceId: licence.id, type, to, ...byProcessor(effect), at: changes.now })
@@ -48,7 +53,7 @@ export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicenc
     applicationId: effect.applicationId,
     payload: { case: 'licenceCreated', value },
   })
-  return { licence, purchases: [purchase], effects: [] }
+  return purchased
 }
 
 /** Adds a purchase to the licence of a customer, because the customer has paid. */
@@ -56,55 +61,74 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
   const { changes, plans } = batch
   const { licence } = purchased
   const plan = planFor(batch, effect, effect.planId)
-  if (purchased.purchases.length === 0) {
-    const issued = issuedTerms(licence)
-    purchased.purchases.push(issued)
-    savePurchase(changes, issued)
-  }
-  const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
-  const [entries, included] = [paidMetadata(purchased), includedUpdates(purchased)]
-  const purchase = newPurchase(effect, plan, licence.id)
-  purchased.purchases.push(purchase)
-  savePurchase(changes, purchase)
-  const after = basisAt(purchased, changes.now)
-  alignLicence(changes, purchased, plans, byProcessor(effect), {
+  if (purchased.purchases.length === 0) savePayment(changes, purchased, issuedTerms(licence))
+  const [former, before] = [formerGoverning(purchased), governingAt(purchased, changes.now)]
+  const paid = paidFields(purchased)
+  const purchase = boughtBy(effect, plan, licence.id)
+  const brought = savePayment(changes, purchased, purchase)
+  const after = governingAt(purchased, changes.now)
+  reconcileLicence(changes, purchased, plans, byProcessor(effect), {
     kind: 'paid',
     purchase,
-    restedOn,
+    former,
     before,
     after,
   })
-  licence.trial = false
   changePaidFields(changes, licence, byProcessor(effect), {
-    metadata: metadataAfter(purchased, entries, purchase),
-    updates_until: updatesAfter(purchased, included, effect.updatesUntil),
+    metadata: metadataAfter(purchased, paid.metadata, brought, purchase),
+    updates_until: updatesAfter(purchased, paid.updates_until, effect.updatesUntil),
+    max_activations: licence.trial_limit ? null : licence.max_activations,
   })
+  Object.assign(licence, { trial: false, trial_limit: false })
+  changes.licences.set(licence.id, licence)
   saveProvision(changes, effect, licence, false)
+}
+
+/** Adds a purchase to its licence. @returns the entries of the licence's metadata that the purchase brings */
+function savePayment(changes: Changes, purchased: PurchasedLicence, purchase: Purchase): PaidEntry[] {
+  const { licence } = purchased
+  purchased.purchases.push(purchase)
+  savePurchase(changes, purchase)
+  licence.paid_updates_until = later(licence.paid_updates_until, purchase.updates_until)
+  licence.latest_event_at = later(licence.latest_event_at, purchase.ordered_at)
+  const brought = addEntries(purchased.entries, purchase)
+  for (const entry of brought) changes.entries.add(entry)
+  if (brought.length > 0) purchased.bringing.push(purchase)
+  return brought
 }
 
 /** Applies an effect on a purchase that was paid. A repetition changes nothing. */
 export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effect: LaterEffect): void {
   const { changes, plans } = batch
-  const { kind, cause } = effect
+  const { kind } = effect
   const { licence } = purchased
   const plan = kind === 'renewed' && effect.planId ? planFor(batch, effect, effect.planId) : undefined
   const purchase = purchaseOf(purchased, effect.purchaseRef)!
-  const isKnown = purchased.effects.some(
-    (known) => known.purchase_ref === purchase.purchase_ref && known.kind === kind && known.cause === cause,
-  )
-  if (isKnown) return
-  const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
-  const [entries, included] = [paidMetadata(purchased), includedUpdates(purchased)]
+  if (purchased.known.has(effectName(purchase.purchase_ref, effect))) return
+  const [former, before] = [formerGoverning(purchased), governingAt(purchased, changes.now)]
+  const paid = paidFields(purchased)
+  const formerOrder = purchase.ordered_at
   const recorded = recordEffect(purchased, purchase, effect, plan)
   changes.effects.push({ ...recorded, licence_id: licence.id })
   savePurchase(changes, purchase)
-  const after = basisAt(purchased, changes.now)
-  alignLicence(changes, purchased, plans, byProcessor(effect), { kind, purchase, restedOn, before, after })
-  if (!takesPayments(purchased)) return
+  const moved = moveEntries(purchased.entries, purchase, formerOrder, purchased.bringing)
+  for (const entry of moved) changes.entries.add(entry)
   const paidUntil = kind === 'renewed' ? effect.updatesUntil : null
+  licence.paid_updates_until = later(licence.paid_updates_until, paidUntil)
+  licence.latest_event_at = later(licence.latest_event_at, later(effect.at, effect.orderedAt))
+  changes.licences.set(licence.id, licence)
+  const after = governingAt(purchased, changes.now)
+  reconcileLicence(changes, purchased, plans, byProcessor(effect), {
+    kind,
+    purchase,
+    former,
+    before,
+    after,
+  })
+  if (!takesPayments(purchased)) return
   changePaidFields(changes, licence, byProcessor(effect), {
-    metadata: metadataAfter(purchased, entries),
-    updates_until: updatesAfter(purchased, included, paidUntil),
+    metadata: metadataAfter(purchased, paid.metadata, moved),
+    updates_until: updatesAfter(purchased, paid.updates_until, paidUntil),
   })
 }
 
@@ -130,20 +154,20 @@ function saveProvision(changes: Changes, effect: Effect, licence: LockedLicence,
   changes.provisions.push({ application_id, payment_ref, licence_id: licence.id, created })
 }
 
-function newPurchase(effect: PaidEffect, plan: PlanRow, licenceId: string): Purchase {
-  return {
+function boughtBy(effect: PaidEffect, plan: PlanRow, licenceId: string): Purchase {
+  return newPurchase({
     application_id: effect.applicationId,
     purchase_ref: effect.purchaseRef,
     account_id: effect.accountId,
     licence_id: licenceId,
     ordered_at: effect.orderedAt,
-    ...termsOf({ plan_id: plan.id, snapshot_id: plan.snapshot_id, expires_on: effect.endsAt }),
-    terminated_at: null,
-    money_returned: false,
+    plan_id: plan.id,
+    snapshot_id: plan.snapshot_id,
+    ends_at: effect.endsAt,
     renews: effect.renews,
     updates_until: effect.updatesUntil,
     metadata: effect.metadata,
-  }
+  })
 }
 
 function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence {
@@ -170,32 +194,37 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     expired_from: null,
     expired_from_reason: null,
     snapshot_id: plan.snapshot_id,
-    rests_on: effect.purchaseRef,
+    governed_by: effect.purchaseRef,
     reactivated_at: null,
+    latest_event_at: null,
+    paid_updates_until: null,
+    trial_limit: false,
   }
 }
 
-/** The entries that the payments of a licence bring, merged in the order of the processor's clock. */
-function paidMetadata({ purchases }: PurchasedLicence): Metadata {
-  return inOrderOfTime(purchases).reduce<Metadata>((held, { metadata }) => mergedMetadata(held, metadata), {})
+/** The metadata and the end of updates that the payments of a licence give. */
+function paidFields(purchased: PurchasedLicence): Pick<LockedLicence, 'metadata' | 'updates_until'> {
+  return { metadata: mergedEntries(purchased.entries), updates_until: includedUpdates(purchased) }
 }
 
 /**
  * The licence's new metadata. If the vendor has changed it, a new payment still sets its entries, except those that a later
  * payment brings, too.
  *
- * @param entries `paidMetadata` before this effect
+ * @param before the metadata that its payments gave before this effect
+ * @param changed the entries that this effect changes
  * @param paid the new purchase, if the effect is its payment
  */
-function metadataAfter(purchased: PurchasedLicence, entries: Metadata, paid?: Purchase): Metadata {
-  const { licence, purchases } = purchased
-  if (isDeepStrictEqual(licence.metadata, entries)) return paidMetadata(purchased)
-  if (!paid) return licence.metadata
-  const later = purchases.filter((purchase) => isLater(purchase, paid))
-  const own = Object.entries(paid.metadata).filter(
-    ([name]) => !later.some(({ metadata }) => Object.hasOwn(metadata, name)),
-  )
-  return mergedMetadata(licence.metadata, Object.fromEntries(own))
+function metadataAfter(
+  { licence, entries }: PurchasedLicence,
+  before: Metadata,
+  changed: readonly PaidEntry[],
+  paid?: Purchase,
+): Metadata {
+  if (changed.length === 0) return licence.metadata
+  if (isDeepStrictEqual(licence.metadata, before)) return mergedEntries(entries)
+  const own = changed.filter(({ last_ref }) => last_ref === paid?.purchase_ref)
+  return mergedMetadata(licence.metadata, Object.fromEntries(own.map(({ name, value }) => [name, value])))
 }
 
 /**
@@ -203,11 +232,9 @@ function metadataAfter(purchased: PurchasedLicence, entries: Metadata, paid?: Pu
  * the processor's clock, decides whether there is a limit. So the result does not depend on the order in which
  * payments became known.
  */
-function includedUpdates({ purchases, effects }: PurchasedLicence): Date | null {
+function includedUpdates({ licence, purchases }: PurchasedLicence): Date | null {
   const [first] = inOrderOfTime(purchases)
-  if (!first?.updates_until) return null
-  const times = [...purchases, ...effects].flatMap(({ updates_until: until }) => until?.getTime() ?? [])
-  return new Date(Math.max(...times))
+  return first?.updates_until ? licence.paid_updates_until : null
 }
 
 /**

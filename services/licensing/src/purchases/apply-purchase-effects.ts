@@ -1,7 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { longLockTimeout } from '@licensing/changes/change'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
-import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { isDatabaseUnavailable, isLockTimeout } from '@licensing/database/problems'
+import { currentEpoch } from '@licensing/events/epoch'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { GivenUp, refuseGivenUp } from '@licensing/grpc/given-up'
 import { implement } from '@licensing/grpc/server'
@@ -21,6 +22,11 @@ import type { ReceivedEffect, Refusals, Result } from './apply-batch.ts'
 import { planIdOf, readEffect, unreadable } from './effect.ts'
 
 const maxEffects = 200
+// A locked licence leaves time for the other effects.
+const lockTimeout = {
+  together: { lockTimeoutMs: 1_000, maxWaitMs: 0 },
+  inParts: { lockTimeoutMs: 100, maxWaitMs: 0 },
+}
 
 export function purchaseService(deps: LicensingDependencies) {
   return implement(PurchaseService, {
@@ -30,11 +36,13 @@ export function purchaseService(deps: LicensingDependencies) {
 
 async function applyPurchaseEffects(
   deps: LicensingDependencies,
-  { effects }: ApplyPurchaseEffectsRequest,
+  { effects, epoch: seen }: ApplyPurchaseEffectsRequest,
 ): Promise<MessageInitShape<typeof ApplyPurchaseEffectsResponseSchema>> {
   if (effects.length > maxEffects) throw invalid('/effects', `at most ${maxEffects} effects`)
+  // If the database is replaced after this, the caller learns the next epoch from its next call.
+  const { ordinal, aliveAt } = await currentEpoch(deps.sql, seen)
   const results = await applyAll(deps, effects.map(read))
-  return { results: results.map(resultMessage) }
+  return { results: results.map(resultMessage), epoch: { ordinal, aliveAt: timestampFromDate(aliveAt) } }
 }
 
 function read(request: PurchaseEffect): ReceivedEffect {
@@ -46,38 +54,68 @@ function read(request: PurchaseEffect): ReceivedEffect {
   }
 }
 
-/** Applies effects in their order. If the database refuses a batch, its effects are applied one by one. */
+/** Applies effects in their order. */
 async function applyAll(deps: LicensingDependencies, received: ReceivedEffect[]): Promise<Result[]> {
   if (received.length === 0) return []
-  const effects = await fetchUnknownPlans(deps, received)
-  try {
-    return await applyInBatches(deps, effects, new Map())
-  } catch (error) {
-    if (effects.length === 1 || affectsAllEffects(error)) throw error
-    deps.log.warn({ err: error }, 'a batch of effects failed; they are applied one by one')
-  }
-  const refusals: Refusals = new Map()
-  const results: Result[] = []
-  for (const effect of effects) results.push(await applyAlone(deps, effect, refusals))
-  return results
+  return applyOrSplit(deps, await fetchUnknownPlans(deps, received), new Map(), 'together')
 }
 
-const affectsAllEffects = (error: unknown) => isDatabaseUnavailable(error) || error instanceof GivenUp
-
-async function applyAlone(
+/**
+ * Applies effects together. If they fail, those of each account are applied separately, and those of one account in halves
+ * until the failing effect is found. So it fails no effects of other purchases.
+ */
+async function applyOrSplit(
   deps: LicensingDependencies,
-  effect: ReceivedEffect,
+  effects: ReceivedEffect[],
   refusals: Refusals,
-): Promise<Result> {
+  attempt: keyof typeof lockTimeout,
+): Promise<Result[]> {
   try {
-    return (await applyInBatches(deps, [effect], refusals))[0]!
+    return await applyInBatches(deps, effects, refusals, attempt)
   } catch (error) {
     if (affectsAllEffects(error)) throw error
-    deps.log.error({ err: error, purchase_ref: effect.effect.purchaseRef }, 'an effect could not be applied')
-    const refused = new ServiceError('internal', 'something failed on our side')
-    refusals.set(purchaseName(effect.effect), refused)
-    return { refused }
+    const [first] = effects
+    if (effects.length === 1) return [refuse(deps, first!, error, refusals)]
+    deps.log.warn(
+      { err: error, effects: effects.length },
+      'effects failed together; they are applied in parts',
+    )
+    const results = new Map<ReceivedEffect, Result>()
+    for (const part of partsOf(effects)) {
+      const done = await applyOrSplit(deps, part, refusals, 'inParts')
+      part.forEach((effect, at) => results.set(effect, done[at]!))
+    }
+    return effects.map((effect) => results.get(effect)!)
   }
+}
+
+function partsOf(effects: ReceivedEffect[]): ReceivedEffect[][] {
+  const byAccount = [...Map.groupBy(effects, ({ effect }) => effect.accountId).values()]
+  if (byAccount.length > 1) return byAccount
+  const half = Math.ceil(effects.length / 2)
+  return [effects.slice(0, half), effects.slice(half)]
+}
+
+// A wait for a lock concerns only the licences that another transaction has locked.
+const affectsAllEffects = (error: unknown) =>
+  error instanceof GivenUp || (isDatabaseUnavailable(error) && !isLockTimeout(error))
+
+/** Refuses an effect that cannot be applied now, and those that follow it on its purchase. Billing sends them again. */
+function refuse(
+  { log }: LicensingDependencies,
+  { effect }: ReceivedEffect,
+  error: unknown,
+  refusals: Refusals,
+): Result {
+  const about = { err: error, purchase_ref: effect.purchaseRef }
+  let refused = new ServiceError('unavailable', 'the licence is being changed: try again')
+  if (isLockTimeout(error)) log.warn(about, 'an effect waited too long for a lock')
+  else {
+    log.error(about, 'an effect could not be applied')
+    refused = new ServiceError('internal', 'something failed on our side')
+  }
+  refusals.set(purchaseName(effect), refused)
+  return { refused }
 }
 
 /** Applies effects in as many transactions as `applyBatch` needs. */
@@ -85,6 +123,7 @@ async function applyInBatches(
   { change }: LicensingDependencies,
   effects: ReceivedEffect[],
   refusals: Refusals,
+  attempt: keyof typeof lockTimeout,
 ): Promise<Result[]> {
   const results: Result[] = []
   while (results.length < effects.length) {
@@ -96,7 +135,7 @@ async function applyInBatches(
       refuseGivenUp()
       return { done, refused }
     }
-    const batch = await change(applyRest, longLockTimeout)
+    const batch = await change(applyRest, lockTimeout[attempt])
     for (const [name, refusal] of batch.refused) refusals.set(name, refusal)
     results.push(...batch.done)
   }

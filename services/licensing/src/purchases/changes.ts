@@ -5,14 +5,17 @@ import type { NewEvent } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
 import type { FieldChanges, NewHistory } from '../lifecycle/history-queries.ts'
 import { licenceEvent } from '../lifecycle/licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { applyCauses } from '../lifecycle/licence.ts'
 import type { Cause, TransitionConditions } from '../lifecycle/licence.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
 import { lockLists } from '../revocations/revocation-queries.ts'
 import { insertLicences, updateLicences } from './changes-queries.ts'
+import type { PaidEntry } from './paid-metadata.ts'
+import { fellAt } from './purchase.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
-import { insertEffects, insertProvisions, upsertPurchases } from './purchase-queries.ts'
+import { insertEffects, insertProvisions, upsertPaidEntries, upsertPurchases } from './purchase-queries.ts'
 import type { NewProvision } from './purchase-queries.ts'
 import { timeAfterKnownEvents } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
@@ -26,6 +29,7 @@ export interface Changes {
   licences: Map<string, LockedLicence>
   purchases: Map<string, Purchase>
   effects: (RecordedEffect & { licence_id: string })[]
+  entries: Set<PaidEntry>
   provisions: NewProvision[]
   history: NewHistory[]
   events: NewEvent[]
@@ -40,6 +44,7 @@ export function noChanges(now: Date): Changes {
     licences: new Map(),
     purchases: new Map(),
     effects: [],
+    entries: new Set(),
     provisions: [],
     history: [],
     events: [],
@@ -96,6 +101,17 @@ export const timesOf = (before: Date | null, after: Date | null) => ({
   to: after?.toISOString() ?? null,
 })
 
+/** The restrictions in the form of the REST API. */
+export function restrictionsOf(licence: LicenceRow) {
+  const { domains, max_activations, max_seats, max_concurrent, lease_minutes } = licence
+  const limits = Object.entries({ max_activations, max_seats, max_concurrent, lease_minutes })
+  const set = [
+    ...(domains.length > 0 ? [['domains', domains]] : []),
+    ...limits.filter(([, limit]) => limit !== null),
+  ]
+  return set.length === 0 ? null : Object.fromEntries(set)
+}
+
 /** The fields whose value changes, for the history. */
 export function differencesAmong(fields: FieldChanges): FieldChanges {
   return Object.fromEntries(Object.entries(fields).filter(([, { from, to }]) => !isDeepStrictEqual(from, to)))
@@ -106,9 +122,10 @@ export function changePaidFields(
   changes: Changes,
   licence: LockedLicence,
   by: By,
-  after: Pick<LockedLicence, 'metadata' | 'updates_until'>,
+  after: Pick<LockedLicence, 'metadata' | 'updates_until'> & Partial<Pick<LockedLicence, 'max_activations'>>,
 ): void {
   const differences = differencesAmong({
+    restrictions: { from: restrictionsOf(licence), to: restrictionsOf({ ...licence, ...after }) },
     metadata: { from: licence.metadata, to: after.metadata },
     updates_until: timesOf(licence.updates_until, after.updates_until),
   })
@@ -126,8 +143,9 @@ export function savePurchase(changes: Changes, purchase: Purchase): void {
 
 /** Writes the changes, one statement for each table. The transaction has locked their licences. */
 export async function writeChanges(tx: Transaction, changes: Changes): Promise<void> {
-  const { created, licences, purchases, effects, provisions, history, events, counts } = changes
-  await storeSnapshots(tx, [...created, ...purchases.values(), ...effects])
+  const { created, licences, effects, provisions, history, events, counts } = changes
+  const purchases = [...changes.purchases.values()]
+  await storeSnapshots(tx, [...created, ...purchases, ...effects])
   await insertLicences(tx, created)
   await addToPlanCounts(tx, counts)
   const revoked = [...licences.values()].filter(({ status }) => status === 'revoked')
@@ -138,7 +156,14 @@ export async function writeChanges(tx: Transaction, changes: Changes): Promise<v
     )
   }
   await updateLicences(tx, [...licences.values()])
-  await upsertPurchases(tx, [...purchases.values()])
+  await upsertPurchases(
+    tx,
+    purchases.map((purchase) => ({
+      ...purchase,
+      fallen: fellAt(purchase, changes.now.getTime()) < Infinity,
+    })),
+  )
+  await upsertPaidEntries(tx, [...changes.entries])
   await insertEffects(tx, effects)
   await insertProvisions(tx, provisions)
   if (history.length > 0) await insertHistory(tx, history)

@@ -5,12 +5,18 @@ import { expect, test } from 'vitest'
 import { expirable, applyCauses } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { day, effectsOf, mayRevokeEarly, orderBy, ordersOf, stories } from '../../test/purchase-stories.ts'
-import { alignLicence } from './align-licence.ts'
+import { reconcileLicence } from './reconcile-licence.ts'
 import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
 import type { Batch } from './apply-effect.ts'
 import { noChanges } from './changes.ts'
 import type { Effect } from './effect.ts'
-import { basisAt, takesPayments, purchaseOf, restsOn } from './purchased-licence.ts'
+import {
+  governingAt,
+  takesPayments,
+  purchaseOf,
+  formerGoverning,
+  withoutPurchases,
+} from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
 const numRuns = Number(process.env['ORDER_RUNS'] ?? (isFull ? 400 : 100))
@@ -59,7 +65,7 @@ function issuedUntil(on: number | null): PurchasedLicence[] {
   const bought = { planId: planId!, endsAt, metadata, updatesUntil, renews: false }
   const paid = { ...effect, kind: 'paid' as const, ...bought }
   const { licence } = createLicence({ changes: noChanges(now), plans }, paid)
-  return [{ licence: { ...licence, rests_on: null }, purchases: [], effects: [] }]
+  return [withoutPurchases({ ...licence, governed_by: null, paid_updates_until: null })]
 }
 
 /** The licences of a customer after these effects, in memory, and a sweep. */
@@ -91,10 +97,10 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
     Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
     return
   }
-  const after = basisAt(purchased, now)
+  const after = governingAt(purchased, now)
   if (after.isValid) {
-    const change = { kind: 'ended' as const, restedOn: restsOn(purchased), before: after, after }
-    alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
+    const change = { kind: 'ended' as const, former: formerGoverning(purchased), before: after, after }
+    reconcileLicence(changes, purchased, plans, { actor: 'sweep' }, change)
   } else Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
 }
 
@@ -108,7 +114,7 @@ function shown(licences: PurchasedLicence[]) {
   const { plan_id, snapshot_id, expires_on, status, status_reason } = last.licence
   // An effect that becomes known after the revocation changes nothing.
   if (status === 'revoked') return { status }
-  const renews = restsOn(last)?.renews
+  const renews = formerGoverning(last)?.renews
   return { plan_id, snapshot_id, expires_on, status, status_reason, renews }
 }
 

@@ -1,6 +1,8 @@
-import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { create } from '@bufbuild/protobuf'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import { expect, test } from 'vitest'
-import { forFile, planCopy, startHarness } from '../../test/harness.ts'
+import { forFile, newVendor, planCopy, startHarness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -25,9 +27,10 @@ import {
   daysAgo,
   happen,
   kindOf,
+  refusalOf,
   renew,
 } from '../../test/purchases.ts'
-import type { EffectName } from '../../test/purchases.ts'
+import type { Bought, EffectName } from '../../test/purchases.ts'
 
 const harness = await forFile(startHarness)
 
@@ -212,4 +215,55 @@ test('an effect on a purchase of another account is refused', async () => {
     expect(await refusal(call)).toMatchObject({ code: 'not_found' })
   }
   expect(await statusOf(harness, paid.licence)).toBe('active')
+})
+
+const effectOn = ({ bought: { purchaseRef, orderedAt } }: Bought, accountId = harness.accountId) =>
+  create(PurchaseEffectSchema, {
+    accountId,
+    applicationId: harness.applicationId,
+    purchaseRef,
+    kind: 'payment_failed',
+    cause: unique('cause'),
+    at: timestampFromDate(daysAgo(1)),
+    orderedAt: timestampFromDate(orderedAt),
+  })
+
+test('a licence that another transaction has locked holds up neither other accounts nor other purchases of its account', async () => {
+  const plan = await givenPlan(harness)
+  const vendor = newVendor(harness)
+  const other = await buy(vendor, { planId: (await givenPlan(vendor)).id, orderedAt: daysAgo(2) })
+  const own: Bought[] = []
+  while (own.length < 40) own.push(await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) }))
+  const [first] = own
+  const effects = [...own, first!].map((bought) => effectOn(bought))
+  effects.push({ ...effectOn(other, vendor.accountId), applicationId: vendor.applicationId })
+  await harness.sql.begin(async (tx) => {
+    await tx`select from licences where id = ${first!.licence.id} for update`
+    const { results } = await harness.purchases.applyPurchaseEffects({ effects }, { timeoutMs: 5_000 })
+    const refusals = results.map(refusalOf)
+    expect([refusals[0], refusals[40]]).toEqual(['unavailable', 'unavailable'])
+    expect([...refusals.slice(1, 40), refusals[41]]).toEqual(Array.from({ length: 40 }, () => undefined))
+  })
+  expect((await harness.purchases.applyPurchaseEffects({ effects })).results.map(refusalOf)).toEqual(
+    Array.from({ length: 42 }, () => undefined),
+  )
+  expect(await statusOf(harness, first!.licence)).toBe('suspended')
+})
+
+test('an effect that the database cannot store is refused, and fails no other one', async () => {
+  const plan = await givenPlan(harness)
+  const [failing, fine] = [
+    await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) }),
+    await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) }),
+  ]
+  await harness.sql`
+    alter table purchase_effects add constraint refuses check (purchase_ref <> ${harness.sql.unsafe(`'${failing.bought.purchaseRef}'`)})`
+  try {
+    const effects = [fine, failing, fine].map((bought) => effectOn(bought))
+    const { results } = await harness.purchases.applyPurchaseEffects({ effects })
+    expect(results.map(refusalOf)).toEqual([undefined, 'internal', undefined])
+  } finally {
+    await harness.sql`alter table purchase_effects drop constraint refuses`
+  }
+  expect(await statusOf(harness, fine.licence)).toBe('suspended')
 })

@@ -1,9 +1,12 @@
-import type { Sql } from '@licensing/database/connect'
-import { inOrderOf, insertRows } from '@licensing/database/row-queries'
+import type { Sql, Statement } from '@licensing/database/connect'
+import { inOrderOf, insertRows, rowsOf } from '@licensing/database/row-queries'
+import { databaseTime } from '@licensing/database/time-queries'
 import { skipLocked, stateColumns, statusIn } from '../lifecycle/licence-queries.ts'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
+import { recentPurchases } from './governing-purchase.ts'
+import type { Bringing, PaidEntry } from './paid-metadata.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import type { LockedLicence } from './purchased-licence.ts'
 
@@ -69,47 +72,225 @@ export async function findNewestLicences(sql: Sql, customers: Customer[]): Promi
   return inOrderOf(customers, rows).map((row) => row?.id)
 }
 
-/** Locks these plans, and the plans of the licences and of their purchases: shared, in the order of their ids. */
+/** A licence, and the purchases whose rows a transaction changes. */
+export interface Wanted {
+  licenceId: string
+  purchaseRefs: string[]
+}
+
+/**
+ * The purchases `p` that can govern the licences `l` before or after the named purchases change: the named ones and the one
+ * that governs it now, the latest valid one, those that fell last, the first one, and the latest ones. Each is read from an
+ * index, however many purchases a licence has. `offset 0` forces look-ups, whatever the planner's estimates are.
+ */
+const decidingPurchases = (sql: Sql, wanted: Wanted[], now: Date) => sql`
+  ${wantedRows(sql, wanted)}
+  join licences l on l.id = wanted.licence_id
+  cross join lateral (select array_remove(wanted.purchase_refs || l.governed_by, null) as refs) named
+  cross join lateral (
+    select purchase_ref from purchases
+    where application_id = l.application_id and purchase_ref = any(named.refs) and licence_id = l.id
+    union
+    (select purchase_ref from purchases where licence_id = l.id
+      order by ordered_at desc, purchase_ref desc limit ${recentPurchases})
+    union
+    (select purchase_ref from purchases where licence_id = l.id order by ordered_at, purchase_ref limit 1)
+    union
+    (select purchase_ref from purchases
+      where licence_id = l.id and not fallen and (falls_at is null or falls_at > ${now})
+        and purchase_ref <> all(named.refs)
+      order by ordered_at desc, purchase_ref desc limit 1)
+    union
+    (select purchase_ref from purchases
+      where licence_id = l.id and fallen and falls_at is not null and purchase_ref <> all(named.refs)
+      order by falls_at desc, ordered_at desc, purchase_ref desc limit 1)
+    union
+    (select purchase_ref from purchases
+      where licence_id = l.id and not fallen and falls_at <= ${now} and purchase_ref <> all(named.refs)
+      order by falls_at desc, ordered_at desc, purchase_ref desc limit 1)
+  ) deciding
+  cross join lateral (
+    select * from purchases
+    where application_id = l.application_id and purchase_ref = deciding.purchase_ref offset 0
+  ) p`
+
+const wantedRows = (sql: Sql, wanted: Wanted[]) => {
+  const rows = wanted.map(({ licenceId, purchaseRefs }) => {
+    return { licence_id: licenceId, purchase_refs: purchaseRefs }
+  })
+  return sql`
+    jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb)
+      as wanted (licence_id text collate "C", purchase_refs text[] collate "C")`
+}
+
+/**
+ * Locks these plans, and those of the licences and of the purchases that can govern them: shared, in the order of their ids.
+ */
 export async function lockPlansOf(
   sql: Sql,
-  licenceIds: string[],
+  wanted: Wanted[],
   planIds: string[],
   onLocked: OnLocked = 'wait',
 ): Promise<Map<string, PlanRow>> {
+  const now = await databaseTime(sql)
   const rows = await sql<PlanRow[]>`
-    select p.id, p.account_id, p.application_id, p.status, p.snapshot_id from plans p
-    where p.id in (
+    select id, account_id, application_id, status, snapshot_id from plans
+    where id in (
       select id from unnest(${planIds}::text[]) as id
-      union select plan_id from licences where id = any(${licenceIds}::text[])
-      union select plan_id from purchases where licence_id = any(${licenceIds}::text[])
+      union select plan_id from licences where id = any(${wanted.map(({ licenceId }) => licenceId)}::text[])
+      union select p.plan_id from ${decidingPurchases(sql, wanted, now)}
     )
-    order by p.id for share ${skipLocked(sql, onLocked)}`
+    order by id for share ${skipLocked(sql, onLocked)}`
   return new Map(rows.map((row) => [row.id, row]))
 }
 
 export async function lockLicences(sql: Sql, ids: string[], onLocked: OnLocked): Promise<LockedLicence[]> {
   return sql<LockedLicence[]>`
-    select ${stateColumns(sql)}, l.snapshot_id, l.rests_on, l.reactivated_at from licences l
+    select ${stateColumns(sql)}, l.snapshot_id, l.governed_by, l.reactivated_at, l.latest_event_at, l.paid_updates_until,
+      l.trial_limit
+    from licences l
     where l.id = any(${ids}::text[]) order by l.id for update ${skipLocked(sql, onLocked)}`
 }
 
-export async function findPurchases(sql: Sql, licenceIds: string[]): Promise<Purchase[]> {
+const purchaseColumns = (sql: Sql) => sql`
+  p.application_id, p.purchase_ref, p.account_id, p.licence_id, p.ordered_at, p.plan_id, p.snapshot_id, p.ends_at,
+  p.bought_plan_id, p.bought_snapshot_id, p.bought_ends_at, p.end_revision, p.terminated_at, p.money_returned,
+  p.renewed_at, p.failed_at, p.partially_refunded_at, p.first_inquiry_at, p.inquiry_at, p.inquiry_closed_at,
+  p.renews, p.renews_since, p.canceled, p.updates_until`
+
+/** The purchases that can govern these licences, which the transaction has locked. */
+export async function findDecidingPurchases(sql: Sql, wanted: Wanted[], now: Date): Promise<Purchase[]> {
   return sql<Purchase[]>`
-    select application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
-      bought_plan_id, bought_snapshot_id, bought_ends_at, terminated_at, money_returned, renews, updates_until, metadata
-    from purchases where licence_id = any(${licenceIds}::text[]) order by purchase_ref`
+    select ${purchaseColumns(sql)},
+      case when p.purchase_ref = any(wanted.purchase_refs) then p.metadata else '{}' end as metadata
+    from ${decidingPurchases(sql, wanted, now)}`
 }
 
-export async function findEffects(
+/** For each of these purchases, those later ones that fell last. */
+export async function findLastFallenAfter(
   sql: Sql,
-  licenceIds: string[],
-): Promise<(RecordedEffect & { licence_id: string })[]> {
-  return sql<(RecordedEffect & { licence_id: string })[]>`
-    select licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id, updates_until from purchase_effects
-    where licence_id = any(${licenceIds}::text[])`
+  purchases: (Pick<Purchase, 'licence_id' | 'ordered_at' | 'purchase_ref'> & { others_than: string[] })[],
+  now: Date,
+): Promise<Purchase[]> {
+  if (purchases.length === 0) return []
+  // `offset 0` forces the order of the index: usually its first row is the one.
+  const lastOf = (fallen: Statement) => sql`
+    select purchase_ref from (
+      select ordered_at, purchase_ref from purchases where licence_id = earlier.licence_id and ${fallen}
+      order by falls_at desc offset 0
+    ) fell
+    where (ordered_at, purchase_ref) > (earlier.ordered_at, earlier.purchase_ref)
+      and purchase_ref <> all(earlier.others_than)
+    limit 1`
+  return sql<Purchase[]>`
+    select ${purchaseColumns(sql)}, '{}'::jsonb as metadata
+    from jsonb_to_recordset(${JSON.stringify(purchases)}::text::jsonb) as earlier (
+      licence_id text collate "C", ordered_at timestamptz, purchase_ref text collate "C", others_than text[] collate "C"
+    )
+    join licences l on l.id = earlier.licence_id
+    cross join lateral (
+      (${lastOf(sql`fallen and falls_at is not null`)})
+      union
+      (${lastOf(sql`not fallen and falls_at <= ${now}`)})
+    ) last
+    cross join lateral (
+      select * from purchases where application_id = l.application_id and purchase_ref = last.purchase_ref offset 0
+    ) p`
 }
 
-export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<void> {
+type EffectRow = RecordedEffect & { licence_id: string }
+
+/** An effect that may have been recorded. */
+export type EffectName = Pick<EffectRow, 'licence_id' | 'purchase_ref' | 'kind' | 'cause'>
+
+/** Which of these effects have been recorded. */
+export async function findKnownEffects(sql: Sql, effects: EffectName[]): Promise<EffectName[]> {
+  if (effects.length === 0) return []
+  return sql<EffectName[]>`
+    select e.licence_id, e.purchase_ref, e.kind, e.cause
+    from ${rowsOf(sql, 'purchase_effects', effects)} wanted
+    cross join lateral (
+      select * from purchase_effects
+      where licence_id = wanted.licence_id and purchase_ref = wanted.purchase_ref and kind = wanted.kind
+        and cause = wanted.cause offset 0
+    ) e`
+}
+
+/** A purchase, and the time at which an effect ends it; null: another effect. */
+export type RenewalsUntil = Pick<EffectRow, 'licence_id' | 'purchase_ref'> & { at: Date | null }
+
+/**
+ * The renewals that decide about the plan and the end of these purchases, until the given time or the purchase's end, if that
+ * is earlier.
+ */
+export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): Promise<EffectRow[]> {
+  if (wanted.length === 0) return []
+  const own = sql`
+    licence_id = p.licence_id and purchase_ref = p.purchase_ref and kind = 'renewed'
+    and at <= coalesce(least(p.terminated_at, wanted.at), 'infinity')`
+  return sql<EffectRow[]>`
+    select distinct e.licence_id, e.purchase_ref, e.kind, e.cause, e.at, e.ends_at, e.end_revision, e.plan_id, e.snapshot_id
+    from ${rowsOf(sql, 'purchase_effects', wanted)} wanted
+    join licences l on l.id = wanted.licence_id
+    cross join lateral (
+      select * from purchases where application_id = l.application_id and purchase_ref = wanted.purchase_ref offset 0
+    ) p
+    cross join lateral (
+      (select * from purchase_effects where ${own} and end_revision = p.end_revision order by ends_at desc limit 1)
+      union all
+      (select * from purchase_effects where ${own} and plan_id is not null order by at desc, cause desc limit 1)
+    ) e`
+}
+
+/** The purchases of these licences that bring metadata and are ordered within these times. */
+export async function findBringing(
+  sql: Sql,
+  ranges: { licence_id: string; from: Date; to: Date }[],
+): Promise<(Bringing & { licence_id: string })[]> {
+  if (ranges.length === 0) return []
+  return sql<(Bringing & { licence_id: string })[]>`
+    select p.licence_id, p.purchase_ref, p.ordered_at, p.metadata
+    from jsonb_to_recordset(${JSON.stringify(ranges)}::text::jsonb)
+      as range (licence_id text collate "C", "from" timestamptz, "to" timestamptz)
+    join purchases p on p.licence_id = range.licence_id and p.ordered_at between range."from" and range."to"
+      and p.metadata <> '{}'`
+}
+
+/**
+ * The entries of these licences that are among the first `limit`, and those with these names.
+ */
+export async function findPaidEntries(
+  sql: Sql,
+  wanted: { licence_id: string; names: string[]; limit: number }[],
+): Promise<PaidEntry[]> {
+  if (wanted.length === 0) return []
+  return sql<PaidEntry[]>`
+    select e.licence_id, e.name, e.value, e.first_ordered_at, e.first_ref, e.last_ordered_at, e.last_ref
+    from jsonb_to_recordset(${JSON.stringify(wanted)}::text::jsonb)
+      as wanted (licence_id text collate "C", names text[] collate "C", "limit" integer)
+    cross join lateral (
+      (select * from paid_metadata where licence_id = wanted.licence_id
+        order by first_ordered_at, first_ref, name limit wanted."limit")
+      union
+      select * from paid_metadata where licence_id = wanted.licence_id and name = any(wanted.names)
+    ) e`
+}
+
+export async function upsertPaidEntries(sql: Sql, entries: PaidEntry[]): Promise<void> {
+  await insertRows(
+    sql,
+    'paid_metadata',
+    entries,
+    sql`on conflict (licence_id, name) do update set
+      value = excluded.value, first_ordered_at = excluded.first_ordered_at, first_ref = excluded.first_ref,
+      last_ordered_at = excluded.last_ordered_at, last_ref = excluded.last_ref`,
+  )
+}
+
+export async function upsertPurchases(
+  sql: Sql,
+  purchases: (Purchase & { fallen: boolean })[],
+): Promise<void> {
   await insertRows(
     sql,
     'purchases',
@@ -118,43 +299,55 @@ export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<
       ordered_at = excluded.ordered_at, plan_id = excluded.plan_id, snapshot_id = excluded.snapshot_id,
       ends_at = excluded.ends_at, bought_plan_id = excluded.bought_plan_id,
       bought_snapshot_id = excluded.bought_snapshot_id, bought_ends_at = excluded.bought_ends_at,
-      terminated_at = excluded.terminated_at, money_returned = excluded.money_returned, renews = excluded.renews`,
+      end_revision = excluded.end_revision, terminated_at = excluded.terminated_at,
+      money_returned = excluded.money_returned, renewed_at = excluded.renewed_at, failed_at = excluded.failed_at,
+      partially_refunded_at = excluded.partially_refunded_at, first_inquiry_at = excluded.first_inquiry_at,
+      inquiry_at = excluded.inquiry_at, inquiry_closed_at = excluded.inquiry_closed_at, renews = excluded.renews,
+      renews_since = excluded.renews_since, canceled = excluded.canceled, fallen = excluded.fallen`,
   )
 }
 
-/** The condition that the licence `l` rests on a subscription that the processor will charge again. */
-export const restsOnRenewingSubscription = (sql: Sql) => sql`
-  exists (
-    select from purchases rested_on
-    where rested_on.licence_id = l.id and rested_on.renews
-      and (l.rests_on is null or rested_on.purchase_ref = l.rests_on)
-  )`
-
-/** Removes the ends that renewals gave the purchase until now, because the vendor has set another end. */
-export async function clearRenewedEnds(
-  sql: Sql,
-  { licence_id, purchase_ref }: Pick<Purchase, 'licence_id' | 'purchase_ref'>,
-): Promise<void> {
-  await sql`
-    update purchase_effects set ends_at = null
-    where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and kind = 'renewed'`
+/**
+ * Marks purchases whose end has passed, so that those which are still valid are found without them. Skips purchases that other
+ * transactions are changing: these write the mark themselves.
+ *
+ * @returns how many; if `limit`, there may be others
+ */
+export async function markFallen(sql: Sql, limit: number): Promise<number> {
+  const { count } = await sql`
+    update purchases set fallen = true where ctid = any(array(
+      select ctid from purchases where not fallen and falls_at <= now()
+      order by falls_at limit ${limit} for update skip locked
+    ))`
+  return count
 }
 
-/** Replaces the snapshot in those renewals of a purchase that changed the plan to its current plan. */
-export async function replaceRenewedSnapshots(
+/** The condition that the purchase of the table `purchases` is valid. */
+export const isValidPurchase = (sql: Sql) => sql`not fallen and (falls_at is null or falls_at > now())`
+
+/** The condition that a subscription governs the licence `l` that the processor will charge again. */
+export const isGovernedByRenewingSubscription = (sql: Sql) => sql`
+  exists (
+    select from purchases governing
+    where governing.application_id = l.application_id and governing.purchase_ref = l.governed_by and governing.renews
+  )`
+
+/** Replaces the snapshot in the latest renewal that changed the plan of a purchase to its current plan. */
+export async function replaceRenewedSnapshot(
   sql: Sql,
   { licence_id, purchase_ref, plan_id }: Pick<Purchase, 'licence_id' | 'purchase_ref' | 'plan_id'>,
   snapshotId: string,
 ): Promise<void> {
   await sql`
     update purchase_effects set snapshot_id = ${snapshotId}
-    where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and plan_id = ${plan_id}`
+    where plan_id = ${plan_id} and ctid = (
+      select ctid from purchase_effects
+      where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and kind = 'renewed' and plan_id is not null
+      order by at desc, cause desc limit 1
+    )`
 }
 
-export async function insertEffects(
-  sql: Sql,
-  effects: (RecordedEffect & { licence_id: string })[],
-): Promise<void> {
+export async function insertEffects(sql: Sql, effects: EffectRow[]): Promise<void> {
   await insertRows(sql, 'purchase_effects', effects)
 }
 

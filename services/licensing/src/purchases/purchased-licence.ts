@@ -1,23 +1,44 @@
 import type { LicenceStateRow } from '../lifecycle/licence-queries.ts'
 import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import { basisOf } from './basis.ts'
-import type { Basis } from './basis.ts'
+import { effectMeanings } from './effect.ts'
 import type { LaterEffect } from './effect.ts'
-import { orderOf } from './purchase.ts'
+import { governingPurchase } from './governing-purchase.ts'
+import type { Governing } from './governing-purchase.ts'
+import type { Bringing, PaidEntry } from './paid-metadata.ts'
+import { beforeAllPurchases } from './purchase.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 
 export type LockedLicence = LicenceStateRow & {
   snapshot_id: string
-  rests_on: string | null
+  governed_by: string | null
   reactivated_at: Date | null
+  /** The latest known event of its purchases, by the processor's clock. */
+  latest_event_at: Date | null
+  /** The latest time until which one of its payments includes updates. */
+  paid_updates_until: Date | null
+  /** Whether `max_activations` is the limit that it got as a trial. */
+  trial_limit: boolean
 }
 
-/** A locked licence with all purchases that it may rest on, and their effects. */
+/**
+ * A locked licence with those of its purchases, renewals and entries that decide about the effects of a transaction, out of any
+ * number of them.
+ */
 export interface PurchasedLicence {
   licence: LockedLicence
   purchases: Purchase[]
-  effects: RecordedEffect[]
+  /** Effects that were recorded before, by `effectName`. */
+  known: Set<string>
+  renewals: RecordedEffect[]
+  entries: PaidEntry[]
+  /** Purchases that bring metadata, near those whose order is corrected. */
+  bringing: Bringing[]
+}
+
+/** A licence without purchases. */
+export function withoutPurchases(licence: LockedLicence): PurchasedLicence {
+  return { licence, purchases: [], known: new Set(), renewals: [], entries: [], bringing: [] }
 }
 
 /** Whether a payment of the customer changes this licence; otherwise it creates another one. */
@@ -27,117 +48,149 @@ export function purchaseOf({ purchases }: PurchasedLicence, ref: string): Purcha
   return purchases.find((purchase) => purchase.purchase_ref === ref)
 }
 
-/** The purchase that the licence rests on, as it was last written. */
-export function restsOn({ licence, purchases }: PurchasedLicence): Purchase | undefined {
-  return purchases.find((purchase) => purchase.purchase_ref === licence.rests_on) ?? purchases[0]
+/** The purchase that governed the licence when it was last written. */
+export function formerGoverning({ licence, purchases }: PurchasedLicence): Purchase | undefined {
+  return purchases.find((purchase) => purchase.purchase_ref === licence.governed_by) ?? purchases[0]
+}
+
+const nothingHappened = {
+  end_revision: 0,
+  terminated_at: null,
+  money_returned: false,
+  renewed_at: null,
+  failed_at: null,
+  partially_refunded_at: null,
+  first_inquiry_at: null,
+  inquiry_at: null,
+  inquiry_closed_at: null,
+  renews_since: null,
+  canceled: false,
+} satisfies Partial<Purchase>
+
+type Sold = Pick<
+  Purchase,
+  | 'application_id'
+  | 'purchase_ref'
+  | 'account_id'
+  | 'licence_id'
+  | 'ordered_at'
+  | 'plan_id'
+  | 'snapshot_id'
+  | 'ends_at'
+  | 'renews'
+  | 'updates_until'
+  | 'metadata'
+>
+
+/** A purchase when it is made. */
+export function newPurchase(sold: Sold): Purchase {
+  return {
+    ...sold,
+    bought_plan_id: sold.plan_id,
+    bought_snapshot_id: sold.snapshot_id,
+    bought_ends_at: sold.ends_at,
+    ...nothingHappened,
+  }
 }
 
 /** The terms on which a licence was issued or imported, as a purchase. Its row is inserted with the first payment. */
 export function issuedTerms(licence: LockedLicence): Purchase {
-  return {
+  return newPurchase({
     application_id: licence.application_id,
     purchase_ref: licence.id,
     account_id: licence.account_id,
     licence_id: licence.id,
-    ordered_at: null,
-    ...termsOf(licence),
-    terminated_at: null,
-    money_returned: false,
+    ordered_at: beforeAllPurchases,
+    plan_id: licence.plan_id,
+    snapshot_id: licence.snapshot_id,
+    ends_at: licence.expires_on,
     renews: false,
     updates_until: licence.updates_until,
     metadata: licence.metadata,
-  }
+  })
 }
 
-type Terms = Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
-
-/** Plan and end of a purchase when it is made. */
-export function termsOf({ plan_id, snapshot_id, expires_on: ends_at }: Terms) {
-  return {
-    plan_id,
-    snapshot_id,
-    ends_at,
-    bought_plan_id: plan_id,
-    bought_snapshot_id: snapshot_id,
-    bought_ends_at: ends_at,
-  }
+/** The purchase that governs the licence at a time. The licence must have at least one purchase. */
+export function governingAt({ licence, purchases }: PurchasedLicence, now: Date): Governing {
+  return governingPurchase(purchases, licence.reactivated_at, now.getTime())
 }
 
-/** The basis of the licence at a time. The licence must have at least one purchase. */
-export function basisAt({ licence, purchases, effects }: PurchasedLicence, now: Date): Basis {
-  return basisOf(purchases, effects, licence.reactivated_at, now.getTime())
-}
+/** The later of two times. */
+export const later = (one: Date | null, other: Date | null): Date | null =>
+  one && (!other || one > other) ? one : other
+const earlier = (one: Date | null, other: Date): Date => (one && one < other ? one : other)
 
 /** A time that is later than all known events of the licence's purchases, and not before `now`. */
-export function timeAfterKnownEvents({ licence, purchases, effects }: PurchasedLicence, now: Date): Date {
-  const known = [
-    licence.reactivated_at?.getTime() ?? 0,
-    ...effects.map(({ at }) => at.getTime()),
-    ...purchases.flatMap((purchase) => [orderOf(purchase), purchase.terminated_at?.getTime() ?? 0]),
-  ]
-  return new Date(Math.max(now.getTime(), ...known.map((at) => at + 1)))
+export function timeAfterKnownEvents({ licence }: PurchasedLicence, now: Date): Date {
+  return new Date(Math.max(now.getTime(), (licence.latest_event_at?.getTime() ?? 0) + 1))
 }
 
-/** Adds an effect to the purchase and its licence. @param plan the plan of a renewal */
+export const effectName = (purchaseRef: string, { kind, cause }: { kind: string; cause: string }) =>
+  `${purchaseRef} ${kind} ${cause}`
+
+/**
+ * Adds an effect to the purchase. The result is the same in whatever order effects become known.
+ *
+ * @param plan the plan of a renewal
+ * @returns the row of the effect
+ */
 export function recordEffect(
-  { effects }: PurchasedLicence,
+  { known, renewals }: PurchasedLicence,
   purchase: Purchase,
   effect: LaterEffect,
   plan: PlanRow | undefined,
 ): RecordedEffect {
-  const { kind, cause, at, orderedAt } = effect
-  purchase.ordered_at = orderedAt
+  const { kind, cause, at } = effect
   const recorded: RecordedEffect = {
     purchase_ref: purchase.purchase_ref,
     kind,
     cause,
     at,
     ends_at: kind === 'renewed' ? effect.endsAt : null,
+    end_revision: purchase.end_revision,
     plan_id: plan?.id ?? null,
-    snapshot_id: plan?.snapshot_id ?? null,
-    updates_until: kind === 'renewed' ? effect.updatesUntil : null,
+    // Renewals on the same plan keep its snapshot.
+    snapshot_id: plan?.id === purchase.plan_id ? purchase.snapshot_id : (plan?.snapshot_id ?? null),
   }
-  effects.push(recorded)
-  const isReturned = kind === 'refunded' || kind === 'charged_back'
-  if (isReturned || kind === 'canceled') {
-    if (!purchase.terminated_at || at < purchase.terminated_at) purchase.terminated_at = at
-    purchase.money_returned ||= isReturned
+  known.add(effectName(purchase.purchase_ref, effect))
+  if (kind === 'renewed') renewals.push(recorded)
+  purchase.ordered_at = effect.orderedAt
+  const { latest, first, ends, renews } = effectMeanings[kind]
+  if (latest) purchase[latest] = later(purchase[latest], at)
+  if (first) purchase[first] = earlier(purchase[first], at)
+  if (ends) {
+    purchase.terminated_at = earlier(purchase.terminated_at, at)
+    purchase[ends] = true
   }
-  applyRenewals(purchase, effects)
-  purchase.renews = willRenew(purchase, effects)
+  if (renews !== undefined) changeRenewal(purchase, renews, at)
+  if (purchase.canceled) purchase.renews = false
+  if (ends || kind === 'renewed') applyRenewals(purchase, renewals)
   return recorded
 }
 
-/**
- * Whether the processor will charge the purchase again: the latest known effect decides, and a cancellation is final.
- */
-function willRenew({ purchase_ref: ref, renews }: Purchase, effects: readonly RecordedEffect[]): boolean {
-  const own = effects.filter(({ purchase_ref }) => purchase_ref === ref)
-  if (own.some(({ kind }) => kind === 'canceled')) return false
-  const latest = own
-    .filter(({ kind }) => kind === 'renewal_stopped' || kind === 'renewal_resumed')
-    .sort((a, b) => a.at.getTime() - b.at.getTime() || (a.kind < b.kind ? -1 : 1))
-    .at(-1)
-  return latest ? latest.kind === 'renewal_resumed' : renews
+/** Stops or resumes the renewals: the latest of these effects counts. */
+function changeRenewal(purchase: Purchase, renews: boolean, at: Date): void {
+  const { renews_since: since } = purchase
+  if (since && (at < since || (renews && at.getTime() === since.getTime()))) return
+  Object.assign(purchase, { renews, renews_since: at })
 }
 
 /** Sets the end and the plan that the purchase's renewals give, in whatever order they became known. */
-function applyRenewals(purchase: Purchase, effects: readonly RecordedEffect[]): void {
-  const renewals = effects
-    .filter(({ purchase_ref, kind }) => purchase_ref === purchase.purchase_ref && kind === 'renewed')
+function applyRenewals(purchase: Purchase, renewals: readonly RecordedEffect[]): void {
+  const { terminated_at: terminated, end_revision, plan_id: former } = purchase
+  const own = renewals
+    .filter(({ purchase_ref }) => purchase_ref === purchase.purchase_ref)
     // A renewal after the purchase was refunded or canceled changes nothing.
-    .filter(({ at }) => !purchase.terminated_at || at <= purchase.terminated_at)
+    .filter(({ at }) => !terminated || at <= terminated)
     .sort((a, b) => a.at.getTime() - b.at.getTime() || (a.cause < b.cause ? -1 : 1))
-  let [end, planId, snapshotId] = [
-    purchase.bought_ends_at,
-    purchase.bought_plan_id,
-    purchase.bought_snapshot_id,
-  ]
-  for (const { ends_at, plan_id, snapshot_id } of renewals) {
+  let end = purchase.bought_ends_at
+  for (const renewal of own) {
     // A renewal never moves the end back.
-    if (end && ends_at && end < ends_at) end = ends_at
-    if (plan_id === null || snapshot_id === null || plan_id === planId) continue
-    ;[planId, snapshotId] = [plan_id, snapshot_id]
+    if (end && renewal.end_revision === end_revision) end = later(end, renewal.ends_at)
   }
-  Object.assign(purchase, { ends_at: end, plan_id: planId, snapshot_id: snapshotId })
+  purchase.ends_at = end
+  const last = own.findLast(({ plan_id }) => plan_id !== null)
+  const plan_id = last?.plan_id ?? purchase.bought_plan_id
+  if (plan_id === former) return
+  Object.assign(purchase, { plan_id, snapshot_id: last?.snapshot_id ?? purchase.bought_snapshot_id })
 }

@@ -1,16 +1,15 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Change } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
-import { databaseTime } from '@licensing/database/time-queries'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
-import { alignLicence } from './align-licence.ts'
-import { lockPurchasedLicences } from './apply-batch.ts'
+import { reconcileLicence } from './reconcile-licence.ts'
 import { noChanges, writeChanges } from './changes.ts'
+import { areLocked, lockPurchasedLicences } from './lock-purchased-licences.ts'
 import { lockPlansOf } from './purchase-queries.ts'
-import { basisAt, restsOn } from './purchased-licence.ts'
+import { governingAt, formerGoverning } from './purchased-licence.ts'
 
 /**
- * Makes licences whose purchase has ended rest on their latest valid purchase, if there is one.
+ * Lets the latest valid purchase govern licences whose purchase has ended, if there is one.
  *
  * @returns whether any licence changed
  */
@@ -24,22 +23,21 @@ export async function replaceEndedPurchases(
 
 // Lock order: plans before licences.
 async function replaceIn(tx: Transaction, licenceIds: string[], onLocked: OnLocked): Promise<boolean> {
-  const plans = await lockPlansOf(tx, licenceIds, [], onLocked)
-  const licences = await lockPurchasedLicences(tx, licenceIds, onLocked)
-  const changes = noChanges(await databaseTime(tx))
+  const wanted = licenceIds.map((licenceId) => ({ licenceId, purchaseRefs: [] }))
+  const plans = await lockPlansOf(tx, wanted, [], onLocked)
+  const { now, licences } = await lockPurchasedLicences(tx, wanted, onLocked)
+  const changes = noChanges(now)
   for (const purchased of licences.values()) {
-    const { licence, purchases } = purchased
-    const restedOn = restsOn(purchased)
-    if (!restedOn) continue
-    const possible = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
-    if (possible.some((planId) => !plans.has(planId))) {
+    const former = formerGoverning(purchased)
+    if (!former) continue
+    if (!areLocked(plans, purchased)) {
       if (onLocked === 'skip') continue
       throw new LostRace()
     }
-    const after = basisAt(purchased, changes.now)
-    if (!after.isValid || after.current === restedOn) continue
-    const change = { kind: 'ended' as const, restedOn, before: after, after }
-    alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
+    const after = governingAt(purchased, changes.now)
+    if (!after.isValid || after.current === former) continue
+    const change = { kind: 'ended' as const, former, before: after, after }
+    reconcileLicence(changes, purchased, plans, { actor: 'sweep' }, change)
   }
   await writeChanges(tx, changes)
   return changes.licences.size > 0

@@ -8,6 +8,7 @@ import { Counter } from 'prom-client'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
+import { markFallen } from '../purchases/purchase-queries.ts'
 import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
 import { dueOrder, findEndedPurchases, isAnyPast, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
@@ -28,6 +29,7 @@ const sweepers = 2
 const stepsAtOnce = 2
 const expiredAtOnce = 500
 const replacedAtOnce = 100
+const markedAtOnce = 1_000
 
 const expired = new Counter({ name: 'licences_expired_total', help: 'Licences that the sweep has expired' })
 
@@ -49,13 +51,16 @@ export async function sweepExpiries(
   { sql, change }: SweepDependencies,
   signal?: AbortSignal,
 ): Promise<number> {
+  while (!signal?.aborted && (await markFallen(sql, markedAtOnce)) >= markedAtOnce) {
+    // Until fewer than a full batch are left.
+  }
   if (!(await isAnyPast(sql))) return 0
   const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInBatches(change, signal)))
   await replaceInBatches(sql, change, signal)
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
-/** Makes licences whose purchase has ended rest on another valid one. */
+/** Lets another valid purchase govern licences whose purchase has ended. */
 async function replaceInBatches(
   sql: Database,
   change: Change,

@@ -2,6 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { expirable } from '../lifecycle/licence.ts'
 import type { Selection } from '../lifecycle/licence-queries.ts'
+import { isValidPurchase } from '../purchases/purchase-queries.ts'
 
 /** A position in the order of due licences. */
 export interface Due {
@@ -38,8 +39,7 @@ export async function isAnyPast(sql: Sql): Promise<boolean> {
 export const dueOrder = (sql: Sql) => sql`l.expires_on, l.id`
 
 const validPurchase = (sql: Sql) => sql`
-  select from purchases p
-  where p.licence_id = s.licence_id and p.terminated_at is null and (p.ends_at is null or p.ends_at > now())`
+  select from purchases where licence_id = s.licence_id and ${isValidPurchase(sql)}`
 
 /** The next licences whose end has passed but that have another, valid purchase. */
 export async function findEndedPurchases(sql: Sql, after: Due | undefined, limit: number): Promise<Due[]> {

@@ -8,6 +8,7 @@ import { afterEach, expect, test } from 'vitest'
 import {
   activeOn,
   archive,
+  changesOf,
   events,
   givenPlan,
   history,
@@ -20,7 +21,7 @@ import {
   update,
 } from '../../test/makers.ts'
 import { forFile, startHarness } from '../../test/harness.ts'
-import { callOf, verified } from '../../test/products.ts'
+import { callOf, givenActivation, verified } from '../../test/products.ts'
 import { provision, unique } from '../../test/purchases.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 
@@ -310,5 +311,39 @@ test('only a hash of the fingerprint is kept, and each application has trials of
   for (const { application_id, fingerprint_hash, licence_id } of rows) {
     expect(fingerprint_hash).toEqual(createHash('sha256').update(`${application_id} ${fingerprint}`).digest())
     expect(licence_id).toBe((application_id === harness.applicationId ? here : there).grant!.licenceId)
+  }
+})
+
+test('a payment removes the limit that the licence got as a trial, unless the vendor has changed it', async () => {
+  const changedTo: [restrictions: Parameters<typeof update>[2]['restrictions'], after: object | undefined][] =
+    [
+      [undefined, undefined],
+      [{ maxActivations: 3 }, { maxActivations: 3 }],
+      [{ maxActivations: 1, maxSeats: 5 }, { maxSeats: 5 }],
+    ]
+  for (const [restrictions, after] of changedTo) {
+    const trial = idOf(await start(await givenTrialPlan(), { fingerprint: unique('m') }))
+    const externalRef = unique('buyer')
+    await update(harness, trial, { externalRef, ...(restrictions && { restrictions }) })
+    const { key, planId, restrictions: before } = await licenceOf(harness, trial)
+    expect(before?.maxActivations).toBe(restrictions?.maxActivations ?? 1)
+    for (const _ of ['first', 'second']) await provision(harness, { planId, externalRef })
+    const bought = await licenceOf(harness, trial)
+    expect(bought).toMatchObject({ key, trial: false })
+    const { domains: _domains, ...limits } = bought.restrictions ?? { domains: [] }
+    expect(bought.restrictions && limits).toEqual(after && expect.objectContaining(after))
+    if (restrictions?.maxActivations === 3) continue
+    expect(bought.restrictions?.maxActivations).toBeUndefined()
+    const removed = (await changesOf(harness, trial)).filter(({ actor }) => actor === 'processor')
+    const limitsOf = (max?: object) => ({ ...max, ...(restrictions && { max_seats: 5 }) })
+    expect(removed).toEqual([
+      {
+        actor: 'processor',
+        changes: {
+          restrictions: { from: limitsOf({ max_activations: 1 }), to: restrictions ? limitsOf() : null },
+        },
+      },
+    ])
+    await givenActivation(harness.products, bought, { fingerprint: unique('m') })
   }
 })

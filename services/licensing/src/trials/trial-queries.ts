@@ -83,7 +83,7 @@ export async function insertTrialLicence(
 ): Promise<void> {
   await sql`
     insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, max_activations,
-      expires_on, snapshot_id, trial)
+      expires_on, snapshot_id, trial, trial_limit)
     values (${id}, ${key}, ${plan.account_id}, ${applicationId}, ${plan.id}, ${onTrial.status}, ${refPrefix + id}, 1,
-      now() + ${plan.trial_days}::int * interval '24 hours', ${plan.snapshot_id}, true)`
+      now() + ${plan.trial_days}::int * interval '24 hours', ${plan.snapshot_id}, true, true)`
 }

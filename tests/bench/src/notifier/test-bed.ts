@@ -94,7 +94,7 @@ export async function startTestBed(environment: Record<string, string> = {}) {
       })
       numbers[partition]! += 1n
       const batch = create(EventBatchSchema, {
-        epoch: 'bench',
+        epoch: 1n,
         partition,
         number: numbers[partition]!,
         events: [{ event: toBinary(EventSchema, event) }],

@@ -1,7 +1,7 @@
 import { lifecycle } from '../lifecycle/licence.ts'
 import type { Cause, TransitionConditions, Transition } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import type { Basis, DecisiveEffect } from './basis.ts'
+import type { Governing, DecisiveEffect } from './governing-purchase.ts'
 import { changeLicence } from './changes.ts'
 import type { By, Changes } from './changes.ts'
 import type { EffectKind } from './effect.ts'
@@ -10,29 +10,29 @@ import type { Purchase } from './purchase.ts'
 import { takesPayments } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
-/** An effect on a purchase, and the basis of the licence before and after it. */
-export interface BasisChange {
+/** An effect on a purchase, and what governs the licence before and after it. */
+export interface GoverningChange {
   /** `ended`: the end of a purchase has passed. */
   kind: EffectKind | 'ended'
   purchase?: Purchase
-  /** The purchase that the licence rested on when it was last written. */
-  restedOn: Purchase | undefined
-  before: Basis
-  after: Basis
+  /** The purchase that governed the licence when it was last written. */
+  former: Purchase | undefined
+  before: Governing
+  after: Governing
 }
 
-/** Makes a licence rest on the purchase that it should rest on, and gives it the status that its purchases require. */
-export function alignLicence(
+/** Gives a licence the plan and the end of the purchase that governs it, and the status that its purchases require. */
+export function reconcileLicence(
   changes: Changes,
   purchased: PurchasedLicence,
   plans: ReadonlyMap<string, PlanRow>,
   by: By,
-  change: BasisChange,
+  change: GoverningChange,
 ): void {
   const { licence } = purchased
   const { current, decisive, isValid } = change.after
-  if (licence.rests_on !== current.purchase_ref) {
-    licence.rests_on = current.purchase_ref
+  if (licence.governed_by !== current.purchase_ref) {
+    licence.governed_by = current.purchase_ref
     changes.licences.set(licence.id, licence)
   }
   if (!takesPayments(purchased)) return
@@ -41,7 +41,7 @@ export function alignLicence(
     snapshot_id: current.snapshot_id,
     expires_on: current.ends_at,
   }
-  const isReplaced = change.restedOn !== current || isKnownTooLate(change)
+  const isReplaced = change.former !== current || isKnownTooLate(change)
   const isRenewal = change.kind === 'renewed' && change.purchase === current
   const conditions: TransitionConditions = {
     plan: plans.get(current.plan_id)!.status,
@@ -55,15 +55,18 @@ export function alignLicence(
   if (causes.length > 0) changeLicence(changes, purchased, { causes, conditions, by, terms })
 }
 
-/** Whether a purchase became known only after its end: in the meantime the licence should have rested on it. */
-function isKnownTooLate({ kind, purchase, after: { current } }: BasisChange): boolean {
+/** Whether a purchase became known only after its end: in the meantime it should have governed the licence. */
+function isKnownTooLate({ kind, purchase, after: { current } }: GoverningChange): boolean {
   return kind === 'paid' && purchase !== undefined && isLater(purchase, current)
 }
 
 /**
  * Whether the licence has the status that its purchases required before a late effect changed the required status.
  */
-function isStatusOutdated({ before, after }: BasisChange, { status, status_reason }: LockedLicence): boolean {
+function isStatusOutdated(
+  { before, after }: GoverningChange,
+  { status, status_reason }: LockedLicence,
+): boolean {
   if (status === 'expired' && !before.isValid && after.isValid) return true
   const isAsBefore = resultOf(before.decisive) === (status === 'suspended' ? status_reason : status)
   return isAsBefore && before.decisive !== after.decisive
@@ -79,7 +82,7 @@ const replacing: Cause[] = ['purchase_replaced', 'moved_to_retired_plan', 'repla
 const renewing: Cause[] = ['renewed', 'price_changed', 'payment_recovered', 'moved_to_retired_plan']
 
 /** The causes that change the licence, in this order. */
-function causesOf(change: BasisChange, isReplaced: boolean): Cause[] {
+function causesOf(change: GoverningChange, isReplaced: boolean): Cause[] {
   const { kind, purchase, before, after } = change
   const isCurrent = purchase === after.current
   const isSame = before.decisive === after.decisive

@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest'
-import { basisOf } from './basis.ts'
-import type { Basis } from './basis.ts'
-import type { Purchase, RecordedEffect } from './purchase.ts'
+import { governingPurchase } from './governing-purchase.ts'
+import type { DecisiveEffect } from './governing-purchase.ts'
+import { beforeAllPurchases } from './purchase.ts'
+import type { Purchase } from './purchase.ts'
+import { newPurchase } from './purchased-licence.ts'
 
 const day = (n: number) => new Date(Date.UTC(2026, 0, n))
 
-const canceled: Purchase = {
+const valid: Purchase = newPurchase({
   application_id: 'app',
   purchase_ref: 'cs',
   account_id: 'acct',
@@ -14,47 +16,29 @@ const canceled: Purchase = {
   plan_id: 'pln',
   snapshot_id: 'snap',
   ends_at: day(20),
-  bought_plan_id: 'pln',
-  bought_snapshot_id: 'snap',
-  bought_ends_at: day(20),
-  terminated_at: day(5),
-  money_returned: false,
   renews: false,
   updates_until: null,
   metadata: {},
-}
+})
+const canceled: Purchase = { ...valid, terminated_at: day(5), canceled: true }
 
-const effect = (purchase_ref: string, kind: RecordedEffect['kind'], at: Date): RecordedEffect => {
-  const brings = { ends_at: null, plan_id: null, snapshot_id: null, updates_until: null }
-  return { purchase_ref, kind, cause: 're', at, ...brings }
-}
+const inquiry = (at: Date): Partial<Purchase> => ({ first_inquiry_at: at, inquiry_at: at })
 
-const ofOneSecond: [RecordedEffect['kind'], RecordedEffect['kind'], Basis['decisive']][] = [
-  ['renewed', 'payment_failed', 'payment_failed'],
-  ['renewed', 'partially_refunded', 'partially_refunded'],
-  ['payment_failed', 'inquiry_opened', 'payment_failed'],
-  ['inquiry_opened', 'inquiry_closed', 'paid'],
+const ofOneSecond: [Partial<Purchase>, DecisiveEffect][] = [
+  [{ renewed_at: day(10), failed_at: day(10) }, 'payment_failed'],
+  [{ renewed_at: day(10), partially_refunded_at: day(10) }, 'partially_refunded'],
+  [{ failed_at: day(10), ...inquiry(day(10)) }, 'payment_failed'],
+  [{ ...inquiry(day(10)), inquiry_closed_at: day(10) }, 'paid'],
 ]
 
-test.each(ofOneSecond)('%s counts before %s of the same second, whatever their causes', (...row) => {
-  const [first, second, decisive] = row
-  const valid = { ...canceled, terminated_at: null }
-  for (const [cause, other] of [
-    ['a', 'b'],
-    ['b', 'a'],
-  ] as const) {
-    const effects = [
-      { ...effect('cs', second, day(10)), cause: other },
-      { ...effect('cs', first, day(10)), cause },
-    ]
-    expect(basisOf([valid], effects, null, day(15).getTime())).toMatchObject({ decisive })
-  }
+test.each(ofOneSecond)('of %o, the events of one second, the decisive one is %s', (happened, decisive) => {
+  expect(governingPurchase([{ ...valid, ...happened }], null, day(15).getTime())).toMatchObject({ decisive })
 })
 
 test('an end that passes after a cancellation changes nothing more', () => {
-  const effects = [effect('cs', 'partially_refunded', day(10))]
+  const purchase = { ...canceled, partially_refunded_at: day(10) }
   for (const now of [day(15), day(25)]) {
-    expect(basisOf([canceled], effects, null, now.getTime())).toMatchObject({
+    expect(governingPurchase([purchase], null, now.getTime())).toMatchObject({
       isValid: false,
       decisive: 'partially_refunded',
     })
@@ -66,7 +50,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
   const issued: Purchase = {
     ...canceled,
     purchase_ref: 'lic',
-    ordered_at: null,
+    ordered_at: beforeAllPurchases,
     ends_at: second(700),
     bought_ends_at: second(700),
     terminated_at: null,
@@ -84,9 +68,8 @@ test('a customer who buys and is refunded in the second in which an issued licen
           terminated_at: second(refundedAfter),
           money_returned: true,
         }
-        const effects = [effect(purchase_ref, 'refunded', bought.terminated_at!)]
         for (const now of [second(refundedAfter + 300), day(30)]) {
-          expect(basisOf([issued, bought], effects, null, now.getTime())).toMatchObject({
+          expect(governingPurchase([issued, bought], null, now.getTime())).toMatchObject({
             current: { purchase_ref },
             isValid: false,
             decisive: 'refunded',
@@ -95,7 +78,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
       }
     }
   }
-  // If the issued licence ends in a later second than the refund, the licence rests on it until then.
+  // If the issued licence ends in a later second than the refund, it governs the licence until then.
   const later = { ...issued, ends_at: second(2_700), bought_ends_at: second(2_700) }
   const refunded = {
     ...canceled,
@@ -104,7 +87,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
     terminated_at: second(0),
     money_returned: true,
   }
-  expect(basisOf([later, refunded], [], null, second(1_000).getTime())).toMatchObject({
+  expect(governingPurchase([later, refunded], null, second(1_000).getTime())).toMatchObject({
     current: { purchase_ref: 'lic' },
     isValid: true,
     decisive: 'paid',
