@@ -85,12 +85,12 @@ async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const requester = throttle.requesterAt(limitKeyOf(request.ip))
+  const caller = limitKeyOf(request.ip)
   try {
     const keyHash = sessions.keyHashOf(request) ?? hashOfKey(bearerOf(request.headers.authorization))
-    return await keys.principalOf(keyHash, requester)
+    return await keys.principalOf(keyHash, caller)
   } catch (error) {
-    throttle.unauthenticated(reply, requester.caller)
+    throttle.unauthenticated(reply, caller)
     throw error
   }
 }

@@ -13,6 +13,8 @@ export const locks = {
   applicationDays: 7_162_301,
   /** Only one replica of billing at a time adds up the payments of a day. */
   paymentDays: 7_162_401,
+  /** Shared while billing records answers of licensing, exclusive while it takes note of a new epoch of licensing. */
+  licensingEpoch: 7_162_402,
   /** Only one replica of the notifier at a time creates or drops partitions of events. */
   eventPartitions: 7_162_201,
   /** Only one replica of the notifier at a time updates the statistics. */

@@ -54,7 +54,7 @@ export async function findLogFor(sql: Sql, consumer: string, positions: LogPosit
  */
 export async function beginEpochAfter(sql: Database, position: LogPosition): Promise<void> {
   await transaction(sql, async (tx) => {
-    await lockState(tx)
+    await lockState(tx, [])
     const [newest] = await tx<{ ordinal: bigint }[]>`select max(ordinal) as ordinal from event_log_epochs`
     const { ordinal } = await currentEpoch(tx, position.epoch + 1n)
     if (newest!.ordinal >= position.epoch) return

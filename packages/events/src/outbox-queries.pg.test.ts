@@ -91,11 +91,11 @@ test('a number is confirmed when all consumers have confirmed it', async () => {
   }
   expect(await confirmed()).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
   await findLogFor(sql, 'notifier', [
-    { partition: 1, number: 7n },
-    { partition: 3, number: 9n },
+    { partition: 1, epoch: 1n, number: 7n },
+    { partition: 3, epoch: 1n, number: 9n },
   ])
-  await findLogFor(sql, 'archive', [{ partition: 3, number: 4n }])
-  await findLogFor(sql, 'retired', [{ partition: 3, number: 1n }])
+  await findLogFor(sql, 'archive', [{ partition: 3, epoch: 1n, number: 4n }])
+  await findLogFor(sql, 'retired', [{ partition: 3, epoch: 1n, number: 1n }])
   expect(await confirmed()).toEqual([0, 0, 0, 4, 0, 0, 0, 0])
 })
 

@@ -111,6 +111,13 @@ export function notAnswered(cause?: GrpcError): ServiceError {
   return new ServiceError(code, 'a dependency did not answer: try again', { cause })
 }
 
+/** Whether a call had no answer within its time. It may have taken effect. */
+export function isTimeout(error: unknown): boolean {
+  return (
+    error instanceof ServiceError && (error.cause as Partial<GrpcError>)?.code === Status.DEADLINE_EXCEEDED
+  )
+}
+
 const transient: ReadonlySet<number> = new Set([
   Status.UNAVAILABLE,
   Status.DEADLINE_EXCEEDED,

@@ -56,7 +56,6 @@ test('the request of every RPC names an account, except for these RPCs, which de
     'events.v1.DeadLettersService/DiscardDeadLetter',
     'events.v1.DeadLettersService/ListDeadLetters',
     'events.v1.DeadLettersService/RetryDeadLetters',
-    'licensing.v1.LicensingService/CheckCatalog',
     'licensing.v1.LicensingService/CountActiveLicences',
     'licensing.v1.ProductService/Activate',
     'licensing.v1.ProductService/CheckActivation',

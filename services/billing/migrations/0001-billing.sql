@@ -2,8 +2,8 @@
 -- connected account, `stripe:acct_…`. Columns such as `payment_ref`, `charge_ref` and `invoice_ref` hold ids of the
 -- processor. They are unique only within a merchant, so they are always looked up together with it.
 --
--- Lock order: processor_events, the advisory locks of merchants in order of their names, purchases by purchase_ref,
--- checkout_sessions or sale_events by id, spend_caps by account_id, cap_periods, fee_periods.
+-- Lock order: processor_events, the advisory locks of merchants in order of their names, the advisory lock of licensing's
+-- epoch, purchases by purchase_ref, checkout_sessions or sale_events by id, spend_caps by account_id, cap_periods, fee_periods.
 
 -- Connected accounts
 
@@ -157,18 +157,20 @@ create index processor_events_due on processor_events (merchant, position) where
 create index processor_events_parked on processor_events (merchant) where parked;
 create index processor_events_handled on processor_events (handled_at) where handled_at is not null;
 
--- Facts that the processor reported. Only `session_id` is updated, when the purchase of the fact becomes known.
+-- Facts that the processor reported. Of the facts about one state of one object only one is kept, which says what all of them
+-- say.
 create table facts (
   position bigint generated always as identity primary key,
   merchant text collate "C" not null,
-  -- The event's id, or a key made from the processor's answer.
-  source_key text collate "C" not null,
+  -- What the fact is about, such as `charge:ch_…`.
+  fact_key text collate "C" not null,
   session_id text collate "C",
   -- The processor's ids in the fact. If none of them belongs to a known purchase, the fact waits for one that does.
   refs text[] not null,
   body jsonb not null,
+  -- When the first fact about this became known.
   recorded_at timestamptz(3) not null default clock_timestamp(),
-  constraint facts_once unique (merchant, source_key)
+  constraint facts_once unique (merchant, fact_key)
 );
 create index facts_of_session on facts (session_id, position) where session_id is not null;
 -- This index is read far more often than written, and with fastupdate each read would scan the pending list.
@@ -193,6 +195,8 @@ create table purchases (
   send_at timestamptz(3),
   -- Consecutive failures of either step.
   attempts integer not null default 0,
+  -- The most effects that are sent together with its own, after licensing did not answer a larger batch in time.
+  batch_limit integer,
   -- The time of the first charge, as it was last sent to licensing.
   ordered_at timestamptz(3)
 );
@@ -225,13 +229,33 @@ create table purchase_effects (
   -- The refund or chargeback that the vendor is notified of when the effect has been applied.
   refund_id text collate "C",
   state text not null default 'waiting' check (state in ('waiting', 'refused', 'done')),
+  -- Whether it was done before and waits again, or did: licensing may have lost it. Its events have been sent.
+  sent_again boolean not null default false,
   decided_at timestamptz(3) not null default now(),
   done_at timestamptz(3),
   constraint purchase_effects_once unique (purchase_ref, effect_key)
 );
 create index purchase_effects_waiting on purchase_effects (purchase_ref, position) where state <> 'done';
+create index purchase_effects_done on purchase_effects (done_at) where state = 'done' and kind is not null;
 create index purchase_effects_unsent on purchase_effects (application_id, external_ref)
   where kind = 'paid' and state = 'waiting';
+
+-- The greatest epoch of licensing's database that has answered; 0 if none has. This table has one row.
+create table licensing_epoch (
+  is_only boolean primary key default true check (is_only),
+  ordinal bigint not null default 0
+);
+insert into licensing_epoch default values;
+
+-- Times of which licensing may have lost the effects. Those that were done in such a time are sent again, then its row is
+-- deleted.
+create table effect_resends (
+  id bigint generated always as identity primary key,
+  -- Null: the effects of all accounts.
+  account_id text collate "C",
+  since timestamptz not null,
+  until timestamptz not null
+);
 
 -- Questions to the processor about data that its events did not contain.
 create table processor_questions (

@@ -29,6 +29,24 @@ create table plans (
 -- Not unique: after the codes of two plans were exchanged, one of the copies may still have its former code.
 create index plans_by_code on plans (application_id, code);
 
+-- The id of a snapshot. Equal entitlements in the same order have the same text.
+create function snapshot_id_of(entitlements jsonb) returns text language sql immutable as $$
+  select translate(rtrim(encode(sha256(convert_to(entitlements::text, 'UTF8')), 'base64'), '='), '+/', '-_')
+$$;
+
+-- Entitlements of a plan after a definition was created, changed or deleted. They stay sorted by key.
+create function with_definition(entitlements jsonb, changed jsonb, deleted boolean) returns jsonb language plpgsql immutable as $$
+declare
+  at int := (
+    select count(*) from jsonb_array_elements(entitlements) each
+    where (each ->> 'key') collate "C" < (changed ->> 'key') collate "C"
+  );
+begin
+  if entitlements -> at ->> 'key' = changed ->> 'key' then entitlements := entitlements - at; end if;
+  return case when deleted then entitlements else jsonb_insert(entitlements, array[at::text], changed) end;
+end
+$$;
+
 -- The entitlements of licences and purchases. Equal entitlements are stored once. A snapshot is stored with the first
 -- licence or purchase that has it, and never changed or deleted. Only a licence that takes the current values of its
 -- plan can leave a snapshot unused.
@@ -100,7 +118,7 @@ create table licences (
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   -- The purchase that governs the licence: the licence has its plan and end. Null if it has no purchase.
-  rests_on text collate "C",
+  governed_by text collate "C",
   -- When the vendor last reactivated it. Payment problems of its purchases before that time no longer count.
   reactivated_at timestamptz(3),
   -- The latest known event of its purchases, by the processor's clock.

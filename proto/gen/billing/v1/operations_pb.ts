@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file billing/v1/operations.proto.
  */
 export const file_billing_v1_operations: GenFile = /*@__PURE__*/
-  fileDesc("ChtiaWxsaW5nL3YxL29wZXJhdGlvbnMucHJvdG8SCmJpbGxpbmcudjEiHAoaTGlzdFByb2Nlc3NvckV2ZW50c1JlcXVlc3QiSQobTGlzdFByb2Nlc3NvckV2ZW50c1Jlc3BvbnNlEioKBmV2ZW50cxgBIAMoCzIaLmJpbGxpbmcudjEuUHJvY2Vzc29yRXZlbnQitQEKDlByb2Nlc3NvckV2ZW50EhAKCGV2ZW50X2lkGAEgASgJEhAKCG1lcmNoYW50GAIgASgJEgwKBHR5cGUYAyABKAkSLwoLcmVjZWl2ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGF0dGVtcHRzGAUgASgFEg4KBnBhcmtlZBgGIAEoCBITCgZyZWFzb24YByABKAlIAIgBAUIJCgdfcmVhc29uIi4KGlJldHJ5UHJvY2Vzc29yRXZlbnRSZXF1ZXN0EhAKCGV2ZW50X2lkGAEgASgJIh0KG1JldHJ5UHJvY2Vzc29yRXZlbnRSZXNwb25zZSIwChxEaXNjYXJkUHJvY2Vzc29yRXZlbnRSZXF1ZXN0EhAKCGV2ZW50X2lkGAEgASgJIh8KHURpc2NhcmRQcm9jZXNzb3JFdmVudFJlc3BvbnNlIiEKH0Rlc2NyaWJlUHJvY2Vzc29yV2ViaG9va1JlcXVlc3QiTAogRGVzY3JpYmVQcm9jZXNzb3JXZWJob29rUmVzcG9uc2USEwoLYXBpX3ZlcnNpb24YASABKAkSEwoLZXZlbnRfdHlwZXMYAiADKAkiLAodQ3JlYXRlUHJvY2Vzc29yV2ViaG9va1JlcXVlc3QSCwoDdXJsGAEgASgJIjwKHkNyZWF0ZVByb2Nlc3NvcldlYmhvb2tSZXNwb25zZRIKCgJpZBgBIAEoCRIOCgZzZWNyZXQYAiABKAkypQYKGEJpbGxpbmdPcGVyYXRpb25zU2VydmljZRKVAQoTTGlzdFByb2Nlc3NvckV2ZW50cxImLmJpbGxpbmcudjEuTGlzdFByb2Nlc3NvckV2ZW50c1JlcXVlc3QaJy5iaWxsaW5nLnYxLkxpc3RQcm9jZXNzb3JFdmVudHNSZXNwb25zZSItkAIBkrUYJmZvciBvcGVyYXRvcnMsIG9mIGFsbCBhY2NvdW50cycgZXZlbnRzEpUBChNSZXRyeVByb2Nlc3NvckV2ZW50EiYuYmlsbGluZy52MS5SZXRyeVByb2Nlc3NvckV2ZW50UmVxdWVzdBonLmJpbGxpbmcudjEuUmV0cnlQcm9jZXNzb3JFdmVudFJlc3BvbnNlIi2QAgKStRgmZm9yIG9wZXJhdG9ycywgb2YgYWxsIGFjY291bnRzJyBldmVudHMSmwEKFURpc2NhcmRQcm9jZXNzb3JFdmVudBIoLmJpbGxpbmcudjEuRGlzY2FyZFByb2Nlc3NvckV2ZW50UmVxdWVzdBopLmJpbGxpbmcudjEuRGlzY2FyZFByb2Nlc3NvckV2ZW50UmVzcG9uc2UiLZACApK1GCZmb3Igb3BlcmF0b3JzLCBvZiBhbGwgYWNjb3VudHMnIGV2ZW50cxKgAQoYRGVzY3JpYmVQcm9jZXNzb3JXZWJob29rEisuYmlsbGluZy52MS5EZXNjcmliZVByb2Nlc3NvcldlYmhvb2tSZXF1ZXN0GiwuYmlsbGluZy52MS5EZXNjcmliZVByb2Nlc3NvcldlYmhvb2tSZXNwb25zZSIpkAIBkrUYInRoZSBlbmRwb2ludCBpcyB0aGUgcGxhdGZvcm0ncyBvd24SlwEKFkNyZWF0ZVByb2Nlc3NvcldlYmhvb2sSKS5iaWxsaW5nLnYxLkNyZWF0ZVByb2Nlc3NvcldlYmhvb2tSZXF1ZXN0GiouYmlsbGluZy52MS5DcmVhdGVQcm9jZXNzb3JXZWJob29rUmVzcG9uc2UiJpK1GCJ0aGUgZW5kcG9pbnQgaXMgdGhlIHBsYXRmb3JtJ3Mgb3duYgZwcm90bzM", [file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChtiaWxsaW5nL3YxL29wZXJhdGlvbnMucHJvdG8SCmJpbGxpbmcudjEiHAoaTGlzdFByb2Nlc3NvckV2ZW50c1JlcXVlc3QiSQobTGlzdFByb2Nlc3NvckV2ZW50c1Jlc3BvbnNlEioKBmV2ZW50cxgBIAMoCzIaLmJpbGxpbmcudjEuUHJvY2Vzc29yRXZlbnQitQEKDlByb2Nlc3NvckV2ZW50EhAKCGV2ZW50X2lkGAEgASgJEhAKCG1lcmNoYW50GAIgASgJEgwKBHR5cGUYAyABKAkSLwoLcmVjZWl2ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGF0dGVtcHRzGAUgASgFEg4KBnBhcmtlZBgGIAEoCBITCgZyZWFzb24YByABKAlIAIgBAUIJCgdfcmVhc29uIi4KGlJldHJ5UHJvY2Vzc29yRXZlbnRSZXF1ZXN0EhAKCGV2ZW50X2lkGAEgASgJIh0KG1JldHJ5UHJvY2Vzc29yRXZlbnRSZXNwb25zZSIwChxEaXNjYXJkUHJvY2Vzc29yRXZlbnRSZXF1ZXN0EhAKCGV2ZW50X2lkGAEgASgJIh8KHURpc2NhcmRQcm9jZXNzb3JFdmVudFJlc3BvbnNlImkKFFJlc2VuZEVmZmVjdHNSZXF1ZXN0EikKBXNpbmNlGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIXCgphY2NvdW50X2lkGAIgASgJSACIAQFCDQoLX2FjY291bnRfaWQiKAoVUmVzZW5kRWZmZWN0c1Jlc3BvbnNlEg8KB2VmZmVjdHMYASABKAMiIQofRGVzY3JpYmVQcm9jZXNzb3JXZWJob29rUmVxdWVzdCJMCiBEZXNjcmliZVByb2Nlc3NvcldlYmhvb2tSZXNwb25zZRITCgthcGlfdmVyc2lvbhgBIAEoCRITCgtldmVudF90eXBlcxgCIAMoCSIsCh1DcmVhdGVQcm9jZXNzb3JXZWJob29rUmVxdWVzdBILCgN1cmwYASABKAkiPAoeQ3JlYXRlUHJvY2Vzc29yV2ViaG9va1Jlc3BvbnNlEgoKAmlkGAEgASgJEg4KBnNlY3JldBgCIAEoCTKuBwoYQmlsbGluZ09wZXJhdGlvbnNTZXJ2aWNlEpUBChNMaXN0UHJvY2Vzc29yRXZlbnRzEiYuYmlsbGluZy52MS5MaXN0UHJvY2Vzc29yRXZlbnRzUmVxdWVzdBonLmJpbGxpbmcudjEuTGlzdFByb2Nlc3NvckV2ZW50c1Jlc3BvbnNlIi2QAgGStRgmZm9yIG9wZXJhdG9ycywgb2YgYWxsIGFjY291bnRzJyBldmVudHMSlQEKE1JldHJ5UHJvY2Vzc29yRXZlbnQSJi5iaWxsaW5nLnYxLlJldHJ5UHJvY2Vzc29yRXZlbnRSZXF1ZXN0GicuYmlsbGluZy52MS5SZXRyeVByb2Nlc3NvckV2ZW50UmVzcG9uc2UiLZACApK1GCZmb3Igb3BlcmF0b3JzLCBvZiBhbGwgYWNjb3VudHMnIGV2ZW50cxKbAQoVRGlzY2FyZFByb2Nlc3NvckV2ZW50EiguYmlsbGluZy52MS5EaXNjYXJkUHJvY2Vzc29yRXZlbnRSZXF1ZXN0GikuYmlsbGluZy52MS5EaXNjYXJkUHJvY2Vzc29yRXZlbnRSZXNwb25zZSItkAICkrUYJmZvciBvcGVyYXRvcnMsIG9mIGFsbCBhY2NvdW50cycgZXZlbnRzEoYBCg1SZXNlbmRFZmZlY3RzEiAuYmlsbGluZy52MS5SZXNlbmRFZmZlY3RzUmVxdWVzdBohLmJpbGxpbmcudjEuUmVzZW5kRWZmZWN0c1Jlc3BvbnNlIjCQAgKStRgpZm9yIG9wZXJhdG9ycywgb2YgYWxsIGFjY291bnRzJyBwdXJjaGFzZXMSoAEKGERlc2NyaWJlUHJvY2Vzc29yV2ViaG9vaxIrLmJpbGxpbmcudjEuRGVzY3JpYmVQcm9jZXNzb3JXZWJob29rUmVxdWVzdBosLmJpbGxpbmcudjEuRGVzY3JpYmVQcm9jZXNzb3JXZWJob29rUmVzcG9uc2UiKZACAZK1GCJ0aGUgZW5kcG9pbnQgaXMgdGhlIHBsYXRmb3JtJ3Mgb3duEpcBChZDcmVhdGVQcm9jZXNzb3JXZWJob29rEikuYmlsbGluZy52MS5DcmVhdGVQcm9jZXNzb3JXZWJob29rUmVxdWVzdBoqLmJpbGxpbmcudjEuQ3JlYXRlUHJvY2Vzc29yV2ViaG9va1Jlc3BvbnNlIiaStRgidGhlIGVuZHBvaW50IGlzIHRoZSBwbGF0Zm9ybSdzIG93bmIGcHJvdG8z", [file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message billing.v1.ListProcessorEventsRequest
@@ -157,6 +157,49 @@ export const DiscardProcessorEventResponseSchema: GenMessage<DiscardProcessorEve
   messageDesc(file_billing_v1_operations, 6);
 
 /**
+ * @generated from message billing.v1.ResendEffectsRequest
+ */
+export type ResendEffectsRequest = Message<"billing.v1.ResendEffectsRequest"> & {
+  /**
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Only of this account.
+   *
+   * @generated from field: optional string account_id = 2;
+   */
+  accountId?: string | undefined;
+};
+
+/**
+ * Describes the message billing.v1.ResendEffectsRequest.
+ * Use `create(ResendEffectsRequestSchema)` to create a new message.
+ */
+export const ResendEffectsRequestSchema: GenMessage<ResendEffectsRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_operations, 7);
+
+/**
+ * @generated from message billing.v1.ResendEffectsResponse
+ */
+export type ResendEffectsResponse = Message<"billing.v1.ResendEffectsResponse"> & {
+  /**
+   * How many effects are sent again, in the background.
+   *
+   * @generated from field: int64 effects = 1;
+   */
+  effects: bigint;
+};
+
+/**
+ * Describes the message billing.v1.ResendEffectsResponse.
+ * Use `create(ResendEffectsResponseSchema)` to create a new message.
+ */
+export const ResendEffectsResponseSchema: GenMessage<ResendEffectsResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_operations, 8);
+
+/**
  * @generated from message billing.v1.DescribeProcessorWebhookRequest
  */
 export type DescribeProcessorWebhookRequest = Message<"billing.v1.DescribeProcessorWebhookRequest"> & {
@@ -167,7 +210,7 @@ export type DescribeProcessorWebhookRequest = Message<"billing.v1.DescribeProces
  * Use `create(DescribeProcessorWebhookRequestSchema)` to create a new message.
  */
 export const DescribeProcessorWebhookRequestSchema: GenMessage<DescribeProcessorWebhookRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_operations, 7);
+  messageDesc(file_billing_v1_operations, 9);
 
 /**
  * @generated from message billing.v1.DescribeProcessorWebhookResponse
@@ -189,7 +232,7 @@ export type DescribeProcessorWebhookResponse = Message<"billing.v1.DescribeProce
  * Use `create(DescribeProcessorWebhookResponseSchema)` to create a new message.
  */
 export const DescribeProcessorWebhookResponseSchema: GenMessage<DescribeProcessorWebhookResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_operations, 8);
+  messageDesc(file_billing_v1_operations, 10);
 
 /**
  * @generated from message billing.v1.CreateProcessorWebhookRequest
@@ -206,7 +249,7 @@ export type CreateProcessorWebhookRequest = Message<"billing.v1.CreateProcessorW
  * Use `create(CreateProcessorWebhookRequestSchema)` to create a new message.
  */
 export const CreateProcessorWebhookRequestSchema: GenMessage<CreateProcessorWebhookRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_operations, 9);
+  messageDesc(file_billing_v1_operations, 11);
 
 /**
  * @generated from message billing.v1.CreateProcessorWebhookResponse
@@ -230,7 +273,7 @@ export type CreateProcessorWebhookResponse = Message<"billing.v1.CreateProcessor
  * Use `create(CreateProcessorWebhookResponseSchema)` to create a new message.
  */
 export const CreateProcessorWebhookResponseSchema: GenMessage<CreateProcessorWebhookResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_operations, 10);
+  messageDesc(file_billing_v1_operations, 12);
 
 /**
  * For operators: processor events that could not be processed, and the platform's own webhook endpoint. Neither belongs
@@ -268,6 +311,16 @@ export const BillingOperationsService: GenService<{
     methodKind: "unary";
     input: typeof DiscardProcessorEventRequestSchema;
     output: typeof DiscardProcessorEventResponseSchema;
+  },
+  /**
+   * Sends effects on licences again that were applied since a time: licensing may have lost them. It applies each once.
+   *
+   * @generated from rpc billing.v1.BillingOperationsService.ResendEffects
+   */
+  resendEffects: {
+    methodKind: "unary";
+    input: typeof ResendEffectsRequestSchema;
+    output: typeof ResendEffectsResponseSchema;
   },
   /**
    * Returns the settings that the platform's webhook endpoint at the processor needs.

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/purchases.proto.
  */
 export const file_licensing_v1_purchases: GenFile = /*@__PURE__*/
-  fileDesc("ChxsaWNlbnNpbmcvdjEvcHVyY2hhc2VzLnByb3RvEgxsaWNlbnNpbmcudjEiTAobQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXF1ZXN0Ei0KB2VmZmVjdHMYASADKAsyHC5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QiuQMKDlB1cmNoYXNlRWZmZWN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSFAoMcHVyY2hhc2VfcmVmGAMgASgJEgwKBGtpbmQYBCABKAkSDQoFY2F1c2UYBSABKAkSJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCm9yZGVyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKB3BsYW5faWQYCCABKAlIAIgBARIZCgxleHRlcm5hbF9yZWYYCSABKAlIAYgBARIrCgdlbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIiCghtZXRhZGF0YRgLIAEoCzIQLnJwYy52MS5NZXRhZGF0YRIxCg11cGRhdGVzX3VudGlsGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgZyZW5ld3MYDSABKAhIAogBAUIKCghfcGxhbl9pZEIPCg1fZXh0ZXJuYWxfcmVmQgkKB19yZW5ld3MiUwocQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXNwb25zZRIzCgdyZXN1bHRzGAEgAygLMiIubGljZW5zaW5nLnYxLlB1cmNoYXNlRWZmZWN0UmVzdWx0IoEBChRQdXJjaGFzZUVmZmVjdFJlc3VsdBIuCgdhcHBsaWVkGAEgASgLMhsubGljZW5zaW5nLnYxLkFwcGxpZWRFZmZlY3RIABIuCgdyZWZ1c2VkGAIgASgLMhsubGljZW5zaW5nLnYxLlJlZnVzZWRFZmZlY3RIAEIJCgdvdXRjb21lIkgKDUFwcGxpZWRFZmZlY3QSJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEg8KB2NyZWF0ZWQYAiABKAgiLQoNUmVmdXNlZEVmZmVjdBIMCgRjb2RlGAEgASgJEg4KBmRldGFpbBgCIAEoCTKFAQoPUHVyY2hhc2VTZXJ2aWNlEnIKFEFwcGx5UHVyY2hhc2VFZmZlY3RzEikubGljZW5zaW5nLnYxLkFwcGx5UHVyY2hhc2VFZmZlY3RzUmVxdWVzdBoqLmxpY2Vuc2luZy52MS5BcHBseVB1cmNoYXNlRWZmZWN0c1Jlc3BvbnNlIgOQAgJiBnByb3RvMw", [file_google_protobuf_timestamp, file_licensing_v1_licensing, file_rpc_v1_metadata]);
+  fileDesc("ChxsaWNlbnNpbmcvdjEvcHVyY2hhc2VzLnByb3RvEgxsaWNlbnNpbmcudjEiagobQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXF1ZXN0Ei0KB2VmZmVjdHMYASADKAsyHC5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QSEgoFZXBvY2gYAiABKANIAIgBAUIICgZfZXBvY2giuQMKDlB1cmNoYXNlRWZmZWN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSFAoMcHVyY2hhc2VfcmVmGAMgASgJEgwKBGtpbmQYBCABKAkSDQoFY2F1c2UYBSABKAkSJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCm9yZGVyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKB3BsYW5faWQYCCABKAlIAIgBARIZCgxleHRlcm5hbF9yZWYYCSABKAlIAYgBARIrCgdlbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIiCghtZXRhZGF0YRgLIAEoCzIQLnJwYy52MS5NZXRhZGF0YRIxCg11cGRhdGVzX3VudGlsGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgZyZW5ld3MYDSABKAhIAogBAUIKCghfcGxhbl9pZEIPCg1fZXh0ZXJuYWxfcmVmQgkKB19yZW5ld3MifwocQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXNwb25zZRIzCgdyZXN1bHRzGAEgAygLMiIubGljZW5zaW5nLnYxLlB1cmNoYXNlRWZmZWN0UmVzdWx0EioKBWVwb2NoGAIgASgLMhsubGljZW5zaW5nLnYxLkRhdGFiYXNlRXBvY2giTgoNRGF0YWJhc2VFcG9jaBIPCgdvcmRpbmFsGAEgASgDEiwKCGFsaXZlX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKBAQoUUHVyY2hhc2VFZmZlY3RSZXN1bHQSLgoHYXBwbGllZBgBIAEoCzIbLmxpY2Vuc2luZy52MS5BcHBsaWVkRWZmZWN0SAASLgoHcmVmdXNlZBgCIAEoCzIbLmxpY2Vuc2luZy52MS5SZWZ1c2VkRWZmZWN0SABCCQoHb3V0Y29tZSJICg1BcHBsaWVkRWZmZWN0EiYKB2xpY2VuY2UYASABKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIPCgdjcmVhdGVkGAIgASgIIi0KDVJlZnVzZWRFZmZlY3QSDAoEY29kZRgBIAEoCRIOCgZkZXRhaWwYAiABKAkyhQEKD1B1cmNoYXNlU2VydmljZRJyChRBcHBseVB1cmNoYXNlRWZmZWN0cxIpLmxpY2Vuc2luZy52MS5BcHBseVB1cmNoYXNlRWZmZWN0c1JlcXVlc3QaKi5saWNlbnNpbmcudjEuQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXNwb25zZSIDkAICYgZwcm90bzM", [file_google_protobuf_timestamp, file_licensing_v1_licensing, file_rpc_v1_metadata]);
 
 /**
  * @generated from message licensing.v1.ApplyPurchaseEffectsRequest
@@ -28,6 +28,13 @@ export type ApplyPurchaseEffectsRequest = Message<"licensing.v1.ApplyPurchaseEff
    * @generated from field: repeated licensing.v1.PurchaseEffect effects = 1;
    */
   effects: PurchaseEffect[];
+
+  /**
+   * The greatest epoch that has answered the caller.
+   *
+   * @generated from field: optional int64 epoch = 2;
+   */
+  epoch?: bigint | undefined;
 };
 
 /**
@@ -148,6 +155,14 @@ export type ApplyPurchaseEffectsResponse = Message<"licensing.v1.ApplyPurchaseEf
    * @generated from field: repeated licensing.v1.PurchaseEffectResult results = 1;
    */
   results: PurchaseEffectResult[];
+
+  /**
+   * If its ordinal is greater than that of the answer before, effects that were applied in between may be lost: send them
+   * again.
+   *
+   * @generated from field: licensing.v1.DatabaseEpoch epoch = 2;
+   */
+  epoch?: DatabaseEpoch | undefined;
 };
 
 /**
@@ -156,6 +171,32 @@ export type ApplyPurchaseEffectsResponse = Message<"licensing.v1.ApplyPurchaseEf
  */
 export const ApplyPurchaseEffectsResponseSchema: GenMessage<ApplyPurchaseEffectsResponse> = /*@__PURE__*/
   messageDesc(file_licensing_v1_purchases, 2);
+
+/**
+ * A time in which the database of licensing has lost no commit.
+ *
+ * @generated from message licensing.v1.DatabaseEpoch
+ */
+export type DatabaseEpoch = Message<"licensing.v1.DatabaseEpoch"> & {
+  /**
+   * @generated from field: int64 ordinal = 1;
+   */
+  ordinal: bigint;
+
+  /**
+   * What was committed before this time is not lost. It precedes everything that was lost since the epoch in the request.
+   *
+   * @generated from field: google.protobuf.Timestamp alive_at = 2;
+   */
+  aliveAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.DatabaseEpoch.
+ * Use `create(DatabaseEpochSchema)` to create a new message.
+ */
+export const DatabaseEpochSchema: GenMessage<DatabaseEpoch> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_purchases, 3);
 
 /**
  * @generated from message licensing.v1.PurchaseEffectResult
@@ -184,7 +225,7 @@ export type PurchaseEffectResult = Message<"licensing.v1.PurchaseEffectResult"> 
  * Use `create(PurchaseEffectResultSchema)` to create a new message.
  */
 export const PurchaseEffectResultSchema: GenMessage<PurchaseEffectResult> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 3);
+  messageDesc(file_licensing_v1_purchases, 4);
 
 /**
  * @generated from message licensing.v1.AppliedEffect
@@ -210,7 +251,7 @@ export type AppliedEffect = Message<"licensing.v1.AppliedEffect"> & {
  * Use `create(AppliedEffectSchema)` to create a new message.
  */
 export const AppliedEffectSchema: GenMessage<AppliedEffect> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 4);
+  messageDesc(file_licensing_v1_purchases, 5);
 
 /**
  * @generated from message licensing.v1.RefusedEffect
@@ -234,7 +275,7 @@ export type RefusedEffect = Message<"licensing.v1.RefusedEffect"> & {
  * Use `create(RefusedEffectSchema)` to create a new message.
  */
 export const RefusedEffectSchema: GenMessage<RefusedEffect> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 5);
+  messageDesc(file_licensing_v1_purchases, 6);
 
 /**
  * For billing: effects of payments, refunds and disputes on purchases, and so on licences.

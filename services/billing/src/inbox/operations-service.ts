@@ -1,14 +1,15 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { ServiceError } from '@licensing/grpc/errors'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { implement } from '@licensing/grpc/server'
 import { BillingOperationsService } from '@licensing/proto/billing-operations'
 import type { BillingDependencies } from '../dependencies.ts'
+import { insertResend } from '../purchases/send/resend-queries.ts'
 import { discardEvent, listUnhandledEvents, retryEvent } from './inbox-queries.ts'
 
 const maxListed = 1_000
 
 /** The commands of operators for events and the webhook endpoint. */
-export function billingOperationsService({ sql, processor, wake }: BillingDependencies) {
+export function billingOperationsService({ sql, change, processor, wake }: BillingDependencies) {
   return implement(BillingOperationsService, {
     async listProcessorEvents() {
       const rows = await listUnhandledEvents(sql, maxListed)
@@ -32,6 +33,10 @@ export function billingOperationsService({ sql, processor, wake }: BillingDepend
     async discardProcessorEvent({ eventId }) {
       if (!(await discardEvent(sql, eventId))) throw noSuchEvent(eventId)
       return {}
+    },
+    async resendEffects({ since, accountId }) {
+      if (!since) throw invalid('/since', 'is missing')
+      return { effects: await change((tx) => insertResend(tx, timestampDate(since), accountId)) }
     },
     async describeProcessorWebhook() {
       return processor.webhookNeeds()

@@ -45,13 +45,15 @@ export interface DuePurchase {
   account_id: string
   ordered_at: Date | null
   attempts: number
+  /** The most effects to send together with its own, if licensing did not answer a larger batch in time. */
+  batch_limit: number | null
 }
 
 const purchases = (dueAt: 'decide_at' | 'send_at'): Queue<DuePurchase> => ({
   table: 'purchases',
   owner: 'account_id',
   key: ['purchase_ref'],
-  columns: ['purchase_ref', 'account_id', 'ordered_at', 'attempts'],
+  columns: ['purchase_ref', 'account_id', 'ordered_at', 'attempts', 'batch_limit'],
   dueAt,
   order: dueAt,
   isWaiting: (sql) => sql`${sql(dueAt)} is not null`,

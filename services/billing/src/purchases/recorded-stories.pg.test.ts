@@ -86,9 +86,3 @@ test.concurrent.each<[string, string, VendorOptions, Outcome]>([
     for (const outcome of outcomes) expect(outcome).toEqual(expected)
   },
 )
-
-test('refunds that are reported only by the charge are understood', async () => {
-  const byCharge = (events: object[]) =>
-    events.filter((event) => !('type' in event && String(event.type).startsWith('refund.')))
-  expect(await report('a', {}, byCharge, true)).toEqual(refundedInParts)
-})

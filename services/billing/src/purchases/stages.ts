@@ -13,6 +13,7 @@ import { countBacklog, listBusy } from './queue-queries.ts'
 import type { Backlog } from './queue-queries.ts'
 import { purgeUnlinkedFacts } from './record/fact-queries.ts'
 import { createRecordRound } from './record/record-events.ts'
+import { startResends } from './send/resend-effects.ts'
 import { createSendRound } from './send/send-effects.ts'
 import { timing } from './timing.ts'
 
@@ -46,7 +47,7 @@ export function startStages(deps: BillingDependencies): Stages {
   for (const ordinal of ['first', 'second']) start('send', createSendRound(deps), [], `send, the ${ordinal}`)
   start('decide', createDecideRound(deps), ['send', 'ask'])
   start('record', createRecordRound(deps), ['decide'])
-  const others = [startQueueWatch(deps, wake), startUpkeep(deps)]
+  const others = [startQueueWatch(deps, wake), startUpkeep(deps), startResends(deps)]
   const endMeasuring = measureBacklog(deps)
   return {
     wake,

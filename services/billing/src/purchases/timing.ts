@@ -17,6 +17,8 @@ export const timing = {
   retryEvent: { first: 250, longest: minute },
   retryDecision: { first: 250, longest: minute },
   retryEffect: { first: 250, longest: 5 * second },
+  /** After licensing did not answer in time. */
+  retryLate: { first: second, longest: minute },
   retryQuestion: { first: 500, longest: 15 * minute },
   retryFeeRefund: { first: 2 * second, longest: hour },
   /** The processor adds the application fee within an hour of the charge. After this time it never will. */

@@ -1,4 +1,4 @@
-import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ProcessorEvent } from '@licensing/proto/billing-operations'
 import { UsageError } from './command.ts'
 import type { Command } from './command.ts'
@@ -45,6 +45,24 @@ function describedEvent({
     parked,
     reason: reason ?? null,
   }
+}
+
+export const resendEffects: Command = {
+  synopsis: '--since TIME [--account ACCOUNT_ID]',
+  summary:
+    'sends payments, refunds and renewals that were applied to licences since that time again, after licensing was restored from a backup; what licensing knows is not applied twice',
+  options: { since: { required: true }, account: { required: false } },
+  async run({ billing }, { since, account }) {
+    const at = new Date(since!)
+    if (!/^\d{4}-\d{2}-\d{2}T/.test(since!) || Number.isNaN(at.getTime())) {
+      throw new UsageError(`--since must be a time such as 2026-11-28T09:00:00Z, not ${since}`)
+    }
+    const request = { since: timestampFromDate(at), ...(account !== undefined && { accountId: account }) }
+    const { effects } = await billing().resendEffects(request)
+    return [
+      JSON.stringify({ since: at.toISOString(), account_id: account ?? null, effects: Number(effects) }),
+    ]
+  },
 }
 
 const path = '/v1/processors/stripe/events'

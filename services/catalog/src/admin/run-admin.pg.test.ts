@@ -110,6 +110,8 @@ test('wrong usage has exit code 2 and a refusal exit code 1, both with a message
     [['dead-letters', 'list'], 2, 'set LICENSING_ADDRESS to the address of the licensing service'],
     [['processor-events'], 2, 'missing: action'],
     [['processor-events', 'show'], 2, 'unknown action of processor-events: show'],
+    [['resend-effects'], 2, 'missing: --since'],
+    [['resend-effects', '--since', 'yesterday'], 2, '--since must be a time such as'],
     [['processor-events', 'list'], 2, 'set BILLING_ADDRESS to the address of the billing service'],
     [['processor-webhook', '--creat'], 2, "Unknown option '--creat'"],
     [['revoke', 'key_1'], 1, 'there is no API key key_1'],
@@ -144,6 +146,7 @@ test('help names every command', async () => {
       'list',
       'dead-letters',
       'processor-events',
+      'resend-effects',
       'revoke',
       'set-fee',
     ]

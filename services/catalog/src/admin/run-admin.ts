@@ -19,7 +19,7 @@ import type { Command, ConsumingService, CountingService, KeepingService } from 
 import { Refusal, UsageError } from './command.ts'
 import { createAccount, createKey, list, revoke, setFee } from './accounts.ts'
 import { deadLetters } from './dead-letters.ts'
-import { processorEvents, processorWebhook } from './processor.ts'
+import { processorEvents, processorWebhook, resendEffects } from './processor.ts'
 import { reEncrypt, rotateRootKey } from './secrets.ts'
 import { setQuota } from './set-quota.ts'
 
@@ -29,6 +29,7 @@ const commands: Record<string, Command> = {
   list,
   'dead-letters': deadLetters,
   'processor-events': processorEvents,
+  'resend-effects': resendEffects,
   'processor-webhook': processorWebhook,
   're-encrypt': reEncrypt,
   revoke,

@@ -1,6 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable, isLockTimeout } from '@licensing/database/problems'
+import { currentEpoch } from '@licensing/events/epoch'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { GivenUp, refuseGivenUp } from '@licensing/grpc/given-up'
 import { implement } from '@licensing/grpc/server'
@@ -34,11 +36,13 @@ export function purchaseService(deps: LicensingDependencies) {
 
 async function applyPurchaseEffects(
   deps: LicensingDependencies,
-  { effects }: ApplyPurchaseEffectsRequest,
+  { effects, epoch: seen }: ApplyPurchaseEffectsRequest,
 ): Promise<MessageInitShape<typeof ApplyPurchaseEffectsResponseSchema>> {
   if (effects.length > maxEffects) throw invalid('/effects', `at most ${maxEffects} effects`)
+  // If the database is replaced after this, the caller learns the next epoch from its next call.
+  const { ordinal, aliveAt } = await currentEpoch(deps.sql, seen)
   const results = await applyAll(deps, effects.map(read))
-  return { results: results.map(resultMessage) }
+  return { results: results.map(resultMessage), epoch: { ordinal, aliveAt: timestampFromDate(aliveAt) } }
 }
 
 function read(request: PurchaseEffect): ReceivedEffect {

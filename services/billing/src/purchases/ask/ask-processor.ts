@@ -108,7 +108,7 @@ export class ProcessorAsker {
         return { answered: { ...about, found: true, pause_ms: null }, facts: [], events }
       }
       const found = await factsFor(this.#deps.processor, kind, ref, merchant)
-      const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
+      const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: 'records', fact }))
       return { answered: { ...about, found: found !== undefined, pause_ms: null }, facts, events: [] }
     } catch (error) {
       const level = attempts === maxUnanswered ? 'warn' : 'debug'
@@ -143,24 +143,4 @@ async function factsFor(
 
 function asList(fact: Fact | undefined): Fact[] | undefined {
   return fact && [fact]
-}
-
-/** The same answer has the same key, so that a repeated answer adds no fact. */
-function sourceKeyOf(fact: Fact): string {
-  switch (fact.kind) {
-    case 'charge':
-      return `records:charge:${fact.chargeRef}:${fact.paymentRef ?? ''}:${fact.amount}:${fact.refunded}`
-    case 'refund':
-      return `records:refund:${fact.refundRef}:${fact.status}`
-    case 'dispute':
-      return `records:dispute:${fact.disputeRef}:${fact.stage}:${fact.status}`
-    case 'invoice_paid':
-      return `records:invoice:${fact.invoiceRef}`
-    case 'invoice_payment':
-      return `records:invoice_payment:${fact.invoiceRef}:${fact.paymentRef}`
-    case 'subscription':
-      return `records:subscription:${fact.subscriptionRef}:${Math.max(...fact.items.map((item) => item.periodEnd))}:${fact.endsAt ?? ''}`
-    default:
-      throw new Error(`${fact.kind} is only read from events`)
-  }
 }

@@ -2,12 +2,13 @@ import type { Subject } from './decision.ts'
 import { ofKind, sortedBy } from './merge-facts.ts'
 import type { RecordedFact } from './merge-facts.ts'
 
-// The processor's clock counts in seconds. The number of known facts orders decisions within a second.
+// The processor's clock counts in seconds. The number of earlier decisions orders decisions within a second. They come after
+// the payments of that second.
 const lastOfSecond = 998
 
 /**
  * Whether the processor will charge the subscription again when the paid period ends, and since when. It will not if the
- * subscription is set to end by then. The time increases with each new fact.
+ * subscription is set to end by then. The time increases with each decision.
  *
  * @returns undefined if it was never set to end
  */
@@ -22,7 +23,8 @@ export function renewalOf({ history, invoices }: Subject): { renews: boolean; at
   // If the subscription was charged after that time, its end was postponed and the processor's event did not arrive.
   const ends = isLastPeriod && chargedAt < endsAt
   const at = Math.max(chargedAt, ...changes.map((change) => change.at))
-  return { renews: !ends, at: at + Math.min(facts.length, lastOfSecond) }
+  const decided = [...history.effects].filter((key) => key.startsWith('renewal_')).length
+  return { renews: !ends, at: at + Math.min(invoices.length + decided, lastOfSecond) }
 }
 
 interface EndChange {

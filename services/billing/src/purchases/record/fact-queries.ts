@@ -1,10 +1,11 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { Fact } from '../../processor/facts.ts'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
+import { endsScheduledOf, factKey, mergeFacts } from './fact-state.ts'
 
 export interface NewFact {
   merchant: string
-  /** The event's id, or a key made from the processor's answer. */
+  /** The id of the event; `records` for an answer of the processor. */
   sourceKey: string
   fact: Fact
 }
@@ -62,18 +63,73 @@ export async function insertLinks(tx: Transaction, links: Link[]): Promise<void>
   await insertRows(tx, 'purchase_links', links, tx`on conflict do nothing`)
 }
 
+interface FactRow {
+  merchant: string
+  fact_key: string
+  session_id: string | null
+  refs: string[]
+  body: Fact
+}
+
+/** Inserts facts, and merges those that are about the same as others. The caller has locked the merchants. */
 export async function insertFacts(
   tx: Transaction,
   facts: (NewFact & { refs: string[]; sessionId: string | undefined })[],
 ): Promise<void> {
-  const rows = facts.map(({ merchant, sourceKey, fact, refs, sessionId }) => ({
-    merchant,
-    source_key: sourceKey,
-    session_id: sessionId ?? null,
-    refs,
-    body: fact,
-  }))
-  await insertRows(tx, 'facts', rows, tx`on conflict (merchant, source_key) do nothing`)
+  const news = mergedByKey(
+    facts.map(({ merchant, sourceKey, fact, refs, sessionId }) => ({
+      merchant,
+      fact_key: factKey(fact, sourceKey),
+      session_id: sessionId ?? null,
+      refs,
+      body: fact,
+    })),
+  )
+  const known = await tx<FactRow[]>`
+    select f.merchant, f.fact_key, f.session_id, f.refs, f.body
+    from ${rowsOf(tx, 'facts', news)} n join facts f on f.merchant = n.merchant and f.fact_key = n.fact_key`
+  const knownKeys = new Set(known.map(nameOf))
+  await insertRows(
+    tx,
+    'facts',
+    news.filter((row) => !knownKeys.has(nameOf(row))),
+  )
+  const changed = mergedByKey([...known, ...news.filter((row) => knownKeys.has(nameOf(row)))])
+  if (changed.length > 0) {
+    await tx`
+      update facts f set body = c.body, refs = c.refs, session_id = coalesce(f.session_id, c.session_id)
+      from ${rowsOf(tx, 'facts', changed)} c where f.merchant = c.merchant and f.fact_key = c.fact_key
+        and (f.body <> c.body or f.refs <> c.refs or f.session_id is null and c.session_id is not null)`
+  }
+  for (const { merchant, fact } of facts) {
+    if (fact.kind === 'end_scheduled') await deleteEarlierEnds(tx, merchant, fact.subscriptionRef)
+  }
+}
+
+const nameOf = ({ merchant, fact_key: key }: FactRow) => `${merchant} ${key}`
+
+function mergedByKey(rows: FactRow[]): FactRow[] {
+  return [...Map.groupBy(rows, nameOf).values()].map((same) =>
+    same.reduce((merged, row) => ({
+      ...merged,
+      session_id: merged.session_id ?? row.session_id,
+      refs: [...new Set([...merged.refs, ...row.refs])],
+      body: mergeFacts(merged.body, row.body),
+    })),
+  )
+}
+
+const endsKept = 50
+
+/** Only the newest changes of a subscription's end count, however often a customer changes it. */
+async function deleteEarlierEnds(tx: Transaction, merchant: string, subscriptionRef: string): Promise<void> {
+  const prefix = endsScheduledOf(subscriptionRef)
+  await tx`
+    delete from facts where position in (
+      select position from facts
+      where merchant = ${merchant} and fact_key > ${prefix} and fact_key < ${`${prefix.slice(0, -1)};`}
+      order by (body->>'at')::bigint desc, position desc offset ${endsKept}
+    )`
 }
 
 export async function linkWaitingFacts(

@@ -6,6 +6,7 @@ import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import { refundedCharge } from '../../refunds/refund-queries.ts'
 import { paymentStates } from '../../checkout-sessions/session-queries.ts'
 import type { Effect } from '../decide/decision.ts'
+import type { DuePurchase } from '../queue-queries.ts'
 import { maxPostponements, pauseAfter, timing } from '../timing.ts'
 
 export interface EffectRow extends Effect {
@@ -13,13 +14,15 @@ export interface EffectRow extends Effect {
   purchase_ref: string
   account_id: string
   application_id: string
+  /** Whether it was done before: its events have been sent. */
+  sent_again: boolean
 }
 
 /** Waiting effects in the order of each purchase. Effects of new purchases come first. */
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
   return sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, at, ordered_at, plan_id, external_ref,
-      ends_at, updates_until, metadata, renews, refund_id
+      ends_at, updates_until, metadata, renews, refund_id, sent_again
     from purchase_effects where purchase_ref = any(${purchaseRefs}) and state = 'waiting'
     order by kind is distinct from 'paid', purchase_ref, position`
 }
@@ -61,7 +64,7 @@ export async function lockPurchases(tx: Transaction, purchaseRefs: string[]): Pr
     select purchase_ref from purchases where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
 }
 
-/** @returns the effects that were not done before */
+/** @returns the effects that were not done before, or wait to be sent again */
 export async function finishEffects(tx: Transaction, positions: bigint[]): Promise<Set<bigint>> {
   const rows = await tx<{ position: bigint }[]>`
     update purchase_effects set state = 'done', done_at = clock_timestamp()
@@ -118,19 +121,30 @@ export async function leaseSending(sql: Sql, purchaseRef: string): Promise<void>
     update purchases set send_at = ${leaseEnds(sql)} where purchase_ref = ${purchaseRef}`
 }
 
+/** Lets other replicas send purchases that the caller leased and has not sent. */
+export async function releaseSending(sql: Sql, purchaseRefs: string[]): Promise<void> {
+  if (purchaseRefs.length === 0) return
+  await sql`
+    update purchases set send_at = clock_timestamp() + ${timing.poll}::int * interval '1 millisecond'
+    where purchase_ref = any(${purchaseRefs})`
+}
+
 /** Writes when each purchase is sent again: never if no effect waits, later if it failed, otherwise at once. */
 export async function writeSent(
   tx: Transaction,
-  tried: { purchase_ref: string; attempts: number }[],
+  tried: Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'batch_limit'>[],
 ): Promise<void> {
-  const pauses = tried.map(({ attempts }) => (attempts === 0 ? 0 : pauseAfter(timing.retryEffect, attempts)))
+  const pauses = tried.map(({ attempts, batch_limit: limit }) =>
+    attempts === 0 ? 0 : pauseAfter(limit === null ? timing.retryEffect : timing.retryLate, attempts),
+  )
   await tx`
-    update purchases f set attempts = t.attempts,
+    update purchases f set attempts = t.attempts, batch_limit = t.batch_limit,
       send_at = case when exists (
         select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
       ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
     from unnest(${tried.map((each) => each.purchase_ref)}::text[],
-      ${tried.map((each) => each.attempts)}::int[], ${pauses}::int[]) as t (purchase_ref, attempts, pause_ms)
+      ${tried.map((each) => each.attempts)}::int[], ${tried.map((each) => each.batch_limit)}::int[],
+      ${pauses}::int[]) as t (purchase_ref, attempts, batch_limit, pause_ms)
     where f.purchase_ref = t.purchase_ref`
 }
 
@@ -182,8 +196,13 @@ async function provision(
     update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
       provisioned_at = clock_timestamp()
     from ${rows} l where s.id = l.id and s.status <> 'provisioned' returning ${columns}`
+  // If licensing lost the licence, it has created another one.
   await tx`
-    update payments p set licence_id = l.licence_id from ${rows} l where ${isItsPayment} and p.licence_id is null`
+    update ${tx(table)} s set licence_id = l.licence_id from ${rows} l
+    where s.id = l.id and s.licence_id <> l.licence_id`
+  await tx`
+    update payments p set licence_id = l.licence_id from ${rows} l
+    where ${isItsPayment} and p.licence_id is distinct from l.licence_id`
   return provisioned
 }
 
@@ -195,7 +214,7 @@ export async function failSessions(tx: Transaction, refused: Refusal[]): Promise
   return tx<PurchaseRow[]>`
     update checkout_sessions s set status = 'provision_failed', failure_reason = r.failure_reason
     from ${rowsOf(tx, 'checkout_sessions', refused)} r
-    where s.id = r.id and s.status not in ('provisioned', 'provision_failed') returning ${sessionColumns(tx)}`
+    where s.id = r.id and s.status <> 'provision_failed' returning ${sessionColumns(tx)}`
 }
 
 /** @returns the sales whose failure has not been reported before */

@@ -18,18 +18,29 @@ import {
   writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
+import { holdLicensingEpoch, resendPurchases } from './resend-queries.ts'
 import { maxPostponements } from '../timing.ts'
 import type { DuePurchase } from '../queue-queries.ts'
 
 /** A purchase whose effects are being sent. */
-export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts'>
+export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'batch_limit'>
 
 /** The outcome of sending an effect to licensing. */
 export type Outcome =
-  | { applied: { licenceId: string | undefined; status: string | undefined } }
+  | { applied: AppliedEffect }
   | { refused: ServiceError }
-  | { failed: unknown }
+  /** Licensing does not know the purchase, although its payment was applied. */
+  | { lost: ServiceError }
+  /** `late`: how many effects were in the batch, if licensing did not answer it in time. */
+  | { failed: unknown; late?: number | undefined }
   | { postponed: true }
+
+interface AppliedEffect {
+  licenceId: string | undefined
+  status: string | undefined
+  /** The epoch of licensing's database that answered; undefined if the effect was not sent. */
+  epoch: bigint | undefined
+}
 
 export interface SentEffect {
   effect: EffectRow
@@ -40,8 +51,12 @@ export interface SentEffect {
 export async function recordResults(
   tx: Transaction,
   leased: LeasedPurchase[],
-  sent: SentEffect[],
+  results: SentEffect[],
 ): Promise<void> {
+  const epoch = await holdLicensingEpoch(tx)
+  const sent = results.map((result) =>
+    isOutdated(result, epoch) ? { ...result, outcome: outdated } : result,
+  )
   const refs = leased.map((each) => each.purchase_ref)
   await lockPurchases(tx, refs)
   const positions = sent.flatMap(({ effect, outcome }) => ('applied' in outcome ? [effect.position] : []))
@@ -52,16 +67,55 @@ export async function recordResults(
   const refunded = await recordProcessedRefunds(tx, applied)
   await append(tx, ...succeeded, ...failures, ...refunded)
   await alertLostRenewals(tx, applied)
-  const purchasesOf = (outcome: 'failed' | 'postponed') =>
-    new Set(sent.filter((each) => outcome in each.outcome).map(({ effect }) => effect.purchase_ref))
-  const [failed, postponed] = [purchasesOf('failed'), purchasesOf('postponed')]
+  await resendLost(tx, sent)
+  const purchasesWith = (is: (outcome: Outcome) => boolean) =>
+    new Set(sent.filter(({ outcome }) => is(outcome)).map(({ effect }) => effect.purchase_ref))
+  const failed = purchasesWith((outcome) => 'failed' in outcome || 'lost' in outcome)
+  const late = new Map(
+    sent.flatMap(({ effect, outcome }) =>
+      'failed' in outcome && outcome.late !== undefined ? [[effect.purchase_ref, outcome.late]] : [],
+    ),
+  )
+  const postponed = purchasesWith((outcome) => 'postponed' in outcome)
   const tried = leased.map(({ purchase_ref, attempts }) => {
     // An outage of licensing does not use up postponements, so that a revocation can still be prevented afterwards.
-    if (failed.has(purchase_ref))
-      return { purchase_ref, attempts: Math.min(attempts, maxPostponements / 2) + 1 }
-    return { purchase_ref, attempts: postponed.has(purchase_ref) ? attempts + 1 : 0 }
+    const tries = failed.has(purchase_ref) ? Math.min(attempts, maxPostponements / 2) + 1 : attempts + 1
+    const size = late.get(purchase_ref)
+    return {
+      purchase_ref,
+      attempts: failed.has(purchase_ref) || postponed.has(purchase_ref) ? tries : 0,
+      batch_limit: size === undefined ? null : Math.max(1, Math.floor(size / 2)),
+    }
   })
   await writeSent(tx, tried)
+}
+
+/** Whether licensing's database was set back since it applied the effect. */
+function isOutdated({ outcome }: SentEffect, epoch: bigint): boolean {
+  return 'applied' in outcome && outcome.applied.epoch !== undefined && outcome.applied.epoch < epoch
+}
+
+const outdated: Outcome = { failed: new Error('the database of licensing was set back meanwhile') }
+
+/**
+ * Sends all effects of a purchase again whose payment licensing has lost, the payment first. Until it is known again, later
+ * effects wait. The vendor is alerted if a customer pays for it.
+ */
+async function resendLost(tx: Transaction, sent: SentEffect[]): Promise<void> {
+  const lost = sent.filter(({ outcome }) => 'lost' in outcome)
+  await resendPurchases(
+    tx,
+    lost.map(({ effect }) => effect.purchase_ref),
+  )
+  for (const { effect } of lost) {
+    if (effect.kind !== 'renewed' || effect.sent_again) continue
+    const alert = {
+      kind: 'renewal_without_licence' as const,
+      subject: `A renewal was paid on purchase ${effect.purchase_ref}, whose licence is unknown`,
+      text: `Invoice ${effect.cause} of purchase ${effect.purchase_ref} was paid, and its licence is unknown, probably because a backup was restored. The purchase is applied again. Check that the customer has a licence, with its new key if it has one.`,
+    }
+    await alertVendors(tx, [effect.account_id], alert, effect.application_id)
+  }
 }
 
 async function recordProvisioned(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
@@ -135,7 +189,7 @@ async function recordProcessedRefunds(tx: Transaction, applied: SentEffect[]): P
  */
 async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promise<void> {
   for (const { effect, outcome } of applied) {
-    if (!('applied' in outcome)) continue
+    if (!('applied' in outcome) || effect.sent_again) continue
     const { licenceId = '', status } = outcome.applied
     if (status !== 'revoked' && status !== 'retired') continue
     for (const renewal of await renewalsWithoutLicence(tx, effect)) {

@@ -1,7 +1,7 @@
 import { longLockTimeout } from '@licensing/changes/change'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { ServiceError } from '@licensing/grpc/errors'
+import { isTimeout, ServiceError } from '@licensing/grpc/errors'
 import { isErrorCode } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
@@ -9,16 +9,20 @@ import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purc
 import type { BillingDependencies } from '../../dependencies.ts'
 import { Shares } from '../queue-rounds.ts'
 import { lease, listOwners, queues } from '../queue-queries.ts'
+import type { DuePurchase } from '../queue-queries.ts'
 import {
   findPostponedRevocations,
   findWaitingEffects,
   isSale,
   leaseSending,
   lockPurchases,
+  releaseSending,
   retryRefused,
 } from './effect-queries.ts'
 import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
+import { adopt } from './resend-effects.ts'
+import { findLicensingEpoch } from './resend-queries.ts'
 import type { LeasedPurchase, Outcome, SentEffect } from './record-results.ts'
 
 const perRound = 200
@@ -33,29 +37,56 @@ export function createSendRound(deps: BillingDependencies): () => Promise<number
     const { owners, each } = await shares.next(list)
     if (owners.length === 0) return 0
     const leased = await lease(deps.sql, queues.send, owners, each)
-    if (leased.length > 0) await sendEffects(deps, leased)
+    const { batches, rest } = batchesOf(leased)
+    await releaseSending(deps.sql, rest)
+    await Promise.all(batches.map((batch) => sendEffects(deps, batch)))
     return leased.length
   }
+}
+
+/**
+ * Purchases of a batch that licensing did not answer in time are sent apart from those of other accounts, in a batch half as
+ * large. A purchase that takes too long is soon alone.
+ */
+function batchesOf(leased: DuePurchase[]): { batches: DuePurchase[][]; rest: string[] } {
+  const late = Map.groupBy(leased, ({ account_id, batch_limit: limit }) => (limit === null ? '' : account_id))
+  const rest: string[] = []
+  const batches = [...late].map(([accountId, purchases]) => {
+    if (accountId === '') return purchases
+    const size = batchSize(purchases)
+    rest.push(...purchases.slice(size).map((each) => each.purchase_ref))
+    return purchases.slice(0, size)
+  })
+  return { batches, rest }
+}
+
+function batchSize(purchases: Pick<DuePurchase, 'batch_limit'>[]): number {
+  return Math.min(...purchases.map((each) => each.batch_limit ?? maxEffects))
 }
 
 /** Sends the waiting effects of purchases that the caller has leased, with no transaction open, and records the results. */
 async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]): Promise<SentEffect[]> {
   const refs = leased.map((each) => each.purchase_ref)
-  const waiting = await findWaitingEffects(deps.sql, refs)
+  const [waiting, epoch] = await Promise.all([
+    findWaitingEffects(deps.sql, refs),
+    findLicensingEpoch(deps.sql),
+  ])
   const postponed = await postponedAmong(deps, refs, waiting)
   const effects = waiting.filter((effect) => !postponed.includes(effect))
   const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
   // An effect that was not applied stops later effects of its own purchase, but not of other purchases.
   const stopped = new Set<string>()
-  for (let from = 0; from < effects.length; from += maxEffects) {
-    const batch = effects.slice(from, from + maxEffects).filter((each) => !stopped.has(each.purchase_ref))
+  const size = batchSize(leased)
+  for (let from = 0; from < effects.length; from += size) {
+    const batch = effects.slice(from, from + size).filter((each) => !stopped.has(each.purchase_ref))
     const outcomes = await apply(
       deps,
+      epoch,
       batch.filter((effect) => effect.kind !== null),
     )
     for (const effect of batch) {
       if (stopped.has(effect.purchase_ref)) continue
-      const outcome = effect.kind === null ? nothingChanged : outcomes.get(effect)!
+      const outcome = effect.kind === null ? notSent : outcomes.get(effect)!
       if (!('applied' in outcome)) stopped.add(effect.purchase_ref)
       sent.push({ effect, outcome })
     }
@@ -134,48 +165,57 @@ export async function provisionAgain(deps: BillingDependencies, purchaseRef: str
  * @throws ServiceError if no licence was provisioned
  */
 export async function provisionNow(deps: BillingDependencies, purchaseRef: string): Promise<void> {
-  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0 }])
+  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0, batch_limit: null }])
   for (const { effect, outcome } of sent) {
     if (effect.kind !== 'paid' || 'applied' in outcome || 'postponed' in outcome) continue
     if ('refused' in outcome) throw outcome.refused
-    throw outcome.failed instanceof ServiceError
+    throw 'failed' in outcome && outcome.failed instanceof ServiceError
       ? outcome.failed
       : new ServiceError('unavailable', 'the licensing service is temporarily unavailable')
   }
 }
 
 /** Sends effects. If the whole call fails although licensing is available, it is repeated purchase by purchase. */
-async function apply(deps: BillingDependencies, effects: EffectRow[]): Promise<Map<EffectRow, Outcome>> {
+async function apply(
+  deps: BillingDependencies,
+  epoch: bigint,
+  effects: EffectRow[],
+): Promise<Map<EffectRow, Outcome>> {
   if (effects.length === 0) return new Map()
   try {
-    const { results } = await deps.purchases.applyPurchaseEffects({ effects: effects.map(messageOf) })
-    return new Map(effects.map((effect, at) => [effect, outcomeOf(effect, results[at])]))
+    const answer = await deps.purchases.applyPurchaseEffects({ effects: effects.map(messageOf), epoch })
+    const ordinal = await adopt(deps, answer)
+    return new Map(effects.map((effect, at) => [effect, outcomeOf(effect, answer.results[at], ordinal)]))
   } catch (error) {
     const groups = Map.groupBy(effects, (effect) => effect.purchase_ref)
     deps.log.warn({ err: error, purchases: groups.size }, 'effects not applied')
     if (groups.size === 1 || (error instanceof ServiceError && error.code === 'unavailable')) {
-      return new Map(effects.map((effect) => [effect, { failed: error }]))
+      const failed = { failed: error, late: isTimeout(error) ? effects.length : undefined }
+      return new Map(effects.map((effect) => [effect, failed]))
     }
     const outcomes: [EffectRow, Outcome][] = []
-    for (const group of groups.values()) outcomes.push(...(await apply(deps, group)))
+    for (const group of groups.values()) outcomes.push(...(await apply(deps, epoch, group)))
     return new Map(outcomes)
   }
 }
 
-const nothingChanged: Outcome = { applied: { licenceId: undefined, status: undefined } }
+/** The outcome of an effect that changes no licence. */
+const notSent: Outcome = { applied: { licenceId: undefined, status: undefined, epoch: undefined } }
 
-function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined): Outcome {
+function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined, epoch: bigint): Outcome {
   switch (result?.outcome.case) {
     case 'applied': {
       const { licence } = result.outcome.value
-      return { applied: { licenceId: licence?.id, status: licence?.status } }
+      return { applied: { licenceId: licence?.id, status: licence?.status, epoch } }
     }
     case 'refused': {
       const { code, detail } = result.outcome.value
       const known = isErrorCode(code) ? code : 'internal'
       if (isTransient(known)) return { failed: new ServiceError(known, detail) }
-      // If the licence no longer exists, the effect changes nothing and must not stop later ones.
-      return effect.kind === 'paid' ? { refused: new ServiceError(known, detail) } : nothingChanged
+      const refused = new ServiceError(known, detail)
+      // Licensing has lost the payment that came before.
+      if (effect.kind !== 'paid' && known === 'not_found') return { lost: refused }
+      return { refused }
     }
     default:
       return { failed: new Error('licensing gave no result') }
