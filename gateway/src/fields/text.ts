@@ -1,4 +1,4 @@
-import { isDomain, problemOfMachineName, readMachineName } from '@licensing/proto/host-name'
+import { isDomain, problemOfMachineName } from '@licensing/proto/host-name'
 import { isStorable, problemOfText, unstorable, characters, textLimits } from '@licensing/proto/text'
 import type { TextLimit } from '@licensing/proto/text'
 import { z } from 'zod'
@@ -33,7 +33,7 @@ export const domain = z.string().transform((text, context) => {
   return z.NEVER
 })
 
-/** The name of the machine that a product runs on, as it is stored. */
+/** The name of the machine that a product runs on. The service keeps it in lower case, which can be longer: `İ` becomes two characters. */
 export const host = z
   .string()
   .meta({
@@ -41,11 +41,9 @@ export const host = z
     pattern: '^[^\\u0000-\\u001F\\u007F-\\u009F]+$',
     examples: ['build-7.example.com'],
   })
-  .transform((text, context) => {
+  .superRefine((text, context) => {
     const problem = problemOfMachineName(text)
-    if (problem === undefined) return readMachineName(text)
-    context.addIssue({ code: 'custom', message: problem })
-    return z.NEVER
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
   })
 
 const limit = textLimits.webAddress

@@ -60,7 +60,12 @@ function isMissing(path: readonly PropertyKey[], value: unknown): boolean {
 }
 
 function named(expected: string): string {
-  const names: Record<string, string> = { object: 'an object', array: 'an array', boolean: 'true or false' }
+  const names: Record<string, string> = {
+    object: 'an object',
+    array: 'an array',
+    boolean: 'true or false',
+    int: 'a whole number',
+  }
   return names[expected] ?? `a ${expected}`
 }
 
