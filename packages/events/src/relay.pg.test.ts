@@ -244,8 +244,8 @@ test('a large outbox is read by its indexes, with plans made when it was empty',
   }
   // It has confirmed everything.
   await sql`
-    insert into event_log_readers (consumer, partition, number)
-    select 'notifier', partition, 1000000 from generate_series(0, 7) as partition`
+    insert into event_log_readers (consumer, partition, epoch, number)
+    select 'notifier', partition, 1, 1000000 from generate_series(0, 7) as partition`
   /** @returns how many rows the relay read, of 5,060 */
   const relayed = async (round: number) => {
     const before = await counted(round * 5_060)
