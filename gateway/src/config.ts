@@ -24,7 +24,9 @@ export const gatewayConfig = z.object({
   PRODUCT_WRONG_KEYS_PER_MINUTE: wholeNumber(1)
     .default(60)
     .describe('wrong licence keys and tokens a minute of one address'),
-  PRODUCT_TRIALS_PER_DAY: wholeNumber(1).default(500).describe('new trials a day of one address'),
+  PRODUCT_TRIALS_PER_DAY: wholeNumber(1)
+    .default(20)
+    .describe('new trials a UTC day of one application and address'),
   TRUST_PROXY: z
     .string()
     .optional()

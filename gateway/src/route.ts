@@ -25,10 +25,8 @@ export interface Request {
   header(name: string): string | undefined
   /** The caller for rate limits, from `limitKeyOf`. */
   caller: string
-  /** Starts a trial and counts it for the caller. If `mayBeNew` is false, `start` must refuse a new trial with `rate_limited`. */
-  countTrial<Started extends { created: boolean }>(
-    start: (mayBeNew: boolean) => Promise<Started>,
-  ): Promise<Started>
+  /** How many new trials of an application a caller may start on a UTC day. */
+  trialsPerAddress: number
   /** The address of this gateway for the caller, without a slash at the end. */
   ownUrl: string
 }

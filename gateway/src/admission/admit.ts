@@ -72,7 +72,7 @@ async function admitVendor(
     )
   }
   return {
-    ...requestOf(deps, request, reply),
+    ...requestOf(deps, request),
     audience: 'vendor',
     accountId: principal.accountId,
     keyId: principal.keyId,
@@ -106,12 +106,12 @@ function admitKeyless(
     deps.throttle.processor(reply, caller)
     if (route.rawBody) checkSignatureForm(signatureOf(request))
   } else deps.throttle.product(reply, caller)
-  if (audience !== 'activation') return { ...requestOf(deps, request, reply), audience }
+  if (audience !== 'activation') return { ...requestOf(deps, request), audience }
   const token = bearerOf(request.headers.authorization)
   if (token === undefined) {
     throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
   }
-  return { ...requestOf(deps, request, reply), audience, token }
+  return { ...requestOf(deps, request), audience, token }
 }
 
 function signatureOf({ headers }: FastifyRequest): string | undefined {
@@ -122,7 +122,6 @@ function signatureOf({ headers }: FastifyRequest): string | undefined {
 function requestOf(
   { services, throttle, publicUrl }: AdmissionDependencies,
   request: FastifyRequest,
-  reply: FastifyReply,
 ): Request {
   const caller = limitKeyOf(request.ip)
   return {
@@ -132,7 +131,7 @@ function requestOf(
     body: {},
     sentBody: undefined,
     caller,
-    countTrial: (start) => throttle.trial(reply, caller, start),
+    trialsPerAddress: throttle.trialsPerAddress,
     ownUrl: (publicUrl ?? `${request.protocol}://${request.host}`).replace(/\/$/, ''),
     header: (name) => {
       const value = request.headers[name]

@@ -10,7 +10,7 @@ export interface RateLimits {
   perAddress: number
   /** Wrong licence keys and tokens per minute of one address. */
   wrongKeysPerAddress: number
-  /** New trials of one address in 24 hours. */
+  /** New trials of one application and address on a UTC day. Licensing counts them. */
   trialsPerAddress: number
 }
 
@@ -25,7 +25,7 @@ export class Throttle {
   readonly #wrongKeys: RateLimit
   /** When each right key was last seen. */
   readonly #rightKeys = new LRUCache<string, number>({ max: maxRightKeys })
-  readonly #trials: RateLimit
+  readonly trialsPerAddress: number
   readonly #processors = new RateLimit('processor', processorEventsPerMinute)
 
   constructor(limits: RateLimits) {
@@ -33,7 +33,7 @@ export class Throttle {
     this.#unauthenticated = new RateLimit('address', limits.perKey)
     this.#products = new RateLimit('address', limits.perAddress)
     this.#wrongKeys = new RateLimit('wrong-keys', limits.wrongKeysPerAddress)
-    this.#trials = new RateLimit('trials', limits.trialsPerAddress, dayMs)
+    this.trialsPerAddress = limits.trialsPerAddress
   }
 
   key(reply: FastifyReply, keyId: string): void {
@@ -72,31 +72,6 @@ export class Throttle {
   countWrongKey(reply: FastifyReply, caller: string): void {
     const left = this.#wrongKeys.take(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)
-  }
-
-  /**
-   * Counts the caller's new trials. A trial that is already running is not counted and never refused.
-   *
-   * @param start called with false, it must refuse a new trial with `rate_limited`
-   */
-  async trial<Started extends { created: boolean }>(
-    reply: FastifyReply,
-    caller: string,
-    start: (mayBeNew: boolean) => Promise<Started>,
-  ): Promise<Started> {
-    // Counted before the trial starts. Otherwise concurrent requests could exceed the limit.
-    const left = this.#trials.take(caller)
-    let isNew = false
-    try {
-      const started = await start(left.allowed)
-      isNew = started.created
-      return started
-    } catch (error) {
-      if (error instanceof ServiceError && error.code === 'rate_limited') check(reply, this.#trials, left)
-      throw error
-    } finally {
-      if (left.allowed && !isNew) this.#trials.undo(caller)
-    }
   }
 }
 

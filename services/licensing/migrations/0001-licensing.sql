@@ -1,7 +1,7 @@
 -- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, activations by id, leases,
--- trials, trial_days, snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep
--- locks no plans: it skips licences that other transactions have locked, and waits for none. Call-homes lock activations by
--- id, and skip licences and leases that other transactions have locked.
+-- trials, trial_days, trial_addresses, snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the
+-- outbox. Only the sweep locks no plans: it skips licences that other transactions have locked, and waits for none.
+-- Call-homes lock activations by id, and skip licences and leases that other transactions have locked.
 
 -- Plans.
 
@@ -218,6 +218,17 @@ create table trial_days (
   day date not null,
   started integer not null
 ) with (fillfactor = 50);
+
+-- How many trials of an application an address has started on the latest UTC day with one. Rows of earlier days are deleted.
+create table trial_addresses (
+  application_id text collate "C" not null,
+  -- SHA-256 of the application's id and the address. The address itself is not stored.
+  address_hash bytea not null check (octet_length(address_hash) = 32),
+  day date not null,
+  started integer not null,
+  primary key (application_id, address_hash)
+);
+create index trial_addresses_by_day on trial_addresses (day);
 
 -- The entries of licences' metadata, for lists. Only the triggers below write this table.
 create table licence_metadata (

@@ -134,7 +134,13 @@ const writers: Record<string, (plan: PlanCopy, days: number) => Promise<{ id: st
     plan.version += 1n
     await givenPlan(harness, { id: plan.id, code, trialDays: days, version: plan.version })
     const machine = { fingerprint: unique('m'), host: 'localhost', productVersion: '1' }
-    const { grant } = await harness.products.startTrial({ applicationId, planCode: code, ...machine })
+    const { grant } = await harness.products.startTrial({
+      applicationId,
+      planCode: code,
+      ...machine,
+      address: '198.51.100.7',
+      maxForAddress: 20,
+    })
     return { id: grant!.licenceId }
   },
 }

@@ -4,6 +4,7 @@ import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Logger } from '@licensing/process/log'
 import type { Loop } from '@licensing/process/loop'
 import { findUnusedLicences, freeUnused } from '../activations/unused-queries.ts'
+import { deleteOldTrialAddresses } from '../trials/trial-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
 
@@ -16,10 +17,11 @@ interface UpkeepOptions {
   intervalMs?: number | undefined
 }
 
+const rowsAtOnce = 1_000
 const activationsAtOnce = 500
 
 /**
- * Deletes signing keys that no longer verify anything. Frees activations of floating licences that
+ * Deletes signing keys that no longer verify anything and counts of trials of earlier days. Frees activations of floating licences that
  * have had no lease for long, and activations that their products have deactivated and that keep no place any more.
  */
 export function startUpkeep({
@@ -31,6 +33,9 @@ export function startUpkeep({
 }: UpkeepOptions): Loop {
   return startDatabaseLoop('upkeep', log, intervalMs, async (signal) => {
     await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
+    while (!signal.aborted && (await deleteOldTrialAddresses(sql, rowsAtOnce)) >= rowsAtOnce) {
+      // Until fewer than a full batch are left.
+    }
     await freeAllUnused(sql, change, signal)
   })
 }

@@ -18,12 +18,14 @@ import {
   verbOn,
   detailOf,
   licenceOf,
+  settledAtOnce,
   update,
 } from '../../test/makers.ts'
-import { forFile, startHarness } from '../../test/harness.ts'
+import { forFile, newVendor, startHarness } from '../../test/harness.ts'
 import { callOf, givenActivation, verified } from '../../test/products.ts'
 import { provision, unique } from '../../test/purchases.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
+import { deleteOldTrialAddresses } from './trial-queries.ts'
 
 const harness = await forFile(startHarness)
 afterEach(() => {
@@ -34,13 +36,19 @@ const dayMs = 86_400_000
 const givenTrialPlan = (fields: Parameters<typeof givenPlan>[1] = {}) =>
   givenPlan(harness, { code: unique('code'), trialDays: 14, ...fields })
 
-function start({ code }: Pick<PlanCopy, 'code'>, asking: Partial<StartTrialRequest> = {}) {
-  return harness.products.startTrial({
+function start(
+  { code }: Pick<PlanCopy, 'code'>,
+  asking: Partial<StartTrialRequest> = {},
+  products = harness.products,
+) {
+  return products.startTrial({
     applicationId: harness.applicationId,
     planCode: code,
     fingerprint: 'machine-1',
     host: 'machine.example.com',
     productVersion: '1.0',
+    address: '198.51.100.7',
+    maxForAddress: 100_000,
     ...asking,
   })
 }
@@ -133,16 +141,45 @@ test('if the activation was freed, by the product or the vendor, the machine is 
   expect(await events(harness, idOf(first))).toHaveLength(1)
 })
 
-test('if only a running trial may be answered, a new one is refused and nothing is written', async () => {
+const tooMany = { code: 'quota_exceeded', members: { limit: 20 } }
+
+test('an address starts 20 trials of an application on a UTC day, however many it asks for at once through two replicas', async () => {
+  const own = newVendor(harness)
+  const plan = await givenPlan(own, { code: unique('code'), trialDays: 14 })
+  const { products: replica } = await harness.replica()
+  const from = { address: '203.0.113.7', maxForAddress: 20, applicationId: own.applicationId }
+  const outcomes = await settledAtOnce(32, (at) =>
+    start(plan, { ...from, fingerprint: `m-${at}` }, [harness.products, replica][at % 2]),
+  )
+  const started = outcomes.flatMap(({ status }, at) => (status === 'fulfilled' ? [`m-${at}`] : []))
+  expect(started).toHaveLength(20)
+  for (const outcome of outcomes) {
+    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject(tooMany)
+  }
+  // A refused trial leaves nothing, so its machine can have it from another address.
+  const refused = Array.from({ length: 32 }, (_, at) => `m-${at}`).find((each) => !started.includes(each))!
+  expect(await start(plan, { ...from, address: '203.0.113.8', fingerprint: refused })).toMatchObject({
+    created: true,
+  })
+  // Running trials are answered and not counted.
+  for (const fingerprint of started)
+    expect(await start(plan, { ...from, fingerprint })).toMatchObject({ created: false })
+  const another = await givenTrialPlan()
+  const elsewhere = { ...from, applicationId: harness.applicationId, fingerprint: unique('m') }
+  expect(await start(another, elsewhere)).toMatchObject({ created: true })
+  expect(await refusal(start(plan, { ...from, fingerprint: 'next' }))).toMatchObject(tooMany)
+  await harness.sql`update trial_addresses set day = day - 1`
+  expect(await start(plan, { ...from, fingerprint: 'next' })).toMatchObject({ created: true })
+})
+
+test('the address itself is not stored, and its counts of earlier days are deleted', async () => {
   const plan = await givenTrialPlan()
-  const known = unique('m')
-  await start(plan, { fingerprint: known })
-  const before = await written()
-  const fingerprint = unique('m')
-  expect((await refusal(start(plan, { fingerprint, runningOnly: true }))).code).toBe('rate_limited')
-  expect(await written()).toEqual(before)
-  expect(await start(plan, { fingerprint: known, runningOnly: true })).toMatchObject({ created: false })
-  expect(await start(plan, { fingerprint, runningOnly: false })).toMatchObject({ created: true })
+  await start(plan, { address: '203.0.113.99', fingerprint: unique('m') })
+  expect(JSON.stringify(await contentsOf(harness.sql))).not.toContain('203.0.113.99')
+  await harness.sql`update trial_addresses set day = day - 1`
+  await start(plan, { address: '203.0.113.98', fingerprint: unique('m') })
+  await deleteOldTrialAddresses(harness.sql, 1_000)
+  expect(await harness.sql`select from trial_addresses`).toHaveLength(1)
 })
 
 type Happens = (licence: { id: string }) => Promise<unknown>

@@ -24,7 +24,14 @@ import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
-import { countTrial, findTrialPlan, insertTrial, insertTrialLicence, lockTrial } from './trial-queries.ts'
+import {
+  countTrial,
+  countTrialOfAddress,
+  findTrialPlan,
+  insertTrial,
+  insertTrialLicence,
+  lockTrial,
+} from './trial-queries.ts'
 import type { Machine, TrialPlan } from './trial-queries.ts'
 
 type StartTrial = (request: StartTrialRequest) => Promise<MessageInitShape<typeof StartTrialResponseSchema>>
@@ -33,8 +40,9 @@ interface Asked extends Machine {
   planId: string
   fingerprint: string
   installation: Installation
-  /** Whether only a trial that is running may be answered. */
-  runningOnly: boolean
+  /** Where the product calls from, hashed. */
+  addressHash: Buffer
+  maxForAddress: number
   /** The longest life of its token. */
   lifeSeconds: number
 }
@@ -51,7 +59,7 @@ interface Started extends Place {
 export function createStartTrial(deps: ProductDependencies): StartTrial {
   const turns = createKeyedQueue('too many trials are being started at the moment: try again')
   return async (request) => {
-    const { applicationId, planCode, fingerprint, nonce, runningOnly = false } = request
+    const { applicationId, planCode, fingerprint, nonce, address, maxForAddress } = request
     checkNonce(nonce)
     const machine = { applicationId, fingerprintHash: hashOf(applicationId, checkFingerprint(fingerprint)) }
     const installation = checkInstallation(request)
@@ -60,7 +68,8 @@ export function createStartTrial(deps: ProductDependencies): StartTrial {
       : undefined
     if (planId === undefined) throw noTrials()
     const { lifeSeconds } = deps.tokens
-    const asked = { ...machine, planId, fingerprint, installation, runningOnly, lifeSeconds }
+    const from = { addressHash: hashOf(applicationId, address), maxForAddress }
+    const asked = { ...machine, ...from, planId, fingerprint, installation, lifeSeconds }
     const start = () => deps.change((tx) => startTrial(tx, deps.now, asked))
     const started = await recordedPlace(deps, () => turns.run(planId, start))
     return {
@@ -71,8 +80,8 @@ export function createStartTrial(deps: ProductDependencies): StartTrial {
   }
 }
 
-const hashOf = (applicationId: string, fingerprint: string) =>
-  createHash('sha256').update(`${applicationId} ${fingerprint}`).digest()
+const hashOf = (applicationId: string, text: string) =>
+  createHash('sha256').update(`${applicationId} ${text}`).digest()
 
 /** Starts the machine's trial, or finds it. Activates the machine if it is not active. */
 async function startTrial(tx: Transaction, clock: () => Date, asked: Asked): Promise<Started> {
@@ -97,14 +106,12 @@ async function createTrial(tx: Transaction, asked: Asked, plan: TrialPlan): Prom
   if (plan.status === 'retired') {
     throw new ServiceError('plan_archived', 'there are no new trials on this plan any more: ask the vendor')
   }
-  if (asked.runningOnly) {
-    throw new ServiceError('rate_limited', 'too many trials were started from this address; try again later')
-  }
-  const { applicationId } = asked
+  const { applicationId, maxForAddress } = asked
   const { status, history: type } = initialStatus['on trial']
   const licence = { id: newId('lic'), key: newLicenceKey(), applicationId, plan }
   if (!(await insertTrial(tx, asked, licence.id))) throw new LostRace()
   await checkQuota(tx, plan.account_id, 'trials_per_day', await countTrial(tx, applicationId))
+  if ((await countTrialOfAddress(tx, asked)) > maxForAddress) throw tooManyFrom(maxForAddress)
   await insertTrialLicence(tx, licence)
   await storeSnapshots(tx, [{ plan_id: plan.id, snapshot_id: plan.snapshot_id }])
   await insertHistory(tx, [{ licenceId: licence.id, type, to: status, actor: byProduct }])
@@ -119,4 +126,9 @@ async function createTrial(tx: Transaction, asked: Asked, plan: TrialPlan): Prom
 
 function noTrials(): ServiceError {
   return new ServiceError('not_found', 'this application has no plan with this code that offers trials')
+}
+
+function tooManyFrom(limit: number): ServiceError {
+  const detail = `${limit} trials of this application were started from this address today: try again tomorrow`
+  return new ServiceError('quota_exceeded', detail, { members: { limit } })
 }

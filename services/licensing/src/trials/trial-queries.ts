@@ -76,6 +76,30 @@ export async function countTrial(sql: Sql, applicationId: string): Promise<numbe
   return row!.started
 }
 
+/** Counts a new trial for an address. @returns how many of the application have started from it on this UTC day */
+export async function countTrialOfAddress(
+  sql: Sql,
+  { applicationId, addressHash }: { applicationId: string; addressHash: Buffer },
+): Promise<number> {
+  const [row] = await sql<{ started: number }[]>`
+    insert into trial_addresses as counted (application_id, address_hash, day, started)
+    values (${applicationId}, ${addressHash}, (now() at time zone 'UTC')::date, 1)
+    on conflict (application_id, address_hash) do update set
+      day = greatest(counted.day, excluded.day),
+      started = case when counted.day >= excluded.day then counted.started + 1 else 1 end
+    returning started`
+  return row!.started
+}
+
+/** Deletes the counts of earlier days. @returns how many; if `limit` or more, there may be others */
+export async function deleteOldTrialAddresses(sql: Sql, limit: number): Promise<number> {
+  const { count } = await sql`
+    delete from trial_addresses where ctid = any(array(
+      select ctid from trial_addresses where day < (now() at time zone 'UTC')::date limit ${limit} for update skip locked
+    ))`
+  return count
+}
+
 /** Inserts the licence of a trial. The transaction has locked the plan. */
 export async function insertTrialLicence(
   sql: Sql,

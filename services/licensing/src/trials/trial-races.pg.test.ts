@@ -31,7 +31,15 @@ const { harness, either } = await forFile(startReplicas)
 const givenTrialPlan = () => givenPlan(harness, { code: 'trial', trialDays: 14, applicationId: newId('app') })
 
 const start = ({ products }: Harness, { code, applicationId }: PlanCopy, fingerprint: string) =>
-  products.startTrial({ applicationId, planCode: code, fingerprint, host: 'localhost', productVersion: '1' })
+  products.startTrial({
+    applicationId,
+    planCode: code,
+    fingerprint,
+    host: 'localhost',
+    productVersion: '1',
+    address: '198.51.100.7',
+    maxForAddress: 100_000,
+  })
 
 const countLicences = async (plan: PlanCopy) => {
   const [row] = await harness.sql<
