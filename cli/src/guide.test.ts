@@ -13,9 +13,7 @@ test('the guide names the commands that ask for confirmation', () => {
   const asking = [...text.matchAll(/^### (?:.* )?(\S+)\n(?:(?!^### ).*\n)*?- `--yes`/gm)].map(
     ([, name]) => name,
   )
-  expect([...named.matchAll(/`([^`]+)`/g)].map(([, name]) => name).toSorted()).toEqual(
-    [...new Set(asking)].toSorted(),
-  )
+  expect(new Set([...named.matchAll(/`([^`]+)`/g)].map(([, name]) => name))).toEqual(new Set(asking))
 })
 
 test('a command, an argument and an option of the program are in the reference', () => {

@@ -4,7 +4,7 @@ import type { Context, ExitCode } from './command/context.ts'
 import { UsageError } from './command/failures.ts'
 import { createOutput, report } from './command/output.ts'
 import type { Stream } from './command/output.ts'
-import { useProxy } from './command/proxy.ts'
+import { proxyOf, useProxy } from './command/proxy.ts'
 import { readSettings } from './command/settings.ts'
 import { createProgram } from './program.ts'
 
@@ -58,7 +58,8 @@ export async function run({ args, env, stdin, stdout, stderr, signal }: Invocati
     const isHelp = error instanceof CommanderError && !error.message.startsWith('error: ')
     if (isHelp) return error.exitCode === 0 ? 0 : 2
     const isUsage = error instanceof CommanderError || error instanceof UsageError
-    report(out, error instanceof CommanderError ? usageOf(error) : error, address)
+    const proxy = address === undefined ? undefined : proxyOf(env, address)
+    report(out, error instanceof CommanderError ? usageOf(error) : error, address, proxy)
     return isUsage ? 2 : 1
   }
   try {

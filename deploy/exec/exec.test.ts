@@ -2,9 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
-const file = new URL('exec.mjs', import.meta.url).pathname
+const file = fileURLToPath(new URL('exec.mjs', import.meta.url))
 
 test('in a shell without exec, this file runs the program and passes on arguments, output and exit code', async () => {
   const program = 'console.log(JSON.stringify(process.argv.slice(1))); process.exit(7)'

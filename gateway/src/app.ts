@@ -80,7 +80,7 @@ const maxParamLength = 65_536
 export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstance> {
   const admission: AdmissionDependencies = {
     services: deps.services,
-    keys: new ApiKeys(deps.services),
+    keys: new ApiKeys(deps.services.catalog),
     applications: new Applications(deps.services.catalog),
     throttle: new Throttle(deps.limits),
     sessions: new Sessions(deps.sessionKeys, deps.publicUrl),

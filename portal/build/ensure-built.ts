@@ -10,7 +10,7 @@ const sources = [
   'sdk/src',
   'packages/builds/src',
   'packages/csv/src',
-  'packages/keys/src',
+  'packages/formats/src',
   'packages/money/src',
   'pnpm-lock.yaml',
   'tsconfig.base.json',

@@ -3,10 +3,11 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 // Runs buf lint and, from the first release on, buf breaking against main (on main: against the previous commit). Checks that
 // gen/ is up to date.
-const root = new URL('..', import.meta.url).pathname
+const root = fileURLToPath(new URL('..', import.meta.url))
 const env = { ...process.env, PATH: `${root}node_modules/.bin:${process.env.PATH ?? ''}` }
 const run = (args: string[]) => execFileSync('buf', args, { cwd: root, env, stdio: 'inherit' })
 

@@ -186,6 +186,18 @@ describe('trying again', () => {
     },
   )
 
+  it.each(['Sat, 01 Feb 2020 10:00:01 GMT', 'Saturday, 01-Feb-20 10:00:01 GMT', 'Sat Feb  1 10:00:01 2020'])(
+    'waits until the date of a Retry-After, by the clock of the server: %s',
+    async (until) => {
+      const headers = { date: 'Sat, 01 Feb 2020 10:00:00 GMT', 'retry-after': until }
+      await using service = await givenService([{ ...unavailable, headers }, good])
+      const start = performance.now()
+      await service.client.get('/v1/account')
+      // Without a valid header, the first wait is at most half a second.
+      expect(performance.now() - start).toBeGreaterThan(950)
+    },
+  )
+
   it('ends after the configured number of tries', async () => {
     await using service = await givenService([unavailable, unavailable, unavailable], { retries: 1 })
     await expect(service.client.get('/v1/account')).rejects.toMatchObject({ status: 503 })

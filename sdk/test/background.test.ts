@@ -163,6 +163,43 @@ describe('the background', () => {
     expect(requests.filter((request) => request.endsWith('/refresh'))).not.toHaveLength(0)
   })
 
+  it.each(['hasFeature', 'limit', 'activate'] as const)(
+    'renews a lease that ended while the machine slept as soon as %s is called, once, and not before its backoff',
+    async (call) => {
+      let lease = 'token_of_lease'
+      const { client, requests } = given((request) => {
+        if (request === 'GET /jwks.json') return activated(request)
+        // The list was signed when the lease has ended.
+        if (request === 'GET /revocations') return null
+        return lease === '' ? null : grant(lease)
+      })
+      await client.activate()
+      await pass(5000)
+      // The timers do not run while it sleeps.
+      vi.setSystemTime(START + 20 * MINUTE)
+      const before = requests.length
+      const asked = () => requests.slice(before).filter((request) => request.startsWith('POST'))
+      lease = ''
+      for (let times = 0; times < 5; times++) {
+        if (call === 'activate') void client.activate()
+        else expect(client[call]('export_pdf')).toBe(call === 'hasFeature' ? false : 0)
+      }
+      await settled()
+      expect(client.state.status).toBe('lapsed')
+      expect(asked()).toHaveLength(1)
+      lease = 'token_of_lease_after_a_pause'
+      if (call === 'activate') await client.activate()
+      else {
+        client[call]('export_pdf')
+        await settled()
+        expect(asked()).toHaveLength(1)
+        await pass(31_000)
+      }
+      expect(asked()).toHaveLength(2)
+      expect(client.hasFeature('export_pdf')).toBe(true)
+    },
+  )
+
   it('leaves no timer behind when it is stopped', async () => {
     const { client, requests } = given(activated)
     await client.activate()
@@ -178,10 +215,15 @@ async function pass(ms: number): Promise<void> {
   const step = Math.max(1000, Math.min(MINUTE, ms / 50))
   for (let passed = 0; passed < ms; passed += step) {
     await vi.advanceTimersByTimeAsync(Math.min(step, ms - passed))
-    for (let idle = 0; idle < 3; idle = atWork.size === 0 ? idle + 1 : 0) {
-      await Promise.allSettled(atWork)
-      await new Promise((resolve) => setImmediate(resolve))
-    }
+    await settled()
+  }
+}
+
+/** Lets the client finish what it does, without time passing. */
+async function settled(): Promise<void> {
+  for (let idle = 0; idle < 3; idle = atWork.size === 0 ? idle + 1 : 0) {
+    await Promise.allSettled(atWork)
+    await new Promise((resolve) => setImmediate(resolve))
   }
 }
 

@@ -46,19 +46,19 @@ describe('a product and a service that speak HTTP', () => {
     ])
   })
 
-  it('obeys a Retry-After with a date, by the clock of the server', async () => {
-    await using service = await LicensingServer.start()
-    const licence = givenClient(service)
-    const headers = {
-      date: 'Sat, 01 Feb 2020 10:00:00 GMT',
-      'retry-after': 'Sat, 01 Feb 2020 10:10:00 GMT',
-    }
-    service.instead = { status: 503, headers }
-    await expect(licence.activate()).resolves.toMatchObject({ reason: 'unavailable' })
-    service.instead = null
-    await expect(licence.activate()).resolves.toMatchObject({ reason: 'unavailable' })
-    expect(service.requests).toHaveLength(1)
-  })
+  it.each(['Sat, 01 Feb 2020 10:10:00 GMT', 'Saturday, 01-Feb-20 10:10:00 GMT', 'Sat Feb  1 10:10:00 2020'])(
+    'obeys a Retry-After with a date, by the clock of the server: %s',
+    async (until) => {
+      await using service = await LicensingServer.start()
+      const licence = givenClient(service)
+      const headers = { date: 'Sat, 01 Feb 2020 10:00:00 GMT', 'retry-after': until }
+      service.instead = { status: 503, headers }
+      await expect(licence.activate()).resolves.toMatchObject({ reason: 'unavailable' })
+      service.instead = null
+      await expect(licence.activate()).resolves.toMatchObject({ reason: 'unavailable' })
+      expect(service.requests).toHaveLength(1)
+    },
+  )
 
   it('follows no redirect, so its token goes nowhere else', async () => {
     await using service = await LicensingServer.start()

@@ -3,11 +3,12 @@ import { createHmac } from 'node:crypto'
 import { mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { drawing, drawn } from '@licensing/test-support/drawn'
 import { beforeAll, describe, expect, it } from 'vitest'
 
 const guide = new URL('../../docs/guides/webhooks.md', import.meta.url)
-const sdk = new URL('..', import.meta.url).pathname
+const sdk = fileURLToPath(new URL('..', import.meta.url))
 
 interface Language {
   readonly file: string

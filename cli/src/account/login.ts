@@ -3,7 +3,7 @@ import { text as readAll } from 'node:stream/consumers'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { UsageError } from '../command/failures.ts'
-import { readProfiles, writeProfiles } from '../command/profiles.ts'
+import { changeProfiles, readProfiles } from '../command/profiles.ts'
 import { checkedKey, checkedUrl, DEFAULT_PROFILE, value } from '../command/settings.ts'
 import { ask, isTerminal } from '../command/terminal.ts'
 
@@ -44,8 +44,7 @@ export function loginCommands(program: CommandUnknownOpts, context: Context): vo
       const self = await context
         .at({ url, apiKey: key, appId: app, profile: name })
         .backend.get('/v1/api-keys/self')
-      const profiles = await readProfiles(env, warn)
-      const file = await writeProfiles(env, new Map([...profiles, [name, profile]]))
+      const file = await changeProfiles(env, (profiles) => new Map([...profiles, [name, profile]]))
       out.message(`stored in ${file}`)
       out.record({ profile: name, url, account_id: self.account_id, name: self.name, scopes: self.scopes })
     })
@@ -55,10 +54,9 @@ export function loginCommands(program: CommandUnknownOpts, context: Context): vo
     .description('Remove a profile; the API key stays valid')
     .addHelpText('after', examples('logout', 'logout --profile production'))
     .action(async () => {
-      const profiles = new Map(await readProfiles(env, warn))
       const name = profileName()
-      if (!profiles.delete(name)) throw new UsageError(`there is no profile ${name}`)
-      await writeProfiles(env, profiles)
+      if (!(await readProfiles(env, warn)).has(name)) throw new UsageError(`there is no profile ${name}`)
+      await changeProfiles(env, (profiles) => new Map([...profiles].filter(([other]) => other !== name)))
       out.result({ profile: name }, [`removed profile ${name}`])
     })
 

@@ -146,16 +146,17 @@ function withoutSecrets(text: string, secrets: readonly string[]): string {
  * Prints why a command failed; with `--json`, the service's problem document on standard output too.
  *
  * @param address of the service, if the command has called it
+ * @param proxy the sentence of `proxyOf`
  */
-export function report(out: Output, error: unknown, address: string | undefined): void {
-  const [message = '', ...more] = messageOf(error, address)
+export function report(out: Output, error: unknown, address: string | undefined, proxy?: string): void {
+  const [message = '', ...more] = messageOf(error, address, proxy)
   if (out.json) out.result(problemOf(error, withoutSecrets([message, ...more].join('\n'), [])), [])
   out.message(`error: ${message}`, ...more)
 }
 
 /** The error as lines to print. A line break in a text of the service does not begin a new line. */
-function messageOf(error: unknown, address: string | undefined): string[] {
-  if (error instanceof Interrupted) return [...messageOf(error.cause, address), ...error.progress]
+function messageOf(error: unknown, address: string | undefined, proxy: string | undefined): string[] {
+  if (error instanceof Interrupted) return [...messageOf(error.cause, address, proxy), ...error.progress]
   if (error instanceof Refusal) return [error.message, ...error.list]
   if (!(error instanceof LicensingApiError))
     return (error instanceof Error ? error.message : String(error)).split('\n')
@@ -164,6 +165,7 @@ function messageOf(error: unknown, address: string | undefined): string[] {
     return [
       `the licensing service at ${address} does not answer (${causeOf(error)})`,
       'check that it runs, and LICENSING_URL or --url',
+      ...(proxy === undefined ? [] : [`${proxy}: check it too, or add the host to NO_PROXY`]),
     ]
   }
   if (code === 'unexpected_answer') {
@@ -189,7 +191,8 @@ export function causeOf({ code, message, cause }: LicensingApiError): string {
   const inner = cause instanceof Error ? cause.cause : undefined
   if (!(inner instanceof Error)) return message
   // The messages of the HTTP client say more than its codes.
-  return 'code' in inner && !String(inner.code).startsWith('UND_') ? String(inner.code) : inner.message
+  const named = 'code' in inner && typeof inner.code === 'string' && !inner.code.startsWith('UND_')
+  return named ? String(inner.code) : inner.message
 }
 
 function problemOf(error: unknown, detail: string): object {

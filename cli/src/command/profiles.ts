@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto'
-import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { fileStore } from '@licensing/sdk/node'
+import { mkdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Refusal, UsageError } from './failures.ts'
 
@@ -14,7 +14,9 @@ type Profiles = ReadonlyMap<string, Profile>
 
 /** The path of the file with the profiles; undefined if the environment names no home folder. */
 export function profileFile(env: NodeJS.ProcessEnv): string | undefined {
-  const config = env['XDG_CONFIG_HOME'] || (env['HOME'] && join(env['HOME'], '.config'))
+  const home = env['HOME'] && join(env['HOME'], '.config')
+  // Windows has no HOME, but APPDATA.
+  const config = env['XDG_CONFIG_HOME'] || home || env['APPDATA']
   return config ? join(config, 'licensing', 'profiles.json') : undefined
 }
 
@@ -25,34 +27,55 @@ export async function readProfiles(
 ): Promise<Profiles> {
   const file = profileFile(env)
   if (file === undefined) return new Map()
-  try {
-    const content = JSON.parse(await readFile(file, 'utf8')) as unknown
-    if (!isProfiles(content)) throw new SyntaxError('not profiles')
-    if (((await stat(file)).mode & 0o077) !== 0) {
-      warn(`warning: other users may read the API keys in ${file}: run chmod 600 ${file}`)
-    }
-    return new Map(Object.entries(content))
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return new Map()
-    const reason = error instanceof SyntaxError ? 'is not a file of licensing login' : 'cannot be read'
-    throw new Refusal('profiles_unreadable', `${file} ${reason}: repair or remove it`)
+  const text = await fileStore(file)
+    .read()
+    .catch(() => unreadable(file, 'cannot be read'))
+  if (text === null) return new Map()
+  const profiles = parseProfiles(file, text)
+  // Windows reports no permissions of other users.
+  if (process.platform !== 'win32' && ((await stat(file)).mode & 0o077) !== 0) {
+    warn(`warning: other users may read the API keys in ${file}: run chmod 600 ${file}`)
   }
+  return profiles
 }
 
-/** Replaces the file atomically, so that a reader never sees half of it. */
-export async function writeProfiles(env: NodeJS.ProcessEnv, profiles: Profiles): Promise<string> {
+/**
+ * Changes the profiles in the file, which is replaced at once. If the path is a symbolic link, the file that it leads to is
+ * replaced. A change that another process makes at the same time is kept.
+ *
+ * @returns the path of the file
+ */
+export async function changeProfiles(
+  env: NodeJS.ProcessEnv,
+  change: (profiles: Profiles) => Profiles,
+): Promise<string> {
   const file = profileFile(env)
   if (file === undefined) throw new UsageError('profiles need a home folder: set HOME or XDG_CONFIG_HOME')
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-  const temporary = `${file}.${randomUUID()}`
-  try {
-    const text = `${JSON.stringify(Object.fromEntries(profiles), null, 2)}\n`
-    await writeFile(temporary, text, { mode: 0o600, flag: 'wx' })
-    await rename(temporary, file)
-  } finally {
-    await rm(temporary, { force: true })
-  }
+  await fileStore(file).update(async (text) => {
+    const changed = change(text === null ? new Map() : parseProfiles(file, text))
+    return `${JSON.stringify(Object.fromEntries(changed), null, 2)}\n`
+  })
   return file
+}
+
+function parseProfiles(file: string, text: string): Profiles {
+  const content = parse(text)
+  return isProfiles(content)
+    ? new Map(Object.entries(content))
+    : unreadable(file, 'is not a file of licensing login')
+}
+
+function unreadable(file: string, reason: string): never {
+  throw new Refusal('profiles_unreadable', `${file} ${reason}: repair or remove it`)
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 function isProfiles(content: unknown): content is Record<string, Profile> {
@@ -65,6 +88,3 @@ function isProfiles(content: unknown): content is Record<string, Profile> {
     )
   })
 }
-
-const isCode = (error: unknown, code: string) =>
-  error instanceof Error && 'code' in error && error.code === code

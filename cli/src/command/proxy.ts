@@ -26,6 +26,15 @@ export function useProxy(env: NodeJS.ProcessEnv, warn: (message: string) => void
   }
 }
 
+/** The proxy that requests to an address go through, except to the hosts of NO_PROXY. It is named without its password. */
+export function proxyOf(env: NodeJS.ProcessEnv, address: string): string | undefined {
+  const ofHttp = ['http_proxy', 'HTTP_PROXY']
+  const asked = address.startsWith('https:') ? ['https_proxy', 'HTTPS_PROXY', ...ofHttp] : ofHttp
+  const name = asked.find((each) => env[each]?.trim())
+  const url = name === undefined ? null : URL.parse(env[name]!)
+  return url === null ? undefined : `${name} names the proxy ${url.protocol}//${url.host}`
+}
+
 function isDoneByNode(env: NodeJS.ProcessEnv): boolean {
   const isAsked = env['NODE_USE_ENV_PROXY'] === '1' || process.execArgv.includes('--use-env-proxy')
   return isAsked && process.allowedNodeEnvironmentFlags.has('--use-env-proxy')

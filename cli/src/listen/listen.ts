@@ -5,12 +5,13 @@ import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
 import { membersOption } from '../command/lists.ts'
 import { causeOf } from '../command/output.ts'
+import { proxyOf } from '../command/proxy.ts'
 import { webAddress, wholeNumber } from '../command/parsers.ts'
 import { followEvents } from './follow-events.ts'
 import { forward } from './forward.ts'
 
 export function listenCommand(program: CommandUnknownOpts, context: Context): void {
-  const { out, service, signal, onStop } = context
+  const { env, out, service, signal, onStop } = context
   program
     .command('listen')
     .description('Forward the account’s events to a local URL, signed like webhook deliveries')
@@ -48,8 +49,9 @@ export function listenCommand(program: CommandUnknownOpts, context: Context): vo
         signal,
         onStart: () => out.line({ secret }, `secret ${secret}`),
         onUnavailable: (error) => {
-          const reason = error.status === 0 ? causeOf(error) : error.status
-          out.message(`${where} is unavailable (${reason}); trying again`)
+          const reason = error.status === 0 ? causeOf(error) : String(error.status)
+          const proxy = proxyOf(env, connection.baseUrl)
+          out.message(`${where} is unavailable (${proxy ? `${reason}; ${proxy}` : reason}); trying again`)
         },
         onAvailable: () => out.message(`${where} is available again`),
       })

@@ -74,10 +74,13 @@ type Rule = { readonly pattern: RegExp; readonly message: string }
 export function readWanted(text: string): { wanted: Wanted; flaws: FileProblem[] } {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, version: '1.2', schema: 'core' })
-  const flaws: FileProblem[] = document.errors.map(({ pos, message }) => ({
+  const flaws: FileProblem[] = document.errors.map(({ code, pos, message }) => ({
     line: lines.linePos(pos[0]).line,
     key: '',
-    message: message.split('\n')[0]!.replace(/ at line \d+, column \d+:?$/, ''),
+    message:
+      code === 'MULTIPLE_DOCS'
+        ? 'a second YAML document begins here: put each into a file of its own'
+        : message.split('\n')[0]!.replace(/ at line \d+, column \d+:?$/, ''),
   }))
   const wanted: { entitlements: WantedEntitlement[]; plans: WantedPlan[] } = { entitlements: [], plans: [] }
   if (flaws.length > 0) return { wanted, flaws }

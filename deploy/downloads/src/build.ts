@@ -1,5 +1,6 @@
 import { buildOnce, checkout } from '@licensing/builds/build-once'
 import { execFile } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -15,7 +16,7 @@ export const sources = [
   ),
   'packages/builds/src',
   'packages/csv/src',
-  'packages/keys/src',
+  'packages/formats/src',
   'packages/money/src',
   'packages/terminal/src',
   'deploy/downloads/src',
@@ -38,16 +39,22 @@ export async function ensurePacked(say: (line: string) => void, signal?: AbortSi
       sources,
       announcement: 'packing the SDK, the command line and the test helper',
       make: async (fresh, work) => {
-        await Promise.all(publishedPackages.map((each) => pack(each, join(work, each.folder), fresh)))
+        const versions = await Promise.all(
+          publishedPackages.map((each) => pack(each, join(work, each.folder), fresh)),
+        )
         signal?.throwIfAborted()
+        await writeFile(join(fresh, 'versions.json'), JSON.stringify(Object.fromEntries(versions)))
       },
     },
     say,
   )
 }
 
-async function pack(published: Published, stage: string, target: string): Promise<void> {
+/** @returns the name of the archive, and the version of the package */
+async function pack(published: Published, stage: string, target: string): Promise<[string, string]> {
   // npm expects a folder `package` in the archive.
-  await stagePackage(published, checkout, join(stage, 'package'))
-  await run('tar', ['-czf', join(target, `licensing-${published.folder}.tgz`), '-C', stage, 'package'])
+  const version = await stagePackage(published, checkout, join(stage, 'package'))
+  const archive = `licensing-${published.folder}.tgz`
+  await run('tar', ['-czf', join(target, archive), '-C', stage, 'package'])
+  return [archive, version]
 }

@@ -28,6 +28,7 @@ export const publishedPackages: readonly Published[] = [
 
 interface Manifest {
   name: string
+  version: string
   private?: boolean
   scripts?: object
   devDependencies?: object
@@ -35,8 +36,12 @@ interface Manifest {
   publishConfig: Readonly<Record<string, unknown>>
 }
 
-/** Writes the files of a package, as they would be published, to a folder. */
-export async function stagePackage(published: Published, checkout: string, stage: string): Promise<void> {
+/**
+ * Writes the files of a package, as they would be published, to a folder.
+ *
+ * @returns its version
+ */
+export async function stagePackage(published: Published, checkout: string, stage: string): Promise<string> {
   const source = join(checkout, published.folder)
   await mkdir(stage, { recursive: true })
   for (const name of ['README.md', ...published.alsoHas]) {
@@ -46,6 +51,7 @@ export async function stagePackage(published: Published, checkout: string, stage
   const manifest = JSON.parse(await readFile(join(source, 'package.json'), 'utf8')) as Manifest
   await writeFile(join(stage, 'package.json'), `${JSON.stringify(publishedManifest(manifest), null, 2)}\n`)
   await makeFiles(published, source, join(stage, 'dist'))
+  return manifest.version
 }
 
 /** Builds JavaScript for Node 20 and later. Compiled packages have types. */

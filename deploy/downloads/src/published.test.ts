@@ -12,6 +12,7 @@ import { publishedPackages } from './packages.ts'
 const run = promisify(execFile)
 
 interface Manifest {
+  version?: string
   exports?: Record<string, object>
   bin?: Record<string, string>
   dependencies?: Record<string, string>
@@ -49,6 +50,20 @@ afterAll(() => folder[Symbol.asyncDispose]())
 const manifestIn = async (path: string) =>
   JSON.parse(await readFile(join(path, 'package.json'), 'utf8')) as Manifest
 const filesIn = async (path: string) => (await readdir(path, { recursive: true })).toSorted()
+
+test('the versions of the packages are listed for the page of downloads', async () => {
+  const listed = JSON.parse(
+    await readFile(join(CHECKOUT, 'deploy/downloads/dist/versions.json'), 'utf8'),
+  ) as object
+  const versions = await Promise.all(
+    publishedPackages.map(async ({ folder: name }) => [
+      `licensing-${name}.tgz`,
+      (await manifestIn(ours(name))).version,
+    ]),
+  )
+  expect(listed).toEqual(Object.fromEntries(versions))
+  expect(Object.values(listed)).toEqual(publishedPackages.map(() => expect.stringMatching(/^\d+\.\d+\.\d+/)))
+})
 
 test.each(['cli', 'testing'])('the gateway serves %s with the same files as the registry', async (name) => {
   expect(await filesIn(ours(name))).toEqual(await filesIn(theirs(name)))

@@ -2,6 +2,7 @@ import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { readConfig } from '@licensing/process/config'
 import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 
 // `node /app/dist/src/migrate.mjs`: applies the migrations of this image to DATABASE_URL and exits. A service does the same
@@ -10,7 +11,7 @@ import { z } from 'zod'
 /** Defined by the bundler: `catalog`, `licensing`, … */
 declare const COMPONENT: string
 
-const folder = (path: string) => new URL(`../${path}`, import.meta.url).pathname
+const folder = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 const shared = ['outbox', 'consumers', 'idempotency', 'quotas'].map((name) => ({
   name,
   path: folder(`migrations/${name}`),

@@ -1,5 +1,6 @@
 import { enableCompileCache } from 'node:module'
+import { fileURLToPath } from 'node:url'
 
 // Enabled before any other module is loaded, because compiling takes most of the launcher's time.
-enableCompileCache(new URL('../../../node_modules/.cache/node-compile', import.meta.url).pathname)
+enableCompileCache(fileURLToPath(new URL('../../../node_modules/.cache/node-compile', import.meta.url)))
 await import('./start.ts')

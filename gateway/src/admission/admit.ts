@@ -85,12 +85,12 @@ async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const requester = throttle.requesterAt(limitKeyOf(request.ip))
+  const caller = limitKeyOf(request.ip)
   try {
     const keyHash = sessions.keyHashOf(request) ?? hashOfKey(bearerOf(request.headers.authorization))
-    return await keys.principalOf(keyHash, requester)
+    return await keys.principalOf(keyHash, caller)
   } catch (error) {
-    throttle.unauthenticated(reply, requester.caller)
+    throttle.unauthenticated(reply, caller)
     throw error
   }
 }
@@ -177,7 +177,7 @@ function checkSignatureForm(header: string | undefined): void {
   if (Math.abs(ageSeconds) > maxAgeSeconds) {
     throw new ServiceError(
       'bad_request',
-      `the time in the Stripe-Signature header is more than ${maxAgeSeconds} seconds away from this server’s clock`,
+      `the time in the Stripe-Signature header differs by more than ${maxAgeSeconds} seconds from this server’s clock`,
     )
   }
 }

@@ -4,116 +4,97 @@ import { readMember } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
 import type { Services } from '../services.ts'
-import { CatalogOutage } from './catalog-outage.ts'
 import { KeyLookups } from './key-lookups.ts'
-import type { Requester, FoundKey } from './key-lookups.ts'
+import type { FoundKey } from './key-lookups.ts'
 
-/** Catalog is asked again after this time. */
-const recheckMs = 1_000
-/** Older answers are not used, because a revoked key must be refused everywhere within 2 seconds. */
+/** A revoked key must be refused everywhere within 2 seconds. */
 const confirmedMs = 2_000
-/** Timeouts of two attempts. If a replica does not answer the first, the second goes to the next replica. */
-const timeoutsMs = [500, 1_000]
-/** How long a key that was valid is accepted while catalog is down. */
-const outageMs = 5 * 60_000
+/** How long a key counts after its last confirmation while catalog cannot be reached. */
+const outageMs = 60_000
+/**
+ * A call that failed says for this time that catalog cannot be reached. It is counted from the call, and shorter than
+ * `confirmedMs`, because a key can be revoked as soon as catalog is back. It is longer than two calls, so that during an outage
+ * no request waits for a call.
+ */
+const unreachableMs = 1_800
+const timeoutMs = 800
 const maxKeys = 10_000
 
-/**
- * Identifies callers: looks up API keys in catalog by their hash, each at most once a second. A key that catalog has not
- * confirmed in the last 2 seconds is accepted only while catalog is down for all gateways
- * (docs/decisions/0026-keys-are-confirmed.md).
- */
-export class ApiKeys {
-  readonly #authenticateKey: Services['catalog']['authenticateKey']
-  readonly #outage: CatalogOutage
-  readonly #lookups: KeyLookups
-  readonly #known = new LRUCache<string, FoundKey>({ max: maxKeys })
-  readonly #refused = new LRUCache<string, true>({ max: maxKeys, ttl: recheckMs })
-  readonly #calls = new Map<string, { sinceMs: number; answer: Promise<Principal> }>()
+interface KnownKey extends FoundKey {
+  /** Time of the latest call that failed, on the monotonic clock. */
+  failedMs?: number
+}
 
-  constructor(services: Pick<Services, 'catalog' | 'licensing'>) {
-    this.#authenticateKey = services.catalog.authenticateKey
-    this.#lookups = new KeyLookups(services.catalog)
-    this.#outage = new CatalogOutage(services)
+/** Identifies callers: looks up API keys in catalog by their hash (docs/decisions/0026-keys-are-confirmed.md). */
+export class ApiKeys {
+  readonly #catalog: Services['catalog']
+  readonly #lookups: KeyLookups
+  /** Only keys that catalog has confirmed, so that made-up ones do not displace them. */
+  readonly #known = new LRUCache<string, KnownKey>({ max: maxKeys })
+  readonly #calls = new Map<string, Promise<Principal>>()
+
+  constructor(catalog: Services['catalog']) {
+    this.#catalog = catalog
+    this.#lookups = new KeyLookups(catalog)
   }
 
   /**
    * @param keyHash from `hashOfKey`
+   * @param caller from `limitKeyOf`
    * @throws ServiceError `unauthenticated`, or `unavailable` if the key cannot be checked now
    */
-  principalOf(keyHash: string, requester: Requester): Principal | Promise<Principal> {
-    const entry = this.#known.get(keyHash)
-    if (entry && ageOf(entry) < recheckMs) return entry.principal
-    if (entry && ageOf(entry) < outageMs && this.#outage.isKnown()) return entry.principal
-    if (this.#refused.has(keyHash)) throw refusal()
-    return this.#callOnce(keyHash, requester)
+  principalOf(keyHash: string, caller: string): Principal | Promise<Principal> {
+    const known = this.#known.get(keyHash)
+    if (known && ageOf(known.calledMs) < confirmedMs) return known.principal
+    const confirmed = this.#confirmOnce(keyHash, caller)
+    if (!known || !isAcceptedWithout(known)) return confirmed
+    confirmed.catch(() => undefined)
+    return known.principal
   }
 
-  // If a call took long, catalog may have answered it before a revocation, so its answer is not used.
-  #callOnce(keyHash: string, requester: Requester): Promise<Principal> {
-    const nowMs = performance.now()
+  #confirmOnce(keyHash: string, caller: string): Promise<Principal> {
     const running = this.#calls.get(keyHash)
-    if (running && nowMs - running.sinceMs < recheckMs) return running.answer
-    const call = this.#known.has(keyHash) ? this.#confirm(keyHash) : this.#lookUp(keyHash, requester)
-    const answer = call
-      .catch((error: unknown) => this.#refuse(keyHash, error))
-      .finally(() => {
-        if (this.#calls.get(keyHash)?.answer === answer) this.#calls.delete(keyHash)
-      })
-    this.#calls.set(keyHash, { sinceMs: nowMs, answer })
-    return answer
+    if (running) return running
+    const call = this.#confirm(keyHash, caller).finally(() => this.#calls.delete(keyHash))
+    this.#calls.set(keyHash, call)
+    return call
   }
 
-  async #lookUp(keyHash: string, requester: Requester): Promise<Principal> {
-    const found = await this.#lookups.lookUp(keyHash, requester)
-    if (!found) throw refusal()
-    if (ageOf(found) >= confirmedMs)
-      throw new ServiceError('unavailable', 'the API key could not be checked in time')
-    return this.#remember(keyHash, found)
-  }
-
-  async #confirm(keyHash: string): Promise<Principal> {
-    let unanswered: unknown
-    for (const timeoutMs of timeoutsMs) {
-      try {
-        const calledMs = performance.now()
-        const request = { keyHash: Buffer.from(keyHash, 'base64') }
-        const principal = await this.#authenticateKey(request, { timeoutMs })
-        return this.#remember(keyHash, { principal, calledMs })
-      } catch (error) {
-        if (!(error instanceof ServiceError) || error.code !== 'unavailable') throw error
-        unanswered = error
+  async #confirm(keyHash: string, caller: string): Promise<Principal> {
+    const known = this.#known.get(keyHash)
+    const calledMs = performance.now()
+    try {
+      const found = known
+        ? { principal: await this.#ask(keyHash), calledMs }
+        : await this.#lookups.lookUp(caller, keyHash)
+      if (!found) throw refusal()
+      for (const scope of found.principal.scopes) readMember('scope', scope)
+      this.#known.set(keyHash, found)
+      return found.principal
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      if (error.code === 'unavailable' && known && ageOf(known.calledMs) < outageMs) {
+        this.#known.set(keyHash, { ...known, failedMs: calledMs })
+        return known.principal
       }
-      const asking = this.#outage.check()
-      const entry = this.#known.get(keyHash)
-      if (entry && ageOf(entry) < confirmedMs) return entry.principal
-      if (entry && ageOf(entry) < outageMs && (await asking)) return entry.principal
+      if (error.code !== 'unauthenticated' && error.code !== 'not_found') throw error
+      this.#known.delete(keyHash)
+      throw refusal()
     }
-    throw unanswered
   }
 
-  #remember(keyHash: string, found: FoundKey): Principal {
-    for (const scope of found.principal.scopes) readMember('scope', scope)
-    // A later call has already found that the key is invalid.
-    if (this.#refused.has(keyHash)) throw refusal()
-    this.#known.set(keyHash, found)
-    return found.principal
-  }
-
-  #refuse(keyHash: string, error: unknown): never {
-    const isRefused =
-      error instanceof ServiceError && (error.code === 'unauthenticated' || error.code === 'not_found')
-    if (!isRefused) throw error
-    this.#known.delete(keyHash)
-    this.#refused.set(keyHash, true)
-    throw refusal()
+  #ask(keyHash: string): Promise<Principal> {
+    return this.#catalog.authenticateKey({ keyHash: Buffer.from(keyHash, 'base64') }, { timeoutMs })
   }
 }
 
-/** Time since the call, not since its answer, because the answer may not include a revocation made after the call. */
-function ageOf({ calledMs }: FoundKey): number {
-  return performance.now() - calledMs
+/** Whether catalog, which has confirmed the key, cannot be reached at the moment. */
+function isAcceptedWithout({ calledMs, failedMs }: KnownKey): boolean {
+  return failedMs !== undefined && ageOf(failedMs) < unreachableMs && ageOf(calledMs) < outageMs
 }
+
+/** Time since a call, not since its answer, because the answer may not include a revocation made after the call. */
+const ageOf = (calledMs: number) => performance.now() - calledMs
 
 /**
  * The hash of an API key with which it is looked up: SHA-256 in base64.

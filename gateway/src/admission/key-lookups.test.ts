@@ -17,10 +17,9 @@ test('while one address has the maximum number of waiting unknown keys, a furthe
       return create(AuthenticateKeysResponseSchema, { answers: keyHashes.map(() => ({})) })
     },
   })
-  const flooding = { caller: '10.0.0.1', isLimited: false }
-  const lookUp = async (at: number, caller = flooding) => {
+  const lookUp = async (at: number, caller = '10.0.0.1') => {
     try {
-      return (await lookups.lookUp(hashOf(at), caller)) === undefined ? 'unknown' : 'known'
+      return (await lookups.lookUp(caller, hashOf(at))) === undefined ? 'unknown' : 'known'
     } catch (error) {
       if (error instanceof ServiceError) return error.code
       throw error
@@ -30,7 +29,7 @@ test('while one address has the maximum number of waiting unknown keys, a furthe
   await asked.promise
   const flood = Array.from({ length: 2_050 }, (_, at) => lookUp(1 + at))
   expect(await Promise.all(flood.slice(2_000))).toEqual(Array(50).fill('rate_limited'))
-  const other = lookUp(1, { caller: '10.0.0.2', isLimited: false })
+  const other = lookUp(1, '10.0.0.2')
   gate.resolve()
   expect(await first).toBe('unknown')
   expect(await Promise.all(flood.slice(0, 2_000))).toEqual(Array(2_000).fill('unknown'))

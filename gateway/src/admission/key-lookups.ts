@@ -5,13 +5,6 @@ import type { Services } from '../services.ts'
 
 type Catalog = Pick<Services['catalog'], 'authenticateKeys'>
 
-/** The source of an API key that this gateway does not know. */
-export interface Requester {
-  caller: string
-  /** The caller has sent too many invalid keys, so its keys are looked up slowly. */
-  isLimited: boolean
-}
-
 /** A key that is in force. */
 export interface FoundKey {
   principal: Principal
@@ -28,46 +21,30 @@ interface Waiting {
 const maxBatchSize = 500
 const maxWaitingPerCaller = 2_000
 const maxWaiting = 20_000
-const timeoutMs = 5_000
-// Still looks up 10,000 keys per second, so that a valid key of a limited caller is found.
-const limitedPauseMs = 50
+/** Shorter than the time for which a key counts after catalog confirmed it. */
+const timeoutMs = 1_500
+const pauseMs = 20
 
 /**
- * Looks up API keys that are not cached: many keys in one call of catalog, and one call at a time. A flood of invalid keys
- * therefore costs catalog only a few statements per second, on a separate connection.
+ * Looks up API keys that this gateway does not know: many keys in one call of catalog, one call at a time, and one key of each
+ * caller in turn. A flood of invalid keys therefore costs catalog at most 50 statements per second, on a separate
+ * connection.
  */
 export class KeyLookups {
-  readonly #usual: CallerQueue
-  readonly #limited: CallerQueue
+  readonly #catalog: Catalog
+  readonly #callers = new Map<string, Waiting[]>()
+  #waiting = 0
+  #isRunning = false
 
   constructor(catalog: Catalog) {
-    this.#usual = new CallerQueue(catalog, 0)
-    this.#limited = new CallerQueue(catalog, limitedPauseMs)
+    this.#catalog = catalog
   }
 
   /**
    * @returns undefined if there is no such key, or it is revoked
    * @throws ServiceError `rate_limited` if too many wait already, `unavailable` if catalog cannot be called
    */
-  lookUp(keyHash: string, { caller, isLimited }: Requester): Promise<FoundKey | undefined> {
-    return (isLimited ? this.#limited : this.#usual).add(caller, keyHash)
-  }
-}
-
-/** A queue of keys that takes one key of each caller in turn. */
-class CallerQueue {
-  readonly #catalog: Catalog
-  readonly #pauseMs: number
-  readonly #callers = new Map<string, Waiting[]>()
-  #waiting = 0
-  #isRunning = false
-
-  constructor(catalog: Catalog, pauseMs: number) {
-    this.#catalog = catalog
-    this.#pauseMs = pauseMs
-  }
-
-  add(caller: string, keyHash: string): Promise<FoundKey | undefined> {
+  async lookUp(caller: string, keyHash: string): Promise<FoundKey | undefined> {
     const own = this.#callers.get(caller) ?? []
     if (own.length >= maxWaitingPerCaller || this.#waiting >= maxWaiting) {
       throw new ServiceError(
@@ -100,7 +77,7 @@ class CallerQueue {
       } catch (error) {
         for (const { reject } of batch) reject(error)
       }
-      if (this.#pauseMs > 0) await sleep(this.#pauseMs)
+      await sleep(pauseMs)
     }
     this.#isRunning = false
   }

@@ -2,7 +2,6 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
-import type { Requester } from './key-lookups.ts'
 
 export interface RateLimits {
   /** Requests per minute of one API key, and of one address without an API key. */
@@ -44,11 +43,6 @@ export class Throttle {
   /** Counts a request without a valid key. */
   unauthenticated(reply: FastifyReply, caller: string): void {
     check(reply, this.#unauthenticated, this.#unauthenticated.take(caller))
-  }
-
-  /** The source of an API key that this gateway does not know yet. */
-  requesterAt(caller: string): Requester {
-    return { caller, isLimited: !this.#unauthenticated.peek(caller).allowed }
   }
 
   processor(reply: FastifyReply, caller: string): void {

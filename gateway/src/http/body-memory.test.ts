@@ -92,7 +92,12 @@ function sendWithoutEnd(
   }
 }
 
-const activation = { licence_key: 'k', fingerprint: 'f', host: 'h', product_version: '1' }
+const activation = {
+  licence_key: 'AAAAA-AAAAA-AAAAA-AAAAA-AAAAA',
+  fingerprint: 'f',
+  host: 'h',
+  product_version: '1',
+}
 const signature = () => `t=${Math.floor(Date.now() / 1000)},v1=${'0a'.repeat(32)}`
 
 /** Requests whose bodies never end. `perCaller` is the number of bodies of one caller that the gateway holds. */

@@ -11,6 +11,7 @@ const values: Readonly<Record<string, unknown>> = {
   Event: exampleEvent('licence.suspended'),
   Restrictions: { domains: ['*.example.com'], max_activations: 3 },
   'Revocations.revoked': 'lic_01k9zj3v8qe5ktw2m4x6r7n8ab',
+  'Revocations.more': false,
   active_licences: 12,
   activations_total: 1,
   actor: 'key_01k9zj3v8qe5ktw2m4x6r7n8ab',

@@ -25,7 +25,8 @@ export function mountDownloads(app: FastifyInstance, folder: string | undefined)
   app.get('/downloads', (_request, reply) => reply.redirect('/downloads/', 308))
   app.get('/downloads/', async (request, reply) => {
     const base = `${request.protocol}://${request.host}/downloads`
-    return sendPage(reply, 'Downloads', listPage(base, await list()))
+    const files = await list()
+    return sendPage(reply, 'Downloads', listPage(base, files, await readVersions(folder!)))
   })
   app.get<{ Params: { file: string } }>('/downloads/:file', async (request, reply) => {
     const names = await list()
@@ -40,10 +41,21 @@ export function mountDownloads(app: FastifyInstance, folder: string | undefined)
   })
 }
 
-function listPage(base: string, files: readonly string[]): string {
+/** The version of each package, by file. The build of the packages writes it. */
+async function readVersions(folder: string): Promise<Readonly<Record<string, string>>> {
+  const text = await readFile(join(folder, 'versions.json'), 'utf8').catch(() => '{}')
+  return JSON.parse(text) as Record<string, string>
+}
+
+function listPage(
+  base: string,
+  files: readonly string[],
+  versions: Readonly<Record<string, string>>,
+): string {
   const rows = files.map((file) => {
     const [name, purpose] = packages[file] ?? [file, '']
-    return `<li><a href="${file}">${name}</a> (${file}): ${purpose}</li>`
+    const version = escapeHtml(versions[file] ?? '')
+    return `<li><a href="${file}">${name}</a> ${version} (${file}): ${purpose}</li>`
   })
   return `<h1>Downloads</h1>
 <ul>

@@ -143,10 +143,13 @@ test('packages are listed and served unchanged, even if they were built after th
   await writeFile(join(folder.path, '.built-from'), 'x')
   const list = await (await fetch(`${serving.url}/downloads`)).text()
   expect(list).toContain('<a href="licensing-sdk.tgz">@licensing/sdk</a>')
+  await writeFile(join(folder.path, 'versions.json'), JSON.stringify({ 'licensing-sdk.tgz': '1.2.3-<beta>' }))
+  const newer = await (await fetch(`${serving.url}/downloads/`)).text()
+  expect(newer).toContain('@licensing/sdk</a> 1.2.3-&lt;beta&gt; (licensing-sdk.tgz)')
   expect(list).toContain(`npm install ${serving.url}/downloads/licensing-sdk.tgz`)
   const file = await fetch(`${serving.url}/downloads/licensing-sdk.tgz`)
   expect([file.status, await file.text()]).toEqual([200, 'packed'])
-  for (const name of ['.built-from', 'none.tgz', '..%2fx']) {
+  for (const name of ['.built-from', 'versions.json', 'none.tgz', '..%2fx']) {
     expect((await fetch(`${serving.url}/downloads/${name}`)).status).toBe(404)
   }
 })

@@ -36,15 +36,15 @@ async function signIn(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<{ keyHash: string; principal: Principal }> {
-  const requester = throttle.requesterAt(limitKeyOf(request.ip))
+  const caller = limitKeyOf(request.ip)
   try {
     sessions.refuseForeignOrigin(request)
     const { key } = validate(credentials, parseJson(request.body, false), 'body')
     sessions.requireKeys()
     const keyHash = hashOfKey(key)
-    return { keyHash, principal: await keys.principalOf(keyHash, requester) }
+    return { keyHash, principal: await keys.principalOf(keyHash, caller) }
   } catch (error) {
-    throttle.unauthenticated(reply, requester.caller)
+    throttle.unauthenticated(reply, caller)
     throw error
   }
 }

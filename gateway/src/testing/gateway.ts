@@ -1,6 +1,5 @@
 import type { DescService } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
-import { connectTo } from '@licensing/grpc/client'
 import { implement, serve } from '@licensing/grpc/server'
 import type { Handlers } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
@@ -200,9 +199,6 @@ export async function startStandIns(log = createLogger('test', 'silent')): Promi
   const billing = await listen(standIn(BillingService, answers.billing, calls))
   const notifier = await listen(standIn(NotifierService, answers.notifier, calls))
   const toCatalog = started.use(await startFaultyProxy(`127.0.0.1:${catalog.port}`))
-  const direct = connectTo(CatalogService, `127.0.0.1:${catalog.port}`)
-  started.defer(() => direct.close())
-  answers.licensing.checkCatalog = async () => ({ isDown: await direct.isDown(200) })
   const keyWith = (scopes: Scope[], applicationId?: string) => {
     const key = `lsk_${randomBytes(24).toString('hex')}`
     const keyId = `key_${randomBytes(13).toString('hex')}`

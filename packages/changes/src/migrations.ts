@@ -1,5 +1,7 @@
+import { fileURLToPath } from 'node:url'
+
 /** Tables of a service whose calls may have an idempotency key. */
 export const idempotencyMigrations = {
   name: 'idempotency',
-  path: new URL('../migrations/idempotency', import.meta.url).pathname,
+  path: fileURLToPath(new URL('../migrations/idempotency', import.meta.url)),
 }

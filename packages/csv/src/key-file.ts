@@ -1,4 +1,4 @@
-import { trimUnseen } from '@licensing/keys/licence-key'
+import { trimUnseen } from '@licensing/formats/licence-key'
 import { CsvReader, type CsvRecord } from './csv-reader.ts'
 import { decodeText, UnreadableFile } from './decode-text.ts'
 

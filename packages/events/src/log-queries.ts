@@ -3,7 +3,7 @@ import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql, Statement } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { EventBatchSchema } from '@licensing/proto/event-log'
-import { currentEpoch } from './epoch.ts'
+import { currentEpoch } from './epoch-queries.ts'
 import { lockState, slotOf } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
 
@@ -54,7 +54,7 @@ export async function findLogFor(sql: Sql, consumer: string, positions: LogPosit
  */
 export async function beginEpochAfter(sql: Database, position: LogPosition): Promise<void> {
   await transaction(sql, async (tx) => {
-    await lockState(tx)
+    await lockState(tx, [])
     const [newest] = await tx<{ ordinal: bigint }[]>`select max(ordinal) as ordinal from event_log_epochs`
     const { ordinal } = await currentEpoch(tx, position.epoch + 1n)
     if (newest!.ordinal >= position.epoch) return

@@ -191,6 +191,27 @@ test.concurrent('a consumer that is restored to an earlier backup catches up fro
 })
 
 test.concurrent(
+  'after a restore of backups that were taken one after the other, consumers first, each event of the producer has one effect',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    await given.change('acct_a', 1, 10)
+    await expectNumbers(pipeline, upTo(10))
+    await consumer.backUp()
+    await given.change('acct_a', 11, 20)
+    await expectNumbers(pipeline, upTo(20))
+    await producer.backUp()
+    await given.change('acct_a', 21, 30)
+    await expectNumbers(pipeline, upTo(30))
+    await Promise.all([producer.restore(), consumer.restore()])
+    await byHand(given.nats.url, ({ streams }) => streams.delete('LICENSING_EVENTS'))
+    await Promise.all([producer.start(), consumer.start()])
+    await given.change('acct_a', 101, 105)
+    await expectNumbers(pipeline, [...upTo(20), 101, 102, 103, 104, 105])
+  },
+)
+
+test.concurrent(
   'messages that are repeated, out of order, of a lost epoch or garbage have no effect',
   async () => {
     await using given = await givenBoth()

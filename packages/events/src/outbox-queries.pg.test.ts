@@ -8,7 +8,7 @@ import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { append } from './outbox.ts'
-import { beginEpoch } from './epoch.ts'
+import { beginEpoch } from './epoch-queries.ts'
 import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
 import { findLogFor } from './log-queries.ts'
@@ -91,11 +91,11 @@ test('a number is confirmed when all consumers have confirmed it', async () => {
   }
   expect(await confirmed()).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
   await findLogFor(sql, 'notifier', [
-    { partition: 1, number: 7n },
-    { partition: 3, number: 9n },
+    { partition: 1, epoch: 1n, number: 7n },
+    { partition: 3, epoch: 1n, number: 9n },
   ])
-  await findLogFor(sql, 'archive', [{ partition: 3, number: 4n }])
-  await findLogFor(sql, 'retired', [{ partition: 3, number: 1n }])
+  await findLogFor(sql, 'archive', [{ partition: 3, epoch: 1n, number: 4n }])
+  await findLogFor(sql, 'retired', [{ partition: 3, epoch: 1n, number: 1n }])
   expect(await confirmed()).toEqual([0, 0, 0, 4, 0, 0, 0, 0])
 })
 

@@ -40,11 +40,11 @@ export const rollback = (connection: Sql): Statement => connection`rollback`
 /**
  * Prevents other relays from numbering events of this database until the transaction ends.
  *
- * @returns the number of each partition up to which all of these consumers have confirmed the log
+ * @returns for each partition the newest number, and the number up to which all of these consumers have confirmed the log
  */
-export function lockState(tx: Sql, consumers: readonly string[]): Statement<{ confirmed: bigint[] }> {
-  return tx<{ confirmed: bigint[] }[]>`
-    select array(
+export function lockState(tx: Sql, consumers: readonly string[]): Statement<LogState> {
+  return tx<LogState[]>`
+    select numbers, array(
       select coalesce((
         select min(number) from event_log_readers where partition = at and consumer = any(${[...consumers]}::text[])
         having count(*) = ${consumers.length}::int
@@ -52,6 +52,11 @@ export function lockState(tx: Sql, consumers: readonly string[]): Statement<{ co
       from generate_series(0, ${partitionCount - 1}::int) as at order by at
     ) as confirmed
     from event_log_state for update`
+}
+
+export interface LogState {
+  numbers: bigint[]
+  confirmed: bigint[]
 }
 
 /** A batch that was just moved to the log. */

@@ -176,6 +176,24 @@ test('an account gets no further numbers while many of its events are unconfirme
   )
 })
 
+test('unconfirmed events that the log has lost hold nothing back', async () => {
+  await using given = await givenServers()
+  await using relay = await startRelaying(given)
+  await whenChanged(given.sql, 'acct_a', 1, 2 * heldFrom)
+  const numbered = async () => byAccount(await logContents(given.sql))['acct_a']
+  await eventually(async () => expect((await numbered())?.length).toBeGreaterThanOrEqual(heldFrom))
+  const held = (await numbered())!.length
+  expect(held).toBeLessThan(2 * heldFrom)
+  // The log as it was before, as after a restore of an earlier backup.
+  await given.sql.begin(async (tx) => {
+    await tx`update event_log_state set numbers = array_fill(0::bigint, array[8])`
+    await tx`delete from event_log`
+  })
+  relay.wake()
+  await eventually(() => emptied(given))
+  expect(await numbered()).toEqual(upTo(2 * heldFrom).slice(held))
+})
+
 test('events of an account beside a flood reach a slow consumer within a quarter of a second', async () => {
   await using given = await givenServers()
   await using relay = await startRelaying(given)
@@ -226,8 +244,8 @@ test('a large outbox is read by its indexes, with plans made when it was empty',
   }
   // It has confirmed everything.
   await sql`
-    insert into event_log_readers (consumer, partition, number)
-    select 'notifier', partition, 1000000 from generate_series(0, 7) as partition`
+    insert into event_log_readers (consumer, partition, epoch, number)
+    select 'notifier', partition, 1, 1000000 from generate_series(0, 7) as partition`
   /** @returns how many rows the relay read, of 5,060 */
   const relayed = async (round: number) => {
     const before = await counted(round * 5_060)

@@ -9,11 +9,11 @@ import { consumersOf, subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import { Counter } from 'prom-client'
 import type { Nats } from './connection.ts'
-import { beginEpoch, recordAlive } from './epoch.ts'
+import { beginEpoch, recordAlive } from './epoch-queries.ts'
 import { startLogService } from './log-service.ts'
 import { encoded } from './log-queries.ts'
 import { begin, commit, lockState, moveToLog, rollback } from './outbox-queries.ts'
-import type { MovedBatch } from './outbox-queries.ts'
+import type { LogState, MovedBatch } from './outbox-queries.ts'
 import { partitionOf } from './partitions.ts'
 import { ensureStream } from './streams.ts'
 
@@ -84,8 +84,8 @@ export function startRelay(options: RelayOptions): Relay {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const held = unconfirmed.accountsAtLimit()
-    const { confirmed, batches } = await numberEvents(sql, source, { after, held })
-    unconfirmed.remove(confirmed)
+    const { state, batches } = await numberEvents(sql, source, { after, held })
+    unconfirmed.update(state)
     unconfirmed.add(batches)
     // Does not wait for JetStream's answers: an answer costs this process 48 µs, a message 12 µs.
     for (const batch of batches) nats.connection.publish(subjectOf(source, batch.partition), encoded(batch))
@@ -151,7 +151,7 @@ async function numberEvents(sql: Database, source: Source, from: { after: string
       moveToLog(connection, share),
       commit(connection),
     )
-    return { confirmed: state!.confirmed, batches }
+    return { state: state!, batches }
   } catch (error) {
     await rollback(connection).catch(() => {})
     throw error
@@ -167,7 +167,8 @@ async function numberEvents(sql: Database, source: Source, from: { after: string
 class UnconfirmedEvents {
   /** For each event the number of its batch, by account. */
   readonly #numbers = new Map<string, bigint[]>()
-  #confirmed: bigint[] = []
+  /** As of the last round. */
+  #log: LogState = { numbers: [], confirmed: [] }
 
   accountsAtLimit(): string[] {
     return [...this.#numbers].flatMap(([account, { length }]) => (length >= maxUnconfirmed ? [account] : []))
@@ -175,8 +176,9 @@ class UnconfirmedEvents {
 
   add(batches: MovedBatch[]): void {
     for (const { partition, number, accounts } of batches) {
+      this.#log.numbers[partition] = number
       // A consumer is ahead of the log if the log was restored to an earlier state.
-      if (number <= (this.#confirmed[partition] ?? 0n)) continue
+      if (number <= this.#log.confirmed[partition]!) continue
       for (const account of accounts) {
         const numbers = this.#numbers.get(account)
         if (numbers) numbers.push(number)
@@ -185,13 +187,16 @@ class UnconfirmedEvents {
     }
   }
 
-  /** @param confirmed the number of each partition up to which all consumers have confirmed */
-  remove(confirmed: bigint[]): void {
-    if (confirmed.every((number, partition) => number === this.#confirmed[partition])) return
-    this.#confirmed = confirmed
+  /** Removes events that are confirmed, or that the log has lost, because it was restored to an earlier state. */
+  update(log: LogState): void {
+    const isSetBack = log.numbers.some((number, partition) => number < (this.#log.numbers[partition] ?? 0n))
+    const isConfirmed = log.confirmed.some((number, partition) => number !== this.#log.confirmed[partition])
+    this.#log = log
+    if (!isSetBack && !isConfirmed) return
     for (const [account, numbers] of this.#numbers) {
-      const upTo = confirmed[partitionOf(account)]!
-      const left = numbers.filter((number) => number > upTo)
+      const partition = partitionOf(account)
+      const [from, to] = [log.confirmed[partition]!, log.numbers[partition]!]
+      const left = numbers.filter((number) => number > from && number <= to)
       if (left.length === 0) this.#numbers.delete(account)
       else this.#numbers.set(account, left)
     }

@@ -55,8 +55,6 @@ export interface Connection<S extends DescService> {
   calls: ServiceClient<S>
   /** Calls the server's health check. Resolves if it is serving; rejects if not, or after `timeoutMs` milliseconds. */
   serving(timeoutMs: number): Promise<void>
-  /** Whether no server at the address accepts a connection. A server that accepts one but does not answer is not down. */
-  isDown(timeoutMs: number): Promise<boolean>
   close(): void
 }
 
@@ -105,21 +103,8 @@ export function connectTo<S extends DescService>(
   return {
     calls: calls as ServiceClient<S>,
     serving: (timeoutMs) => checkHealth(client, timeoutMs),
-    isDown: (timeoutMs) => isDown(client, timeoutMs),
     close: () => client.close(),
   }
-}
-
-async function isDown(client: Client, timeoutMs: number): Promise<boolean> {
-  // The first attempt may fail because a connection has just ended. The second waits for the next connection.
-  for (let attempt = 1; attempt <= 2; attempt += 1) {
-    const error = await checkHealth(client, timeoutMs).then(
-      () => undefined,
-      (thrown: Partial<GrpcError>) => thrown,
-    )
-    if (error?.code !== Status.UNAVAILABLE) return false
-  }
-  return true
 }
 
 function checkHealth(client: Client, timeoutMs: number): Promise<void> {

@@ -245,30 +245,6 @@ test('the standard health service reports the health of the process', async () =
   client.close()
 })
 
-test('a server is down if it accepts no connection, but not if it is silent, not ready or briefly disconnected', async () => {
-  const health = new Health()
-  let isReady = true
-  health.add('database', () => {
-    if (!isReady) throw new Error('unavailable')
-  })
-  await using given = await givenServer({}, 0, health)
-  await using proxy = await startFaultyProxy(`127.0.0.1:${given.port}`)
-  const connection = connectTo(ProductService, proxy.address)
-  expect(await connection.isDown(1_000)).toBe(false)
-  proxy.hold()
-  expect(await connection.isDown(100)).toBe(false)
-  proxy.flow()
-  proxy.reset()
-  expect(await connection.isDown(1_000)).toBe(false)
-  isReady = false
-  expect(await connection.isDown(1_000)).toBe(false)
-  proxy.refuse()
-  await eventually(async () => expect(await connection.isDown(1_000)).toBe(true))
-  proxy.flow()
-  await eventually(async () => expect(await connection.isDown(1_000)).toBe(false))
-  connection.close()
-})
-
 test.each(['conflict', 'not_found', 'plan_archived'] as const)(
   'a call that is repeated because its answer was lost is never refused with %s: the first attempt may have done it',
   async (code) => {

@@ -1,5 +1,7 @@
+import { fileURLToPath } from 'node:url'
+
 /** Tables of a service that checks quotas. */
 export const quotaMigrations = {
   name: 'quotas',
-  path: new URL('../migrations/quotas', import.meta.url).pathname,
+  path: fileURLToPath(new URL('../migrations/quotas', import.meta.url)),
 }

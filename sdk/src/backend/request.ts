@@ -1,3 +1,4 @@
+import { retryAfterMs } from '../retry-after.ts'
 import { LicensingApiError } from './errors.ts'
 import type { Method } from './operations.ts'
 
@@ -95,8 +96,8 @@ function readAnswer(response: Response, text: string): Outcome {
     typeof body === 'object' && body !== null && 'code' in body && typeof body.code === 'string'
   const problem = isProblem ? (body as Record<string, unknown>) : { detail: `status ${status}` }
   const code = isProblem ? String(problem['code']) : 'unexpected_answer'
-  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  const waitMs = Number.isNaN(seconds) ? null : Math.min(seconds * 1000, MAX_WAIT_MS)
+  const asked = retryAfterMs(headers.get('retry-after'), Date.now(), headers.get('date'))
+  const waitMs = asked === null ? null : Math.min(asked, MAX_WAIT_MS)
   return { error: new LicensingApiError(code, status, problem), waitMs }
 }
 

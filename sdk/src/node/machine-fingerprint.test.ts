@@ -97,4 +97,13 @@ describe('the id of a machine', () => {
     const row = `    MachineGuid    REG_SZ    ${guid}\r\n\r\n`
     await expect(machineId('win32', reading({}, row))).resolves.toBe(guid)
   })
+
+  it('is read from the registry of 64 bits, which has it, also by a program of 32 bits', async () => {
+    const guid = 'B7A1D5E2-3C4F-4E5A-9B8C-1D2E3F4A5B6C'
+    const output = (command: string, parameters: readonly string[]) =>
+      Promise.resolve(
+        command === 'reg' && parameters.includes('/reg:64') ? `    MachineGuid    REG_SZ    ${guid}\r\n` : '',
+      )
+    await expect(machineId('win32', { ...reading({}), output })).resolves.toBe(guid)
+  })
 })

@@ -72,7 +72,8 @@ export async function machineId(
     }
     case 'win32': {
       const key = 'HKLM\\SOFTWARE\\Microsoft\\Cryptography'
-      const text = await output('reg', ['query', key, '/v', 'MachineGuid'])
+      // A program of 32 bits is shown another registry, which has no such value.
+      const text = await output('reg', ['query', key, '/v', 'MachineGuid', '/reg:64'])
       return firstGood([/MachineGuid\s+REG_SZ\s+(.+)/.exec(text)?.[1]])
     }
     default:

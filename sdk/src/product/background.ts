@@ -12,6 +12,7 @@ export class Background {
   readonly #work: () => Promise<void>
   #timer: ReturnType<typeof setTimeout> | undefined
   #stopped = false
+  #working = false
 
   constructor(due: () => DueTimes, work: () => Promise<void>) {
     this.#dueTimes = due
@@ -31,14 +32,27 @@ export class Background {
     unrefTimer(this.#timer)
   }
 
+  /** Renews a token that is due at once: after the machine has slept, the timer may end up to a minute later. */
+  wake(): void {
+    const { token, time } = this.#dueTimes()
+    if (this.#stopped || this.#working || token === null || token > time) return
+    clearTimeout(this.#timer)
+    void this.#runWork()
+  }
+
   stop(): void {
     this.#stopped = true
     clearTimeout(this.#timer)
   }
 
   async #runWork(): Promise<void> {
-    await this.#work()
-    this.schedule()
+    this.#working = true
+    try {
+      await this.#work()
+    } finally {
+      this.#working = false
+      this.schedule()
+    }
   }
 }
 
@@ -83,7 +97,8 @@ export function dueTimes(input: BackgroundInput): DueTimes {
 
   // Up to a tenth earlier and never later, because a revocation must be noticed within the interval.
   const interval = claims.checkIntervalMs * (1 - jitter / 10)
-  const check = installation.checkedAt === null ? time : installation.checkedAt + interval
+  const { checkedAt, list } = installation
+  const check = checkedAt === null || list?.more ? time : checkedAt + interval
   return { time, list: earliest(input.listBackoff, check, time), token, tokenEnd: claims.expiresAt }
 }
 

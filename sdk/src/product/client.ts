@@ -225,7 +225,8 @@ export class LicenceClient {
   }
 
   /**
-   * Whether a feature is granted now. Returns at once; false for a key that does not exist.
+   * Whether a feature is granted now. Returns at once; false for a key that does not exist. If the token has ended while the
+   * machine slept, the background renews it at once: `onChange` reports that.
    *
    * @param key the entitlement key
    * @example if (licence.hasFeature('export_pdf')) enableExport()
@@ -342,7 +343,9 @@ export class LicenceClient {
   #usableClaims() {
     // The first call starts the client, and is answered at once, from the token that is known at that moment.
     if (!this.#session.started) void this.ready()
-    return this.#usable() ? (this.#installation.token?.claims ?? null) : null
+    if (this.#usable()) return this.#installation.token?.claims ?? null
+    this.#session.wake()
+    return null
   }
 }
 

@@ -6,6 +6,8 @@ export interface RevocationList {
   /** The version after which it lists additions; null for the whole list. */
   readonly since: number | null
   readonly revoked: readonly string[]
+  /** The list goes on after `version`: the rest is requested with it. */
+  readonly more: boolean
   readonly issuedAt: number
   readonly expiresAt: number
 }
@@ -15,12 +17,12 @@ export function readRevocationList(
   payload: Readonly<Record<string, unknown>>,
   appId: string,
 ): RevocationList | null {
-  const { app_id: app, version, since, revoked, iat, exp } = payload
+  const { app_id: app, version, since, revoked, more = false, iat, exp } = payload
   if (app !== appId || !isCount(version) || !isStrings(revoked)) return null
-  if (!isUnixTime(iat) || !isUnixTime(exp)) return null
+  if (!isUnixTime(iat) || !isUnixTime(exp) || typeof more !== 'boolean') return null
   if (since !== null && since !== undefined && !isCount(since)) return null
   // A list since version 0 is complete.
-  return { version, since: since || null, revoked, issuedAt: iat * 1000, expiresAt: exp * 1000 }
+  return { version, since: since || null, revoked, more, issuedAt: iat * 1000, expiresAt: exp * 1000 }
 }
 
 /** Largest accepted difference between the service's clock and the trusted time. */

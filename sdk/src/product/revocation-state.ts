@@ -5,6 +5,8 @@ import type { StoredRevocations } from './stored-record.ts'
 interface AcceptedList {
   readonly jws: string
   readonly version: number
+  /** The list goes on after `version`, so it does not show that the licence is not revoked. */
+  readonly more: boolean
   readonly issuedAt: number
   /** After this time the list is outdated, even if an unsigned answer confirms it. The service signs it again long before. */
   readonly expiresAt: number
@@ -39,7 +41,7 @@ export class RevocationState {
     if (names) this.#namedBy = from.jws
     if (acceptance !== 'accepted') return acceptance
     this.#setList(list, from.jws, from.etag, from.since)
-    this.#checkedAt = from.time
+    if (!list.more) this.#checkedAt = from.time
     return acceptance
   }
 
@@ -88,14 +90,16 @@ export class RevocationState {
   }
 
   freshness(time: number, checkIntervalMs: number): LicenceState['revocations'] {
-    if (!this.#list || this.#checkedAt === null) return 'unknown'
-    const isCurrent = time - this.#checkedAt <= 2 * checkIntervalMs && time < this.#list.expiresAt
+    if (!this.#list) return 'unknown'
+    const { more, expiresAt } = this.#list
+    const isChecked = this.#checkedAt !== null && time - this.#checkedAt <= 2 * checkIntervalMs
+    const isCurrent = isChecked && !more && time < expiresAt
     return isCurrent ? 'current' : 'stale'
   }
 
   #setList(list: RevocationList, jws: string, etag: string | null, since: number | null): void {
-    const { version, issuedAt, expiresAt } = list
-    this.#list = { jws, version, issuedAt, expiresAt, etag, etagSince: since }
+    const { version, more, issuedAt, expiresAt } = list
+    this.#list = { jws, version, more, issuedAt, expiresAt, etag, etagSince: since }
   }
 }
 

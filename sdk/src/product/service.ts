@@ -1,3 +1,4 @@
+import { retryAfterMs } from '../retry-after.ts'
 import { isObject } from './shape.ts'
 import type { FailureReason } from './state.ts'
 
@@ -95,12 +96,8 @@ export function failure(reason: FailureReason, detail: string, retryAfterMs: num
 }
 
 function retryAfter(headers: Headers): number | null {
-  const wait = headers.get('retry-after')
-  if (wait === null) return null
-  // A date is compared with the server's `Date` if there is one: the local clock may be wrong.
-  const from = Date.parse(headers.get('date') ?? '') || Date.now()
-  const ms = /^\d+$/.test(wait) ? Number(wait) * 1000 : Date.parse(wait) - from
-  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS)
+  const ms = retryAfterMs(headers.get('retry-after'), Date.now(), headers.get('date'))
+  return ms === null ? null : Math.min(ms, MAX_RETRY_AFTER_MS)
 }
 
 function parse(text: string): unknown {

@@ -62,6 +62,11 @@ export class Session {
     return outcome
   }
 
+  /** Lets the background renew a token at once that has ended. */
+  wake(): void {
+    this.#background?.wake()
+  }
+
   listen(listener: LicenceListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

@@ -137,21 +137,25 @@ interface OfflineFile {
   readonly signed: readonly string[]
 }
 
-const BEGIN = '-----BEGIN LICENCE-----'
-const END = '-----END LICENCE-----'
+// Word processors and mail programs replace the hyphens of these lines by dashes.
+const FILE =
+  /[-\u2010-\u2015\u2212]+\s*BEGIN\s+LICENCE\s*[-\u2010-\u2015\u2212]+([^]*?)[-\u2010-\u2015\u2212]{2,}[\s>]*END\s+LICENCE/i
+/** Soft hyphens and characters without a width. */
+const INVISIBLE = /[\u00AD\u200B-\u200F\u202A-\u202E\u2060-\u2064\uFEFF]/g
+/** The marks of a quoted line, or the end of a line that a mail program has wrapped (`=`, RFC 2045). */
+const MAIL_MARKS = /^[^\S\r\n]*(?:>[^\S\r\n]*)+|=[^\S\r\n]*$/gm
+/** A compact JWS with a signature of 64 bytes (Ed25519), so that its end is known without the end of a line. */
+const JWS = /[\w-]+\.[\w-]+\.[\w-]{86}/g
 
-/** Reads an offline licence file; null for any other text. Line ends, blank lines and spaces around lines do not matter. */
+/**
+ * Reads an offline licence file, the first one in the text; null if there is none. Around it may be any text. Inside, a mail
+ * program may have wrapped and quoted lines, and added blanks and invisible characters.
+ */
 function readOfflineFile(text: unknown): OfflineFile | null {
   if (typeof text !== 'string') return null
-  const lines = text
-    .split(/\r\n|\r|\n/)
-    .map((line) => line.replace(/^\uFEFF/, '').trim())
-    .filter((line) => line !== '')
-  const [begin, token, ...rest] = lines
-  if (begin !== BEGIN || token === undefined || rest.pop() !== END || rest.length === 0) return null
-  return [token, ...rest].every(isJws) ? { token, signed: rest } : null
-}
-
-function isJws(text: string): boolean {
-  return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)
+  const [, content = ''] = FILE.exec(text.replace(INVISIBLE, '')) ?? []
+  const joined = content.replace(MAIL_MARKS, '').replace(/\s/g, '')
+  const [token, ...signed] = joined.match(JWS) ?? []
+  if (token === undefined || signed.length === 0 || [token, ...signed].join('') !== joined) return null
+  return { token, signed }
 }

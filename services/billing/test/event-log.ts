@@ -39,9 +39,10 @@ export function startEventLog(services: Database[]): EventLog {
     // Without a consumer that confirms, an account with many events gets no further numbers.
     if (rows.length === 0) return
     await sql`
-      insert into event_log_readers (consumer, partition, number)
-      select 'notifier', at - 1, number from unnest(${read.map(String)}::bigint[]) with ordinality as done (number, at)
-      on conflict (consumer, partition) do update set number = excluded.number`
+      insert into event_log_readers (consumer, partition, epoch, number)
+      select 'notifier', at - 1, (select max(ordinal) from event_log_epochs), number
+      from unnest(${read.map(String)}::bigint[]) with ordinality as done (number, at)
+      on conflict (consumer, partition) do update set epoch = excluded.epoch, number = excluded.number`
   }
   const loop = startLoop({
     work: async () => {

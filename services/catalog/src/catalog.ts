@@ -55,6 +55,9 @@ export function startCatalog({
     lookups,
     change,
     queue,
+    pushes: createKeyedQueue(
+      'other changes of this application are being saved: try again; the change is saved',
+    ),
     licensing,
     rootKeys,
     keyUse,

@@ -17,7 +17,12 @@ export interface CatalogDependencies {
   change: Change
   /** Runs changes of definitions and plans one at a time per application, and of applications and API keys per account. */
   queue: KeyedQueue
-  licensing: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
+  /** Runs pushes of all plans of an application one at a time. */
+  pushes: KeyedQueue
+  licensing: Pick<
+    ServiceClient<typeof LicensingService>,
+    'syncPlans' | 'syncDefinitions' | 'archivePlan' | 'countActiveLicences'
+  >
   rootKeys: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
   keyUse: KeyUse
   /** Wakes the sender of confirmation mails. */

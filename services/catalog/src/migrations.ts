@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { outboxMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
@@ -7,5 +8,5 @@ export const catalogMigrations = [
   outboxMigrations,
   idempotencyMigrations,
   quotaMigrations,
-  { name: 'catalog', path: new URL('../migrations', import.meta.url).pathname },
+  { name: 'catalog', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
 ]

@@ -3,6 +3,8 @@ import { implement, serve } from '@licensing/grpc/server'
 import type { Handlers } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
+import { create } from '@bufbuild/protobuf'
+import { ResolvedEntitlementSchema } from '@licensing/proto/catalog'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { RootKeyService } from '@licensing/proto/root-keys'
@@ -12,12 +14,16 @@ export interface LicensingStub extends AsyncDisposable {
   readonly address: string
   /** The newest copy of each plan that `syncPlans` received. */
   readonly copies: Map<string, PlanCopy>
-  /** All copies that it received, in order. */
+  /** The number of changes of definitions that it received. */
+  readonly definitionPushes: number
+  /** All copies that it received whole or changed, in order. */
   readonly synced: PlanCopy[]
   /** Active licences by plan. */
   readonly active: Map<string, bigint>
   /** Calls that are refused as `unavailable`, by name. */
-  readonly refused: Set<'syncPlans' | 'archivePlan' | 'countActiveLicences' | 'getRootKeys'>
+  readonly refused: Set<
+    'syncPlans' | 'syncDefinitions' | 'archivePlan' | 'countActiveLicences' | 'getRootKeys'
+  >
   /** The number of applications for which root keys were requested. */
   readonly rootKeysMade: number
   /** Runs within each archivePlan, before it answers. */
@@ -33,6 +39,7 @@ export async function startLicensingStub(): Promise<LicensingStub> {
   const copies = new Map<string, PlanCopy>()
   const synced: PlanCopy[] = []
   let rootKeysMade = 0
+  let definitionPushes = 0
   const active = new Map<string, bigint>()
   const refused: LicensingStub['refused'] = new Set()
   const suspended = new Map<string, bigint>()
@@ -41,17 +48,49 @@ export async function startLicensingStub(): Promise<LicensingStub> {
     const held = copies.get(copy.id)
     if (!held || held.version < copy.version) copies.set(copy.id, copy)
   }
-  const check = (call: 'syncPlans' | 'archivePlan' | 'countActiveLicences') => {
+  const check = (call: 'syncPlans' | 'syncDefinitions' | 'archivePlan' | 'countActiveLicences') => {
     if (refused.has(call)) throw new ServiceError('unavailable', 'refused by the test')
   }
   const handlers: Pick<
     Handlers<typeof LicensingService>,
-    'syncPlans' | 'archivePlan' | 'countActiveLicences'
+    'syncPlans' | 'syncDefinitions' | 'archivePlan' | 'countActiveLicences'
   > = {
     async syncPlans({ plans }) {
       check('syncPlans')
       plans.forEach(take)
       return {}
+    },
+    async syncDefinitions({ definitions, plans, epoch, expiringNoticeDays }) {
+      check('syncPlans')
+      definitionPushes += 1
+      const outdated = plans.filter(({ planId, fromVersion, version, values }) => {
+        const held = copies.get(planId)
+        if (held && held.version >= version) return false
+        if (held?.version !== fromVersion) return true
+        const changed = new Set(definitions.map(({ key }) => key))
+        const entitlements = [
+          ...held.entitlements.filter(({ key }) => !changed.has(key)),
+          ...definitions
+            .filter(({ deleted }) => !deleted)
+            .map(({ key, kind, default: fallback }) =>
+              create(ResolvedEntitlementSchema, {
+                key,
+                kind,
+                value: values[key] ?? fallback,
+                default: fallback,
+              }),
+            ),
+        ].toSorted((a, b) => (a.key < b.key ? -1 : 1))
+        take({
+          ...held,
+          version,
+          epoch,
+          entitlements,
+          expiringNoticeDays: expiringNoticeDays ?? held.expiringNoticeDays,
+        })
+        return false
+      })
+      return { outdatedPlanIds: outdated.map(({ planId }) => planId) }
     },
     async archivePlan({ plan }) {
       check('archivePlan')
@@ -95,6 +134,9 @@ export async function startLicensingStub(): Promise<LicensingStub> {
     synced,
     active,
     refused,
+    get definitionPushes() {
+      return definitionPushes
+    },
     get rootKeysMade() {
       return rootKeysMade
     },

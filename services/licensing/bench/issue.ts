@@ -39,7 +39,6 @@ const issue = createIssueLicence({
   listQueue: createListQueue(lists),
   snapshots,
   catalog: catalog.calls,
-  isCatalogDown: async () => true,
   change,
   log: createLogger('bench'),
 })

@@ -29,6 +29,24 @@ create table plans (
 -- Not unique: after the codes of two plans were exchanged, one of the copies may still have its former code.
 create index plans_by_code on plans (application_id, code);
 
+-- The id of a snapshot. Equal entitlements in the same order have the same text.
+create function snapshot_id_of(entitlements jsonb) returns text language sql immutable as $$
+  select translate(rtrim(encode(sha256(convert_to(entitlements::text, 'UTF8')), 'base64'), '='), '+/', '-_')
+$$;
+
+-- Entitlements of a plan after a definition was created, changed or deleted. They stay sorted by key.
+create function with_definition(entitlements jsonb, changed jsonb, deleted boolean) returns jsonb language plpgsql immutable as $$
+declare
+  at int := (
+    select count(*) from jsonb_array_elements(entitlements) each
+    where (each ->> 'key') collate "C" < (changed ->> 'key') collate "C"
+  );
+begin
+  if entitlements -> at ->> 'key' = changed ->> 'key' then entitlements := entitlements - at; end if;
+  return case when deleted then entitlements else jsonb_insert(entitlements, array[at::text], changed) end;
+end
+$$;
+
 -- The entitlements of licences and purchases. Equal entitlements are stored once. A snapshot is stored with the first
 -- licence or purchase that has it, and never changed or deleted. Only a licence that takes the current values of its
 -- plan can leave a snapshot unused.
@@ -100,7 +118,7 @@ create table licences (
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   -- The purchase that governs the licence: the licence has its plan and end. Null if it has no purchase.
-  rests_on text collate "C",
+  governed_by text collate "C",
   -- When the vendor last reactivated it. Payment problems of its purchases before that time no longer count.
   reactivated_at timestamptz(3),
   -- The latest known event of its purchases, by the processor's clock.
@@ -516,10 +534,14 @@ create trigger note_seen after update of last_seen_at on activations
 -- A revocation takes the lock of its application's row here and holds it until it commits: a reader who has seen a
 -- version has seen all earlier ones.
 create table revocation_lists (
-  application_id text collate "C" primary key
+  application_id text collate "C" primary key,
+  -- The newest epoch of the database that a reader has seen (`current_epoch`); 0 in the first. It counts as a version, greater
+  -- than each that the database has lost. A reader writes it under the lock, so that no revocation that has taken a
+  -- smaller version commits later.
+  epoch bigint not null default 0
 );
 
--- The versions of an application are numbered from 1 without gaps.
+-- The versions of an application grow. In the first epoch they are numbered from 1 without gaps.
 create table revocations (
   application_id text collate "C" not null,
   version bigint not null,
@@ -527,15 +549,15 @@ create table revocations (
   primary key (application_id, version)
 );
 
--- A trigger adds every revoked licence to its list in the same transaction. The version is the highest one plus 1, not a
--- counter in revocation_lists: a statement that revokes many licences would leave a dead version of the counter's row for
--- each, and every later one searches through them (30,000 licences took 72 s, and 9 s this way).
+-- A trigger adds every revoked licence to its list in the same transaction. The version follows the highest one and the
+-- epoch, not a counter in revocation_lists: a statement that revokes many licences would leave a dead version of the
+-- counter's row for each, and every later one searches through them (30,000 licences took 72 s, and 9 s this way).
 create function list_revocation() returns trigger language plpgsql as $$
 begin
   insert into revocation_lists (application_id) values (new.application_id) on conflict do nothing;
   perform from revocation_lists where application_id = new.application_id for update;
   insert into revocations (application_id, version, licence_id)
-  select new.application_id, coalesce(max(version), 0) + 1, new.id
+  select new.application_id, greatest(max(version), nullif(current_epoch(), 1), 0) + 1, new.id
   from revocations where application_id = new.application_id;
   return null;
 end

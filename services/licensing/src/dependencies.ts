@@ -26,8 +26,6 @@ export interface LicensingDependencies {
   snapshots: Snapshots
   change: Change
   catalog: ServiceClient<typeof CatalogService>
-  /** Whether no process of catalog accepts a connection. */
-  isCatalogDown: () => Promise<boolean>
   log: Logger
 }
 
@@ -56,7 +54,7 @@ export interface ProductDependencies {
   /** Gives a lease to an activation of a floating licence that holds none. @returns false if none is free */
   takeLease: (activation: ActivatedLicence) => Promise<boolean>
   /**
-   * If the purchase that a licence rests on has ended and another one is valid, the licence rests on that one.
+   * If the purchase that governs a licence has ended and another one is valid, that one governs it.
    *
    * @returns whether it changed
    */

@@ -40,7 +40,6 @@ export interface LicensingOptions {
   log: Logger
   health: Health
   catalog: LicensingDependencies['catalog']
-  isCatalogDown: LicensingDependencies['isCatalogDown']
   encryptionKeys: EncryptionKeys
   tokens: ProductDependencies['tokens']
   sweepIntervalMs: number
@@ -61,7 +60,7 @@ export interface Licensing {
 
 /** Starts licensing on open connections and a migrated database. The caller serves the returned services. */
 export function startLicensing(options: LicensingOptions): Licensing {
-  const { sql, lists, nats, log, catalog, isCatalogDown, tokens, streamReplicas } = options
+  const { sql, lists, nats, log, catalog, tokens, streamReplicas } = options
   const { now = () => new Date() } = options
   const relay = startRelay({
     sql,
@@ -81,7 +80,6 @@ export function startLicensing(options: LicensingOptions): Licensing {
     snapshots,
     change,
     catalog,
-    isCatalogDown,
     log,
   }
   const { encryptionKeys: encryption } = options

@@ -14,8 +14,6 @@ import { startLicensing } from './licensing.ts'
 import { licensingMigrations } from './migrations.ts'
 import { connectPools } from './pools.ts'
 
-const catalogCheckMs = 200
-
 export const program = defineProgram(
   'licensing',
   (env) => readConfig(licensingConfig, env),
@@ -45,7 +43,6 @@ export const program = defineProgram(
       log,
       health,
       catalog: catalog.calls,
-      isCatalogDown: () => catalog.isDown(catalogCheckMs),
       encryptionKeys: parseEncryptionKeys(config.ENCRYPTION_KEY),
       tokens: {
         issuer: config.TOKEN_ISSUER,

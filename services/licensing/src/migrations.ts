@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
@@ -8,5 +9,5 @@ export const licensingMigrations = [
   consumerMigrations,
   idempotencyMigrations,
   quotaMigrations,
-  { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname },
+  { name: 'licensing', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
 ]

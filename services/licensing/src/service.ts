@@ -30,9 +30,9 @@ import { searchLicences } from './licences/search-licences.ts'
 import { deleteOverride, setOverride } from './licences/set-override.ts'
 import { takePlanValues } from './licences/take-plan-values.ts'
 import { updateLicence } from './licences/update-licence.ts'
-import { archivePlan, syncPlans } from './plans/apply-plan-copies.ts'
+import { archivePlan, syncDefinitions, syncPlans } from './plans/apply-plan-copies.ts'
 import { countActive } from './plans/plan-queries.ts'
-import { revocationLists } from './revocations/get-revocations.ts'
+import { createGetRevocations } from './revocations/get-revocations.ts'
 import { reEncryptPrivateKeys } from './signing-keys/re-encrypt.ts'
 import { getRootKeys, retireRootKeys, rotateRootKey } from './signing-keys/root-keys.ts'
 import type { RootKeyDependencies } from './signing-keys/root-keys.ts'
@@ -65,7 +65,6 @@ export function licensingService(deps: LicensingDependencies) {
     freeActivation: (request) => freeActivation(deps, request),
     searchLicences: (request) => searchLicences(deps, request),
     getApplicationDays: (request) => getApplicationDays(deps, request),
-    checkCatalog: async () => ({ isDown: await deps.isCatalogDown() }),
 
     updateLicence: (request) => updateLicence(deps, request),
     suspendLicence: verb('suspend'),
@@ -78,6 +77,7 @@ export function licensingService(deps: LicensingDependencies) {
     setOverride: (request) => setOverride(deps, request),
     deleteOverride: (request) => deleteOverride(deps, request),
 
+    syncDefinitions: (request) => syncDefinitions(deps, request),
     syncPlans: (request) => syncPlans(deps, request),
     archivePlan: (request) => archivePlan(deps, request),
     countActiveLicences: async ({ planIds }) => {
@@ -91,7 +91,6 @@ export function licensingService(deps: LicensingDependencies) {
 export function productService(deps: ProductDependencies) {
   const givePlace = createGivePlace(deps)
   const repeatable = createRepeatable(deps)
-  const lists = revocationLists(deps)
   return implement(ProductService, {
     activate: (request) => activate(deps, givePlace, request),
     activateOffline: repeatable(ActivateOfflineResponseSchema, (request) =>
@@ -108,8 +107,7 @@ export function productService(deps: ProductDependencies) {
       await authenticate(deps, request)
       return {}
     },
-    getRevocations: (request) => lists.get(request),
-    getRevocationsPart: (request) => lists.part(request),
+    getRevocations: createGetRevocations(deps),
     getSigningKeys: async ({ applicationId }) => {
       checkApplicationId(applicationId)
       return { jwksJson: JSON.stringify(await deps.publishedKeys(applicationId)) }

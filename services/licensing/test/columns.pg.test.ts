@@ -1,5 +1,6 @@
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { forFile, startHarness } from './harness.ts'
 
@@ -18,7 +19,7 @@ const always = {
 }
 const { trial: _trial, trial_limit: _limit, ...otherThanTrial } = always
 const noPurchase = {
-  rests_on: 'it has no purchase yet',
+  governed_by: 'it has no purchase yet',
   latest_event_at: 'it has no purchase yet',
   paid_updates_until: 'it has no purchase yet',
 }
@@ -62,7 +63,7 @@ const leftOut: Record<string, Record<string, string>> = {
 
 /** The columns of each insert into a table, by file. */
 function inserted(table: string): Record<string, string[]> {
-  const cwd = new URL('../src', import.meta.url).pathname
+  const cwd = fileURLToPath(new URL('../src', import.meta.url))
   const statement = new RegExp(`insert into ${table}(?: as l)? \\(([^)]+)\\)`)
   return Object.fromEntries(
     globSync('**/*-queries.ts', { cwd }).flatMap((file) => {

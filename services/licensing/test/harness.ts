@@ -125,7 +125,6 @@ async function startReplica(databaseUrl: string, catalogPort: number, settings: 
     log,
     health,
     catalog: catalog.calls,
-    isCatalogDown: () => catalog.isDown(1_000),
     encryptionKeys: parseEncryptionKeys(settings.encryptionKey),
     tokens: settings.tokens,
     // Background work runs once at the start, then leaves the tables to the test.

@@ -1,4 +1,5 @@
 import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
 /** The folders of the service, from the bottom up. A folder imports from itself and from lower layers. */
@@ -13,7 +14,7 @@ const layers = [
 /** Files beside the folders that every folder may import. */
 const shared = ['config.ts', 'dependencies.ts']
 
-const cwd = new URL('../src', import.meta.url).pathname
+const cwd = fileURLToPath(new URL('../src', import.meta.url))
 const layerOf = (folder: string) => layers.findIndex((folders) => folders.includes(folder))
 
 test('a folder imports only from itself, from lower layers and from the shared files', () => {

@@ -3,6 +3,7 @@ import { newId } from '@licensing/database/ids'
 import type { TokenGrant } from '@licensing/proto/products'
 import { createLocalJWKSet, decodeJwt, jwtVerify } from 'jose'
 import type { JSONWebKeySet, JWTPayload } from 'jose'
+import { expect } from 'vitest'
 import type { Harness } from './harness.ts'
 
 export type Products = Harness['products']
@@ -55,27 +56,23 @@ export async function keysOf(products: Products, applicationId: string): Promise
   return JSON.parse(jwksJson) as JSONWebKeySet
 }
 
-/** The whole revocation list, read in parts. */
+/** An answer about revocations. */
 export async function revocationsOf(
   products: Products,
   request: Parameters<Products['getRevocations']>[0],
 ): Promise<RevocationsAnswer> {
-  const { version, etag, notModified, json, parts, list } = await products.getRevocations(request)
-  const texts = [json]
-  for (let part = 1; part < parts; part += 1) {
-    const { applicationId } = request
-    texts.push((await products.getRevocationsPart({ applicationId, list, part })).json)
-  }
-  const text = Buffer.concat(texts).toString() || '{"revoked":[],"signature":""}'
-  const { revoked, signature } = JSON.parse(text) as Pick<RevocationsAnswer, 'revoked' | 'signature'>
-  return { version, etag, notModified, parts, revoked, signature }
+  const { version, etag, notModified, more, json } = await products.getRevocations(request)
+  if (notModified) return { version, etag, notModified, more, revoked: [], signature: '' }
+  const answer = JSON.parse(Buffer.from(json).toString()) as Pick<RevocationsAnswer, 'revoked' | 'signature'>
+  expect(answer).toEqual({ ...answer, version: Number(version), more })
+  return { etag, notModified, ...answer, version, more }
 }
 
 interface RevocationsAnswer {
   version: bigint
   etag: string
   notModified: boolean
-  parts: number
+  more: boolean
   revoked: string[]
   signature: string
 }

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { consumerMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
@@ -7,5 +8,5 @@ export const notifierMigrations = [
   consumerMigrations,
   idempotencyMigrations,
   quotaMigrations,
-  { name: 'notifier', path: new URL('../migrations', import.meta.url).pathname },
+  { name: 'notifier', path: fileURLToPath(new URL('../migrations', import.meta.url)) },
 ]

@@ -3,12 +3,13 @@ import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { complaintsAbout } from './compile.ts'
 import { givenStack, givenVendor } from './vendor.ts'
 
 const run = promisify(execFile)
-const here = new URL('..', import.meta.url).pathname
+const here = fileURLToPath(new URL('..', import.meta.url))
 
 interface Sample {
   lang: string

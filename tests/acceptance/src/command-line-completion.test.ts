@@ -2,6 +2,7 @@ import { execFile, execFileSync } from 'node:child_process'
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify, stripVTControlCharacters } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
@@ -9,7 +10,7 @@ import { runCommand, startOnTerminal } from './command-line.ts'
 import { givenFolder } from './vendor.ts'
 
 const run = promisify(execFile)
-const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
+const program = fileURLToPath(new URL('../../../cli/src/main.ts', import.meta.url))
 
 const { path: home } = await givenFolder()
 const bin = join(home, 'bin')

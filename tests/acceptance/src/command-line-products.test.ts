@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { keyFiles } from '@licensing/csv/testing/key-files'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { isFull } from '@licensing/test-support/drawn'
@@ -203,6 +204,13 @@ plans:
   ]) {
     expect(refused.stderr).toContain(`FILE:${flaw}`)
   }
+  const [first, second] = [file, file].map((text) => text.trimEnd())
+  const twice = await apply(`${first}\n---\n${second}\n`)
+  const at = first!.split('\n').length + 1
+  expect(twice).toMatchObject({ code: 1, stdout: '' })
+  expect(twice.stderr).toContain(
+    `FILE:${at}: a second YAML document begins here: put each into a file of its own`,
+  )
   const misused = `entitlements:
   - { key: fine, kind: feature }
 plans:
@@ -300,7 +308,7 @@ test('apply --dry-run always ends, even if the service does not answer or the fi
 
 test('a file can be a pipe of the shell', async () => {
   const { settings } = await given()
-  const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
+  const program = fileURLToPath(new URL('../../../cli/src/main.ts', import.meta.url))
   const script = `'${process.execPath}' '${program}' apply <(sleep 0.5; echo 'plans: [{ code: piped }]') --dry-run`
   const env = { ...commandEnvironment(), ...settings }
   const { stdout } = await promisify(execFile)('bash', ['-c', script], { env })
@@ -399,7 +407,7 @@ test('after Ctrl-C an import ends at once and says how many rows were imported',
   expect(finished).toEqual({ code: 1, stdout: '', stderr })
 })
 
-// docs/guides/import.md, "Prepare a CSV file".
+// docs/guides/import.md, "1. Prepare a CSV file".
 test('a file may give ends, limits and metadata; a date is the end of that day, UTC; other columns are named', async () => {
   const { plan, importFile, licences } = await given()
   await plan({ code: 'pro' })

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, readlink, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { eventually } from '@licensing/test-support/poll'
 import { freeAddress } from '@licensing/test-support/free-address'
@@ -37,6 +37,44 @@ test('login stores URL and key in a file that only its owner can read, and comma
   expect((await whoami()).answer).toMatchObject({ profile: 'default', account_id: stack.accountId })
   // The application is stored too.
   expect((await runCommand({ HOME: home }, 'plans', 'list', '--json')).code).toBe(0)
+})
+
+test('login replaces the file that a symbolic link leads to, also if it does not exist yet, and keeps the link', async () => {
+  const elsewhere = join(home, 'synchronized/profiles.json')
+  await mkdir(join(home, 'synchronized'))
+  await mkdir(join(home, '.config/licensing'), { recursive: true })
+  await symlink('../../synchronized/profiles.json', profiles())
+  for (const name of ['first', 'second']) {
+    expect((await login(stack.apiKey, '--profile', name)).code).toBe(0)
+    expect(await readlink(profiles())).toBe('../../synchronized/profiles.json')
+    expect((await stat(elsewhere)).mode & 0o777).toBe(0o600)
+  }
+  expect(Object.keys(JSON.parse(await readFile(elsewhere, 'utf8')) as object)).toEqual(['first', 'second'])
+  expect((await runCommand({ HOME: home }, 'logout', '--profile', 'first')).code).toBe(0)
+  expect(Object.keys(JSON.parse(await readFile(elsewhere, 'utf8')) as object)).toEqual(['second'])
+  expect(await readlink(profiles())).toBe('../../synchronized/profiles.json')
+})
+
+test('several logins at once keep the profiles of all', async () => {
+  const names = ['a', 'b', 'c', 'd']
+  await Promise.all(names.map((name) => login(stack.apiKey, '--profile', name)))
+  expect(Object.keys(JSON.parse(await readFile(profiles(), 'utf8')) as object).toSorted()).toEqual(names)
+})
+
+test('without HOME, profiles are below APPDATA, as on Windows; without both, login says what to set', async () => {
+  const environment = { APPDATA: home }
+  const stored = pipeToCommand(
+    `${stack.apiKey}\n`,
+    { ...environment, HOME: '' },
+    'login',
+    '--url',
+    stack.gatewayUrl,
+  )
+  const file = join(home, 'licensing/profiles.json')
+  expect(await stored.finished).toMatchObject({ code: 0, stderr: `stored in ${file}\n` })
+  expect((await runCommand(environment, 'whoami')).code).toBe(0)
+  const nowhere = pipeToCommand(`${stack.apiKey}\n`, { HOME: '' }, 'login', '--url', stack.gatewayUrl)
+  expect(await nowhere.finished).toMatchObject({ code: 2, stderr: expect.stringContaining('set HOME') })
 })
 
 test('login on a terminal asks for both and does not show the key', async () => {

@@ -3,9 +3,10 @@ import { execFile } from 'node:child_process'
 import { mkdir, mkdtempDisposable, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 
 // In `node_modules`, so that the files find the packages that this folder depends on.
-const modules = new URL('../node_modules', import.meta.url).pathname
+const modules = fileURLToPath(new URL('../node_modules', import.meta.url))
 
 /** Compiles TypeScript against the types of the published packages. @returns the complaints of the compiler */
 export async function complaintsAbout(

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { chmod, cp, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { ensurePacked } from '@licensing/downloads/build'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { freeAddress } from '@licensing/test-support/free-address'
@@ -11,8 +12,8 @@ import { blocksOf, scripts } from './documents.ts'
 import type { Block } from './documents.ts'
 import { givenFolder, givenStack, givenVendor } from './vendor.ts'
 
-const modules = new URL('../node_modules', import.meta.url).pathname
-const libraries = new URL('../../../sdk/node_modules/', import.meta.url).pathname
+const modules = fileURLToPath(new URL('../node_modules', import.meta.url))
+const libraries = fileURLToPath(new URL('../../../sdk/node_modules/', import.meta.url))
 
 /** Guides that install the packages from the gateway themselves, as a reader does. */
 const installing = ['docs/guides/quickstart.md', 'docs/guides/testing.md']
@@ -21,7 +22,7 @@ await ensurePacked(() => undefined)
 const folder = await givenFolder()
 const stack = await givenStack()
 // The published program of the command line. It starts faster than its sources.
-const packed = new URL('../../../deploy/downloads/dist/licensing-cli.tgz', import.meta.url).pathname
+const packed = fileURLToPath(new URL('../../../deploy/downloads/dist/licensing-cli.tgz', import.meta.url))
 execFileSync('tar', ['-xzf', packed, '-C', folder.path])
 const bin = join(folder.path, 'bin')
 const program = join(folder.path, 'package/dist/main.js')

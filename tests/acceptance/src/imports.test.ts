@@ -113,7 +113,7 @@ test('an item can have an end, restrictions, the end of updates and metadata; a 
     for (const id of [plain!, empty!]) expect(await detail(id)).toMatchObject(none)
     expect(await licences('?domain=app.example.com')).toMatchObject([{ id: valued }])
   }
-  // What was imported before is found, whatever is wrong with the item.
+  // A licence that was imported before is found, also if the item is invalid.
   const again = await bring(wrong.map(([, fields]) => item('valued', fields)))
   expect(again.body.summary).toEqual({ created: 0, existing: wrong.length, failed: 0 })
 })

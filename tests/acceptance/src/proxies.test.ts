@@ -166,6 +166,27 @@ test('the command line uses HTTP_PROXY, HTTPS_PROXY and NO_PROXY by itself', asy
   }
 })
 
+test('if the service does not answer through a proxy, the error names the proxy, without its password', async () => {
+  const settings = settingsOf(stack, vendor.appId)
+  const run = (environment: Record<string, string>) =>
+    startCommand({ ...settings, ...environment }, 'licences', 'show', licence.id).finished
+  const named = (name: string) =>
+    `${name} names the proxy http://127.0.0.1:9: check it too, or add the host to NO_PROXY\n`
+  const refused = await run({ HTTP_PROXY: 'http://user:secret@127.0.0.1:9' })
+  expect(refused.code).toBe(1)
+  expect(refused.stderr).toContain(
+    `the licensing service at ${stack.gatewayUrl} does not answer (ECONNREFUSED)\n`,
+  )
+  expect(refused.stderr.endsWith(named('HTTP_PROXY'))).toBe(true)
+  expect(refused.stderr).not.toContain('secret')
+  const secure = { LICENSING_URL: 'https://licensing.example.com', https_proxy: 'http://127.0.0.1:9' }
+  expect((await run(secure)).stderr.endsWith(named('https_proxy'))).toBe(true)
+  await using proxy = await startProxy()
+  expect(
+    (await run({ HTTP_PROXY: proxy.url, LICENSING_API_KEY: `lsk_${'x'.repeat(43)}` })).stderr,
+  ).not.toContain('proxy')
+})
+
 test('listen follows events through the proxy, and forwards them without it', async () => {
   await using proxy = await startProxy()
   const local = createServer((incoming, response) => void incoming.resume().on('end', () => response.end()))

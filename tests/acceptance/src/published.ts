@@ -3,6 +3,7 @@ import { createLocalJWKSet } from 'jose'
 import type { JWK } from 'jose'
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { expectStatus } from './vendor.ts'
 import type { Vendor } from './vendor.ts'
 
@@ -28,11 +29,13 @@ export async function keySet({ api, app }: Application) {
 /** The keys that verify an application's tokens and lists. */
 export const publicKeys = async (vendor: Application) => createLocalJWKSet(await keySet(vendor))
 
-const program = new URL('../../../services/licensing/src/admin/rotate-signing-keys.ts', import.meta.url)
+const program = fileURLToPath(
+  new URL('../../../services/licensing/src/admin/rotate-signing-keys.ts', import.meta.url),
+)
 
 /** Runs the operator's program for the signing keys of an application. */
 export async function rotateSigningKey(stack: Stack, { appId }: Vendor, ...options: string[]): Promise<void> {
   const { ENCRYPTION_KEY } = stack.processes.licensing[0]!.environment
   const env = { DATABASE_URL: stack.databaseUrls.licensing, ENCRYPTION_KEY }
-  await promisify(execFile)(process.execPath, [program.pathname, '--app', appId, ...options], { env })
+  await promisify(execFile)(process.execPath, [program, '--app', appId, ...options], { env })
 }

@@ -25,7 +25,7 @@ test('a revocation is in the signed list within 2 seconds, and stays when the li
     const { status, body } = await revocations(own, since === null ? '' : `?since=${since}`)
     expect(status).toBe(200)
     const { signature, ...list } = body
-    expect(list).toEqual({ version: 3, revoked: ids.slice(since ?? 0) })
+    expect(list).toEqual({ version: 3, revoked: ids.slice(since ?? 0), more: false })
     const { payload } = await compactVerify(signature, await publicKeys(own), { algorithms: ['EdDSA'] })
     const signed = JSON.parse(new TextDecoder().decode(payload)) as { iat: number; exp: number }
     const { iat, exp } = signed

@@ -7,11 +7,12 @@ import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { givenFolder } from './vendor.ts'
 
 const run = promisify(execFile)
-const demo = new URL('../../../deploy/local/src/demo.ts', import.meta.url).pathname
+const demo = fileURLToPath(new URL('../../../deploy/local/src/demo.ts', import.meta.url))
 
 const folder = await givenFolder()
 const dataDir = join(folder.path, 'data')
@@ -119,7 +120,7 @@ test('an administrator creates another account with a working key', async () => 
   const adminOf = async (dataDir: string) =>
     run('npm', ['run', '--silent', 'admin', '--', 'create-account', '--name', 'Second vendor'], {
       env: { ...process.env, DATA_DIR: dataDir },
-      cwd: new URL('../../..', import.meta.url).pathname,
+      cwd: fileURLToPath(new URL('../../..', import.meta.url)),
     })
   const unused = join(folder.path, 'unused')
   await expect(adminOf(unused)).rejects.toThrow(`no service runs in ${unused}`)

@@ -1,4 +1,4 @@
-import { writtenKeys } from '@licensing/keys/testing/written-keys'
+import { writtenKeys } from '@licensing/formats/testing/written-keys'
 import { memoryStore } from '@licensing/sdk'
 import { expect, test } from 'vitest'
 import { expectNotFound, expectStatus, givenStack, givenVendor, installed } from './vendor.ts'
@@ -67,7 +67,7 @@ test('a legacy key is stored and read without blanks and invisible characters at
     const found = await api.get(`${app}/search?q=${encodeURIComponent(text)}`)
     expect(found.body).toMatchObject({ data: [{ matched: 'legacy_key', licence: { id } }] })
   }
-  // What is left must have 1 to 255 characters.
+  // The trimmed key must have 1 to 255 characters.
   const long = `${' '.repeat(300)}${'k'.repeat(255)}\u200B`
   const lengths = await api.post(`${app}/licences/import`, {
     body: { items: [item(long), item('\u200B'), item(`${long}k`)] },

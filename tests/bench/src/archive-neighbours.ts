@@ -2,6 +2,7 @@ import type { Stack } from '@licensing/test-support/stack-shape'
 import { execFile } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { scaled, scaledSeconds } from './bench-scale.ts'
 import { load } from './load.ts'
 import type { LoadOptions } from './load.ts'
@@ -59,7 +60,9 @@ export async function archiveNeighbours(): Promise<Section> {
 
 /** Another account with a licence, and the request that reads it. */
 async function givenNeighbour({ gatewayUrl, processes }: Stack) {
-  const admin = new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url).pathname
+  const admin = fileURLToPath(
+    new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url),
+  )
   const { environment } = processes.catalog[0]!
   const args = [admin, 'create-account', '--name', 'Neighbour']
   const { stdout } = await promisify(execFile)(process.execPath, args, { env: environment })

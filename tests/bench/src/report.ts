@@ -1,5 +1,6 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { benchScale } from './bench-scale.ts'
 
 /** A measured figure, with the floor that it is compared with. */
@@ -141,7 +142,7 @@ export async function writeReport(sections: Section[]): Promise<string> {
   const machine = { cores: cpus().length, model: cpus()[0]?.model, node: process.version }
   const run = { at: new Date().toISOString(), scale: benchScale, machine, sections }
   await writeFile(file, `${JSON.stringify(run, null, 2)}\n`)
-  return file.pathname
+  return fileURLToPath(file)
 }
 
 function rounded(value: number): string {

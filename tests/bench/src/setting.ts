@@ -8,6 +8,7 @@ import { freePort } from '@licensing/local-servers/ports'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
 import { under } from './report.ts'
 import type { Figure } from './report.ts'
 
@@ -45,7 +46,7 @@ export async function startSetting(options: StackOptions = {}): Promise<Setting>
   /** Starts a program of this folder that prints its port. */
   const startProgram = async (...args: [file: string, ...string[]]): Promise<string> => {
     const [file, ...rest] = args
-    const program = spawn(process.execPath, [new URL(file, import.meta.url).pathname, ...rest], {
+    const program = spawn(process.execPath, [fileURLToPath(new URL(file, import.meta.url)), ...rest], {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
     running.defer(async () => {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { scaled } from './bench-scale.ts'
 import { load } from './load.ts'
 import { atMost, median } from './report.ts'
@@ -22,7 +23,7 @@ export async function unknownKeys(): Promise<Section> {
   const wanted = scaled(5_000, 500)
   const flood = spawn(
     process.execPath,
-    [new URL('flood.ts', import.meta.url).pathname, gatewayUrl, String(wanted)],
+    [fileURLToPath(new URL('flood.ts', import.meta.url)), gatewayUrl, String(wanted)],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   )
   const answered: number[] = []

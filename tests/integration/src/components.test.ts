@@ -55,6 +55,7 @@ test('catalog alone: a plan is created, sent to licensing and published in an ev
     retireRootKeys: async () => ({}),
   })
   const handlers: Partial<Handlers<typeof LicensingService>> = {
+    syncDefinitions: async ({ plans }) => ({ outdatedPlanIds: plans.map(({ planId }) => planId) }),
     syncPlans: async ({ plans }) => {
       pushed.push(...plans)
       return {}

@@ -6,6 +6,7 @@ import { execFile, spawnSync } from 'node:child_process'
 import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { withContainers } from './engine.ts'
 
@@ -71,7 +72,7 @@ describe.skipIf(!withContainers)('the development image', () => {
   test('the samples of the guide start the container with Testcontainers', async () => {
     await using folder = await makeTemporaryFolder()
     const cwd = folder.path
-    await symlink(new URL('../node_modules', import.meta.url).pathname, join(cwd, 'node_modules'))
+    await symlink(fileURLToPath(new URL('../node_modules', import.meta.url)), join(cwd, 'node_modules'))
     const guide = await readFile(join(CHECKOUT, 'docs/guides/testing.md'), 'utf8')
     const blocks = guide.matchAll(/^```\w+ (container\.\w+)\n([^]*?)^```$/gm)
     const files = new Map([...blocks].map(([, name, code]) => [name!, code!]))

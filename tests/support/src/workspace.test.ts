@@ -81,3 +81,43 @@ test('development, suites, compose, the trial overlay and the documents name one
   ])
   expect(found).toEqual(names.map(([file]) => [file, ['17']]))
 })
+
+/** Reads of `pathname` of the URL of a file: it is encoded, so in a folder with a blank or an umlaut it names no file. */
+function encodedPaths(text: string): string[] {
+  const fileUrl = String.raw`new URL\((?:[^()]|\([^()]*\))*?\b(?:import\.meta\.url|NAMES)\)`
+  const names: string[] = []
+  const pattern = (source: string) => new RegExp(source.replaceAll('NAMES', names.join('|') || '(?!)'), 'g')
+  for (let known = -1; known < names.length;) {
+    known = names.length
+    const found = [...text.matchAll(pattern(String.raw`(?:const|let) (\w+)(?:: URL)? = ${fileUrl}`))]
+    for (const [, name] of found) if (!names.includes(name!)) names.push(name!)
+  }
+  return [...text.matchAll(pattern(String.raw`(?:${fileUrl}|\b(?:NAMES))\s*\.pathname`))].map(
+    ([read]) => read,
+  )
+}
+
+test('the path of a file is read from its URL with fileURLToPath', () => {
+  const files = find('{*,.*,*/**/*,.*/**/*}.{ts,tsx,mjs,js}')
+  const wrong = files.flatMap((file) => encodedPaths(read(file)).map((found) => `${file}: ${found}`))
+  expect(files.length).toBeGreaterThan(1_000)
+  expect(wrong).toEqual([])
+})
+
+test('the encoded path of a file is found wherever its URL comes from', () => {
+  const url = 'import.meta.url'
+  expect(encodedPaths(`const path = new URL('..', ${url}).pathname`)).toHaveLength(1)
+  expect(encodedPaths(`const root = new URL('..', ${url})\nrun(root.pathname)`)).toHaveLength(1)
+  expect(
+    encodedPaths(`const root = new URL('..', ${url})\nread(new URL(file(1), root).pathname)`),
+  ).toHaveLength(1)
+  expect(
+    encodedPaths(`const file = new URL('a', root)\nconst root = new URL('..', ${url})\nfile.pathname`),
+  ).toHaveLength(1)
+  expect(encodedPaths(`const { pathname } = new URL(address)\nconst at = new URL(address).pathname`)).toEqual(
+    [],
+  )
+  expect(encodedPaths(`const path = fileURLToPath(new URL('..', ${url}))\nnew URL(other).pathname`)).toEqual(
+    [],
+  )
+})

@@ -2,9 +2,10 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
-const main = new URL('./main.ts', import.meta.url).pathname
+const main = fileURLToPath(new URL('./main.ts', import.meta.url))
 
 function start(env: Record<string, string>): ChildProcess {
   return spawn(process.execPath, [main], {

@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { z } from 'zod'
-import { readLicenceKey } from '@licensing/keys/licence-key'
+import { readLicenceKey } from '@licensing/formats/licence-key'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { TokenGrant } from '@licensing/proto/products'
 import { textLimits } from '@licensing/proto/text'

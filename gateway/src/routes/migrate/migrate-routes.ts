@@ -1,5 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { trimUnseen } from '@licensing/keys/licence-key'
+import { trimUnseen } from '@licensing/formats/licence-key'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'

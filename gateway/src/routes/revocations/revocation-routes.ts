@@ -1,9 +1,8 @@
 import { z } from 'zod'
-import { ServiceError } from '@licensing/grpc/errors'
-import { Readable } from 'node:stream'
 import { id } from '../../fields/id.ts'
 import { keylessRoute } from '../../route.ts'
 import type { Answer, Route } from '../../route.ts'
+import { sendInChunks } from './send-in-chunks.ts'
 
 const tag = 'Installed products'
 
@@ -27,13 +26,14 @@ const since = z
 
 const revocationsSchema = z
   .strictObject({
-    version: z.int(),
-    revoked: z.array(id('lic')),
+    version: z
+      .int()
+      .describe('The version of the list; if `more` is true, the version of the last licence in `revoked`.'),
+    revoked: z.array(id('lic')).describe('At most 16,384 licences, oldest revocation first.'),
+    more: z.boolean().describe('Whether the list goes on: send `version` as `since` to get the rest.'),
     signature: z
       .string()
-      .describe(
-        'Compact JWS with the payload `{app_id, version, since, revoked, iat, exp}`. If more than 256 licences were revoked after `since`, the signed list can start at an earlier version.',
-      ),
+      .describe('Compact JWS with the payload `{app_id, version, since, revoked, more, iat, exp}`.'),
   })
   .meta({ id: 'Revocations' })
 
@@ -48,15 +48,6 @@ const jwksSchema = z
   })
   .meta({ id: 'JsonWebKeySet' })
 
-// A part has a quarter of a megabyte. Each answer holds the part that is being sent and the next: about 30 MB in total.
-const maxAtOnce = 32
-const maxPerApplication = 16
-const maxPerCaller = 4
-// If a caller does not read a part in this time, its answer is aborted, so that another one can be sent.
-const maxPartMs = 30_000
-
-const sending: Receiver[] = []
-
 export const revocationRoutes: Route[] = [
   keylessRoute({
     method: 'GET',
@@ -65,7 +56,7 @@ export const revocationRoutes: Route[] = [
     tag,
     summary: 'Get the revocation list',
     description:
-      'The list is signed, cacheable and at most 2 seconds old. Send `since` to get only the licences added after a version. An answer has at most 1,048,576 licences: if there are more, it is the list of an earlier `version`, and the next request continues from there. If too many long lists are being sent, the answer is 503 with `Retry-After`.',
+      'The list is signed, cacheable and at most 2 seconds old. Send `since` to get only the licences added after a version. An answer has at most 16,384 licences; if there are more, `more` is true, and the rest is requested with `version` as `since`. `version` only grows. If too many long answers are being sent, the answer is 503 with `Retry-After`.',
     audience: 'product',
     query: z.strictObject({ since: since.optional() }),
     answer: revocationsSchema,
@@ -84,16 +75,10 @@ export const revocationRoutes: Route[] = [
         since: query.since,
         ifNoneMatch,
       })
-      const headers = { etag: quoted(list.etag), 'cache-control': listCaching }
-      if (list.notModified || matchesEntityTag(ifNoneMatch, list.etag)) return { status: 304, headers }
-      const first = Buffer.from(list.json.buffer, list.json.byteOffset, list.json.byteLength)
-      if (list.parts <= 1) return { headers, json: first }
-      const { app_id: applicationId } = params
-      const part = async (part: number) => {
-        const { json } = await services.products.getRevocationsPart({ applicationId, list: list.list, part })
-        return json
-      }
-      return { headers, json: sendInParts({ caller, applicationId }, first, list.parts, part) }
+      const headers = { etag: list.etag, 'cache-control': listCaching }
+      if (list.notModified) return { status: 304, headers }
+      const json = Buffer.from(list.json.buffer, list.json.byteOffset, list.json.byteLength)
+      return { headers, json: sendInChunks({ caller, applicationId: params.app_id }, json) }
     },
   }),
   keylessRoute({
@@ -111,75 +96,3 @@ export const revocationRoutes: Route[] = [
     },
   }),
 ]
-
-interface Receiver {
-  caller: string
-  applicationId: string
-}
-
-/**
- * Sends an answer that is too long for memory part by part, as fast as the caller reads. The number of such answers at a
- * time is limited in total, per application and per caller. Further requests are refused with `unavailable`.
- *
- * @param part fetches a part after the first
- */
-function sendInParts(
-  receiver: Receiver,
-  first: Uint8Array,
-  parts: number,
-  part: (at: number) => Promise<Uint8Array>,
-): Readable {
-  const { caller, applicationId } = receiver
-  if (
-    sending.length >= maxAtOnce ||
-    sending.filter((other) => other.applicationId === applicationId).length >= maxPerApplication ||
-    sending.filter((other) => other.caller === caller).length >= maxPerCaller
-  ) {
-    throw new ServiceError('unavailable', 'too many long revocation lists are being sent: try again')
-  }
-  sending.push(receiver)
-  const stream = Readable.from(inParts(first, parts, part, () => idle.refresh()))
-  const idle = setTimeout(() => stream.destroy(new Error('the caller reads too slowly')), maxPartMs)
-  stream.once('close', () => {
-    clearTimeout(idle)
-    sending.splice(sending.indexOf(receiver), 1)
-  })
-  return stream
-}
-
-async function* inParts(
-  first: Uint8Array,
-  parts: number,
-  part: (at: number) => Promise<Uint8Array>,
-  taken: () => void,
-): AsyncGenerator<Uint8Array> {
-  yield first
-  for (let at = 1; at < parts; at += 1) {
-    yield await part(at)
-    taken()
-  }
-}
-
-/** Whether `If-None-Match` names this entity tag (RFC 9110, weak comparison). */
-function matchesEntityTag(ifNoneMatch: string | undefined, tag: string): boolean {
-  if (ifNoneMatch === undefined) return false
-  if (ifNoneMatch.trim() === '*') return true
-  return entityTags(ifNoneMatch).includes(opaque(tag))
-}
-
-/** The tags of an `If-None-Match` header, without `W/` and quotes. */
-function entityTags(ifNoneMatch: string | undefined): string[] {
-  return (ifNoneMatch ?? '')
-    .split(',')
-    .map((tag) => opaque(tag.trim()))
-    .filter((tag) => tag !== '')
-}
-
-/** An entity tag in the form of a header. */
-function quoted(tag: string): string {
-  return `"${opaque(tag)}"`
-}
-
-function opaque(tag: string): string {
-  return tag.replace(/^(?:W\/)?"?|"$/g, '')
-}

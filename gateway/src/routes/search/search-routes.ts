@@ -1,4 +1,4 @@
-import { trimUnseen } from '@licensing/keys/licence-key'
+import { trimUnseen } from '@licensing/formats/licence-key'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import { z } from 'zod'

@@ -10,6 +10,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
 import type { ConsumerOptions } from '../consumer-options.ts'
 import { startConsumer } from '../consumer.ts'
 import type { Consumer } from '../consumer.ts'
@@ -84,7 +85,7 @@ export function consume(options: Pick<ConsumerOptions, 'sql' | 'nats'> & Partial
 
 /** A relay or a consumer in its own process. */
 export async function startWorker(role: 'relay' | 'consumer', databaseUrl: string, natsUrl: string) {
-  const child = spawn(process.execPath, [new URL('worker.ts', import.meta.url).pathname], {
+  const child = spawn(process.execPath, [fileURLToPath(new URL('worker.ts', import.meta.url))], {
     env: { ...process.env, ROLE: role, DATABASE_URL: databaseUrl, NATS_URL: natsUrl },
     stdio: ['pipe', 'pipe', 'inherit'],
   })

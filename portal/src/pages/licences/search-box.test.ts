@@ -1,4 +1,4 @@
-import { writtenKeys } from '@licensing/keys/testing/written-keys'
+import { writtenKeys } from '@licensing/formats/testing/written-keys'
 import { expect, test } from 'vitest'
 import { looksLikeLicenceKey } from './search-box.tsx'
 
@@ -15,7 +15,7 @@ test('a key that is half typed, or has a typing error, is kept out of the addres
 })
 
 test('other texts that are searched are in the address', () => {
-  for (const text of ['0A1BC-DE', 'customer-4711', 'green house', 'lic_01kahz5k00e000000000000002']) {
+  for (const text of ['0A1BC-DE', 'customer-4711', 'green field', 'lic_01kahz5k00e000000000000002']) {
     expect(looksLikeLicenceKey(text), text).toBe(false)
   }
 })

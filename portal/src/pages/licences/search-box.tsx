@@ -1,4 +1,4 @@
-import { trimUnseen, withoutSeparators } from '@licensing/keys/licence-key'
+import { trimUnseen, withoutSeparators } from '@licensing/formats/licence-key'
 import { useEffect, useRef, useState } from 'react'
 import { useAddress } from '../../parts/address.ts'
 import styles from './licences.module.css'

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/products.proto.
  */
 export const file_licensing_v1_products: GenFile = /*@__PURE__*/
-  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSKiAQoPQWN0aXZhdGVSZXF1ZXN0EhMKC2xpY2VuY2Vfa2V5GAEgASgJEhMKC2ZpbmdlcnByaW50GAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEhIKBW5vbmNlGAUgASgJSACIAQESFAoHcmVwbGFjZRgGIAEoCUgBiAEBQggKBl9ub25jZUIKCghfcmVwbGFjZSL8AQoKVG9rZW5HcmFudBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFdG9rZW4YAyABKAkSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNcmVmcmVzaF9hZnRlchgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoWY2hlY2tfaW50ZXJ2YWxfc2Vjb25kcxgGIAEoBRIxCg1sZWFzZV9lbmRzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJMChBBY3RpdmF0ZVJlc3BvbnNlEicKBWdyYW50GAEgASgLMhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQSDwoHY3JlYXRlZBgCIAEoCCLEAQoRU3RhcnRUcmlhbFJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEQoJcGxhbl9jb2RlGAIgASgJEhMKC2ZpbmdlcnByaW50GAMgASgJEgwKBGhvc3QYBCABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAUgASgJEhIKBW5vbmNlGAYgASgJSACIAQESGQoMcnVubmluZ19vbmx5GAcgASgISAGIAQFCCAoGX25vbmNlQg8KDV9ydW5uaW5nX29ubHkiYwoSU3RhcnRUcmlhbFJlc3BvbnNlEicKBWdyYW50GAEgASgLMhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQSEwoLbGljZW5jZV9rZXkYAiABKAkSDwoHY3JlYXRlZBgDIAEoCCLBAQoWQWN0aXZhdGVPZmZsaW5lUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2xpY2VuY2Vfa2V5GAMgASgJEhMKC2ZpbmdlcnByaW50GAQgASgJEgwKBGhvc3QYBSABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAYgASgJEgwKBGRheXMYByABKAUSEgoFbm9uY2UYCCABKAlIAIgBAUIICgZfbm9uY2UikwEKF0FjdGl2YXRlT2ZmbGluZVJlc3BvbnNlEhUKDWFjdGl2YXRpb25faWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmaWxlGAQgASgJEg8KB2NyZWF0ZWQYBSABKAgihQEKGFJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEhIKBW5vbmNlGAUgASgJSACIAQFCCAoGX25vbmNlIjkKEURlYWN0aXZhdGVSZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiPgoWQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJInsKFUdldFJldm9jYXRpb25zUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRISCgVzaW5jZRgCIAEoA0gAiAEBEhoKDWlmX25vbmVfbWF0Y2gYAyABKAlIAYgBAUIICgZfc2luY2VCEAoOX2lmX25vbmVfbWF0Y2girgEKC1Jldm9jYXRpb25zEg8KB3ZlcnNpb24YASABKAMSDAoEZXRhZxgEIAEoCRIUCgxub3RfbW9kaWZpZWQYBSABKAgSDAoEanNvbhgGIAEoDBINCgVwYXJ0cxgHIAEoBRItCgRsaXN0GAggASgLMh8ubGljZW5zaW5nLnYxLlNpZ25lZFJldm9jYXRpb25zSgQIAhADSgQIAxAEUgdyZXZva2VkUglzaWduYXR1cmUigAEKEVNpZ25lZFJldm9jYXRpb25zEhIKBXNpbmNlGAEgASgDSACIAQESDQoFc3RhcnQYAiABKAMSCwoDZW5kGAMgASgDEhEKCWlzc3VlZF9hdBgEIAEoAxILCgNraWQYBSABKAkSEQoJc2lnbmF0dXJlGAYgASgJQggKBl9zaW5jZSJwChlHZXRSZXZvY2F0aW9uc1BhcnRSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEi0KBGxpc3QYAiABKAsyHy5saWNlbnNpbmcudjEuU2lnbmVkUmV2b2NhdGlvbnMSDAoEcGFydBgDIAEoBSIfCg9SZXZvY2F0aW9uc1BhcnQSDAoEanNvbhgBIAEoDCIvChVHZXRTaWduaW5nS2V5c1JlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkiIAoLU2lnbmluZ0tleXMSEQoJandrc19qc29uGAEgASgJIkUKF01pZ3JhdGVMZWdhY3lLZXlSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKCmxlZ2FjeV9rZXkYAiABKAkiOwoYTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlEhIKCmxpY2VuY2VfaWQYASABKAkSCwoDa2V5GAIgASgJMpgNCg5Qcm9kdWN0U2VydmljZRJ6CghBY3RpdmF0ZRIdLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlcXVlc3QaHi5saWNlbnNpbmcudjEuQWN0aXZhdGVSZXNwb25zZSIvkAICkrUYKHRoZSBsaWNlbmNlIGtleSBzYXlzIHdob3NlIGxpY2VuY2UgaXQgaXMSYwoPQWN0aXZhdGVPZmZsaW5lEiQubGljZW5zaW5nLnYxLkFjdGl2YXRlT2ZmbGluZVJlcXVlc3QaJS5saWNlbnNpbmcudjEuQWN0aXZhdGVPZmZsaW5lUmVzcG9uc2UiA5ACAhKSAQoRUmVmcmVzaEFjdGl2YXRpb24SJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEo0BCg5SZWNvcmRDYWxsSG9tZRImLmxpY2Vuc2luZy52MS5SZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEn8KCkRlYWN0aXZhdGUSHy5saWNlbnNpbmcudjEuRGVhY3RpdmF0ZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiOJK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEn8KB1JlbGVhc2USHy5saWNlbnNpbmcudjEuRGVhY3RpdmF0ZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEo0BCgpTdGFydFRyaWFsEh8ubGljZW5zaW5nLnYxLlN0YXJ0VHJpYWxSZXF1ZXN0GiAubGljZW5zaW5nLnYxLlN0YXJ0VHJpYWxSZXNwb25zZSI8kAICkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEowBCg9DaGVja0FjdGl2YXRpb24SJC5saWNlbnNpbmcudjEuQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI7kAIBkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjgEKDkdldFJldm9jYXRpb25zEiMubGljZW5zaW5nLnYxLkdldFJldm9jYXRpb25zUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9ucyI8kAIBkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEpoBChJHZXRSZXZvY2F0aW9uc1BhcnQSJy5saWNlbnNpbmcudjEuR2V0UmV2b2NhdGlvbnNQYXJ0UmVxdWVzdBodLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9uc1BhcnQiPJACAZK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKOAQoOR2V0U2lnbmluZ0tleXMSIy5saWNlbnNpbmcudjEuR2V0U2lnbmluZ0tleXNSZXF1ZXN0GhkubGljZW5zaW5nLnYxLlNpZ25pbmdLZXlzIjyQAgGStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb24SnwEKEE1pZ3JhdGVMZWdhY3lLZXkSJS5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QaJi5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlIjyQAgKStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb25iBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSKiAQoPQWN0aXZhdGVSZXF1ZXN0EhMKC2xpY2VuY2Vfa2V5GAEgASgJEhMKC2ZpbmdlcnByaW50GAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEhIKBW5vbmNlGAUgASgJSACIAQESFAoHcmVwbGFjZRgGIAEoCUgBiAEBQggKBl9ub25jZUIKCghfcmVwbGFjZSL8AQoKVG9rZW5HcmFudBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFdG9rZW4YAyABKAkSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNcmVmcmVzaF9hZnRlchgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoWY2hlY2tfaW50ZXJ2YWxfc2Vjb25kcxgGIAEoBRIxCg1sZWFzZV9lbmRzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJMChBBY3RpdmF0ZVJlc3BvbnNlEicKBWdyYW50GAEgASgLMhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQSDwoHY3JlYXRlZBgCIAEoCCLEAQoRU3RhcnRUcmlhbFJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEQoJcGxhbl9jb2RlGAIgASgJEhMKC2ZpbmdlcnByaW50GAMgASgJEgwKBGhvc3QYBCABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAUgASgJEhIKBW5vbmNlGAYgASgJSACIAQESGQoMcnVubmluZ19vbmx5GAcgASgISAGIAQFCCAoGX25vbmNlQg8KDV9ydW5uaW5nX29ubHkiYwoSU3RhcnRUcmlhbFJlc3BvbnNlEicKBWdyYW50GAEgASgLMhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQSEwoLbGljZW5jZV9rZXkYAiABKAkSDwoHY3JlYXRlZBgDIAEoCCLBAQoWQWN0aXZhdGVPZmZsaW5lUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2xpY2VuY2Vfa2V5GAMgASgJEhMKC2ZpbmdlcnByaW50GAQgASgJEgwKBGhvc3QYBSABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAYgASgJEgwKBGRheXMYByABKAUSEgoFbm9uY2UYCCABKAlIAIgBAUIICgZfbm9uY2UikwEKF0FjdGl2YXRlT2ZmbGluZVJlc3BvbnNlEhUKDWFjdGl2YXRpb25faWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmaWxlGAQgASgJEg8KB2NyZWF0ZWQYBSABKAgihQEKGFJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEhIKBW5vbmNlGAUgASgJSACIAQFCCAoGX25vbmNlIjkKEURlYWN0aXZhdGVSZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiPgoWQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJInsKFUdldFJldm9jYXRpb25zUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRISCgVzaW5jZRgCIAEoA0gAiAEBEhoKDWlmX25vbmVfbWF0Y2gYAyABKAlIAYgBAUIICgZfc2luY2VCEAoOX2lmX25vbmVfbWF0Y2giXgoLUmV2b2NhdGlvbnMSDwoHdmVyc2lvbhgBIAEoAxIMCgRldGFnGAIgASgJEhQKDG5vdF9tb2RpZmllZBgDIAEoCBIMCgRtb3JlGAQgASgIEgwKBGpzb24YBSABKAwiLwoVR2V0U2lnbmluZ0tleXNSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJIiAKC1NpZ25pbmdLZXlzEhEKCWp3a3NfanNvbhgBIAEoCSJFChdNaWdyYXRlTGVnYWN5S2V5UmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRISCgpsZWdhY3lfa2V5GAIgASgJIjsKGE1pZ3JhdGVMZWdhY3lLZXlSZXNwb25zZRISCgpsaWNlbmNlX2lkGAEgASgJEgsKA2tleRgCIAEoCTL7CwoOUHJvZHVjdFNlcnZpY2USegoIQWN0aXZhdGUSHS5saWNlbnNpbmcudjEuQWN0aXZhdGVSZXF1ZXN0Gh4ubGljZW5zaW5nLnYxLkFjdGl2YXRlUmVzcG9uc2UiL5ACApK1GCh0aGUgbGljZW5jZSBrZXkgc2F5cyB3aG9zZSBsaWNlbmNlIGl0IGlzEmMKD0FjdGl2YXRlT2ZmbGluZRIkLmxpY2Vuc2luZy52MS5BY3RpdmF0ZU9mZmxpbmVSZXF1ZXN0GiUubGljZW5zaW5nLnYxLkFjdGl2YXRlT2ZmbGluZVJlc3BvbnNlIgOQAgISkgEKEVJlZnJlc2hBY3RpdmF0aW9uEiYubGljZW5zaW5nLnYxLlJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBoYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50IjuQAgKStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxKNAQoOUmVjb3JkQ2FsbEhvbWUSJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjuQAgKStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxJ/CgpEZWFjdGl2YXRlEh8ubGljZW5zaW5nLnYxLkRlYWN0aXZhdGVSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjiStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxJ/CgdSZWxlYXNlEh8ubGljZW5zaW5nLnYxLkRlYWN0aXZhdGVSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjuQAgKStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxKNAQoKU3RhcnRUcmlhbBIfLmxpY2Vuc2luZy52MS5TdGFydFRyaWFsUmVxdWVzdBogLmxpY2Vuc2luZy52MS5TdGFydFRyaWFsUmVzcG9uc2UiPJACApK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKMAQoPQ2hlY2tBY3RpdmF0aW9uEiQubGljZW5zaW5nLnYxLkNoZWNrQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiO5ACAZK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEo4BCg5HZXRSZXZvY2F0aW9ucxIjLmxpY2Vuc2luZy52MS5HZXRSZXZvY2F0aW9uc1JlcXVlc3QaGS5saWNlbnNpbmcudjEuUmV2b2NhdGlvbnMiPJACAZK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKOAQoOR2V0U2lnbmluZ0tleXMSIy5saWNlbnNpbmcudjEuR2V0U2lnbmluZ0tleXNSZXF1ZXN0GhkubGljZW5zaW5nLnYxLlNpZ25pbmdLZXlzIjyQAgGStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb24SnwEKEE1pZ3JhdGVMZWdhY3lLZXkSJS5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QaJi5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlIjyQAgKStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb25iBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.ActivateRequest
@@ -429,35 +429,28 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
   version: bigint;
 
   /**
-   * @generated from field: string etag = 4;
+   * @generated from field: string etag = 2;
    */
   etag: string;
 
   /**
-   * @generated from field: bool not_modified = 5;
+   * @generated from field: bool not_modified = 3;
    */
   notModified: boolean;
 
   /**
-   * The JSON text {version, revoked, signature}, or its first part. Absent if it is not modified.
+   * Whether the list goes on after `version`. Absent if it is not modified.
    *
-   * @generated from field: bytes json = 6;
+   * @generated from field: bool more = 4;
+   */
+  more: boolean;
+
+  /**
+   * The JSON text {version, revoked, more, signature}. Absent if it is not modified.
+   *
+   * @generated from field: bytes json = 5;
    */
   json: Uint8Array;
-
-  /**
-   * Number of parts of the text, which can have 80 MB.
-   *
-   * @generated from field: int32 parts = 7;
-   */
-  parts: number;
-
-  /**
-   * Everything in the text except the licences. With it, any replica makes the same parts.
-   *
-   * @generated from field: licensing.v1.SignedRevocations list = 8;
-   */
-  list?: SignedRevocations | undefined;
 };
 
 /**
@@ -466,101 +459,6 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
  */
 export const RevocationsSchema: GenMessage<Revocations> = /*@__PURE__*/
   messageDesc(file_licensing_v1_products, 11);
-
-/**
- * A revocation list without its licences. The signature covers the licences from `start` to `end`; the field `revoked`
- * of the text has the licences from `since` to `end`.
- *
- * @generated from message licensing.v1.SignedRevocations
- */
-export type SignedRevocations = Message<"licensing.v1.SignedRevocations"> & {
-  /**
-   * Absent if all licences were asked for.
-   *
-   * @generated from field: optional int64 since = 1;
-   */
-  since?: bigint | undefined;
-
-  /**
-   * @generated from field: int64 start = 2;
-   */
-  start: bigint;
-
-  /**
-   * @generated from field: int64 end = 3;
-   */
-  end: bigint;
-
-  /**
-   * Seconds since the epoch.
-   *
-   * @generated from field: int64 issued_at = 4;
-   */
-  issuedAt: bigint;
-
-  /**
-   * @generated from field: string kid = 5;
-   */
-  kid: string;
-
-  /**
-   * @generated from field: string signature = 6;
-   */
-  signature: string;
-};
-
-/**
- * Describes the message licensing.v1.SignedRevocations.
- * Use `create(SignedRevocationsSchema)` to create a new message.
- */
-export const SignedRevocationsSchema: GenMessage<SignedRevocations> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 12);
-
-/**
- * @generated from message licensing.v1.GetRevocationsPartRequest
- */
-export type GetRevocationsPartRequest = Message<"licensing.v1.GetRevocationsPartRequest"> & {
-  /**
-   * @generated from field: string application_id = 1;
-   */
-  applicationId: string;
-
-  /**
-   * @generated from field: licensing.v1.SignedRevocations list = 2;
-   */
-  list?: SignedRevocations | undefined;
-
-  /**
-   * 1 or more. Part 0 is in Revocations.
-   *
-   * @generated from field: int32 part = 3;
-   */
-  part: number;
-};
-
-/**
- * Describes the message licensing.v1.GetRevocationsPartRequest.
- * Use `create(GetRevocationsPartRequestSchema)` to create a new message.
- */
-export const GetRevocationsPartRequestSchema: GenMessage<GetRevocationsPartRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 13);
-
-/**
- * @generated from message licensing.v1.RevocationsPart
- */
-export type RevocationsPart = Message<"licensing.v1.RevocationsPart"> & {
-  /**
-   * @generated from field: bytes json = 1;
-   */
-  json: Uint8Array;
-};
-
-/**
- * Describes the message licensing.v1.RevocationsPart.
- * Use `create(RevocationsPartSchema)` to create a new message.
- */
-export const RevocationsPartSchema: GenMessage<RevocationsPart> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 14);
 
 /**
  * @generated from message licensing.v1.GetSigningKeysRequest
@@ -577,7 +475,7 @@ export type GetSigningKeysRequest = Message<"licensing.v1.GetSigningKeysRequest"
  * Use `create(GetSigningKeysRequestSchema)` to create a new message.
  */
 export const GetSigningKeysRequestSchema: GenMessage<GetSigningKeysRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 15);
+  messageDesc(file_licensing_v1_products, 12);
 
 /**
  * @generated from message licensing.v1.SigningKeys
@@ -596,7 +494,7 @@ export type SigningKeys = Message<"licensing.v1.SigningKeys"> & {
  * Use `create(SigningKeysSchema)` to create a new message.
  */
 export const SigningKeysSchema: GenMessage<SigningKeys> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 16);
+  messageDesc(file_licensing_v1_products, 13);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyRequest
@@ -618,7 +516,7 @@ export type MigrateLegacyKeyRequest = Message<"licensing.v1.MigrateLegacyKeyRequ
  * Use `create(MigrateLegacyKeyRequestSchema)` to create a new message.
  */
 export const MigrateLegacyKeyRequestSchema: GenMessage<MigrateLegacyKeyRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 17);
+  messageDesc(file_licensing_v1_products, 14);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyResponse
@@ -640,7 +538,7 @@ export type MigrateLegacyKeyResponse = Message<"licensing.v1.MigrateLegacyKeyRes
  * Use `create(MigrateLegacyKeyResponseSchema)` to create a new message.
  */
 export const MigrateLegacyKeyResponseSchema: GenMessage<MigrateLegacyKeyResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 18);
+  messageDesc(file_licensing_v1_products, 15);
 
 /**
  * For installed products, which call with a licence key or an activation's token. ActivateOffline is for vendors, on
@@ -726,16 +624,6 @@ export const ProductService: GenService<{
     methodKind: "unary";
     input: typeof GetRevocationsRequestSchema;
     output: typeof RevocationsSchema;
-  },
-  /**
-   * Returns the second or a later part of a long answer of GetRevocations.
-   *
-   * @generated from rpc licensing.v1.ProductService.GetRevocationsPart
-   */
-  getRevocationsPart: {
-    methodKind: "unary";
-    input: typeof GetRevocationsPartRequestSchema;
-    output: typeof RevocationsPartSchema;
   },
   /**
    * @generated from rpc licensing.v1.ProductService.GetSigningKeys

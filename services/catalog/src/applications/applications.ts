@@ -75,18 +75,22 @@ const maxNoticeDays = 90
 export const updateApplication: Handler<'updateApplication'> = async (deps, request) => {
   const { applicationId, name, expiringNoticeDays } = request
   if (expiringNoticeDays !== undefined) await checkLicensingAvailable(deps)
-  const row = await changeApplication(deps, request, async (tx, before) => {
+  const { row, change } = await changeApplication(deps, request, async (tx, before) => {
     const violations = new Violations()
     if (name !== undefined) violations.checkName('/name', name)
     if (expiringNoticeDays !== undefined && !(expiringNoticeDays >= 0 && expiringNoticeDays <= maxNoticeDays))
       violations.add('/expiring_notice_days', `must be a whole number from 0 to ${maxNoticeDays}`)
     violations.throwIfAny()
     const updated = await updateApplicationRow(tx, applicationId, { name, expiringNoticeDays })
-    if (updated.expiring_notice_days !== before.expiring_notice_days) await incrementAllVersions(tx, request)
-    return updated
+    const days = updated.expiring_notice_days
+    const change =
+      days === before.expiring_notice_days
+        ? undefined
+        : await incrementAllVersions(tx, request, { expiringNoticeDays: days })
+    return { row: updated, change }
   })
   // Even if the notice has not changed: an earlier call may have saved it without reaching licensing.
-  if (expiringNoticeDays !== undefined) await syncAllPlans(deps, applicationId)
+  if (expiringNoticeDays !== undefined) await syncAllPlans(deps, request, change)
   return toApplication(row)
 }
 

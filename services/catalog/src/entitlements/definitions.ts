@@ -12,6 +12,7 @@ import { pageOf } from '@licensing/database/page'
 import { changeApplication } from '../applications/applications.ts'
 import type { CatalogDependencies, Handler } from '../dependencies.ts'
 import { checkLicensingAvailable, incrementAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
+import type { ChangeOfAll } from '../plan-copies/plan-changes.ts'
 import { Violations, notFound, checkPage } from '../refusals.ts'
 import {
   countDefinitions,
@@ -27,7 +28,24 @@ import { checkApplicationId, requireApplication } from '../applications/applicat
 
 // The answer is unfinished until licensing has every plan with the definition, so that licences issued after the
 // answer have it.
-const answer = { schema: EntitlementDefinitionSchema, toMessage: toDefinition, isUnfinished: true }
+const answer = {
+  schema: EntitlementDefinitionSchema,
+  toMessage: ({ row }: Saved) => toDefinition(row),
+  isUnfinished: true,
+}
+
+interface Saved {
+  row: DefinitionRow
+  change: ChangeOfAll
+}
+
+const toChange = ({ id, key, kind, default_value: value }: DefinitionRow, deleted = false) => ({
+  id,
+  key,
+  kind,
+  default: value,
+  deleted,
+})
 
 /** @param unfinishedAnswer the recorded answer, if an earlier call with the same idempotency key saved the definition */
 export const createDefinition: Handler<'createEntitlementDefinition'> = async (
@@ -35,22 +53,21 @@ export const createDefinition: Handler<'createEntitlementDefinition'> = async (
   request,
   unfinishedAnswer,
 ) => {
-  const definition = unfinishedAnswer ?? toDefinition(await save(deps, request))
-  await syncAllPlans(deps, request.applicationId)
-  return definition
+  const saved = unfinishedAnswer ? undefined : await save(deps, request)
+  await syncAllPlans(deps, request, saved?.change)
+  return unfinishedAnswer ?? toDefinition(saved!.row)
 }
 
-async function save(
-  deps: CatalogDependencies,
-  request: CreateEntitlementDefinitionRequest,
-): Promise<DefinitionRow> {
+async function save(deps: CatalogDependencies, request: CreateEntitlementDefinitionRequest): Promise<Saved> {
   const { accountId, applicationId, key } = request
   await checkLicensingAvailable(deps)
   const define = async (tx: Transaction) => {
     const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
     await checkQuota(tx, accountId, 'entitlement_defs', await countDefinitions(tx, applicationId))
-    await incrementAllVersions(tx, { accountId, applicationId })
-    return inserted
+    return {
+      row: inserted,
+      change: await incrementAllVersions(tx, request, { definition: toChange(inserted) }),
+    }
   }
   return changeApplication(deps, request, define, { answer }).catch((error: unknown) => {
     throw refusal(brokenConstraint(error), request) ?? error
@@ -124,7 +141,7 @@ export const listDefinitions: Handler<'listEntitlementDefinitions'> = async ({ s
 export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (deps, request) => {
   const { accountId, applicationId, entitlementDefId: id, displayName } = request
   if (request.default !== undefined) await checkLicensingAvailable(deps)
-  const row = await changeApplication(deps, request, async (tx) => {
+  const { row, change } = await changeApplication(deps, request, async (tx) => {
     const found = isId('ent', id) ? await findDefinition(tx, accountId, applicationId, id) : undefined
     if (!found) throw notFound('entitlement definition', id)
     const value = request.default ?? found.default_value
@@ -138,11 +155,14 @@ export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (d
       displayName: displayName ?? found.display_name,
       default: value,
     })
-    if (value !== found.default_value) await incrementAllVersions(tx, { accountId, applicationId })
-    return updated
+    const change =
+      value === found.default_value
+        ? undefined
+        : await incrementAllVersions(tx, request, { definition: toChange(updated) })
+    return { row: updated, change }
   })
   // Even if the default has not changed: an earlier call may have saved it without reaching licensing.
-  if (request.default !== undefined) await syncAllPlans(deps, applicationId)
+  if (request.default !== undefined) await syncAllPlans(deps, request, change)
   return toDefinition(row)
 }
 
@@ -150,11 +170,12 @@ export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (d
 export const deleteDefinition: Handler<'deleteEntitlementDefinition'> = async (deps, request) => {
   const { accountId, applicationId, entitlementDefId: id } = request
   await checkLicensingAvailable(deps)
-  await changeApplication(deps, request, async (tx) => {
-    const deleted = isId('ent', id) && (await deleteDefinitionRow(tx, applicationId, id))
-    if (!deleted) throw notFound('entitlement definition', id)
-    await incrementAllVersions(tx, { accountId, applicationId })
+  const change = await changeApplication(deps, request, async (tx) => {
+    const found = isId('ent', id) ? await findDefinition(tx, accountId, applicationId, id) : undefined
+    if (!found || !(await deleteDefinitionRow(tx, applicationId, id)))
+      throw notFound('entitlement definition', id)
+    return incrementAllVersions(tx, request, { definition: toChange(found, true) })
   })
-  await syncAllPlans(deps, applicationId)
+  await syncAllPlans(deps, request, change)
   return {}
 }

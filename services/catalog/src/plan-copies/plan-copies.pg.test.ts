@@ -139,3 +139,19 @@ test('after catalog was restored, copies have a later epoch, and no version or a
   const seen = archived.epoch + 86_400_000n
   expect((await calls.getCopyEpoch({ seen })).epoch).toBeGreaterThan(seen)
 })
+
+test('changes of one application that are made at the same time reach licensing, in at most as many pushes', async () => {
+  const ids = await givenDefinitions(catalog, tenant, { seats: '1', users: '1', api: '1' })
+  const plan = await givenPlan(catalog, tenant, 'pro', { seats: '9' })
+  const [before, copiesBefore] = [licensing.definitionPushes, licensing.synced.length]
+  const changes = Array.from({ length: 12 }, (_, at) => ({
+    ...tenant,
+    entitlementDefId: Object.values(ids)[at % 3]!,
+    default: String(at + 10),
+  }))
+  await Promise.all(changes.map((change) => calls.updateEntitlementDefinition(change)))
+  expect(licensing.definitionPushes - before).toBeLessThanOrEqual(changes.length)
+  expect(licensing.synced.length - copiesBefore).toBeLessThanOrEqual(changes.length)
+  const copy = await calls.getPlanCopy({ ...tenant, planId: plan.id })
+  expect(licensing.copies.get(plan.id)).toEqual(copy)
+})

@@ -48,25 +48,40 @@ export async function listCopiesAfter(sql: Sql, afterId: string, limit: number):
   return sql<PlanCopyRow[]>`${selectCopies(sql)} where p.id > ${afterId} order by p.id limit ${limit}`
 }
 
-export async function listCopiesOfApplication(
-  sql: Sql,
-  applicationId: string,
-  afterId: string,
-  limit: number,
-): Promise<PlanCopyRow[]> {
-  return sql<PlanCopyRow[]>`
-    ${selectCopies(sql)} where p.application_id = ${applicationId} and p.id > ${afterId} order by p.id limit ${limit}`
+export async function listCopies(sql: Sql, ids: string[]): Promise<PlanCopyRow[]> {
+  return sql<PlanCopyRow[]>`${selectCopies(sql)} where p.id = any(${ids}::text[]) order by p.id`
+}
+
+/** The versions of all plans of an application, as if nothing had changed. */
+export async function listVersions(sql: Sql, applicationId: string): Promise<VersionChange[]> {
+  return sql<VersionChange[]>`
+    select id as "planId", version as "fromVersion", version, (select current_epoch()) as epoch, null as value
+    from plans where application_id = ${applicationId} order by id`
+}
+
+/** A plan's version before and after a change of a definition. */
+export interface VersionChange {
+  planId: string
+  fromVersion: bigint
+  version: bigint
+  epoch: bigint
+  /** The plan's own value of the definition; null if it has the default. */
+  value: string | null
 }
 
 /** A version that a plan never had before, even in a time that the database has lost. */
 export const nextVersion = (sql: Sql) => sql`greatest(version + 1, (select current_epoch()))`
 
-/** Gives all plans a new version, after a change of their entitlements, under the application's lock. */
+/** Gives all plans a new version, after a change of a definition or of the application, under the application's lock. */
 export async function incrementVersions(
   sql: Sql,
   applicationId: string,
-): Promise<{ planId: string; version: bigint }[]> {
-  return sql<{ planId: string; version: bigint }[]>`
-    update plans set version = ${nextVersion(sql)} where application_id = ${applicationId}
-    returning id as "planId", version`
+  definitionId: string | null,
+): Promise<VersionChange[]> {
+  return sql<VersionChange[]>`
+    with before as materialized (select id, version from plans where application_id = ${applicationId})
+    update plans p set version = greatest(p.version + 1, (select current_epoch())) from before where before.id = p.id
+    returning p.id as "planId", before.version as "fromVersion", p.version, (select current_epoch()) as epoch, (
+      select value from plan_overrides o where o.plan_id = p.id and o.definition_id = ${definitionId}
+    ) as value`
 }

@@ -209,7 +209,7 @@ test('a PATCH waits for a change of a definition on another replica, and has its
     // It waits again and again, for some milliseconds each time.
     await eventually(async () => expect(await lockWaits(catalog.sql)).toBe(1), { intervalMs: 2 })
     await updateDefinitionRow(tx, users!, { displayName: 'users', default: '5' })
-    await incrementVersions(tx, tenant.applicationId)
+    await incrementVersions(tx, tenant.applicationId, users!)
     return { patch }
   })
   await patch

@@ -1,6 +1,6 @@
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
-import { readLicenceKey } from '@licensing/keys/licence-key'
+import { readLicenceKey } from '@licensing/formats/licence-key'
 import { quotaExceeded } from '@licensing/quotas/quota'
 import { createBatcher } from '@licensing/changes/batcher'
 import type { ProductDependencies } from '../dependencies.ts'

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
-import { trimUnseen } from '@licensing/keys/licence-key'
+import { trimUnseen } from '@licensing/formats/licence-key'
 import type { MigrateLegacyKeyRequest, MigrateLegacyKeyResponseSchema } from '@licensing/proto/products'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { ProductDependencies } from '../dependencies.ts'

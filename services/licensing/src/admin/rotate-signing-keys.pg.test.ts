@@ -1,6 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { startHarness, forFile } from '../../test/harness.ts'
 import { keysOf } from '../../test/products.ts'
@@ -8,7 +9,7 @@ import { keysOf } from '../../test/products.ts'
 const harness = await forFile(startHarness)
 await keysOf(harness.products, harness.applicationId)
 
-const program = new URL('./rotate-signing-keys.ts', import.meta.url).pathname
+const program = fileURLToPath(new URL('./rotate-signing-keys.ts', import.meta.url))
 
 interface Ended {
   code: number

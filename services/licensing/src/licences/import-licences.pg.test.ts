@@ -215,7 +215,7 @@ test('an item gives its licence an end, restrictions and the end of updates; an 
   expect([timestampDate(all!.expiresOn!), timestampDate(all!.updatesUntil!)]).toEqual([end, updates])
   expect([none!.expiresOn, none!.updatesUntil, none!.restrictions]).toEqual([undefined, undefined, undefined])
   expect(await listedIds(harness, { domain: '*.example.com' })).toEqual([all!.id])
-  // What an existing licence would get is ignored, whatever is wrong with it.
+  // The values of an item whose licence exists are ignored, also if they are invalid.
   const again = items.map((item) => ({ ...item, legacyKey: 'all-fields', externalRef: 'other' }))
   expect(await importItems(harness, again)).toMatchObject({ created: 0, existing: again.length, failed: 0 })
   expect((await licenceOf(harness, all!)).restrictions).toMatchObject(restrictions)

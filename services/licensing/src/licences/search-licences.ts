@@ -1,6 +1,6 @@
 import { isId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
-import { readLicenceKey } from '@licensing/keys/licence-key'
+import { readLicenceKey } from '@licensing/formats/licence-key'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { readMachineName } from '@licensing/proto/host-name'
 import { problemOfText, textLimits } from '@licensing/proto/text'

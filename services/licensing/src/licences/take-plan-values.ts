@@ -19,7 +19,7 @@ import { lockPurchasedLicences } from '../purchases/lock-purchased-licences.ts'
 import { noChanges, savePurchase, writeChanges } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
 import { lockPlansOf, replaceRenewedSnapshot } from '../purchases/purchase-queries.ts'
-import { restsOn } from '../purchases/purchased-licence.ts'
+import { formerGoverning } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 
 /** Replaces the snapshot of a licence by the entitlements that its plan grants now (docs/guides/licences.md, "Other values for one customer"). */
@@ -62,7 +62,7 @@ async function takeIn(tx: Transaction, request: LifecycleRequest): Promise<Licen
 }
 
 /**
- * Replaces the snapshot of the licence and of the purchase that it rests on. The next payment would restore the
+ * Replaces the snapshot of the licence and of the purchase that governs it. The next payment would restore the
  * former one otherwise.
  */
 async function replaceSnapshot(
@@ -76,7 +76,7 @@ async function replaceSnapshot(
   Object.assign(licence, { snapshot_id: snapshotId, updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   await storeSnapshots(tx, [licence])
-  const purchase = restsOn(purchased)
+  const purchase = formerGoverning(purchased)
   if (purchase?.plan_id === planId) {
     purchase.snapshot_id = snapshotId
     if (purchase.bought_plan_id === planId) purchase.bought_snapshot_id = snapshotId

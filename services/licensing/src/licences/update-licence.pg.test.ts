@@ -153,7 +153,7 @@ test('a past end, a reference that breaks the rules, and any change of a revoked
   expect(await refusal(other)).toMatchObject({ code: 'not_found' })
 })
 
-test('the new end applies to the purchase that the licence rests on, and later renewals extend it', async () => {
+test('the new end applies to the purchase that governs the licence, and later renewals extend it', async () => {
   const plan = await givenPlan(harness)
   const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: inDays(60) })
   await update(bought.licence, { end: inDays(10) })

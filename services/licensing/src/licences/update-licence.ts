@@ -20,7 +20,7 @@ import {
 } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
 import { lockPlansOf } from '../purchases/purchase-queries.ts'
-import { restsOn } from '../purchases/purchased-licence.ts'
+import { formerGoverning } from '../purchases/purchased-licence.ts'
 import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
 import type { FieldChanges } from '../lifecycle/history-queries.ts'
 import { isInScope } from '../lifecycle/licence-queries.ts'
@@ -168,7 +168,7 @@ async function changeFields(
 
 /** Makes the purchase that governs the licence valid until the new end, whatever its renewals or a cancellation require. */
 function moveEnd(changes: Changes, purchased: PurchasedLicence): void {
-  const purchase = restsOn(purchased)
+  const purchase = formerGoverning(purchased)
   if (!purchase) return
   const { expires_on: end } = purchased.licence
   Object.assign(purchase, { ends_at: end, bought_ends_at: end, end_revision: purchase.end_revision + 1 })

@@ -54,7 +54,7 @@ export interface TransitionConditions {
   planDiffers?: boolean
   /** The transition changes the licence's end. */
   endMoves?: boolean
-  /** The purchase that the licence rests on has not ended, and was not refunded or cancelled. */
+  /** The purchase that governs the licence has not ended, and was not refunded or cancelled. */
   valid?: boolean
   /** The purchases no longer prevent the licence from being active. */
   allowsActive?: boolean
@@ -197,7 +197,6 @@ export const lifecycle = {
     { ...reasonChangedToArchived, where: { ...inquired, plan: 'retired' } },
   ],
   refunded: [revoked],
-  charged_back: [revoked],
   partially_refunded: [downgraded],
   canceled: [{ ...expired, storesStatus: true }],
 
@@ -209,7 +208,7 @@ export const lifecycle = {
     { ...activated, from: ['suspended'], where: { ...allowed, ...inquired } },
     { from: payable, to: 'same', ...planChanged },
   ],
-  // The licence rests on another purchase, because its purchase is no longer valid or a later one is valid again.
+  // Another purchase governs the licence, because its purchase is no longer valid or a later one is valid again.
   purchase_replaced: [
     { ...activated, from: ['expired'], where: { ...allowed, ...otherPlan, valid: true } },
     { ...activated, from: ['downgraded'], where: { ...allowed, ...otherPlan } },
@@ -222,7 +221,7 @@ export const lifecycle = {
     { ...reactivated, where: { ...allowed, ...inquired } },
     { from: payable, where: { endMoves: true }, to: 'same', history: 'changed' },
   ],
-  // A later invoice of the subscription that the licence rests on is paid. If the licence expired meanwhile, it gets the
+  // A later invoice of the subscription that governs the licence is paid. If the licence expired meanwhile, it gets the
   // status before that, also a suspension for another reason.
   renewed: [
     { ...returned, where: { valid: true, expiredFromReason: 'manual' } },

@@ -133,6 +133,70 @@ test('the copy with the higher version wins, in either order', async () => {
   expect(await canIssueOn(plan)).toBe(false)
 })
 
+test('a changed definition is applied to the copies, as if they had been sent whole; others are named', async () => {
+  const key = (name: string, value: string, fallback = '0') => ({
+    key: name,
+    kind: 'limit',
+    value,
+    default: fallback,
+  })
+  const before = [key('api', '1'), key('seats', '5'), key('users', '3')]
+  const plan = planCopy(harness, { version: 4n, entitlements: before })
+  const stale = planCopy(harness, { version: 3n, entitlements: before })
+  const current = planCopy(harness, { version: 6n, entitlements: before })
+  const unknown = planCopy(harness)
+  await sync(plan, stale, current)
+  const scope = { accountId: harness.accountId, applicationId: harness.applicationId, epoch: 0n }
+  const changes = [
+    {
+      definition: { key: 'seats', kind: 'limit', default: '2' },
+      after: [before[0]!, key('seats', '9', '2'), before[2]!],
+    },
+    {
+      definition: { key: 'aaa', kind: 'limit', default: '7' },
+      after: [key('aaa', '7', '7'), before[0]!, key('seats', '9', '2'), before[2]!],
+    },
+    {
+      definition: { key: 'zzz', kind: 'limit', default: '8' },
+      after: [key('aaa', '7', '7'), before[0]!, key('seats', '9', '2'), before[2]!, key('zzz', '8', '8')],
+    },
+    {
+      definition: { key: 'api', kind: 'limit', default: '0', deleted: true },
+      after: [key('aaa', '7', '7'), key('seats', '9', '2'), before[2]!, key('zzz', '8', '8')],
+    },
+  ]
+  for (const [at, { definition, after }] of changes.entries()) {
+    const version = 5n + BigInt(at)
+    const named = (id: string) => ({ planId: id, fromVersion: version - 1n, version, values: { seats: '9' } })
+    const ids = at === 0 ? [stale.id, current.id, unknown.id] : [unknown.id]
+    const { outdatedPlanIds } = await harness.licensing.syncDefinitions({
+      ...scope,
+      definitions: [{ deleted: false, ...definition }],
+      plans: [named(plan.id), ...ids.map(named)],
+    })
+    expect(outdatedPlanIds.toSorted()).toEqual(ids.filter((id) => id !== current.id).toSorted())
+    const whole = planCopy(harness, { entitlements: after })
+    await sync(whole)
+    const rows = await harness.sql<{ entitlements: unknown; snapshot_id: string }[]>`
+      select entitlements, snapshot_id from plans where id in (${plan.id}, ${whole.id})`
+    expect(rows[0]).toEqual(rows[1])
+    expect(rows[0]!.entitlements).toEqual(after)
+  }
+  // A repetition changes nothing.
+  const again = { planId: plan.id, fromVersion: 7n, version: 8n, values: {} }
+  const { outdatedPlanIds } = await harness.licensing.syncDefinitions({
+    ...scope,
+    plans: [again],
+    expiringNoticeDays: 3,
+  })
+  expect(outdatedPlanIds).toEqual([])
+  const noticed = { planId: plan.id, fromVersion: 8n, version: 9n, values: {} }
+  await harness.licensing.syncDefinitions({ ...scope, plans: [noticed], expiringNoticeDays: 3 })
+  expect(
+    await harness.sql`select expiring_notice_days as days, version from plans where id = ${plan.id}`,
+  ).toEqual([{ days: 3, version: 9n }])
+})
+
 test('a copy of a later epoch wins, whatever its version; one of an earlier epoch is ignored', async () => {
   const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
   const plan = planCopy(harness, { epoch: 1n, version: 9n, entitlements: entitlements('lost') })

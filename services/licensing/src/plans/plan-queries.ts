@@ -4,7 +4,7 @@ import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
 import type { Selection } from '../lifecycle/licence-queries.ts'
-import type { NewSnapshot } from './snapshot.ts'
+import type { SnapshotEntitlement } from './snapshot.ts'
 
 export interface PlanRow {
   id: string
@@ -24,7 +24,7 @@ export interface NewPlanCopy {
   code: string
   trialDays: number | null
   expiringNoticeDays: number
-  snapshot: NewSnapshot
+  entitlementsJson: string
 }
 
 /** Stores the copies of a later epoch, or of a higher version in the same epoch, than the stored one, and locks these plans. @returns their ids */
@@ -32,8 +32,8 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
   const rows = await sql<{ id: string }[]>`
     insert into plans (id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days,
       snapshot_id, entitlements)
-    select id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days, snapshot_id,
-      entitlements::jsonb
+    select id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days,
+      snapshot_id_of(entitlements), entitlements
     from unnest(
       ${plans.map((plan) => plan.id)}::text[],
       ${plans.map((plan) => plan.accountId)}::text[],
@@ -44,10 +44,8 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
       ${plans.map((plan) => plan.code)}::text[],
       ${plans.map((plan) => plan.trialDays)}::int[],
       ${plans.map((plan) => plan.expiringNoticeDays)}::int[],
-      ${plans.map((plan) => plan.snapshot.id)}::text[],
-      ${plans.map((plan) => plan.snapshot.entitlementsJson)}::text[]
-    ) as plan (id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days, snapshot_id,
-      entitlements)
+      ${plans.map((plan) => plan.entitlementsJson)}::text[]::jsonb[]
+    ) as plan (id, account_id, application_id, status, epoch, version, code, trial_days, expiring_notice_days, entitlements)
     order by id
     on conflict (id) do update set
       status = excluded.status, epoch = excluded.epoch, version = excluded.version, code = excluded.code,
@@ -59,6 +57,64 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
       where (plans.epoch, plans.version) < (excluded.epoch, excluded.version)
     returning id`
   return new Set(rows.map((row) => row.id))
+}
+
+/** A change of a definition in the plans of an application. */
+export interface DefinitionChange extends Omit<SnapshotEntitlement, 'value'> {
+  deleted: boolean
+}
+
+/**
+ * Changes definitions in the copies that have the version from before the changes. PostgreSQL changes the entitlements in
+ * place: of 1,000 plans with 500 entitlements each it would take seconds to send them.
+ */
+export async function changeDefinitions(
+  sql: Sql,
+  of: { accountId: string; applicationId: string; epoch: bigint; expiringNoticeDays?: number | undefined },
+  definitions: DefinitionChange[],
+  plans: { planId: string; fromVersion: bigint; version: bigint; values: Record<string, string> }[],
+): Promise<void> {
+  const changed = definitions.reduce(
+    (before, { key, kind, default: fallback, deleted }) => {
+      const value = sql`coalesce(own ->> ${key}, ${fallback})`
+      const entitlement = sql`jsonb_build_object('key', ${key}::text, 'kind', ${kind}::text, 'value', ${value}, 'default', ${fallback}::text)`
+      return sql`with_definition(${before}, ${entitlement}, ${deleted})`
+    },
+    sql`entitlements`,
+  )
+  await sql`
+    with locked as materialized (
+      select p.id, p.entitlements, given.version, given.own
+      from plans p join unnest(
+        ${plans.map(({ planId }) => planId)}::text[],
+        ${plans.map(({ fromVersion }) => String(fromVersion))}::bigint[],
+        ${plans.map(({ version }) => String(version))}::bigint[],
+        ${plans.map(({ values }) => JSON.stringify(values))}::text[]::jsonb[]
+      ) as given (id, from_version, version, own) on given.id = p.id
+      where p.account_id = ${of.accountId} and p.application_id = ${of.applicationId}
+        and p.epoch = ${of.epoch} and p.version = given.from_version
+      order by p.id for update of p
+    ), changed as materialized (select id, version, ${changed} as entitlements from locked)
+    update plans p set version = changed.version, entitlements = changed.entitlements,
+      snapshot_id = snapshot_id_of(changed.entitlements),
+      expiring_notice_days = coalesce(${of.expiringNoticeDays ?? null}::int, p.expiring_notice_days)
+    from changed where p.id = changed.id`
+}
+
+/** Which of these plans have no copy of this version or a later one. */
+export async function findOutdated(
+  sql: Sql,
+  epoch: bigint,
+  plans: { planId: string; version: bigint }[],
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select given.id from unnest(
+      ${plans.map(({ planId }) => planId)}::text[], ${plans.map(({ version }) => String(version))}::bigint[]
+    ) as given (id, version)
+    where not exists (
+      select from plans p where p.id = given.id and (p.epoch, p.version) >= (${epoch}::bigint, given.version)
+    )`
+  return rows.map((row) => row.id)
 }
 
 /** @returns false if this archive was applied before */

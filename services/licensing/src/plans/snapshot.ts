@@ -1,7 +1,6 @@
 import type { ResolvedEntitlement } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
-import { createHash } from 'node:crypto'
 
 /** An entitlement of a licence. A downgraded licence has the `default` instead of the value. */
 export interface SnapshotEntitlement {
@@ -11,18 +10,12 @@ export interface SnapshotEntitlement {
   default: string
 }
 
-export interface NewSnapshot {
-  id: string
-  entitlementsJson: string
-}
-
-/** The snapshot of entitlements. Equal entitlements in any order have the same id. */
-export function snapshotOf(entitlements: ResolvedEntitlement[]): NewSnapshot {
+/** Entitlements as they are stored: equal ones in any order have the same text, and so the same snapshot. */
+export function entitlementsJson(entitlements: ResolvedEntitlement[]): string {
   const sorted = entitlements
     .map(({ key, kind, value, default: definitionDefault }): SnapshotEntitlement => {
       return { key, kind: readMember('entitlementKind', kind), value, default: definitionDefault }
     })
     .sort((a, b) => (a.key < b.key ? -1 : 1))
-  const entitlementsJson = JSON.stringify(sorted)
-  return { id: createHash('sha256').update(entitlementsJson).digest('base64url'), entitlementsJson }
+  return JSON.stringify(sorted)
 }

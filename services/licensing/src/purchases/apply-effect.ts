@@ -23,7 +23,7 @@ import {
   newPurchase,
   purchaseOf,
   recordEffect,
-  restsOn,
+  formerGoverning,
   takesPayments,
   withoutPurchases,
 } from './purchased-licence.ts'
@@ -62,7 +62,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
   const { licence } = purchased
   const plan = planFor(batch, effect, effect.planId)
   if (purchased.purchases.length === 0) savePayment(changes, purchased, issuedTerms(licence))
-  const [restedOn, before] = [restsOn(purchased), governingAt(purchased, changes.now)]
+  const [former, before] = [formerGoverning(purchased), governingAt(purchased, changes.now)]
   const paid = paidFields(purchased)
   const purchase = boughtBy(effect, plan, licence.id)
   const brought = savePayment(changes, purchased, purchase)
@@ -70,7 +70,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
   reconcileLicence(changes, purchased, plans, byProcessor(effect), {
     kind: 'paid',
     purchase,
-    restedOn,
+    former,
     before,
     after,
   })
@@ -105,7 +105,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   const plan = kind === 'renewed' && effect.planId ? planFor(batch, effect, effect.planId) : undefined
   const purchase = purchaseOf(purchased, effect.purchaseRef)!
   if (purchased.known.has(effectName(purchase.purchase_ref, effect))) return
-  const [restedOn, before] = [restsOn(purchased), governingAt(purchased, changes.now)]
+  const [former, before] = [formerGoverning(purchased), governingAt(purchased, changes.now)]
   const paid = paidFields(purchased)
   const formerOrder = purchase.ordered_at
   const recorded = recordEffect(purchased, purchase, effect, plan)
@@ -121,7 +121,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   reconcileLicence(changes, purchased, plans, byProcessor(effect), {
     kind,
     purchase,
-    restedOn,
+    former,
     before,
     after,
   })
@@ -194,7 +194,7 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     expired_from: null,
     expired_from_reason: null,
     snapshot_id: plan.snapshot_id,
-    rests_on: effect.purchaseRef,
+    governed_by: effect.purchaseRef,
     reactivated_at: null,
     latest_event_at: null,
     paid_updates_until: null,

@@ -41,6 +41,31 @@ export interface RenewedEffect extends EffectOf<'renewed'> {
 
 export type LaterEffect = RenewedEffect | EffectOf<Exclude<EffectKind, 'paid' | 'renewed'>>
 
+interface Meaning {
+  /** The purchase has the latest and the first time of such effects in these columns. */
+  latest?: 'renewed_at' | 'failed_at' | 'partially_refunded_at' | 'inquiry_at' | 'inquiry_closed_at'
+  first?: 'first_inquiry_at'
+  /** It ends the purchase for this reason. */
+  ends?: 'money_returned' | 'canceled'
+  /** Whether the processor will charge the purchase again. */
+  renews?: boolean
+}
+
+/** The meaning of each effect for its purchase. The consequences for a licence are in `governing-purchase.ts`. */
+export const effectMeanings: Record<LaterEffect['kind'], Meaning> = {
+  renewed: { latest: 'renewed_at' },
+  payment_failed: { latest: 'failed_at' },
+  inquiry_opened: { latest: 'inquiry_at', first: 'first_inquiry_at' },
+  inquiry_closed: { latest: 'inquiry_closed_at' },
+  partially_refunded: { latest: 'partially_refunded_at' },
+  refunded: { ends: 'money_returned' },
+  charged_back: { ends: 'money_returned' },
+  canceled: { ends: 'canceled' },
+  renewal_stopped: { renews: false },
+  renewal_resumed: { renews: true },
+  order_corrected: {},
+}
+
 /** Something that happened to a purchase, after its request was checked. */
 export type Effect = PaidEffect | LaterEffect
 

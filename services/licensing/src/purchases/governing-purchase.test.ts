@@ -78,7 +78,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
       }
     }
   }
-  // If the issued licence ends in a later second than the refund, the licence rests on it until then.
+  // If the issued licence ends in a later second than the refund, it governs the licence until then.
   const later = { ...issued, ends_at: second(2_700), bought_ends_at: second(2_700) }
   const refunded = {
     ...canceled,

@@ -2,6 +2,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { databaseTime } from '@licensing/database/time-queries'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
+import { effectMeanings } from './effect.ts'
 import type { LaterEffect, PaidEffect } from './effect.ts'
 import { recentPurchases } from './governing-purchase.ts'
 import { metadataLimits } from '@licensing/proto/metadata'
@@ -61,7 +62,7 @@ const nameOf = ({ application_id, purchase_ref }: Purchase) => `${application_id
  * named ones, have fallen: since the last of them fell, the purchase governs the licence.
  */
 function possiblyReplaced({ licence, purchases }: PurchasedLicence, purchaseRefs: string[], now: Date) {
-  const named = [...purchaseRefs, ...(licence.rests_on === null ? [] : [licence.rests_on])]
+  const named = [...purchaseRefs, ...(licence.governed_by === null ? [] : [licence.governed_by])]
   const ordered = inOrderOfTime(purchases)
   const latestValid = ordered.findLastIndex(
     (purchase) => fellAt(purchase, now.getTime()) === Infinity && !named.includes(purchase.purchase_ref),
@@ -103,7 +104,7 @@ export async function readForEffects(tx: Transaction, effectsOn: EffectsOn[]): P
     byLicence.get(name.licence_id)!.known.add(effectName(name.purchase_ref, name))
   }
   const renewals = each.flatMap(({ licence_id, effect }): RenewalsUntil[] => {
-    const ends = effect.kind === 'refunded' || effect.kind === 'charged_back' || effect.kind === 'canceled'
+    const { ends } = effectMeanings[effect.kind]
     if (!ends && effect.kind !== 'renewed') return []
     const now = { licence_id, purchase_ref: effect.purchaseRef, at: null }
     return ends ? [now, { ...now, at: effect.at }] : [now]

@@ -13,7 +13,8 @@ const harness = await forFile(startHarness)
 const plan = await givenPlan(harness)
 
 const [few, many] = [10, 20_000]
-const rounds = isFull ? 25 : 9
+// On a busy machine more rounds are needed until each call has run undisturbed once.
+const rounds = { least: isFull ? 25 : 9, most: 60 }
 const metadata = Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`name${10 + at}`, 'x'.repeat(20)]))
 
 interface Given extends Bought {
@@ -58,7 +59,8 @@ async function ratioOf<T>(
   prepare?: (given: T) => Promise<unknown>,
 ) {
   const shortest = [Infinity, Infinity]
-  for (let round = 0; round < rounds; round += 1) {
+  const ratio = () => shortest[1]! / shortest[0]!
+  for (let round = 0; round < rounds.least || (round < rounds.most && ratio() > 2); round += 1) {
     for (const at of [0, 1]) {
       await prepare?.(given[at]!)
       const started = performance.now()
@@ -66,7 +68,7 @@ async function ratioOf<T>(
       shortest[at] = Math.min(shortest[at]!, performance.now() - started)
     }
   }
-  return shortest[1]! / shortest[0]!
+  return ratio()
 }
 
 const sale = ({ bought: { externalRef } }: Given) =>
@@ -77,7 +79,7 @@ const letEnd = ({ licence }: Given) => harness.sql`
   with ended as (
     update purchases set ends_at = now(), bought_ends_at = now()
     where application_id = ${harness.applicationId} and licence_id = ${licence.id}
-      and purchase_ref = (select rests_on from licences where id = ${licence.id})
+      and purchase_ref = (select governed_by from licences where id = ${licence.id})
   )
   update licences set expires_on = now() where id = ${licence.id}`
 
@@ -141,7 +143,7 @@ test('an effect on a purchase with 50,000 renewals or other effects costs at mos
     })
     await harness.sql`
       insert into purchase_effects (licence_id, purchase_ref, kind, cause, at, ends_at, end_revision, plan_id, snapshot_id)
-      select l.id, l.rests_on, kind, kind || at, now() - interval '800 days' + at * interval '1 minute',
+      select l.id, l.governed_by, kind, kind || at, now() - interval '800 days' + at * interval '1 minute',
         case when kind = 'renewed' then now() + at * interval '1 minute' end, 0,
         case when kind = 'renewed' then l.plan_id end, case when kind = 'renewed' then l.snapshot_id end
       from licences l, unnest(array['renewed', 'inquiry_opened', 'renewal_stopped']) kind, generate_series(1, ${count}::int) at

@@ -10,7 +10,13 @@ import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
 import type { Batch } from './apply-effect.ts'
 import { noChanges } from './changes.ts'
 import type { Effect } from './effect.ts'
-import { governingAt, takesPayments, purchaseOf, restsOn, withoutPurchases } from './purchased-licence.ts'
+import {
+  governingAt,
+  takesPayments,
+  purchaseOf,
+  formerGoverning,
+  withoutPurchases,
+} from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
 
 const numRuns = Number(process.env['ORDER_RUNS'] ?? (isFull ? 400 : 100))
@@ -59,7 +65,7 @@ function issuedUntil(on: number | null): PurchasedLicence[] {
   const bought = { planId: planId!, endsAt, metadata, updatesUntil, renews: false }
   const paid = { ...effect, kind: 'paid' as const, ...bought }
   const { licence } = createLicence({ changes: noChanges(now), plans }, paid)
-  return [withoutPurchases({ ...licence, rests_on: null, paid_updates_until: null })]
+  return [withoutPurchases({ ...licence, governed_by: null, paid_updates_until: null })]
 }
 
 /** The licences of a customer after these effects, in memory, and a sweep. */
@@ -93,12 +99,12 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
   }
   const after = governingAt(purchased, now)
   if (after.isValid) {
-    const change = { kind: 'ended' as const, restedOn: restsOn(purchased), before: after, after }
+    const change = { kind: 'ended' as const, former: formerGoverning(purchased), before: after, after }
     reconcileLicence(changes, purchased, plans, { actor: 'sweep' }, change)
   } else Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
 }
 
-/** Decisions 7: the result may differ if a revocation was sent before an event that would have prevented it became known. */
+/** docs/guides/payments.md, "Events in another order": the result may differ if a revocation was sent before an event that would have prevented it became known. */
 function isExempt(order: readonly Effect[], licences: PurchasedLicence[]): boolean {
   return mayRevokeEarly(order) && licences.some(({ licence }) => licence.status === 'revoked')
 }
@@ -108,7 +114,7 @@ function shown(licences: PurchasedLicence[]) {
   const { plan_id, snapshot_id, expires_on, status, status_reason } = last.licence
   // An effect that becomes known after the revocation changes nothing.
   if (status === 'revoked') return { status }
-  const renews = restsOn(last)?.renews
+  const renews = formerGoverning(last)?.renews
   return { plan_id, snapshot_id, expires_on, status, status_reason, renews }
 }
 

@@ -16,7 +16,7 @@ import {
   licenceOf,
 } from '../../test/makers.ts'
 import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../../test/purchases.ts'
-import { restsOnRenewingSubscription } from './purchase-queries.ts'
+import { isGovernedByRenewingSubscription } from './purchase-queries.ts'
 
 const harness = await forFile(startHarness)
 const { id: planId } = await givenPlan(harness)
@@ -119,7 +119,7 @@ describe('a subscription', () => {
   const rests = async ({ id }: { id: string }): Promise<boolean> => {
     const { sql } = harness
     const [row] = await sql<{ renews: boolean }[]>`
-      select ${restsOnRenewingSubscription(sql)} as renews from licences l where l.id = ${id}`
+      select ${isGovernedByRenewingSubscription(sql)} as renews from licences l where l.id = ${id}`
     return row!.renews
   }
   const subscribe = (orderedOn: number, externalRef = unique('buyer')) =>
@@ -143,7 +143,7 @@ describe('a subscription', () => {
     expect(await statusOf(harness, licence)).toBe('expired')
   })
 
-  test('counts only while the licence rests on it', async () => {
+  test('counts only while it governs the licence', async () => {
     const externalRef = unique('buyer')
     const first = await subscribe(9, externalRef)
     const once = await buy(harness, { planId, externalRef, orderedAt: daysAgo(5) })

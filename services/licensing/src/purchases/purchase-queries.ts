@@ -86,7 +86,7 @@ export interface Wanted {
 const decidingPurchases = (sql: Sql, wanted: Wanted[], now: Date) => sql`
   ${wantedRows(sql, wanted)}
   join licences l on l.id = wanted.licence_id
-  cross join lateral (select array_remove(wanted.purchase_refs || l.rests_on, null) as refs) named
+  cross join lateral (select array_remove(wanted.purchase_refs || l.governed_by, null) as refs) named
   cross join lateral (
     select purchase_ref from purchases
     where application_id = l.application_id and purchase_ref = any(named.refs) and licence_id = l.id
@@ -146,7 +146,7 @@ export async function lockPlansOf(
 
 export async function lockLicences(sql: Sql, ids: string[], onLocked: OnLocked): Promise<LockedLicence[]> {
   return sql<LockedLicence[]>`
-    select ${stateColumns(sql)}, l.snapshot_id, l.rests_on, l.reactivated_at, l.latest_event_at, l.paid_updates_until,
+    select ${stateColumns(sql)}, l.snapshot_id, l.governed_by, l.reactivated_at, l.latest_event_at, l.paid_updates_until,
       l.trial_limit
     from licences l
     where l.id = any(${ids}::text[]) order by l.id for update ${skipLocked(sql, onLocked)}`
@@ -326,10 +326,10 @@ export async function markFallen(sql: Sql, limit: number): Promise<number> {
 export const isValidPurchase = (sql: Sql) => sql`not fallen and (falls_at is null or falls_at > now())`
 
 /** The condition that a subscription governs the licence `l` that the processor will charge again. */
-export const restsOnRenewingSubscription = (sql: Sql) => sql`
+export const isGovernedByRenewingSubscription = (sql: Sql) => sql`
   exists (
     select from purchases governing
-    where governing.application_id = l.application_id and governing.purchase_ref = l.rests_on and governing.renews
+    where governing.application_id = l.application_id and governing.purchase_ref = l.governed_by and governing.renews
   )`
 
 /** Replaces the snapshot in the latest renewal that changed the plan of a purchase to its current plan. */

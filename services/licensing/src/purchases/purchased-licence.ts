@@ -1,6 +1,7 @@
 import type { LicenceStateRow } from '../lifecycle/licence-queries.ts'
 import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
+import { effectMeanings } from './effect.ts'
 import type { LaterEffect } from './effect.ts'
 import { governingPurchase } from './governing-purchase.ts'
 import type { Governing } from './governing-purchase.ts'
@@ -10,7 +11,7 @@ import type { Purchase, RecordedEffect } from './purchase.ts'
 
 export type LockedLicence = LicenceStateRow & {
   snapshot_id: string
-  rests_on: string | null
+  governed_by: string | null
   reactivated_at: Date | null
   /** The latest known event of its purchases, by the processor's clock. */
   latest_event_at: Date | null
@@ -48,8 +49,8 @@ export function purchaseOf({ purchases }: PurchasedLicence, ref: string): Purcha
 }
 
 /** The purchase that governed the licence when it was last written. */
-export function restsOn({ licence, purchases }: PurchasedLicence): Purchase | undefined {
-  return purchases.find((purchase) => purchase.purchase_ref === licence.rests_on) ?? purchases[0]
+export function formerGoverning({ licence, purchases }: PurchasedLicence): Purchase | undefined {
+  return purchases.find((purchase) => purchase.purchase_ref === licence.governed_by) ?? purchases[0]
 }
 
 const nothingHappened = {
@@ -152,50 +153,25 @@ export function recordEffect(
     snapshot_id: plan?.id === purchase.plan_id ? purchase.snapshot_id : (plan?.snapshot_id ?? null),
   }
   known.add(effectName(purchase.purchase_ref, effect))
+  if (kind === 'renewed') renewals.push(recorded)
   purchase.ordered_at = effect.orderedAt
-  switch (kind) {
-    case 'renewed':
-      renewals.push(recorded)
-      purchase.renewed_at = later(purchase.renewed_at, at)
-      applyRenewals(purchase, renewals)
-      break
-    case 'payment_failed':
-      purchase.failed_at = later(purchase.failed_at, at)
-      break
-    case 'partially_refunded':
-      purchase.partially_refunded_at = later(purchase.partially_refunded_at, at)
-      break
-    case 'inquiry_opened':
-      purchase.first_inquiry_at = earlier(purchase.first_inquiry_at, at)
-      purchase.inquiry_at = later(purchase.inquiry_at, at)
-      break
-    case 'inquiry_closed':
-      purchase.inquiry_closed_at = later(purchase.inquiry_closed_at, at)
-      break
-    case 'refunded':
-    case 'charged_back':
-    case 'canceled':
-      purchase.terminated_at = earlier(purchase.terminated_at, at)
-      if (kind === 'canceled') Object.assign(purchase, { canceled: true, renews: false })
-      else purchase.money_returned = true
-      applyRenewals(purchase, renewals)
-      break
-    case 'renewal_stopped':
-    case 'renewal_resumed':
-      changeRenewal(purchase, kind === 'renewal_resumed', at)
-      break
-    case 'order_corrected':
-      break
-    default:
-      kind satisfies never
+  const { latest, first, ends, renews } = effectMeanings[kind]
+  if (latest) purchase[latest] = later(purchase[latest], at)
+  if (first) purchase[first] = earlier(purchase[first], at)
+  if (ends) {
+    purchase.terminated_at = earlier(purchase.terminated_at, at)
+    purchase[ends] = true
   }
+  if (renews !== undefined) changeRenewal(purchase, renews, at)
+  if (purchase.canceled) purchase.renews = false
+  if (ends || kind === 'renewed') applyRenewals(purchase, renewals)
   return recorded
 }
 
-/** Stops or resumes the renewals: the latest of these effects counts, and a cancellation is final. */
+/** Stops or resumes the renewals: the latest of these effects counts. */
 function changeRenewal(purchase: Purchase, renews: boolean, at: Date): void {
-  const { renews_since: since, canceled } = purchase
-  if (canceled || (since && (at < since || (renews && at.getTime() === since.getTime())))) return
+  const { renews_since: since } = purchase
+  if (since && (at < since || (renews && at.getTime() === since.getTime()))) return
   Object.assign(purchase, { renews, renews_since: at })
 }
 

@@ -15,13 +15,13 @@ export interface GoverningChange {
   /** `ended`: the end of a purchase has passed. */
   kind: EffectKind | 'ended'
   purchase?: Purchase
-  /** The purchase that the licence rested on when it was last written. */
-  restedOn: Purchase | undefined
+  /** The purchase that governed the licence when it was last written. */
+  former: Purchase | undefined
   before: Governing
   after: Governing
 }
 
-/** Makes a licence rest on the purchase that it should rest on, and gives it the status that its purchases require. */
+/** Gives a licence the plan and the end of the purchase that governs it, and the status that its purchases require. */
 export function reconcileLicence(
   changes: Changes,
   purchased: PurchasedLicence,
@@ -31,8 +31,8 @@ export function reconcileLicence(
 ): void {
   const { licence } = purchased
   const { current, decisive, isValid } = change.after
-  if (licence.rests_on !== current.purchase_ref) {
-    licence.rests_on = current.purchase_ref
+  if (licence.governed_by !== current.purchase_ref) {
+    licence.governed_by = current.purchase_ref
     changes.licences.set(licence.id, licence)
   }
   if (!takesPayments(purchased)) return
@@ -41,7 +41,7 @@ export function reconcileLicence(
     snapshot_id: current.snapshot_id,
     expires_on: current.ends_at,
   }
-  const isReplaced = change.restedOn !== current || isKnownTooLate(change)
+  const isReplaced = change.former !== current || isKnownTooLate(change)
   const isRenewal = change.kind === 'renewed' && change.purchase === current
   const conditions: TransitionConditions = {
     plan: plans.get(current.plan_id)!.status,
@@ -55,7 +55,7 @@ export function reconcileLicence(
   if (causes.length > 0) changeLicence(changes, purchased, { causes, conditions, by, terms })
 }
 
-/** Whether a purchase became known only after its end: in the meantime the licence should have rested on it. */
+/** Whether a purchase became known only after its end: in the meantime it should have governed the licence. */
 function isKnownTooLate({ kind, purchase, after: { current } }: GoverningChange): boolean {
   return kind === 'paid' && purchase !== undefined && isLater(purchase, current)
 }

@@ -6,10 +6,10 @@ import { reconcileLicence } from './reconcile-licence.ts'
 import { noChanges, writeChanges } from './changes.ts'
 import { areLocked, lockPurchasedLicences } from './lock-purchased-licences.ts'
 import { lockPlansOf } from './purchase-queries.ts'
-import { governingAt, restsOn } from './purchased-licence.ts'
+import { governingAt, formerGoverning } from './purchased-licence.ts'
 
 /**
- * Makes licences whose purchase has ended rest on their latest valid purchase, if there is one.
+ * Lets the latest valid purchase govern licences whose purchase has ended, if there is one.
  *
  * @returns whether any licence changed
  */
@@ -28,15 +28,15 @@ async function replaceIn(tx: Transaction, licenceIds: string[], onLocked: OnLock
   const { now, licences } = await lockPurchasedLicences(tx, wanted, onLocked)
   const changes = noChanges(now)
   for (const purchased of licences.values()) {
-    const restedOn = restsOn(purchased)
-    if (!restedOn) continue
+    const former = formerGoverning(purchased)
+    if (!former) continue
     if (!areLocked(plans, purchased)) {
       if (onLocked === 'skip') continue
       throw new LostRace()
     }
     const after = governingAt(purchased, changes.now)
-    if (!after.isValid || after.current === restedOn) continue
-    const change = { kind: 'ended' as const, restedOn, before: after, after }
+    if (!after.isValid || after.current === former) continue
+    const change = { kind: 'ended' as const, former, before: after, after }
     reconcileLicence(changes, purchased, plans, { actor: 'sweep' }, change)
   }
   await writeChanges(tx, changes)

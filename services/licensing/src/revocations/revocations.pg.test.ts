@@ -1,17 +1,12 @@
+import { create } from '@bufbuild/protobuf'
+import { GetRevocationsRequestSchema } from '@licensing/proto/products'
 import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
 import { afterEach, expect, test } from 'vitest'
-import {
-  givenLicence,
-  givenPlan,
-  raceRounds,
-  refusal,
-  verbOn,
-  importItems,
-  atOnce,
-} from '../../test/makers.ts'
+import { givenLicence, givenPlan, raceRounds, refusal, verbOn, atOnce } from '../../test/makers.ts'
 import { forFile, startHarness, newVendor } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
 import { keysOf, revocationsOf } from '../../test/products.ts'
+import { createGetRevocations } from './get-revocations.ts'
 
 const harness = await forFile(startHarness)
 afterEach(() => {
@@ -33,7 +28,7 @@ async function signedPart(own: Harness, signature: string) {
   return JSON.parse(new TextDecoder().decode(payload)) as Record<string, unknown>
 }
 
-test('an application without revocations has version 0 and an empty, signed list', async () => {
+test('in the first epoch, an application without revocations has version 0 and an empty, signed list', async () => {
   const own = newVendor(harness)
   const list = await listOf(own)
   expect(list).toMatchObject({ version: 0n, revoked: [], notModified: false })
@@ -81,6 +76,7 @@ test('with `since` only later revocations are listed, in the answer and in the s
       version: 4,
       since: since === undefined ? null : Number(since),
       revoked,
+      more: false,
       iat,
       exp,
     })
@@ -89,41 +85,103 @@ test('with `since` only later revocations are listed, in the answer and in the s
   }
 })
 
-test('requests with many different values of `since` cause some hundred signatures, and each answer is exact', async () => {
-  const own = newVendor(harness)
-  const plan = await givenPlan(own)
-  const count = 1_000
-  for (let at = 0; at < count; at += 500) {
-    const keys = Array.from({ length: 500 }, (_, n) => `flood-${at + n}`)
-    await importItems(
-      own,
-      keys.map((legacyKey) => ({ legacyKey, planId: plan.id })),
-    )
-  }
-  await harness.sql`update licences set status = 'revoked' where plan_id = ${plan.id}`
-  const { revoked: all } = await listOf(own)
-  expect(all).toHaveLength(count)
-  const signatures = new Map<string, number>()
-  for (let from = 0; from <= count; from += 50) {
-    const some = Array.from({ length: Math.min(50, count + 1 - from) }, (_, at) => from + at)
-    const lists = await Promise.all(some.map((since) => listOf(own, BigInt(since))))
-    lists.forEach(({ version, revoked, signature, etag }, at) => {
-      expect([version, revoked.length, revoked[0]]).toEqual([1_000n, count - some[at]!, all[some[at]!]])
-      expect(etag).toContain(`-${some[at]}-`)
-      if (!signatures.has(signature)) signatures.set(signature, some[at]!)
+/** Adds revocations to an application's list, as many licences as versions. */
+async function givenEntries(own: Harness, from: number, to: number): Promise<void> {
+  await harness.sql`
+    insert into revocations (application_id, version, licence_id)
+    select ${own.applicationId}, n, 'lic_' || lpad(n::text, 26, '0') from generate_series(${from}::int, ${to}::int) as n`
+}
+
+const licenceAt = (version: number) => `lic_${String(version).padStart(26, '0')}`
+const max = 16_384
+
+/** Reads a list to its end, as products do. */
+async function readAll(
+  own: Harness,
+  since?: bigint,
+): Promise<{ version: bigint; revoked: string[]; answers: number }> {
+  const revoked: string[] = []
+  for (let from = since, answers = 1; ; answers += 1) {
+    const answer = await listOf(own, from)
+    expect(await signedPart(own, answer.signature)).toMatchObject({
+      version: Number(answer.version),
+      since: from === undefined ? null : Number(from),
+      revoked: answer.revoked,
+      more: answer.more,
     })
+    expect(answer.revoked.length).toBeLessThanOrEqual(max)
+    revoked.push(...answer.revoked)
+    from = answer.version
+    if (!answer.more) return { version: from, revoked, answers }
   }
-  expect(signatures.size).toBeLessThan(300)
-  // The signed list starts at `since` or earlier, is at most twice as long, and has all later revocations.
-  for (const [signature, since] of [...signatures].slice(0, 20)) {
-    const signed = (await signedPart(own, signature)) as { since: number; revoked: string[] }
-    expect(signed.since).toBeLessThanOrEqual(since)
-    expect(signed.revoked).toEqual(all.slice(signed.since))
-    expect(signed.revoked.length).toBeLessThanOrEqual(2 * (count - since))
-  }
+}
+
+test('an answer has at most 16,384 licences, the oldest first, and the rest is read with its version', async () => {
+  const own = newVendor(harness)
+  await givenEntries(own, 1, max)
+  expect(await listOf(own)).toMatchObject({ version: BigInt(max), more: false })
+  await givenEntries(own, max + 1, 2 * max + 7)
+  const first = await listOf(own)
+  expect(first).toMatchObject({ version: BigInt(max), more: true })
+  expect([first.revoked[0], first.revoked.at(-1)]).toEqual([licenceAt(1), licenceAt(max)])
+  const all = Array.from({ length: 2 * max + 7 }, (_, at) => licenceAt(at + 1))
+  expect(await readAll(own)).toEqual({ version: BigInt(all.length), revoked: all, answers: 3 })
+  const later = await readAll(own, 9n)
+  expect(later).toEqual({ version: BigInt(all.length), revoked: all.slice(9), answers: 2 })
+  // An answer with `more` stays the same while the list grows: neither it nor its ETag changes.
+  await givenEntries(own, 2 * max + 8, 2 * max + 8)
+  expect(await listOf(own)).toEqual(first)
+  expect(await listOf(own, undefined, first.etag)).toMatchObject({ notModified: true, etag: first.etag })
+  expect(await listOf(own, BigInt(2 * max))).toMatchObject({ more: false, version: BigInt(2 * max + 8) })
 })
 
-test.each([5n, 1_000_000n, -1n])(
+test('a poll that finds nothing new makes no answer, and polls of one moment share one look-up', async () => {
+  const own = newVendor(harness)
+  await givenEntries(own, 1, 5_000)
+  const statements: string[] = []
+  const sql = (text: TemplateStringsArray, ...values: never[]) => {
+    statements.push(text.join('?'))
+    return harness.productDeps.sql(text, ...values)
+  }
+  const get = createGetRevocations({ ...harness.productDeps, sql: sql as never })
+  const poll = (since?: bigint, ifNoneMatch = '') =>
+    get(
+      create(GetRevocationsRequestSchema, {
+        applicationId: own.applicationId,
+        ifNoneMatch,
+        ...(since !== undefined && { since }),
+      }),
+    )
+  const { etag } = await listOf(own)
+  const { etag: upToDate } = await listOf(own, 5_000n)
+  const answers = await atOnce(100, (at) => (at % 2 === 0 ? poll(undefined, etag) : poll(5_000n, upToDate)))
+  expect(answers.map(({ notModified }) => notModified)).toEqual(Array(100).fill(true))
+  expect(statements.filter((text) => text.includes('string_agg'))).toEqual([])
+  expect(statements.length).toBeLessThan(5)
+  await atOnce(100, () => poll())
+  expect(statements.filter((text) => text.includes('string_agg'))).toHaveLength(1)
+})
+
+test('while one application is asked for a long list from everywhere, others are answered in time', async () => {
+  const [own, quiet] = [newVendor(harness), newVendor(harness)]
+  await givenEntries(own, 1, 20_000)
+  await givenRevoked(quiet)
+  let flooding = true
+  const flood = atOnce(30, async (at) => {
+    for (let since = at; flooding; since += 30) await listOf(own, BigInt(since % 3_000))
+  })
+  const times: number[] = []
+  for (let since = 0; since < 20; since += 1) {
+    const began = performance.now()
+    await listOf(quiet, BigInt(since % 2))
+    times.push(performance.now() - began)
+  }
+  flooding = false
+  await flood
+  expect(times.toSorted((one, other) => one - other)[10]).toBeLessThan(500)
+}, 60_000)
+
+test.each([5n, 1_000_000n, 2n ** 52n, -1n])(
   'since %s, a version that the list does not have, is refused',
   async (since) => {
     const own = newVendor(harness)

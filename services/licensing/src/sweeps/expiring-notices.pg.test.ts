@@ -200,7 +200,7 @@ test('a shorter notice is sent when it begins; 0 turns the notice off, and a num
   expect(await send()).toBe(0)
 })
 
-test('a licence that rests on a renewing subscription gets a notice only after its cancellation for the period’s end', async () => {
+test('a licence that a renewing subscription governs gets a notice only after its cancellation for the period’s end', async () => {
   const plan = await givenPlan(harness)
   const payment = { planId: plan.id, orderedAt: daysAgo(50), endsAt: inDays(30), renews: true }
   const bought = await buy(harness, payment)
@@ -225,7 +225,7 @@ test('if a subscription is cancelled before its notice is due, the notice is sen
   expect(await send()).toBe(1)
 })
 
-test('if the licence comes to rest on another purchase with the same end, that purchase counts', async () => {
+test('if another purchase with the same end comes to govern the licence, that purchase counts', async () => {
   const plan = await givenPlan(harness)
   const externalRef = unique('buyer')
   const endsAt = inDays(30)

@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { expirable } from '../lifecycle/licence.ts'
-import { restsOnRenewingSubscription } from '../purchases/purchase-queries.ts'
+import { isGovernedByRenewingSubscription } from '../purchases/purchase-queries.ts'
 
 /**
  * The condition that the notice of the licence `l`, its row `s` in `licence_statuses` and its plan `p` is due: its end is
@@ -13,7 +13,7 @@ const isDue = (sql: Sql) => {
   return sql`
     s.expires_on > now() and s.expires_on < now() + ${notice} and s.expires_on is distinct from s.notified_end
     and (s.expires_on > s.expires_on_since + ${notice} or s.expires_on_since < p.notice_raised_at)
-    and not ${restsOnRenewingSubscription(sql)}`
+    and not ${isGovernedByRenewingSubscription(sql)}`
 }
 
 /** Locks the next licences whose notice is due, except those that other transactions have locked. */

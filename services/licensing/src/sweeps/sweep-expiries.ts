@@ -60,7 +60,7 @@ export async function sweepExpiries(
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
-/** Makes licences whose purchase has ended rest on another valid one. */
+/** Lets another valid purchase govern licences whose purchase has ended. */
 async function replaceInBatches(
   sql: Database,
   change: Change,

@@ -143,11 +143,15 @@ export async function changeSecret(
 ): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
     update endpoints
-    set encrypted_secret = ${encryptedSecret}, generation = generation + 1, changed_at = clock_timestamp()
+    set encrypted_secret = ${encryptedSecret}, generation = ${nextGeneration(sql)}, changed_at = clock_timestamp()
     where ${isAt(sql, path)} and status = 'enabled'
     returning ${rowColumns(sql)}`
   return row ?? null
 }
+
+/** Greater than each generation before, also of a time that the database has lost: processes keep settings by generation. */
+const nextGeneration = (sql: Sql) =>
+  sql`greatest(generation + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)`
 
 /** enabled → disabled. @returns false if the endpoint was disabled before */
 export async function markDisabled(
@@ -159,7 +163,7 @@ export async function markDisabled(
   const changed = await sql`
     update endpoints
     set status = 'disabled', disabled_at = ${at}, disabled_reason = ${reason}, is_cleanup_due = true,
-      generation = generation + 1, changed_at = clock_timestamp()
+      generation = ${nextGeneration(sql)}, changed_at = clock_timestamp()
     where id = ${endpointId} and status = 'enabled'`
   return changed.count === 1
 }

@@ -26,6 +26,8 @@ test.each([
   ['120', 120],
   ['0', 0],
   ['Sat, 01 Feb 2025 00:00:30 GMT', 90],
+  ['Saturday, 01-Feb-25 00:00:30 GMT', 90],
+  ['Sat Feb  1 00:00:30 2025', 90],
   // In the past, and in the far future.
   ['Fri, 31 Jan 2025 00:00:00 GMT', 0],
   ['Fri, 31 Jan 2031 00:00:00 GMT', 86_400],

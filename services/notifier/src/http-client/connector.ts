@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { isIPv4, type OnReadOpts } from 'node:net'
+import { isIP, type LookupFunction, type OnReadOpts } from 'node:net'
 import {
   connect,
   createSecureContext,
@@ -8,13 +8,7 @@ import {
   type TLSSocket,
 } from 'node:tls'
 import type { AddressRefusal } from './address.ts'
-import {
-  addressFailure,
-  connectFailure,
-  type FailureReason,
-  handshakeFailure,
-  SendFailure,
-} from './failure.ts'
+import { addressFailure, connectFailure, handshakeFailure, SendFailure } from './failure.ts'
 import type { Resolve } from './resolver.ts'
 import type { Target } from './webhook-url.ts'
 
@@ -33,14 +27,13 @@ export type ConnectorOptions = {
 // 11 (measured).
 const received = Buffer.alloc(65_536)
 
-const maxAddressesTried = 4
-const tryNextAfterMs = 1000
-// After one of these failures the next address is tried, but not after other failures, such as a wrong certificate.
-const triesNextAddress: ReadonlySet<FailureReason> = new Set(['connect', 'reset'])
+// If a name has several addresses, Node tries them one after the other, IPv4 and IPv6 alternately, each for this time and the
+// last one until the deadline.
+const tryNextAfterMs = 1_000
 
 /**
- * The HTTP client calls its look-up hook for names only, so the hook cannot protect against literal addresses. Here literal
- * and resolved addresses are checked alike, and the connection is made to the checked address, not to the name.
+ * Node calls its look-up hook for names only, so the hook cannot protect against literal addresses, which are checked
+ * before. The hook answers with checked addresses only, and the address of the connection is checked again.
  */
 export function createConnector({ resolve, refusal, extraCa }: ConnectorOptions): Connect {
   const sessions = new TlsSessions()
@@ -48,26 +41,36 @@ export function createConnector({ resolve, refusal, extraCa }: ConnectorOptions)
     extraCa === undefined ? {} : { ca: [...getCACertificates('default'), extraCa] },
   )
 
-  const refuse = (host: string, address: string) => {
+  const check = (host: string, address: string) => {
     const refused = refusal(address)
     if (refused !== null) throw addressFailure('blocked', `${host} leads to ${address}, ${refused}`)
   }
 
-  const addressesOf = async ({ host, isAddress }: Target, signal: AbortSignal) => {
-    const addresses = isAddress
-      ? [host]
-      : await resolve(host, signal).catch((error: Error) => throwDnsFailure(host, error, signal))
+  const addressesOf = async (host: string, signal: AbortSignal) => {
+    const addresses = await resolve(host, signal).catch((error: Error) => {
+      throw addressFailure('dns', `${host} could not be resolved: ${error.message}`)
+    })
     if (addresses.length === 0) throw addressFailure('dns', `${host} has no address`)
-    for (const address of addresses) refuse(host, address)
-    return inDialOrder(addresses)
+    for (const address of addresses) check(host, address)
+    return addresses.map((address) => ({ address, family: isIP(address) }))
   }
 
-  const dial = async (address: string, target: Target, signal: AbortSignal) => {
-    const sessionKey = `${target.host}:${target.port}`
+  return async ({ host, port, isAddress }, signal) => {
+    if (isAddress) check(host, host)
+    const lookup: LookupFunction = (name, _options, callback) => {
+      addressesOf(name, signal).then(
+        (addresses) => callback(null, addresses),
+        (error: SendFailure) => callback(error, []),
+      )
+    }
+    const sessionKey = `${host}:${port}`
     const options: ConnectionOptions & { onread: OnReadOpts } = {
-      host: address,
-      port: target.port,
-      ...(target.isAddress ? {} : { servername: target.host }),
+      host,
+      port,
+      lookup,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: tryNextAfterMs,
+      ...(isAddress ? {} : { servername: host }),
       ALPNProtocols: ['http/1.1'],
       secureContext,
       session: sessions.get(sessionKey),
@@ -83,82 +86,15 @@ export function createConnector({ resolve, refusal, extraCa }: ConnectorOptions)
     try {
       await once(socket, 'connect', { signal })
       isConnected = true
-      refuse(target.host, socket.remoteAddress ?? '')
+      check(host, socket.remoteAddress ?? '')
       await once(socket, 'secureConnect', { signal })
     } catch (error) {
-      socket.destroy()
+      socket.on('error', () => {}).destroy()
       if (error instanceof SendFailure || signal.aborted) throw error
       throw isConnected ? handshakeFailure(error as Error) : connectFailure(error as Error)
     }
     return socket
   }
-
-  return async (target, signal) => {
-    const addresses = await addressesOf(target, signal)
-    if (addresses.length === 1) return dial(addresses[0]!, target, signal)
-    return firstToConnect(addresses, (address, either) => dial(address, target, either), signal)
-  }
-}
-
-/**
- * Connects to the addresses in order. The next one is tried when an address refuses or drops the connection, or in parallel
- * when the earlier ones have not answered for a second.
- */
-function firstToConnect(
-  addresses: string[],
-  dial: (address: string, signal: AbortSignal) => Promise<TLSSocket>,
-  signal: AbortSignal,
-): Promise<TLSSocket> {
-  const { promise, resolve, reject } = Promise.withResolvers<TLSSocket>()
-  const ended = new AbortController()
-  const either = AbortSignal.any([signal, ended.signal])
-  const waiting = [...addresses]
-  let dialling = 0
-  let timer: NodeJS.Timeout | undefined
-
-  const dialNext = () => {
-    clearTimeout(timer)
-    const address = ended.signal.aborted ? undefined : waiting.shift()
-    if (address === undefined) return
-    if (waiting.length > 0) timer = setTimeout(dialNext, tryNextAfterMs)
-    dialling += 1
-    dial(address, either).then(connected, failed)
-  }
-  const connected = (socket: TLSSocket) => {
-    // Two addresses may connect at the same moment.
-    if (ended.signal.aborted) socket.destroy()
-    end(() => resolve(socket))
-  }
-  const failed = (error: unknown) => {
-    dialling -= 1
-    const isLast = waiting.length + dialling === 0
-    if (!isLast && error instanceof SendFailure && triesNextAddress.has(error.reason)) dialNext()
-    else end(() => reject(error))
-  }
-  const end = (report: () => void) => {
-    clearTimeout(timer)
-    report()
-    ended.abort()
-  }
-
-  dialNext()
-  return promise
-}
-
-function throwDnsFailure(host: string, error: Error, signal: AbortSignal): never {
-  if (signal.aborted) throw error
-  throw addressFailure('dns', `${host} could not be resolved: ${error.message}`)
-}
-
-/** IPv4 first, since every network has it; then the families alternate, so that a broken family costs one try. */
-function inDialOrder(addresses: string[]): string[] {
-  const four = addresses.filter((address) => isIPv4(address))
-  const six = addresses.filter((address) => !isIPv4(address))
-  const longer = Math.max(four.length, six.length)
-  return Array.from({ length: longer }, (_, i) => [four[i], six[i]])
-    .flat()
-    .filter((address) => address !== undefined)
-    .slice(0, maxAddressesTried)
 }
 
 /**

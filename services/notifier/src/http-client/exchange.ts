@@ -1,3 +1,4 @@
+import { retryAfterMs } from '@licensing/formats/retry-after'
 import type { Dispatcher } from 'undici'
 import type { Connection } from './connection.ts'
 import { SendFailure } from './failure.ts'
@@ -121,12 +122,6 @@ const maxRetryAfterSeconds = 86_400
 
 /** The seconds after `nowMs` that a Retry-After header requests, at most a day; null if it has no valid value. */
 export function retryAfterSeconds(header: string | null, nowMs: number): number | null {
-  if (header === null) return null
-  const seconds = /^\d{1,10}$/.test(header) ? Number(header) : secondsUntil(header, nowMs)
-  return Number.isNaN(seconds) ? null : Math.min(Math.max(Math.ceil(seconds), 0), maxRetryAfterSeconds)
+  const ms = retryAfterMs(header, nowMs)
+  return ms === null ? null : Math.min(Math.ceil(ms / 1000), maxRetryAfterSeconds)
 }
-
-const httpDate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
-
-const secondsUntil = (header: string, nowMs: number) =>
-  httpDate.test(header) ? (Date.parse(header) - nowMs) / 1000 : NaN

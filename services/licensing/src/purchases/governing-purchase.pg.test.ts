@@ -57,7 +57,7 @@ async function upgraded(ends: { first?: Date; second?: Date } = {}) {
   return { small, large, first, second, licence: first.licence }
 }
 
-test('after a full refund of the latest purchase the licence rests on the earlier valid one: plan, snapshot and end', async () => {
+test('after a full refund of the latest purchase the earlier valid one governs the licence: plan, snapshot and end', async () => {
   const end = inDays(20)
   const { small, large, second, licence } = await upgraded({ first: end })
   const before = (await events(harness, licence)).length
@@ -221,7 +221,7 @@ test('the plan follows the subscription’s price; on a retired plan the licence
   expect(await shown(bought.licence)).toMatchObject({ plan: retired.id, status: 'suspended' })
 })
 
-test('the sweep does not expire a licence with an earlier valid purchase: the licence rests on that purchase', async () => {
+test('the sweep does not expire a licence with an earlier valid purchase: that purchase governs it', async () => {
   const { small, second, licence } = await upgraded({ second: daysAgo(1) })
   expect(second.licence.status).toBe('active')
   await sweepExpiries(harness.deps)
@@ -231,7 +231,7 @@ test('the sweep does not expire a licence with an earlier valid purchase: the li
   expect(types.at(-1)).toBe('licence.plan_changed')
 })
 
-/** Lets the end of a purchase pass that its licence rests on. */
+/** Lets the end of a purchase pass that governs its licence. */
 async function letEnd({ licence, bought }: Bought): Promise<void> {
   await harness.sql`update licences set expires_on = ${daysAgo(1)} where id = ${licence.id}`
   await harness.sql`
