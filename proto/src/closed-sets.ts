@@ -144,6 +144,28 @@ export type DisabledReason = Member<'disabledReason'>
 export type DeliveryStatus = Member<'deliveryStatus'>
 export type AlertKind = Member<'alertKind'>
 
+/**
+ * How an effect ends its purchase: `returned` if the customer has the money back, which revokes the licence permanently,
+ * `canceled` if the subscription has ended, null if the purchase goes on.
+ */
+export const purchaseEnd = {
+  paid: null,
+  renewed: null,
+  payment_failed: null,
+  inquiry_opened: null,
+  inquiry_closed: null,
+  partially_refunded: null,
+  refunded: 'returned',
+  charged_back: 'returned',
+  canceled: 'canceled',
+  renewal_stopped: null,
+  renewal_resumed: null,
+  order_corrected: null,
+} as const satisfies Record<PurchaseEffectKind, 'returned' | 'canceled' | null>
+
+/** The effects that return the money of a purchase. */
+export const revocations = closedSets.purchaseEffect.filter((kind) => purchaseEnd[kind] === 'returned')
+
 /** A peer or a database sent a word that is not in the closed set. Not for the input of callers of the API. */
 export class UnknownMember extends Error {
   override name = 'UnknownMember'

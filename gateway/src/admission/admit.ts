@@ -176,7 +176,7 @@ function checkSignatureForm(header: string | undefined): void {
   if (Math.abs(ageSeconds) > maxAgeSeconds) {
     throw new ServiceError(
       'bad_request',
-      `the time in the Stripe-Signature header is more than ${maxAgeSeconds} seconds away from this server’s clock`,
+      `the time in the Stripe-Signature header differs by more than ${maxAgeSeconds} seconds from this server’s clock`,
     )
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What an error of the database says about the work that failed:
+ * The meaning of a database error for the work that failed:
  *
  * - `outage`: the server is unreachable, cannot write, or has no space or memory. The work waits until that is over.
  * - `slow`: a statement, a session or the wait for a lock took too long, or an object was in use. The work waits.

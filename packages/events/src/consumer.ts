@@ -16,8 +16,6 @@ const reportFrom = 25
 export interface Consumer {
   /** Partitions held by this replica. */
   held(): number[]
-  /** Whether more events wait for this replica than it is consuming now. */
-  isBehind(): boolean
   /**
    * Whether all replicas of this service together have consumed the events that the producer's log had when this replica
    * started. While the producer is unavailable, the events in JetStream count instead.
@@ -128,7 +126,6 @@ export function startConsumer(options: ConsumerOptions): Consumer {
 
   return {
     held: () => [...readers.keys()].sort((a, b) => a - b),
-    isBehind: () => [...readers.values()].some((reader) => reader.isBehind),
     async hasCaughtUp() {
       const positions = await listPositions(sql, source)
       return (

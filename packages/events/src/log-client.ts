@@ -8,7 +8,7 @@ import type { Nats } from './connection.ts'
 
 const timeoutMs = 3_000
 
-/** What a log answers: its newest numbers, and batches in order. */
+/** The answer of a log: its newest numbers, and batches in order. */
 export interface LogAnswer extends Pick<ReadLogResponse, 'epoch' | 'numbers' | 'firstNumbers'> {
   batches: EventBatch[]
 }

@@ -3,7 +3,7 @@ import { plainArray } from '@licensing/database/arrays'
 import type { Database, Sql, Statement } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { EventBatchSchema } from '@licensing/proto/event-log'
-import { currentEpoch } from './epoch.ts'
+import { currentEpoch } from './epoch-queries.ts'
 import { lockState, slotOf } from './outbox-queries.ts'
 import type { LoggedBatch } from './outbox-queries.ts'
 

@@ -13,11 +13,9 @@ import { openFeed } from './feed.ts'
 import type { Feed } from './feed.ts'
 import type { LogAnswer, LogClient } from './log-client.ts'
 import { startMs } from './partitions.ts'
-import { maxBatchSize, PartitionLost, PartitionWriter } from './partition-writer.ts'
+import { PartitionLost, PartitionWriter } from './partition-writer.ts'
 import { isNotFound } from './streams.ts'
 
-// A reader is behind if more events wait than it consumes within a moment.
-const behindFrom = 250
 const retryMs = 500
 // The clocks of NATS and PostgreSQL may differ. A batch that is read twice is recognised by its number.
 const overlapMs = 60_000
@@ -53,7 +51,6 @@ export class PartitionReader {
   #announced: BatchPlace | undefined
   /** Whether the log may have batches that JetStream has not sent, or a later epoch than its messages. */
   #isLogAhead = true
-  #behind = 0
   #isDrained = false
 
   /** @param position as it was when the partition was leased */
@@ -73,11 +70,6 @@ export class PartitionReader {
 
   get position(): Position {
     return this.#writer.position
-  }
-
-  /** Whether more events wait than are being consumed. */
-  get isBehind(): boolean {
-    return this.#behind > behindFrom
   }
 
   /** Whether it has consumed the messages that JetStream had when it began to read. */
@@ -117,8 +109,6 @@ export class PartitionReader {
         log.warn({ ...this.#place, err: error }, 'reading again from the position')
       }
       return retryMs
-    } finally {
-      this.#behind = 0
     }
   }
 
@@ -143,7 +133,7 @@ export class PartitionReader {
       this.#isWaiting = true
       for await (const { batches, waiting } of feed.arrivals) {
         this.#isWaiting = false
-        await this.#measuring(batches, waiting, () => this.#consume(batches, signal))
+        await this.#consume(batches, signal)
         if (waiting === 0) this.#isDrained = true
         this.#isWaiting = true
         if (signal.aborted) return
@@ -154,15 +144,6 @@ export class PartitionReader {
       signal.removeEventListener('abort', close)
       feed.close()
     }
-  }
-
-  /** Consumes batches while others wait, of which only the number of batches is known. */
-  async #measuring(batches: EventBatch[], waiting: number, consume: () => Promise<void>): Promise<void> {
-    const events = batches.reduce((sum, batch) => sum + batch.events.length, 0)
-    const waitingEvents = waiting * (events / Math.max(1, batches.length))
-    this.#behind = waitingEvents + Math.max(0, events - maxBatchSize)
-    await consume()
-    this.#behind = waitingEvents
   }
 
   /**
@@ -204,8 +185,7 @@ export class PartitionReader {
       const run = gap === -1 ? batches : batches.slice(0, gap)
       this.#reportLost(run[0] ?? { ...end, number: end.number + 1n }, newest)
       filled.inc({ stream: this.#stream, cause }, run.length)
-      const waiting = Math.max(0, Number(end.number - (run.at(-1)?.number ?? end.number)))
-      await this.#measuring(run, waiting, () => this.#writer.consume(run, signal))
+      await this.#writer.consume(run, signal)
       // Messages of an epoch that the log has lost are then not taken.
       if (batches.length === 0 && isAfter(end, this.position)) await this.#writer.moveTo({ ...end, done: 0 })
       if (!isAfter(end, this.position)) break

@@ -14,7 +14,7 @@ import type { Place, Position } from './consumer-queries.ts'
 import { findDeadLetters, insertDeadLetter } from './dead-letter-queries.ts'
 
 /** Most events in a transaction. */
-export const maxBatchSize = 500
+const maxBatchSize = 500
 const poisonTries = 5
 
 const labelNames = ['stream']

@@ -42,6 +42,7 @@ test('the request of every RPC names an account, except for these RPCs, which de
     'billing.v1.BillingOperationsService/DescribeProcessorWebhook',
     'billing.v1.BillingOperationsService/DiscardProcessorEvent',
     'billing.v1.BillingOperationsService/ListProcessorEvents',
+    'billing.v1.BillingOperationsService/ResendEffects',
     'billing.v1.BillingOperationsService/RetryProcessorEvent',
     'billing.v1.BillingService/ConfirmProcessorAuthorization',
     'billing.v1.BillingService/ReceiveProcessorAuthorization',

@@ -33,6 +33,8 @@ test('the values listed in definitions of the database equal the closed sets', a
     processor_questions_kind_check: questionKinds.toSorted(),
     purchase_effects_state_check: effectStates.toSorted(),
     purchase_effects_kind_check: closedSets.purchaseEffect.toSorted(),
+    // This index contains effects that may have to be sent again.
+    purchase_effects_done: ['done' satisfies EffectState],
     // This index contains paid purchases that were not sent.
     purchase_effects_unsent: ['paid' satisfies PurchaseEffectKind, 'waiting' satisfies EffectState],
     // This index contains all effects except those that are done.

@@ -184,7 +184,7 @@ export type DatabaseEpoch = Message<"licensing.v1.DatabaseEpoch"> & {
   ordinal: bigint;
 
   /**
-   * What was committed before this time is not lost. It precedes everything that was lost since the epoch in the request.
+   * Commits before this time are not lost. It precedes everything that was lost since the epoch in the request.
    *
    * @generated from field: google.protobuf.Timestamp alive_at = 2;
    */

@@ -144,7 +144,7 @@ function paymentRow(
 interface Charging extends Pick<ChargedPayment, 'invoice' | 'parts'> {
   invoiceRef: string | undefined
   known: PaymentRow | undefined
-  /** What the customer had to pay. */
+  /** The sum that the customer had to pay. */
   due: Money | undefined
 }
 

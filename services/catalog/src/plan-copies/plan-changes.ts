@@ -68,7 +68,7 @@ export interface ChangeOfAll {
   versions: VersionChange[]
 }
 
-/** What licensing has to be told about the plans of an application: several changes that wait are sent together. */
+/** Changes of the plans of an application that licensing does not have yet: several changes that wait are sent together. */
 interface Push {
   definitions: Map<string, NonNullable<ChangeOfAll['definition']>>
   expiringNoticeDays: number | undefined

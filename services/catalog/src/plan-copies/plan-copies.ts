@@ -1,6 +1,6 @@
 import { isId } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
-import { currentEpoch } from '@licensing/events/epoch'
+import { currentEpoch } from '@licensing/events/epoch-queries'
 import { checkApplicationId } from '../applications/application-queries.ts'
 import type { Handler } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'

@@ -93,7 +93,7 @@ export async function tokenSubject(
   }
 }
 
-/** The time after which no token that is granted now may be valid (decisions 4, additions 14.2); null: there is none. */
+/** The time after which no token that is granted now may be valid (docs/guides/products.md, "When changes reach the product"); null: there is none. */
 export function latestEnd(licence: ProductLicence, now: Date): Date | null {
   const ends = [
     licence.expires_on?.getTime() ?? null,

@@ -17,7 +17,7 @@ export interface EntitlementsChange {
   actor: string
 }
 
-/** Writes the history of changes, and an event for each licence whose products get another value (additions 14.2). */
+/** Writes the history of changes, and an event for each licence whose products get another value (docs/guides/licences.md, "Other values for one customer"). */
 export async function recordChanges(tx: Transaction, made: EntitlementsChange[], at: Date): Promise<void> {
   await insertHistory(
     tx,

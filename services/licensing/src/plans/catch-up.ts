@@ -1,7 +1,7 @@
 import { longLockTimeout } from '@licensing/changes/change'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Consumer } from '@licensing/events/consumer'
-import { currentEpoch } from '@licensing/events/epoch'
+import { currentEpoch } from '@licensing/events/epoch-queries'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 import { findNewestEpoch, retireLostPlans } from './plan-queries.ts'

@@ -18,7 +18,7 @@ const now = new Date()
 const second = (n: number) => new Date(Math.floor(now.getTime() / 1_000 - 60 + n) * 1_000)
 const times = option(nat({ max: 75 }))
 
-/** What happened to a purchase. */
+/** An event of a purchase. */
 const happened = record({
   orderedOn: integer({ min: -1, max: 60 }),
   endsOn: times,

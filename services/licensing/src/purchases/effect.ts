@@ -51,7 +51,7 @@ interface Meaning {
   renews?: boolean
 }
 
-/** What each effect means for its purchase. What follows for a licence is in `governing-purchase.ts`. */
+/** The meaning of each effect for its purchase. The consequences for a licence are in `governing-purchase.ts`. */
 export const effectMeanings: Record<LaterEffect['kind'], Meaning> = {
   renewed: { latest: 'renewed_at' },
   payment_failed: { latest: 'failed_at' },

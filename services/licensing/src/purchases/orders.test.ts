@@ -104,7 +104,7 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
   } else Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
 }
 
-/** Decisions 7: the result may differ if a revocation was sent before an event that would have prevented it became known. */
+/** docs/guides/payments.md, "Events in another order": the result may differ if a revocation was sent before an event that would have prevented it became known. */
 function isExempt(order: readonly Effect[], licences: PurchasedLicence[]): boolean {
   return mayRevokeEarly(order) && licences.some(({ licence }) => licence.status === 'revoked')
 }

@@ -228,7 +228,7 @@ const effectOn = ({ bought: { purchaseRef, orderedAt } }: Bought, accountId = ha
     orderedAt: timestampFromDate(orderedAt),
   })
 
-test('a licence that another transaction has locked holds up neither other accounts nor other purchases of its account', async () => {
+test('a licence that another transaction has locked delays neither other accounts nor other purchases of its account', async () => {
   const plan = await givenPlan(harness)
   const vendor = newVendor(harness)
   const other = await buy(vendor, { planId: (await givenPlan(vendor)).id, orderedAt: daysAgo(2) })

@@ -34,10 +34,9 @@ test('after the database was set back while the service runs, versions grow, and
       revocationsOf(products, { applicationId: own.applicationId }),
     ),
   )
-  expect(seen.map(({ version, revoked }) => [version, revoked])).toEqual([
-    [2n, [a.id, lost.id]],
-    [2n, [a.id, lost.id]],
-  ])
+  expect(seen.map(({ version, revoked }) => [version, revoked])).toEqual(
+    [1, 2].map(() => [2n, [a.id, lost.id]]),
+  )
   await harness.sql`delete from revocations where application_id = ${own.applicationId} and version = 2`
   const epoch = await beginEpoch()
   const [before, other] = [await listOf(own), await listOf(own, 2n)]

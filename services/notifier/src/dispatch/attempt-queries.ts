@@ -17,7 +17,7 @@ import type { EndpointHealthChange } from '../statistics/endpoint-health.ts'
 import { bucketOf } from '../statistics/latency-buckets.ts'
 import type { ClaimedDelivery } from './claimed-delivery.ts'
 
-// What follows an attempt, in the order in which it happens: its outcome and the time of the next attempt (`finishAttempt`),
+// The consequences of an attempt, in the order in which they happen: its outcome and the time of the next attempt (`finishAttempt`),
 // the statement that records it and changes its delivery (`writeAttempts`), and, if it was the last one, the end of its
 // endpoint with an alert (`disableExhausted`).
 

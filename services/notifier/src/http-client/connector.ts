@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { isIP, type LookupFunction, type OnReadOpts } from 'node:net'
+import { isIP, type LookupFunction, type OnReadOpts, type TcpNetConnectOpts } from 'node:net'
 import {
   connect,
   createSecureContext,
@@ -30,6 +30,9 @@ const received = Buffer.alloc(65_536)
 // If a name has several addresses, Node tries them one after the other, IPv4 and IPv6 alternately, each for this time and the
 // last one until the deadline.
 const tryNextAfterMs = 1_000
+
+// The types of `tls.connect` lack these options of `net.connect`.
+type FamilyOptions = Pick<TcpNetConnectOpts, 'autoSelectFamily' | 'autoSelectFamilyAttemptTimeout'>
 
 /**
  * Node calls its look-up hook for names only, so the hook cannot protect against literal addresses, which are checked
@@ -64,7 +67,7 @@ export function createConnector({ resolve, refusal, extraCa }: ConnectorOptions)
       )
     }
     const sessionKey = `${host}:${port}`
-    const options: ConnectionOptions & { onread: OnReadOpts } = {
+    const options: ConnectionOptions & FamilyOptions & { onread: OnReadOpts } = {
       host,
       port,
       lookup,

@@ -59,7 +59,7 @@ function unavailable(detail: string, cause: unknown): ServiceError {
 
 const maxCharacters = 300
 
-/** What Stripe refused, with its reason if it gave one. */
+/** The text of a refusal by Stripe, with its reason if it gave one. */
 export function refusalText(what: string, { message }: Stripe.errors.StripeError): string {
   const reason = firstCharacters(message.trim(), maxCharacters)
   return `the payment processor refused ${what}${reason && `: ${reason}`}`

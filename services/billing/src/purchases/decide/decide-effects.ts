@@ -1,3 +1,4 @@
+import { purchaseEnd } from '@licensing/proto/closed-sets'
 import { addMonths, updatesPaid } from '../../calendar.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { SubscriptionItem } from '../../processor/facts.ts'
@@ -49,8 +50,7 @@ export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]):
   }))
 }
 
-const waitsForOthers = ({ kind }: DraftEffect) =>
-  kind === 'refunded' || kind === 'charged_back' || kind === 'canceled'
+const waitsForOthers = ({ kind }: DraftEffect) => kind !== null && purchaseEnd[kind] !== null
 
 type DraftEffect = Omit<NewEffect, 'ordered_at' | 'state'>
 

@@ -1,7 +1,7 @@
 import type { ChargeFact, Fact } from '../../processor/facts.ts'
 
 /**
- * What a fact is about: an object of the processor in a state that counts. Of the facts with one key only one is kept, so
+ * The subject of a fact: an object of the processor in a state that counts. Of the facts with one key only one is kept, so
  * that a decision reads as many facts as the purchase has objects and states, however often the processor reported them.
  *
  * @param sourceKey the id of the event

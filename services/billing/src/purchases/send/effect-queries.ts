@@ -1,4 +1,5 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
+import { purchaseEnd, revocations } from '@licensing/proto/closed-sets'
 import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
 import { characters } from '@licensing/proto/text'
@@ -16,6 +17,11 @@ export interface EffectRow extends Effect {
   application_id: string
   /** Whether it was done before: its events have been sent. */
   sent_again: boolean
+}
+
+/** Whether the effect revokes the licence permanently. */
+export function isRevocation({ kind }: EffectRow): boolean {
+  return kind !== null && purchaseEnd[kind] === 'returned'
 }
 
 /** Waiting effects in the order of each purchase. Effects of new purchases come first. */
@@ -38,7 +44,7 @@ export async function findPostponedRevocations(sql: Sql, purchaseRefs: string[])
     from purchase_effects e
     join purchases f on f.purchase_ref = e.purchase_ref and f.attempts < ${maxPostponements}
     join checkout_sessions s on s.id = e.purchase_ref
-    where e.purchase_ref = any(${purchaseRefs}) and e.kind in ('refunded', 'charged_back') and e.state = 'waiting' and (
+    where e.purchase_ref = any(${purchaseRefs}) and e.kind = any(${revocations}) and e.state = 'waiting' and (
       exists (
         select 1 from processor_events i
         where i.merchant = s.merchant and i.handled_at is null and not i.parked and i.attempts = 0
@@ -83,7 +89,7 @@ export async function findLostRenewals(tx: Transaction, revocation: bigint): Pro
       and r.kind = 'renewed' and r.state = 'done' and r.position < g.position and r.at > g.at
       and not exists (
         select 1 from purchase_effects first
-        where first.purchase_ref = g.purchase_ref and first.kind in ('refunded', 'charged_back') and first.state = 'done'
+        where first.purchase_ref = g.purchase_ref and first.kind = any(${revocations}) and first.state = 'done'
           and first.position < g.position
       )`
 }

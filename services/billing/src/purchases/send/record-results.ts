@@ -8,6 +8,7 @@ import {
   failSessions,
   findLostRenewals,
   finishEffects,
+  isRevocation,
   isSale,
   lockPurchases,
   markRefundsProcessed,
@@ -205,6 +206,5 @@ async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promis
 
 async function renewalsWithoutLicence(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
   if (effect.kind === 'renewed') return [effect]
-  const isRevocation = effect.kind === 'refunded' || effect.kind === 'charged_back'
-  return isRevocation ? findLostRenewals(tx, effect.position) : []
+  return isRevocation(effect) ? findLostRenewals(tx, effect.position) : []
 }

@@ -13,6 +13,7 @@ import type { DuePurchase } from '../queue-queries.ts'
 import {
   findPostponedRevocations,
   findWaitingEffects,
+  isRevocation,
   isSale,
   leaseSending,
   lockPurchases,
@@ -104,7 +105,7 @@ async function postponedAmong(
   refs: string[],
   effects: EffectRow[],
 ): Promise<EffectRow[]> {
-  if (!effects.some(({ kind }) => kind === 'refunded' || kind === 'charged_back')) return []
+  if (!effects.some(isRevocation)) return []
   const revocations = await findPostponedRevocations(sql, refs)
   const postponedFrom = new Map<string, bigint>()
   for (const { purchase_ref: ref, position } of effects) {

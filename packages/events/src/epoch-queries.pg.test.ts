@@ -7,7 +7,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { expect, test } from 'vitest'
-import { currentEpoch, recordAlive } from './epoch.ts'
+import { currentEpoch, recordAlive } from './epoch-queries.ts'
 import { outboxMigrations } from './migrations.ts'
 import { givenDatabase } from './testing/given.ts'
 
@@ -91,7 +91,7 @@ test('a restored copy of a database begins its own epoch, later than each of the
   expect(await currentEpoch(copy.sql, lost.ordinal)).toEqual(restored)
 })
 
-test('whoever remembers an epoch learns the earliest loss since then, however many epochs have begun', async () => {
+test('a service that remembers an epoch learns the earliest loss since then, however many epochs have begun', async () => {
   await using given = await givenDatabase()
   const { sql } = given
   const remembered = await ordinalOf(sql)

@@ -5,7 +5,7 @@ import { transaction } from '@licensing/database/transaction'
 export interface Epoch {
   /** Grows with each epoch. */
   ordinal: bigint
-  /** What was committed before this time is not lost. The clock of the database's server. */
+  /** Commits before this time are not lost. The clock of the database's server. */
   aliveAt: Date
 }
 
