@@ -123,8 +123,9 @@ const kinds = {
     grpc: 8,
     http: 409,
     title: 'Quota exceeded',
-    meaning: 'The account has reached its quota for this resource; `limit` is the quota.',
-    remedy: 'Remove one that you no longer need, or ask the operator to raise the quota.',
+    meaning: 'A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.',
+    remedy:
+      'Remove one that you no longer need, or ask the operator to raise the quota. Start trials on the next day.',
   },
   payload_expired: {
     grpc: 9,

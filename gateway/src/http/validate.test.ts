@@ -3,7 +3,13 @@ import { z } from 'zod'
 import { count } from '../fields/money.ts'
 import { validate } from './validate.ts'
 
-const body = z.strictObject({ days: z.int(), count, name: z.string(), on: z.boolean(), list: z.array(z.string()) })
+const body = z.strictObject({
+  days: z.int(),
+  count,
+  name: z.string(),
+  on: z.boolean(),
+  list: z.array(z.string()),
+})
 
 test('the message of a value of the wrong type says in plain words what it must be', () => {
   const messages = [1.5, '3'].map((value) => {

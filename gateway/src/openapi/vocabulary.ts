@@ -48,7 +48,7 @@ const meanings: Readonly<Record<string, string>> = {
   fingerprint: 'Identifies the machine; chosen by the product.',
   from: 'Previous value.',
   health: 'State of its deliveries.',
-  host: 'Name of the machine or host on which the product runs, in lower case.',
+  host: 'Name of the machine on which the product runs; kept in lower case. A name that is no host name matches no entry of `domains`.',
   id: 'The id.',
   imported: 'Licences that were imported.',
   issued: 'Licences that were issued through the API.',
@@ -63,10 +63,12 @@ const meanings: Readonly<Record<string, string>> = {
   last_success_at: 'Time of the latest 2xx response; null if there was none.',
   last_used_at: 'When the key was last used; null if never.',
   lease_minutes: 'Duration of a lease in minutes. Default: 15.',
-  legacy_key: 'Key of the licence in the previous system.',
+  legacy_key:
+    'Key of the licence in the previous system. Blanks and invisible characters at both ends are removed.',
   licence: 'The licence, as in lists.',
   licence_id: 'The licence.',
-  licence_key: 'The licence key. Case and hyphens are ignored.',
+  licence_key:
+    'The licence key. Case, hyphens, blanks and invisible characters do not count; O is read as 0, I and L as 1.',
   licence_value: 'Value in the licence; null if it does not have the key.',
   max_activations: 'Maximum number of activations at the same time. Default: no maximum.',
   max_concurrent:

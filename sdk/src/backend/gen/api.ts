@@ -1701,7 +1701,7 @@ export interface components {
     ImportResult: {
       /** @description In the order sent. */
       items: {
-        /** @description Key of the licence in the previous system. */
+        /** @description Key of the licence in the previous system. Blanks and invisible characters at both ends are removed. */
         legacy_key: string
         /**
          * @description Result of the item.
@@ -1800,7 +1800,7 @@ export interface components {
       activations_total: number
       /** @description The latest 50 call-homes, newest first. */
       call_home: {
-        /** @description Name of the machine or host on which the product runs, in lower case. */
+        /** @description Name of the machine on which the product runs; kept in lower case. A name that is no host name matches no entry of `domains`. */
         host: string
         /** @description The version of the product. */
         product_version: string
@@ -1811,7 +1811,7 @@ export interface components {
          */
         seen_at: string
       }[]
-      /** @description Key of the licence in the previous system. */
+      /** @description Key of the licence in the previous system. Blanks and invisible characters at both ends are removed. */
       legacy_key: string | null
       /** @description The lifecycle verbs that are possible now. */
       allowed: ('suspend' | 'reactivate' | 'revoke' | 'retire')[]
@@ -1859,7 +1859,7 @@ export interface components {
       id: string
       /** @description Identifies the machine; chosen by the product. */
       fingerprint: string
-      /** @description Name of the machine or host on which the product runs, in lower case. */
+      /** @description Name of the machine on which the product runs; kept in lower case. A name that is no host name matches no entry of `domains`. */
       host: string
       /** @description The version of the product. */
       product_version: string
@@ -2881,7 +2881,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota. Remove one that you no longer need, or ask the operator to raise the quota. */
+    /** @description `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota. Remove one that you no longer need, or ask the operator to raise the quota. Start trials on the next day. */
     quota_exceeded: {
       headers: {
         [name: string]: unknown
@@ -3099,7 +3099,7 @@ export interface operations {
       /**
        * @description `already_exists`: The entitlement key, plan code, price or processor account is already in use, or a deleted key is defined again with another kind.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
@@ -3431,7 +3431,7 @@ export interface operations {
       /**
        * @description `already_exists`: The entitlement key, plan code, price or processor account is already in use, or a deleted key is defined again with another kind.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
@@ -3644,7 +3644,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -3714,7 +3714,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4099,7 +4099,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4146,7 +4146,7 @@ export interface operations {
         'application/json': {
           /** @description An invalid item fails, the others are imported. */
           items: {
-            /** @description Key of the licence in the previous system. */
+            /** @description Key of the licence in the previous system. Blanks and invisible characters at both ends are removed. */
             legacy_key: string
             /** @description The vendor’s customer reference. */
             external_ref: string
@@ -4213,7 +4213,7 @@ export interface operations {
       /**
        * @description `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4604,7 +4604,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4672,7 +4672,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4742,7 +4742,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4810,7 +4810,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4878,7 +4878,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -4959,7 +4959,7 @@ export interface operations {
       /**
        * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -5076,7 +5076,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -5317,7 +5317,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -5437,7 +5437,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -5632,7 +5632,7 @@ export interface operations {
       /**
        * @description `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -6235,7 +6235,7 @@ export interface operations {
       /**
        * @description `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -6377,7 +6377,7 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       * @description `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
@@ -6546,7 +6546,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -6622,7 +6622,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -6737,7 +6737,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -7001,7 +7001,7 @@ export interface operations {
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        */
       409: {
         headers: {
@@ -7333,7 +7333,7 @@ export interface operations {
         }
       }
       /**
-       * @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       * @description `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
@@ -7579,7 +7579,7 @@ export interface operations {
         }
       }
       /**
-       * @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       * @description `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
@@ -7713,14 +7713,14 @@ export interface operations {
          */
         'application/json': {
           /**
-           * @description The licence key. Case and hyphens are ignored.
+           * @description The licence key. Case, hyphens, blanks and invisible characters do not count; O is read as 0, I and L as 1.
            * @example 7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB
            */
           licence_key: string
           /** @description Identifies the machine; chosen by the product. */
           fingerprint: string
           /**
-           * @description Name of the machine or host on which the product runs, in lower case.
+           * @description Name of the machine on which the product runs; kept in lower case. A name that is no host name matches no entry of `domains`.
            * @example build-7.example.com
            */
           host: string
@@ -7786,7 +7786,7 @@ export interface operations {
       /**
        * @description `limit_reached`: The licence has reached its maximum number of activations, or all leases of a floating licence are held. A licence file counts until it ends. After ten deactivations and releases by products on one UTC day, each further one counts until its last token ends; `detail` says until when.
        *
-       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
+       *     `quota_exceeded`: A quota is reached: of the account, or of new trials on one UTC day; `limit` is the quota.
        *
        *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
