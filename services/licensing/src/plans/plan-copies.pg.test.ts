@@ -21,6 +21,7 @@ import {
   importItems,
   atOnce,
 } from '../../test/makers.ts'
+import { sendExpiringNotices } from '../sweeps/send-expiring-notices.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 const harness = await forFile(startHarness)
@@ -195,6 +196,26 @@ test('a changed definition is applied to the copies, as if they had been sent wh
   expect(
     await harness.sql`select expiring_notice_days as days, version from plans where id = ${plan.id}`,
   ).toEqual([{ days: 3, version: 9n }])
+})
+
+test('licences within a notice that was raised without sending whole copies get it', async () => {
+  const plan = planCopy(harness, { epoch: 1n, version: 1n, expiringNoticeDays: 0 })
+  await sync(plan)
+  const licence = await givenLicence(harness, {
+    planId: plan.id,
+    expiresOn: new Date(Date.now() + 5 * 86_400_000),
+  })
+  const raised = { planId: plan.id, fromVersion: 1n, version: 2n, values: {} }
+  const { accountId, applicationId } = harness
+  await harness.licensing.syncDefinitions({
+    accountId,
+    applicationId,
+    epoch: 1n,
+    plans: [raised],
+    expiringNoticeDays: 30,
+  })
+  await sendExpiringNotices(harness.deps)
+  expect((await events(harness, licence)).map(({ type }) => type)).toEqual(['licence.expiring'])
 })
 
 test('a copy of a later epoch wins, whatever its version; one of an earlier epoch is ignored', async () => {

@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { inOrderOf } from '@licensing/database/row-queries'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
@@ -50,8 +50,7 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
     on conflict (id) do update set
       status = excluded.status, epoch = excluded.epoch, version = excluded.version, code = excluded.code,
       trial_days = excluded.trial_days, expiring_notice_days = excluded.expiring_notice_days,
-      notice_raised_at = case when excluded.expiring_notice_days > plans.expiring_notice_days then now()
-        else plans.notice_raised_at end,
+      notice_raised_at = ${noticeRaisedAt(sql, sql`plans`, sql`excluded.expiring_notice_days`)},
       snapshot_id = excluded.snapshot_id,
       entitlements = excluded.entitlements
       where (plans.epoch, plans.version) < (excluded.epoch, excluded.version)
@@ -82,6 +81,7 @@ export async function changeDefinitions(
     },
     sql`entitlements`,
   )
+  const noticeDays = sql`${of.expiringNoticeDays ?? null}::int`
   await sql`
     with locked as materialized (
       select p.id, p.entitlements, given.version, given.own
@@ -97,9 +97,14 @@ export async function changeDefinitions(
     ), changed as materialized (select id, version, ${changed} as entitlements from locked)
     update plans p set version = changed.version, entitlements = changed.entitlements,
       snapshot_id = snapshot_id_of(changed.entitlements),
-      expiring_notice_days = coalesce(${of.expiringNoticeDays ?? null}::int, p.expiring_notice_days)
+      expiring_notice_days = coalesce(${noticeDays}, p.expiring_notice_days),
+      notice_raised_at = ${noticeRaisedAt(sql, sql`p`, noticeDays)}
     from changed where p.id = changed.id`
 }
+
+/** When the notice of a plan was last raised, after it is set to `days`: licences within the longer notice get it then. */
+const noticeRaisedAt = (sql: Sql, plan: Statement, days: Statement) =>
+  sql`case when ${days} > ${plan}.expiring_notice_days then now() else ${plan}.notice_raised_at end`
 
 /** Which of these plans have no copy of this version or a later one. */
 export async function findOutdated(
