@@ -229,7 +229,7 @@ create table purchase_effects (
   -- The refund or chargeback that the vendor is notified of when the effect has been applied.
   refund_id text collate "C",
   state text not null default 'waiting' check (state in ('waiting', 'refused', 'done')),
-  -- Whether it was done before and waits again, or did: licensing may have lost it. Its events have been sent.
+  -- Whether licensing may have lost it or its purchase. Its events, or the alert about that, have been sent.
   sent_again boolean not null default false,
   decided_at timestamptz(3) not null default now(),
   done_at timestamptz(3),

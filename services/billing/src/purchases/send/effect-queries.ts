@@ -15,7 +15,7 @@ export interface EffectRow extends Effect {
   purchase_ref: string
   account_id: string
   application_id: string
-  /** Whether it was done before: its events have been sent. */
+  /** Whether the vendor has been sent its events, or the alert that its purchase was lost. */
   sent_again: boolean
 }
 

@@ -19,7 +19,7 @@ import {
   writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
-import { holdLicensingEpoch, resendPurchases } from './resend-queries.ts'
+import { holdLicensingEpoch, markReported, resendPurchases } from './resend-queries.ts'
 import { maxPostponements } from '../timing.ts'
 import type { DuePurchase } from '../queue-queries.ts'
 
@@ -100,22 +100,28 @@ const outdated: Outcome = { failed: new Error('the database of licensing was set
 
 /**
  * Sends all effects of a purchase again whose payment licensing has lost, the payment first. Until it is known again, later
- * effects wait. The vendor is alerted if a customer pays for it.
+ * effects wait. The vendor is alerted once if a customer pays for it. No kind of alert fits the other effects.
  */
 async function resendLost(tx: Transaction, sent: SentEffect[]): Promise<void> {
-  const lost = sent.filter(({ outcome }) => 'lost' in outcome)
+  const lost = sent.flatMap(({ effect, outcome }) => ('lost' in outcome ? [effect] : []))
+  if (lost.length === 0) return
   await resendPurchases(
     tx,
-    lost.map(({ effect }) => effect.purchase_ref),
+    lost.map((effect) => effect.purchase_ref),
   )
-  for (const { effect } of lost) {
-    if (effect.kind !== 'renewed' || effect.sent_again) continue
+  const renewals = lost.filter((effect) => effect.kind === 'renewed')
+  const unreported = await markReported(
+    tx,
+    renewals.map((effect) => effect.position),
+  )
+  for (const { position, cause, purchase_ref: ref, account_id, application_id } of renewals) {
+    if (!unreported.has(position)) continue
     const alert = {
       kind: 'renewal_without_licence' as const,
-      subject: `A renewal was paid on purchase ${effect.purchase_ref}, whose licence is unknown`,
-      text: `Invoice ${effect.cause} of purchase ${effect.purchase_ref} was paid, and its licence is unknown, probably because a backup was restored. The purchase is applied again. Check that the customer has a licence, with its new key if it has one.`,
+      subject: `A renewal was paid on purchase ${ref}, whose licence is unknown`,
+      text: `Invoice ${cause} of purchase ${ref} was paid, and its licence is unknown, probably because a backup was restored. The purchase is applied again. Check that the customer has a licence, with its new key if it has one.`,
     }
-    await alertVendors(tx, [effect.account_id], alert, effect.application_id)
+    await alertVendors(tx, [account_id], alert, application_id)
   }
 }
 

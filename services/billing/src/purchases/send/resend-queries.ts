@@ -89,6 +89,16 @@ export async function resendPurchases(tx: Transaction, purchaseRefs: string[]): 
     where purchase_ref = any(${purchaseRefs}) and state = 'done' and kind is not null`
 }
 
+/** @returns which of these effects wait and have not been reported to their vendor before */
+export async function markReported(tx: Transaction, positions: bigint[]): Promise<Set<bigint>> {
+  if (positions.length === 0) return new Set()
+  const rows = await tx<{ position: bigint }[]>`
+    update purchase_effects set sent_again = true
+    where position = any(${positions.map(String)}::bigint[]) and state = 'waiting' and not sent_again
+    returning position`
+  return new Set(rows.map((row) => row.position))
+}
+
 async function sendNow(tx: Transaction, purchaseRefs: string[]): Promise<void> {
   await tx`
     update purchases set send_at = least(send_at, clock_timestamp()) where purchase_ref = any(${purchaseRefs})`

@@ -1,8 +1,10 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { connect } from '@licensing/database/connect'
+import { ServiceError } from '@licensing/grpc/errors'
 import { eventually } from '@licensing/test-support/poll'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
-import { afterAll, expect, test } from 'vitest'
+import { register } from 'prom-client'
+import { afterAll, expect, test, vi } from 'vitest'
 import { startHarness } from '../../../test/harness.ts'
 import {
   applicationFeesOf,
@@ -15,6 +17,8 @@ import {
 } from '../../../test/shop.ts'
 import { act, alertsOf, expectPaidPeriod, givenSubscribed } from '../../../test/subscribed.ts'
 import type { Vendor } from '../../../test/vendor.ts'
+import type { EffectRow } from './effect-queries.ts'
+import { recordResults } from './record-results.ts'
 import { askLicensingEpoch } from './resend-effects.ts'
 
 const harness = await startHarness()
@@ -94,18 +98,73 @@ test('after licensing was restored from a backup, the sale, refund, renewal and 
   expect(await applicationFeesOf(harness, kept.charge)).toMatchObject([{ amount_refunded: 0 }])
 })
 
-test('an effect whose payment licensing does not know waits until the payment was sent again, and a renewal raises an alert', async () => {
+/** Licensing loses all purchases, and billing does not notice a new epoch. */
+const losePurchases = () =>
+  harness.licensingSql`truncate provisions, purchase_effects, purchases, licences cascade`
+
+/** The warnings and the count of effects whose purchase licensing did not know, from now on. */
+async function watchLost(kind: string) {
+  const warnings = vi.spyOn(harness.deps.log, 'warn')
+  const count = async () => {
+    const { values } = await register.getSingleMetric('purchase_effects_lost_total')!.get()
+    return values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0
+  }
+  const before = await count()
+  return {
+    expectOne: async (vendor: Vendor, purchase: string) => {
+      const about = { account: vendor.accountId, purchase, kind }
+      const logged = warnings.mock.calls.filter(([fields]) => 'kind' in (fields as object))
+      expect(logged.map(([fields]) => fields)).toEqual([about])
+      expect((await count()) - before).toBe(1)
+    },
+    [Symbol.dispose]: () => warnings.mockRestore(),
+  }
+}
+
+test('a renewal whose payment licensing does not know waits until the payment was sent again, is logged and counted, and raises one alert', async () => {
   const subscribed = await givenSubscribed(harness)
-  const { vendor } = subscribed
+  const { vendor, session } = subscribed
   await handled(harness, vendor)
-  // Licensing loses the purchase, and billing does not notice a new epoch.
-  await harness.licensingSql`truncate provisions, purchase_effects, purchases, licences cascade`
+  using lost = await watchLost('renewed')
+  await losePurchases()
   await act(harness, subscribed, 'renew')
   await handled(harness, vendor)
   const [licence] = await licencesOf(harness, vendor)
   expect(licence).toMatchObject({ status: 'active' })
   await expectPaidPeriod(harness, { ...subscribed, licenceId: licence!.id })
   expect(alertsOf(harness, vendor)).toEqual(['renewal_without_licence'])
+  await lost.expectOne(vendor, session.id)
+})
+
+test('a replica that learns late that a purchase was lost raises no second alert', async () => {
+  const subscribed = await givenSubscribed(harness)
+  const { vendor, session } = subscribed
+  await handled(harness, vendor)
+  await losePurchases()
+  await act(harness, subscribed, 'renew')
+  await handled(harness, vendor)
+  const rows = await harness.sql<EffectRow[]>`
+    select position, purchase_ref, account_id, application_id, kind, cause, false as sent_again
+    from purchase_effects where purchase_ref = ${session.id} and kind = 'renewed'`
+  const outcome = { lost: new ServiceError('not_found', 'no licence') }
+  const late = rows.map((effect) => ({ effect, outcome }))
+  const leased = [{ purchase_ref: session.id, attempts: 0, batch_limit: null }]
+  await harness.deps.change((tx) => recordResults(tx, leased, late))
+  await handled(harness, vendor)
+  expect(alertsOf(harness, vendor)).toEqual(['renewal_without_licence'])
+})
+
+test('a refund whose payment licensing does not know is applied after the payment, and is logged and counted', async () => {
+  const vendor = await harness.givenVendor()
+  const sold = await givenSold(harness, vendor)
+  await handled(harness, vendor)
+  using lost = await watchLost('refunded')
+  await losePurchases()
+  await harness.simulator.control('refund', { charge: sold.charge })
+  await handled(harness, vendor)
+  expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'revoked' }])
+  expect(alertsOf(harness, vendor)).toEqual([])
+  await lost.expectOne(vendor, sold.session.id)
 })
 
 test('an operator sends effects again since a time, of one account, and licensing applies none twice', async () => {

@@ -6,6 +6,7 @@ import { isErrorCode } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purchases'
+import { Counter } from 'prom-client'
 import type { BillingDependencies } from '../../dependencies.ts'
 import { Shares } from '../queue-rounds.ts'
 import { lease, listOwners, queues } from '../queue-queries.ts'
@@ -89,11 +90,24 @@ async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]):
       if (stopped.has(effect.purchase_ref)) continue
       const outcome = effect.kind === null ? notSent : outcomes.get(effect)!
       if (!('applied' in outcome)) stopped.add(effect.purchase_ref)
+      if ('lost' in outcome) reportLost(deps, effect)
       sent.push({ effect, outcome })
     }
   }
   await record(deps, leased, sent)
   return sent
+}
+
+const lostEffects = new Counter({
+  name: 'purchase_effects_lost_total',
+  help: 'Effects whose purchase licensing did not know, although its payment was applied',
+  labelNames: ['kind'],
+})
+
+function reportLost({ log }: BillingDependencies, effect: EffectRow): void {
+  const { account_id: account, purchase_ref: purchase, kind } = effect
+  log.warn({ account, purchase, kind }, 'licensing does not know a purchase that was paid: it is sent again')
+  lostEffects.inc({ kind: kind! })
 }
 
 /**
