@@ -257,6 +257,44 @@ test('a connection that is reset at any time does not affect the gateway', async
   expect((await answersTo(creation('after'), { thenEnd: true }))[0]).toMatchObject({ status: 201 })
 })
 
+test('bodies of requests that wait behind another one count no longer than their connection', async () => {
+  const gate = Promise.withResolvers<void>()
+  gateway.answers.products.activate = async ({ fingerprint }) => {
+    if (fingerprint === 'waits') await gate.promise
+    return { grant: { activationId: 'act_1', licenceId: 'lic_1', token: 't' }, created: true }
+  }
+  const activation = (fingerprint: string, connection = 'keep-alive') => {
+    const fields = {
+      licence_key: 'AAAAA-AAAAA-AAAAA-AAAAA-AAAAA',
+      fingerprint,
+      host: 'h',
+      product_version: '1',
+    }
+    const body = JSON.stringify(fields).padEnd(16_000)
+    const headers = [
+      `Connection: ${connection}`,
+      'Content-Type: application/json',
+      'X-Forwarded-For: 203.0.113.77',
+    ]
+    return ['POST /v1/activations HTTP/1.1', 'Host: x', ...headers, 'Content-Length: 16000', '', body].join(
+      '\r\n',
+    )
+  }
+  // One address may hold 1 MiB.
+  for (let round = 0; round < 10; round += 1) {
+    const called = gateway.calls.length
+    const socket = createConnection(gateway.port, '127.0.0.1').on('error', () => undefined)
+    socket.write(activation('waits') + activation('behind').repeat(7))
+    await eventually(() => expect(gateway.calls.slice(called)).toEqual(Array(8).fill('activate')))
+    // By then the requests behind have been answered too.
+    for (let later = 0; later < 3; later += 1) await gateway.api.get('/v1/apps')
+    socket.resetAndDestroy()
+  }
+  const [answer] = answersIn(await exchange(gateway.port, activation('last', 'close')))
+  gate.resolve()
+  expect(answer?.status).toBe(201)
+})
+
 test('a connection that continues to send after its refusal is closed', async () => {
   const socket = createConnection(gateway.port, '127.0.0.1')
   socket.on('error', () => undefined)

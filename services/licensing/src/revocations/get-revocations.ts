@@ -56,7 +56,9 @@ export function createGetRevocations(deps: ProductDependencies, maxIds = usualMa
     const since = asked === undefined ? null : Number(asked)
     const { kid, signingKey } = await deps.keys.of(applicationId)
     const period = Math.floor(deps.now().getTime() / periodMs)
-    const etagOf = (version: number) => `"${version}-${since ?? 'all'}-${period}-${kid.slice(0, 8)}"`
+    // The same licences with and without `more` are two answers.
+    const etagOf = (version: number, more = false) =>
+      `"${version}${more ? '-more' : ''}-${since ?? 'all'}-${period}-${kid.slice(0, 8)}"`
     const name = [applicationId, since, epoch, period, kid].join(' ')
     const known = () => made.get(name) ?? made.get(`${name} ${version}`)
     const notModified = (etag: string, version: number) => ({
@@ -75,7 +77,7 @@ export function createGetRevocations(deps: ProductDependencies, maxIds = usualMa
       const payload = `{"app_id":"${applicationId}","version":${end},"since":${since},"revoked":[${ids}],${rest}}`
       const signature = await signed(payload, kid, signingKey)
       const text = `{"version":${end},"revoked":[${ids}],"more":${more},"signature":"${signature}"}`
-      const answer = { version: end, more, etag: etagOf(end), json: Buffer.from(text) }
+      const answer = { version: end, more, etag: etagOf(end, more), json: Buffer.from(text) }
       made.set(more ? name : `${name} ${version}`, answer)
       return answer
     }

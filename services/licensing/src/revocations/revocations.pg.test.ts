@@ -119,8 +119,11 @@ async function readAll(
 test('an answer has at most 16,384 licences, the oldest first, and the rest is read with its version', async () => {
   const own = newVendor(harness)
   await givenEntries(own, 1, max)
-  expect(await listOf(own)).toMatchObject({ version: BigInt(max), more: false })
+  const full = await listOf(own)
+  expect(full).toMatchObject({ version: BigInt(max), more: false })
   await givenEntries(own, max + 1, 2 * max + 7)
+  // The same licences, but the list goes on: a client that polls learns it.
+  expect(await listOf(own, undefined, full.etag)).toMatchObject({ notModified: false, more: true })
   const first = await listOf(own)
   expect(first).toMatchObject({ version: BigInt(max), more: true })
   expect([first.revoked[0], first.revoked.at(-1)]).toEqual([licenceAt(1), licenceAt(max)])
