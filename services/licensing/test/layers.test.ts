@@ -8,7 +8,8 @@ const layers = [
   ['plans', 'revocations'],
   ['purchases', 'overrides'],
   ['licences', 'activations'],
-  ['trials', 'sweeps', 'admin'],
+  ['trials'],
+  ['sweeps', 'admin'],
 ]
 
 /** Files beside the folders that every folder may import. */

@@ -1,7 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { oneConnection } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { locks } from '@licensing/database/locks'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
@@ -34,11 +33,10 @@ async function counted(of: Of) {
   return sums
 }
 
-/** Ends the connection of the replica that is adding up, in this test's database. */
+/** Ends the connections of the replicas that add up. */
 const endRounds = () => harness.sql`
-  select pg_terminate_backend(pid) from pg_locks
-  where locktype = 'advisory' and objid = ${locks.applicationDays} and granted
-    and database = (select oid from pg_database where datname = current_database())`
+  select pg_terminate_backend(pid) from pg_stat_activity
+  where application_name = 'adding up' and datname = current_database()`
 
 async function addUpAll(): Promise<void> {
   while ((await addUp(harness.sql, 1_000)) > 0) {
@@ -182,7 +180,7 @@ test('while replicas add up changes and lose their connections, a reader sees ea
     }
   }
   const adding = [1, 2].map(async () => {
-    const sql = oneConnection(harness.sql)
+    const sql = oneConnection(harness.sql, { application_name: 'adding up' })
     while (!done.signal.aborted) {
       await addUp(sql, 7).catch((error: unknown) => {
         if (!isDatabaseOutage(error)) throw error

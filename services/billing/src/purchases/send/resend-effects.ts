@@ -40,10 +40,12 @@ export async function adopt(
   { epoch }: Pick<ApplyPurchaseEffectsResponse, 'epoch'>,
 ): Promise<bigint> {
   const { ordinal = 0n, aliveAt } = epoch ?? {}
-  if (!aliveAt || ordinal <= (await findLicensingEpoch(deps.sql))) return ordinal
+  const known = await findLicensingEpoch(deps.sql)
+  if (!aliveAt || ordinal <= known) return ordinal
   const answered = { ordinal, aliveAt: timestampDate(aliveAt) }
-  if (await deps.change((tx) => adoptLicensingEpoch(tx, answered), longLockTimeout)) {
-    deps.log.warn(
+  const isAdopted = await deps.change((tx) => adoptLicensingEpoch(tx, answered), longLockTimeout)
+  if (isAdopted && known > 0n) {
+    deps.log.info(
       answered,
       'the database of licensing was restored or restarted: recent effects are sent again',
     )
