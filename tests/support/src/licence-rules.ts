@@ -1,6 +1,6 @@
 import { closedSets, type LicenceStatus, type SuspensionReason } from '@licensing/proto/closed-sets'
 
-// The rules of interface 3 and of decisions 4 and 7, written a second time. The tests of licensing, the acceptance tests and
+// The rules of docs/guides/lifecycle.md, "Transitions", and of docs/guides/payments.md, "Several purchases of one licence", written a second time. The tests of licensing, the acceptance tests and
 // the storm compare the service with them. They intentionally share no code with the service.
 
 /** The status of a licence, with the details that rules depend on. */
@@ -180,7 +180,7 @@ export const rules = {
   },
   'a cancelled subscription': expires,
 
-  // Additions 14.4: only the notice of an expiry depends on it.
+  // docs/guides/licences.md, "Before a licence expires": only the notice of an expiry depends on it.
   'a cancellation for the end of the period': changesNoStatus,
   'the undoing of such a cancellation': changesNoStatus,
 

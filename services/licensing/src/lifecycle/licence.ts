@@ -155,7 +155,7 @@ const unpaid = { suspendedFor: 'payment_failed' } as const
 const inquired = { suspendedFor: 'dispute_inquiry' } as const
 
 /**
- * Every change of a licence's status: interface 3.1 with the additions of decisions 4 and 7. The first transition of a
+ * Every change of a licence's status (docs/guides/lifecycle.md, "Transitions", is made from it). The first transition of a
  * cause whose `from` and `where` match the licence applies. If none matches, a vendor's request gets 409; any other cause
  * is ignored.
  */
@@ -163,7 +163,7 @@ export const lifecycle = {
   // The vendor's verbs.
   suspend: [{ ...suspended, reason: 'manual' }],
   reactivate: [{ ...activeByVendor, where: { plan: 'active' } }],
-  // Interface 3.1: there is no un-revoke.
+  // A revocation cannot be undone (docs/guides/lifecycle.md, "Transitions").
   revoke: [revoked, { from: ['revoked'], to: 'same' }],
   retire: [retired, { from: ['retired'], to: 'same' }],
 

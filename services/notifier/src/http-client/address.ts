@@ -147,7 +147,7 @@ function embeddedIPv4s(address: ipaddr.IPv6): ipaddr.IPv4[] {
   const last = bytes.slice(12)
   // Teredo inverts the bits of its client.
   if (isIn(address, ...teredo)) found.push(last.map((byte) => byte ^ 0xff))
-  // ISATAP: any network with the interface 0:5efe:a.b.c.d, of which two bits say whether it is universal or of a group.
+  // ISATAP: any network with the interface id 0:5efe:a.b.c.d, of which two bits say whether it is universal or of a group.
   if ((bytes[8]! & 0xfc) === 0 && bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe) found.push(last)
   return found.map((four) => new ipaddr.IPv4(four))
 }
