@@ -7,9 +7,15 @@ import type { Batch } from './apply-effect.ts'
 import { noChanges, writeChanges } from './changes.ts'
 import { planIdOf } from './effect.ts'
 import type { Effect } from './effect.ts'
-import { areLocked, lockPurchasedLicences, readForEffects } from './lock-purchased-licences.ts'
+import { areLocked, lockPurchasedLicences, readForEffects, renewalsUntil } from './lock-purchased-licences.ts'
 import type { EffectsOn } from './lock-purchased-licences.ts'
-import { findNewestLicences, findProvisions, lockCustomers, lockPlansOf } from './purchase-queries.ts'
+import {
+  findDecidingRenewals,
+  findNewestLicences,
+  findProvisions,
+  lockCustomers,
+  lockPlansOf,
+} from './purchase-queries.ts'
 import type { Wanted } from './purchase-queries.ts'
 import { takesPayments } from './purchased-licence.ts'
 import type { PurchasedLicence } from './purchased-licence.ts'
@@ -39,10 +45,11 @@ export async function applyBatch(
 ): Promise<Result[]> {
   const located = withinLimit(await locateLicences(tx, effects))
   const wanted = wantedBy(located)
-  const plans = await lockPlansOf(tx, wanted, planIdsOf(located))
+  const plans = await lockPlansOf(tx, wanted, [...planIdsOf(located), ...(await renewedPlansOf(tx, located))])
   const { now, licences } = await lockPurchasedLicences(tx, wanted)
-  if (![...licences.values()].every((purchased) => areLocked(plans, purchased))) throw new LostRace()
   await readForEffects(tx, effectsOn(located, licences))
+  const named = new Set(located.map(({ effect }) => effect.purchaseRef))
+  if (![...licences.values()].every((purchased) => areLocked(plans, purchased, named))) throw new LostRace()
   const batch: Batch = { changes: noChanges(now), plans }
   const results: Result[] = []
   const state = { licences, refusals, customers: new Map(), provisioned: new Map() }
@@ -62,6 +69,14 @@ export async function applyBatch(
  * An effect with the licence that it changes: that of its purchase or, if it is not paid yet, that of its customer.
  */
 type LocatedEffect = ReceivedEffect & { licenceId: string | undefined; created: boolean; isPaid: boolean }
+
+/** The plans to which renewals that became known before can bring these effects' purchases back. */
+async function renewedPlansOf(tx: Transaction, located: readonly LocatedEffect[]): Promise<string[]> {
+  const wanted = located.flatMap(({ effect, licenceId }) =>
+    licenceId === undefined || effect.kind === 'paid' ? [] : renewalsUntil(licenceId, effect),
+  )
+  return (await findDecidingRenewals(tx, wanted)).flatMap(({ plan_id }) => plan_id ?? [])
+}
 
 /** Finds the licences that effects change. Locks the customers of payments. */
 async function locateLicences(tx: Transaction, effects: readonly ReceivedEffect[]): Promise<LocatedEffect[]> {

@@ -74,12 +74,21 @@ function possiblyReplaced({ licence, purchases }: PurchasedLicence, purchaseRefs
     })
 }
 
-/** Whether the transaction has locked the plans of all purchases that may govern the licence. */
+/**
+ * Whether the transaction has locked the plans of all purchases that may govern the licence.
+ *
+ * @param changing references of purchases whose plan may change to an earlier one
+ */
 export function areLocked(
   plans: ReadonlyMap<string, PlanRow>,
-  { licence, purchases }: PurchasedLicence,
+  { licence, purchases, renewals }: PurchasedLicence,
+  changing: ReadonlySet<string> = new Set(),
 ): boolean {
-  return [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)].every((planId) =>
+  const earlier = [
+    ...purchases.flatMap((one) => (changing.has(one.purchase_ref) ? [one.bought_plan_id] : [])),
+    ...renewals.flatMap(({ plan_id }) => plan_id ?? []),
+  ]
+  return [licence.plan_id, ...purchases.map(({ plan_id }) => plan_id), ...earlier].every((planId) =>
     plans.has(planId),
   )
 }
@@ -103,16 +112,19 @@ export async function readForEffects(tx: Transaction, effectsOn: EffectsOn[]): P
   for (const name of await findKnownEffects(tx, names)) {
     byLicence.get(name.licence_id)!.known.add(effectName(name.purchase_ref, name))
   }
-  const renewals = each.flatMap(({ licence_id, effect }): RenewalsUntil[] => {
-    const { ends } = effectMeanings[effect.kind]
-    if (!ends && effect.kind !== 'renewed') return []
-    const now = { licence_id, purchase_ref: effect.purchaseRef, at: null }
-    return ends ? [now, { ...now, at: effect.at }] : [now]
-  })
+  const renewals = each.flatMap(({ licence_id, effect }) => renewalsUntil(licence_id, effect))
   for (const renewal of await findDecidingRenewals(tx, renewals)) {
     byLicence.get(renewal.licence_id)!.renewals.push(renewal)
   }
   await readMetadata(tx, effectsOn)
+}
+
+/** The renewals that decide about the purchase after this effect. */
+export function renewalsUntil(licence_id: string, effect: LaterEffect): RenewalsUntil[] {
+  const { ends } = effectMeanings[effect.kind]
+  if (!ends && effect.kind !== 'renewed') return []
+  const now = { licence_id, purchase_ref: effect.purchaseRef, at: null }
+  return ends ? [now, { ...now, at: effect.at }] : [now]
 }
 
 async function readMetadata(tx: Transaction, effectsOn: EffectsOn[]): Promise<void> {

@@ -77,4 +77,33 @@ test('in any order, in calls of any size and with repetitions, the licence is th
     expect(isRevoked ? inOrder.at(-1)!.status : inOrder).toEqual(isRevoked ? inTime.at(-1)!.status : inTime)
   })
   await assert(inAnyOrder, { numRuns: isFull ? 300 : 20 })
-}, 120_000)
+}, 600_000)
+
+test.each(['refunded', 'canceled'] as const)(
+  'a purchase that was %s before a known renewal returns to the plan that it had then',
+  async (kind) => {
+    const days = (count: number) => new Date(now.getTime() + (count - 30) * 86_400_000)
+    const { accountId, applicationId } = harness
+    const purchaseRef = unique('purchase')
+    const about = { accountId, applicationId, purchaseRef, orderedAt: days(1) }
+    const terms = { endsAt: days(60), updatesUntil: null }
+    const sold = { planId: plans[0]!.id, externalRef: unique('buyer'), metadata: {}, renews: true }
+    const effects: Effect[] = [
+      { ...about, kind: 'paid', cause: 'first', at: days(1), ...terms, ...sold },
+      { ...about, kind: 'renewed', cause: 'second', at: days(10), ...terms, planId: plans[1]!.id },
+      { ...about, kind: 'renewed', cause: 'third', at: days(20), ...terms, planId: plans[2]!.id },
+      { ...about, kind, cause: 'late', at: days(15) },
+      { ...about, kind, cause: 'later known', at: days(5) },
+    ]
+    const planIds: string[] = []
+    for (const effect of effects) {
+      const { results } = await harness.purchases.applyPurchaseEffects({ effects: [messageOf(effect)] })
+      const [{ outcome }] = results as [(typeof results)[number]]
+      expect(outcome.case, `${effect.kind} ${effect.cause}`).toBe('applied')
+      const [row] = await harness.sql<{ plan_id: string }[]>`
+        select plan_id from purchases where purchase_ref = ${purchaseRef}`
+      planIds.push(row!.plan_id)
+    }
+    expect(planIds).toEqual([0, 1, 2, 1, 0].map((at) => plans[at]!.id))
+  },
+)

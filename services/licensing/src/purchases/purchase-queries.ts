@@ -139,6 +139,7 @@ export async function lockPlansOf(
       select id from unnest(${planIds}::text[]) as id
       union select plan_id from licences where id = any(${wanted.map(({ licenceId }) => licenceId)}::text[])
       union select p.plan_id from ${decidingPurchases(sql, wanted, now)}
+      union select p.bought_plan_id from ${decidingPurchases(sql, wanted, now)}
     )
     order by id for share ${skipLocked(sql, onLocked)}`
   return new Map(rows.map((row) => [row.id, row]))

@@ -13,9 +13,6 @@ export async function unsettled(databases: Databases): Promise<string[]> {
   }
   for (const { name, count } of await countUnhandled(databases.of.billing)) add(name, count)
   for (const { consumer, behind } of await readLags(databases)) add(consumer, behind)
-  const [deferred] = await databases.of.notifier<{ count: number }[]>`
-    select count(*)::float8 as count from deferred_events`
-  add('events in line', deferred!.count)
   const [pending] = await databases.of.notifier<{ count: number }[]>`
     select count(*)::float8 as count from deliveries d
     where status = 'pending' and exists (
