@@ -1,18 +1,64 @@
+import { connect } from '@licensing/database/connect'
+import type { DatabaseService } from '@licensing/local-servers/services'
 import { consumersOf } from '@licensing/proto/event-streams'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
+import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { readFile } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { withContainers } from './engine.ts'
 import { buildThisRelease } from './releases.ts'
+import { expectRestored, startShopLoad } from './shop-load.ts'
 
 /** The blocks of commands in a section of the runbook. */
 async function commandsOf(heading: string): Promise<string[]> {
   const text = await readFile(new URL('../../../docs/operations/runbook.md', import.meta.url), 'utf8')
   const section = text.split(/^## /m).find((part) => part.startsWith(heading))
   return [...(section ?? '').matchAll(/^```text\n(.*?)^```/gms)].map(([, commands]) => commands!)
+}
+
+const databasesIn = (commands: string) =>
+  /for db in ([^;]+);/.exec(commands)![1]!.split(' ') as DatabaseService[]
+
+/**
+ * Does what the runbook's commands do, with processes instead of containers: its databases are copied one after the other.
+ * Only connections to the one that is being copied are refused meanwhile.
+ */
+async function copies(stack: Stack, backUpCommands: string) {
+  const sql = connect(sharedPostgresUrl(), { name: 'runbook-test', max: 1 })
+  const databases = databasesIn(backUpCommands).map((service) => {
+    const { pathname, username } = new URL(stack.databaseUrls[service])
+    return { name: pathname.slice(1), owner: username, copy: `${pathname.slice(1)}_backup` }
+  })
+  const all = () => Object.values(stack.processes).flat()
+  return {
+    /** @param between runs after each database */
+    backUp: async (between: () => Promise<void>) => {
+      for (const { name, owner, copy } of databases) {
+        await sql`alter database ${sql(name)} allow_connections false`
+        await sql`select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = ${name}`
+        await sql`create database ${sql(copy)} owner ${sql(owner)} template ${sql(name)}`
+        await sql`alter database ${sql(name)} allow_connections true`
+        await between()
+      }
+    },
+    restoreAll: async () => {
+      await Promise.all([...all().map((each) => each.stop()), stack.nats.stop()])
+      await rm(stack.nats.storeDir, { recursive: true, force: true })
+      for (const { name, copy } of databases) {
+        await sql`drop database ${sql(name)} with (force)`
+        await sql`alter database ${sql(copy)} rename to ${sql(name)}`
+      }
+      await stack.nats.start()
+      await Promise.all(all().map((each) => each.start()))
+    },
+    [Symbol.asyncDispose]: async () => {
+      for (const { copy } of databases) await sql`drop database if exists ${sql(copy)} with (force)`
+      await sql.end({ timeout: 5 })
+    },
+  }
 }
 
 async function givenLicence({ api, appId }: Stack): Promise<string> {
@@ -45,7 +91,7 @@ async function expectSequences({ api }: Stack, count: number): Promise<void> {
 
 test('each backup is taken before those of the services whose events it consumes', async () => {
   const [backUp] = await commandsOf('Backup and restore')
-  const order = /for db in ([^;]+);/.exec(backUp!)![1]!.split(' ')
+  const order = databasesIn(backUp!)
   for (const [source, consumers] of Object.entries(consumersOf)) {
     for (const consumer of consumers) expect(order.indexOf(consumer)).toBeLessThan(order.indexOf(source))
   }
@@ -92,3 +138,27 @@ test.runIf(withContainers)(
     await expectSequences(stack, 8)
   },
 )
+
+test('a backup that is taken under load is restored without losing what was acknowledged before it, and the services agree', async () => {
+  const [backUp, restoreAll] = await commandsOf('Backup and restore')
+  if (withContainers) process.env['TEST_COMPOSE'] = await buildThisRelease(true)
+  // Billing learns again of a refund that only licensing remembers. The compose file has the default, five minutes.
+  const environment = withContainers ? {} : { RECONCILE_INTERVAL_SECONDS: '1' }
+  await using stack = await startStack({ simulator: true, environment })
+  await using load = await startShopLoad(stack)
+  await load.more(2)
+  const before = load.acknowledged()
+  if (withContainers) {
+    await stack.runCommands!(backUp!)
+    await load.more(2)
+    await load.stop()
+    await stack.runCommands!(restoreAll!)
+    await expectRestored(stack, load, before)
+    return
+  }
+  await using databases = await copies(stack, backUp!)
+  await databases.backUp(() => load.more(1))
+  await load.stop()
+  await databases.restoreAll()
+  await expectRestored(stack, load, before)
+})
