@@ -91,7 +91,7 @@ async function expectSequences({ api }: Stack, count: number): Promise<void> {
 
 test('each backup is taken before those of the services whose events it consumes', async () => {
   const [backUp] = await commandsOf('Backup and restore')
-  const order = databasesIn(backUp!)
+  const order: string[] = databasesIn(backUp!)
   for (const [source, consumers] of Object.entries(consumersOf)) {
     for (const consumer of consumers) expect(order.indexOf(consumer)).toBeLessThan(order.indexOf(source))
   }
