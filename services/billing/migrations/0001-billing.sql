@@ -157,8 +157,7 @@ create index processor_events_due on processor_events (merchant, position) where
 create index processor_events_parked on processor_events (merchant) where parked;
 create index processor_events_handled on processor_events (handled_at) where handled_at is not null;
 
--- Facts that the processor reported. Of the facts about one state of one object only one is kept, which says what all of them
--- say.
+-- Facts that the processor reported. Facts about one state of one object are merged into one.
 create table facts (
   position bigint generated always as identity primary key,
   merchant text collate "C" not null,
@@ -247,7 +246,7 @@ create table licensing_epoch (
 );
 insert into licensing_epoch default values;
 
--- Times of which licensing may have lost the effects. Those that were done in such a time are sent again, then its row is
+-- Times whose effects licensing may have lost. Effects that were done in such a time are sent again, then its row is
 -- deleted.
 create table effect_resends (
   id bigint generated always as identity primary key,

@@ -31,7 +31,7 @@ export type EventBatch = Message<"events.v1.EventBatch"> & {
   partition: number;
 
   /**
-   * 1, 2, 3 … in each partition, without a gap, also where an epoch begins.
+   * 1, 2, 3 … in each partition, without a gap, also when an epoch begins.
    *
    * @generated from field: int64 number = 3;
    */
