@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 
-/** What the API acknowledged: nothing in it changes afterwards. */
+/** Acknowledgements of the API: nothing in them changes afterwards. */
 interface Acknowledged {
   /** The last status of each licence. */
   licences: Map<string, string>
