@@ -15,7 +15,7 @@ export async function activate(context: OperationContext, signal: AbortSignal): 
   let answer = await requestToken(context, nonce, signal)
   const refusal = refusalIn('activate', answer)
   const isFull = refusal === 'limit_reached' || refusal === 'no_place' || refusal === 'quota_exceeded'
-  if (isFull && (await freeFormerPlace(context, signal))) {
+  if (isFull && (await freeFormerSlot(context, signal))) {
     answer = await requestToken(context, nonce, signal)
   }
   const problem = await context.receiveToken(answer, nonce, signal)
@@ -32,7 +32,7 @@ function requestToken(context: OperationContext, nonce: string, signal: AbortSig
 }
 
 /** Frees the activation that this machine has under an earlier fingerprint. False if there is none or it cannot be freed. */
-async function freeFormerPlace(context: OperationContext, signal: AbortSignal): Promise<boolean> {
+async function freeFormerSlot(context: OperationContext, signal: AbortSignal): Promise<boolean> {
   const former = context.installation.former?.token
   if (!former) return false
   const path = `/v1/activations/${encodeURIComponent(former.claims.activationId)}`

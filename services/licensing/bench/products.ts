@@ -28,7 +28,7 @@ import { createSnapshots } from '../src/plans/snapshots.ts'
 import { createRecordCallHome } from '../src/call-homes/call-home.ts'
 import { refreshActivation } from '../src/activations/refresh-activation.ts'
 import { findActivations } from '../src/activations/activation-queries.ts'
-import { createGivePlace } from '../src/activations/give-place.ts'
+import { createGiveSlot } from '../src/activations/give-slot.ts'
 import { createTakeLease } from '../src/activations/leases.ts'
 import { createLookups } from '../src/activations/lookups.ts'
 import { createSigningKeys } from '../src/signing-keys/signing-keys.ts'
@@ -221,7 +221,7 @@ await latencies(installations, {
 })
 
 await setQuota(sql, accountId, 'activations', 1_000_000)
-const givePlace = createGivePlace(deps)
+const giveSlot = createGiveSlot(deps)
 const grants = await Promise.all(
   [0, activeLeases].map(async (leases) => {
     const [licenceId] = newIds(1, 'lic')
@@ -229,19 +229,19 @@ const grants = await Promise.all(
     await givenLeases(licenceId!, leases)
     const [licence] = await sql<{ key: string }[]>`select key from licences where id = ${licenceId!}`
     const machine = { licenceKey: licence!.key, host: 'host', productVersion: '1.0' }
-    const place = () => givePlace({ ...machine, fingerprint: randomUUID() })
-    const placed = await Promise.all(Array.from({ length: 300 }, place))
-    const idle = placed.map(({ activationId }) => activationId)
+    const slot = () => giveSlot({ ...machine, fingerprint: randomUUID() })
+    const assigned = await Promise.all(Array.from({ length: 300 }, slot))
+    const idle = assigned.map(({ activationId }) => activationId)
     await sql`update leases set ends_at = now() where activation_id = any(${idle}::text[])`
     const held = await findActivations(sql, idle)
-    return { leases, place, take: (at: number) => deps.takeLease(held[at]!) }
+    return { leases, slot, take: (at: number) => deps.takeLease(held[at]!) }
   }),
 )
 await latencies(
   300,
   Object.fromEntries(
-    grants.flatMap(({ leases, place, take }) => [
-      [`a new activation beside ${leases} leases`, place],
+    grants.flatMap(({ leases, slot, take }) => [
+      [`a new activation beside ${leases} leases`, slot],
       [`a new lease beside ${leases} leases`, take],
     ]),
   ),

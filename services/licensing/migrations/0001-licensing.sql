@@ -325,10 +325,10 @@ create table activations (
   last_seen_at timestamptz(3) not null default now(),
   -- When the last token of the activation ends, also the token in an offline file. Null before the first token.
   token_ends_at timestamptz(3),
-  -- When its last file for a machine without a network ends. Until then it keeps its place, and its lease if the licence is
+  -- When its last file for a machine without a network ends. Until then it keeps its slot, and its lease if the licence is
   -- floating, unless the vendor frees it.
   offline_until timestamptz(3),
-  -- Set if its product has deactivated it, but it keeps its place until this time. For its product there is no such
+  -- Set if its product has deactivated it, but it keeps its slot until this time. For its product there is no such
   -- activation any more, unless the same machine activates again.
   held_until timestamptz(3),
   constraint activations_fingerprint unique (licence_id, fingerprint)
@@ -343,7 +343,7 @@ create index activations_held_until on activations (held_until) where held_until
 -- licence's row.
 create table freed_by_products (
   licence_id text collate "C" not null,
-  -- `own`: a release or deactivation that ended a lease or freed a place at once. `oldest`: an activation was replaced.
+  -- `own`: a release or deactivation that ended a lease or freed a slot at once. `oldest`: an activation was replaced.
   what text not null,
   -- A UTC day.
   day date not null,

@@ -13,7 +13,7 @@ import { activateOffline } from './activations/activate-offline.ts'
 import { activate } from './activations/activate.ts'
 import { authenticate } from './activations/authenticate.ts'
 import { createDeactivate, createRelease, freeActivation } from './activations/free-activation.ts'
-import { createGivePlace } from './activations/give-place.ts'
+import { createGiveSlot } from './activations/give-slot.ts'
 import { listActivations } from './activations/list-activations.ts'
 import { migrateLegacyKey } from './activations/migrate-legacy-key.ts'
 import { recordCallHome, refreshActivation } from './activations/refresh-activation.ts'
@@ -89,12 +89,12 @@ export function licensingService(deps: LicensingDependencies) {
 
 /** The calls of installed products. */
 export function productService(deps: ProductDependencies) {
-  const givePlace = createGivePlace(deps)
+  const giveSlot = createGiveSlot(deps)
   const repeatable = createRepeatable(deps)
   return implement(ProductService, {
-    activate: (request) => activate(deps, givePlace, request),
+    activate: (request) => activate(deps, giveSlot, request),
     activateOffline: repeatable(ActivateOfflineResponseSchema, (request) =>
-      activateOffline(deps, givePlace, request),
+      activateOffline(deps, giveSlot, request),
     ),
     refreshActivation: (request) => refreshActivation(deps, request),
     recordCallHome: async (request) => {

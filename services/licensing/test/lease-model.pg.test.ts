@@ -15,19 +15,19 @@ const maxSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 const harness = await forFile(startHarness)
 
-const places = 4
+const slots = 4
 
 /** Runs calls on a new licence. */
 async function startRun(max: number) {
   const { products, licensing, accountId, applicationId } = harness
-  const limits = { maxConcurrent: max, leaseMinutes, maxActivations: places }
+  const limits = { maxConcurrent: max, leaseMinutes, maxActivations: slots }
   const licence = await givenLicence(harness, { ...limits })
   // The latest activation and token of each machine, freed or not.
   const known = new Map<number, { activationId: string; token: string }>()
   const run = async (one: LeaseCall): Promise<unknown> => {
     if (one.call === 'wait') {
       await passMinutes(harness, one.minutes, { licence })
-      return harness.sql.begin((tx) => freeUnused(tx, licence.id, places))
+      return harness.sql.begin((tx) => freeUnused(tx, licence.id, slots))
     }
     if (one.call === 'limit') return setConcurrent(harness, licence, one.max, leaseMinutes)
     const machine = { host: 'machine.example.com', productVersion: '1' }
@@ -77,12 +77,12 @@ async function startRun(max: number) {
 }
 
 test(
-  'after any sequence of calls, answers, places and leases follow the written rules',
+  'after any sequence of calls, answers, slots and leases follow the written rules',
   { timeout: (maxSeconds + 60) * 1_000 },
   async () => {
     const property = asyncProperty(leaseCalls, async (sequence) => {
       const run = await startRun(2)
-      const model = new LeaseModel(2, places)
+      const model = new LeaseModel(2, slots)
       for (const one of sequence) {
         const expected = model.do(one)
         expect({ one, answer: await run.answerOf(one) }).toEqual({ one, answer: expected })

@@ -31,7 +31,7 @@ interface Installation {
   leaseEndsAt: number | undefined
   tokenEndsAt: number
   offlineUntil: number
-  /** Its product has deactivated it, and it keeps its place until then. */
+  /** Its product has deactivated it, and it keeps its slot until then. */
   heldUntil: number | undefined
 }
 
@@ -49,11 +49,11 @@ export class LeaseModel {
   #replaced = 0
   #freed = 0
   #max: number | null
-  readonly #places: number
+  readonly #slots: number
 
-  constructor(max: number, places: number) {
+  constructor(max: number, slots: number) {
     this.#max = max
-    this.#places = places
+    this.#slots = slots
   }
 
   /** The minutes until the ends of leases, by machine; undefined if there is none. */
@@ -97,11 +97,11 @@ export class LeaseModel {
   #activate(machine: number, replaces: boolean, offlineUntil: number): Answer {
     let own = this.#of(machine)
     const lacks = () => ({
-      place: own === undefined && this.installations.length >= this.#places,
+      slot: own === undefined && this.installations.length >= this.#slots,
       lease: this.#max !== null && !(own && this.#holds(own)) && this.inUse >= this.#max,
     })
-    const { place, lease } = lacks()
-    if (place || lease) {
+    const { slot, lease } = lacks()
+    if (slot || lease) {
       if (!replaces || this.#replaced === 5) return 'limit_reached'
       const candidates = this.installations.filter(
         (each) =>
@@ -110,7 +110,7 @@ export class LeaseModel {
       const oldest = candidates.toSorted((one, other) => one.calledAt - other.calledAt)[0]
       const before = this.installations
       this.installations = this.installations.filter((each) => each !== oldest)
-      if (!oldest || lacks().place || lacks().lease) {
+      if (!oldest || lacks().slot || lacks().lease) {
         this.installations = before
         return 'limit_reached'
       }

@@ -8,7 +8,7 @@ import type { Harness } from './harness.ts'
 
 export type Products = Harness['products']
 
-/** An installed product that asks for a place. */
+/** An installed product that asks for a slot. */
 export interface Installed {
   fingerprint?: string
   host?: string

@@ -66,7 +66,7 @@ portalTests('licences', (world) => {
     expect(window.complaints).toEqual([])
   })
 
-  test('a licence is issued with all fields, and shown with its key and the places in use, which can be freed', async () => {
+  test('a licence is issued with all fields, and shown with its key and the slots in use, which can be freed', async () => {
     const { stack, open, vendor } = world()
     const one = await vendor()
     await one.plan('Team')
@@ -86,7 +86,7 @@ portalTests('licences', (world) => {
       Domains: 'example.com\n*.example.org',
       'Expires on': '2031-03-31',
       'Updates until': '2030-03-31',
-      'Places at once': '2',
+      'Slots at once': '2',
       'Lease in minutes': '30',
     }))
       await field(label, issue).fill(value)
@@ -122,14 +122,14 @@ portalTests('licences', (world) => {
       `/v1/licences/${licence!.id}/activations`,
     )
     await page.reload()
-    await window.region('Activations').getByText('1 of 2 places in use').waitFor()
+    await window.region('Activations').getByText('1 of 2 slots in use').waitFor()
     const row = table('Activations').getByRole('row').filter({ hasText: 'example.com' })
     await row.locator(`time[datetime="${body.data[0]!.lease_ends_at}"]`).waitFor()
     await expectAccessible(page, 'licence-floating')
     await button('Free', row).click()
     await window.confirm('Free')
     await row.waitFor({ state: 'detached' })
-    await window.region('Activations').getByText('0 of 2 places in use').waitFor()
+    await window.region('Activations').getByText('0 of 2 slots in use').waitFor()
     await table('History').getByText('activation freed').waitFor()
   })
 

@@ -14,15 +14,15 @@ export function Activations({ licence }: { licence: LicenceDetail }) {
   const page = usePages('activations', activationList(licence.id))
   const max = licence.restrictions?.max_activations
   const used = count(licence.activations_total)
-  const places = licence.restrictions?.max_concurrent
+  const slots = licence.restrictions?.max_concurrent
   return (
     <Section
       title="Activations"
       actions={
         <>
-          {places !== undefined && (
+          {slots !== undefined && (
             <strong>
-              {count(licence.leases_in_use)} of {count(places)} places in use
+              {count(licence.leases_in_use)} of {count(slots)} slots in use
             </strong>
           )}
           <None>{max === undefined ? `${used} in use` : `${used} of ${count(max)} in use`}</None>
@@ -33,7 +33,7 @@ export function Activations({ licence }: { licence: LicenceDetail }) {
         label="Activations"
         columns={[
           ...columns,
-          ...(places === undefined ? [] : [leaseColumn]),
+          ...(slots === undefined ? [] : [leaseColumn]),
           ...(can('revoke') ? [freeColumn(licence)] : []),
         ]}
         page={page}
@@ -53,7 +53,7 @@ const columns: readonly Column<Activation>[] = [
 ]
 
 const leaseColumn: Column<Activation> = {
-  name: 'Place',
+  name: 'Slot',
   cell: ({ lease_ends_at: end }) => {
     if (end === null) return <None>none</None>
     const isHeld = end > new Date().toISOString()

@@ -44,7 +44,7 @@ export function Summary({ licence }: { licence: LicenceDetail }) {
           'Updates until': <Time at={licence.updates_until} none="all releases" />,
           'Maximum activations': limit(restrictions?.max_activations),
           ...(restrictions?.max_concurrent !== undefined && {
-            'Places at once': `${count(restrictions.max_concurrent)}, held for ${count(restrictions.lease_minutes ?? DEFAULT_LEASE_MINUTES)} minutes`,
+            'Slots at once': `${count(restrictions.max_concurrent)}, held for ${count(restrictions.lease_minutes ?? DEFAULT_LEASE_MINUTES)} minutes`,
           }),
           Seats: limit(restrictions?.max_seats),
           Domains: restrictions?.domains?.join(', ') ?? <None>any</None>,

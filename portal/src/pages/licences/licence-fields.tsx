@@ -56,7 +56,7 @@ export function TermFields({ of = nothing }: { of?: typeof nothing }) {
       />
       <Pair>
         <TextField
-          label="Places at once"
+          label="Slots at once"
           name="restrictions/max_concurrent"
           inputMode="numeric"
           defaultValue={restrictions?.max_concurrent}

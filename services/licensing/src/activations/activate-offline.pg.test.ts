@@ -74,7 +74,7 @@ test('every current root key signs the file', async () => {
   expect(signed.map((jws) => decodeProtectedHeader(jws).kid)).toEqual(current)
 })
 
-test('an offline activation occupies a place like any other, and the same fingerprint renews it', async () => {
+test('an offline activation occupies a slot like any other, and the same fingerprint renews it', async () => {
   const { own, licence } = await given({ maxActivations: 2 })
   const first = await activateOffline(own, licence, { fingerprint: 'a' })
   const again = await activateOffline(own, licence, { fingerprint: 'a', days: 200 })
@@ -113,7 +113,7 @@ test('an offline activation is refused for the same reasons as an activation', a
   }
 })
 
-test('a key of another application or account is not found, and occupies no place', async () => {
+test('a key of another application or account is not found, and occupies no slot', async () => {
   const { own, licence } = await given({ maxActivations: 1 })
   for (const foreign of [{ applicationId: newId('app') }, { accountId: newId('acct') }]) {
     expect((await refusal(activateOffline(own, licence, foreign))).code).toBe('not_found')

@@ -6,10 +6,10 @@ import type { ActivateOfflineRequest } from '@licensing/proto/products'
 import { findCurrentRootKeys } from '../signing-keys/root-key-queries.ts'
 import { signKeySet } from '../signing-keys/root-key.ts'
 import { ensureRootKeys } from '../signing-keys/root-keys.ts'
-import { recordedPlace } from './activate.ts'
+import { recordedSlot } from './activate.ts'
 import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from '../dependencies.ts'
-import type { GivePlace } from './give-place.ts'
+import type { GiveSlot } from './give-slot.ts'
 import { tokenSubject, grantToken } from './token.ts'
 import { keepSigningKeyUntil } from '../signing-keys/signing-key-queries.ts'
 import type { KeySet } from '../signing-keys/signing-keys.ts'
@@ -23,7 +23,7 @@ const maxDays = 366
  */
 export async function activateOffline(
   deps: ProductDependencies,
-  givePlace: GivePlace,
+  giveSlot: GiveSlot,
   request: ActivateOfflineRequest,
 ): Promise<MessageInitShape<typeof ActivateOfflineResponseSchema>> {
   const { days, accountId, applicationId, fingerprint, nonce } = request
@@ -31,24 +31,24 @@ export async function activateOffline(
   if (days < 1 || days > maxDays) throw invalid('/days', `must be a whole number from 1 to ${maxDays}`)
   const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }
   const asked = { ...request, fileSeconds: settings.lifeSeconds }
-  const place = await recordedPlace(deps, () => givePlace(asked, { accountId, applicationId }))
+  const slot = await recordedSlot(deps, () => giveSlot(asked, { accountId, applicationId }))
   const subject = {
-    ...(await tokenSubject(deps, place)),
+    ...(await tokenSubject(deps, slot)),
     offline: { fingerprint },
     nonce,
   }
   const keys = await deps.keys.latest(applicationId)
-  const grant = grantToken(subject, keys, settings, place.now)
+  const grant = grantToken(subject, keys, settings, slot.now)
   // Before the file is returned: the key must verify as long as the file is valid.
   if (!(await keepSigningKeyUntil(deps.sql, keys.kid, grant.expiresAt))) {
     throw new ServiceError('unavailable', 'the application’s keys are being changed: try again')
   }
   const answer = {
-    activationId: place.activationId,
-    licenceId: place.licence.id,
+    activationId: slot.activationId,
+    licenceId: slot.licence.id,
     expiresAt: timestampFromDate(grant.expiresAt),
-    file: await fileOf(deps, applicationId, keys, grant, place.now),
-    created: place.created,
+    file: await fileOf(deps, applicationId, keys, grant, slot.now),
+    created: slot.created,
   }
   // Stored separately: if the call is repeated before this, it finds the same activation.
   await deps.change(async () => {}, {

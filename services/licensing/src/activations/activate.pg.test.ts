@@ -125,7 +125,7 @@ test('a token ends with the licence; after that the licence is refused, even bef
   expect(detail.licence!.status).toBe('active')
 })
 
-test('a freed place can be used again, and one fingerprint never occupies two', async () => {
+test('a freed slot can be used again, and one fingerprint never occupies two', async () => {
   const licence = await givenKey({ maxActivations: 2 })
   const { products } = harness
   const first = await givenActivation(products, licence, { fingerprint: 'a' })

@@ -4,21 +4,21 @@ import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ActivateRequest, ActivateResponseSchema } from '@licensing/proto/products'
 import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from '../dependencies.ts'
-import type { GivePlace, Place } from './give-place.ts'
+import type { GiveSlot, Slot } from './give-slot.ts'
 import { grantMessage } from './token.ts'
 
 /** Activates an installation, or finds its activation, and grants it a token. */
 export async function activate(
   deps: ProductDependencies,
-  givePlace: GivePlace,
+  giveSlot: GiveSlot,
   request: ActivateRequest,
 ): Promise<MessageInitShape<typeof ActivateResponseSchema>> {
   const { nonce, replace } = request
   checkNonce(nonce)
   checkReplacement(replace)
   const asked = { ...request, replacesOldest: replace === 'oldest' }
-  const place = await recordedPlace(deps, () => givePlace(asked))
-  return { grant: await grantMessage(deps, place, nonce), created: place.created }
+  const slot = await recordedSlot(deps, () => giveSlot(asked))
+  return { grant: await grantMessage(deps, slot, nonce), created: slot.created }
 }
 
 function checkReplacement(replace: string | undefined): void {
@@ -31,21 +31,21 @@ function checkReplacement(replace: string | undefined): void {
  * that existed before was freed in between, it is made again. A new activation that was replaced in between gets its token
  * all the same: the token's end is recorded already.
  */
-export async function recordedPlace<P extends Place>(
+export async function recordedSlot<P extends Slot>(
   deps: ProductDependencies,
-  givePlace: () => Promise<P>,
+  giveSlot: () => Promise<P>,
 ): Promise<P> {
   for (;;) {
-    const place = await givePlace()
+    const slot = await giveSlot()
     const { isThere } = await deps.callHome({
-      activationId: place.activationId,
-      licenceId: place.licence.id,
-      applicationId: place.licence.application_id,
-      ...place.installation,
-      seenAt: place.now.toISOString(),
-      tokenEndsAt: place.tokenEndsAt.toISOString(),
+      activationId: slot.activationId,
+      licenceId: slot.licence.id,
+      applicationId: slot.licence.application_id,
+      ...slot.installation,
+      seenAt: slot.now.toISOString(),
+      tokenEndsAt: slot.tokenEndsAt.toISOString(),
       leaseMinutes: null,
     })
-    if (isThere || place.created) return place
+    if (isThere || slot.created) return slot
   }
 }

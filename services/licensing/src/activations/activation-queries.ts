@@ -102,13 +102,13 @@ export async function findActivations(
   })
 }
 
-/** The places of a licence, read under its lock. */
-export interface Places {
+/** The slots of a licence, read under its lock. */
+export interface Slots {
   /** How many activations it has, also those that their products have deactivated. */
   taken: number
-  /** How many of them their products have deactivated, but keep their places. */
+  /** How many of them their products have deactivated, but keep their slots. */
   held: number
-  /** When the first of these places is free. */
+  /** When the first of these slots is free. */
   heldUntil: Date | null
   /** How many activations are kept although their time is over. */
   ended: number
@@ -123,11 +123,11 @@ export interface KnownActivation {
   kept: { tokenEndsAt: Date; offlineUntil: Date | null } | null
 }
 
-export async function findPlaces(
+export async function findSlots(
   sql: Sql,
   licence: Pick<ProductLicence, 'id' | 'account_id'>,
   fingerprints: string[],
-): Promise<Places> {
+): Promise<Slots> {
   const [row] = await sql<
     {
       taken: number

@@ -9,11 +9,11 @@ import type { DeactivateRequest } from '@licensing/proto/products'
 import type { LicensingDependencies, ProductDependencies } from '../dependencies.ts'
 import type { ActivatedLicence } from './activation-queries.ts'
 import { authenticate, noActivation } from './authenticate.ts'
-import { byProduct, countToday, freeActivations, holdPlace, lockLicence, lockOwn } from './freeing-queries.ts'
+import { byProduct, countToday, freeActivations, holdSlot, lockLicence, lockOwn } from './freeing-queries.ts'
 import type { LockedLicence, OwnActivation } from './freeing-queries.ts'
 import { endLease } from './lease-queries.ts'
 
-/** The vendor frees the activation of an installation that cannot do so itself, or a place that it still keeps. */
+/** The vendor frees the activation of an installation that cannot do so itself, or a slot that it still keeps. */
 export async function freeActivation(
   { change }: LicensingDependencies,
   request: FreeActivationRequest,
@@ -32,7 +32,7 @@ export async function freeActivation(
 type ByProduct = (request: DeactivateRequest) => Promise<MessageInitShape<typeof EmptySchema>>
 
 /**
- * A product deactivates its installation. The activation is freed at once, unless its place counts for longer: until its
+ * A product deactivates its installation. The activation is freed at once, unless its slot counts for longer: until its
  * file has ended, and until its last token has ended if products have freed too much of the licence today. Otherwise one
  * licence could run on any number of machines one after the other, each with a token for a day.
  */
@@ -40,7 +40,7 @@ export function createDeactivate(deps: ProductDependencies): ByProduct {
   const deactivateOwn = createFreeOwn(deps, async (tx, licence, own) => {
     const keepsToken = own.is_running && !(await mayFree(tx, licence))
     if (licence.max_concurrent !== null) await endLease(tx, licence.id, own.id, keepsToken)
-    if (await holdPlace(tx, own.id, keepsToken)) return
+    if (await holdSlot(tx, own.id, keepsToken)) return
     await freeActivations(tx, licence, [own.id], byProduct)
   })
   return async (request) => {

@@ -100,12 +100,12 @@ export async function lockOwn(
 }
 
 /**
- * Keeps the place of an activation that its product deactivates until its file has ended, and until its last token has
+ * Keeps the slot of an activation that its product deactivates until its file has ended, and until its last token has
  * ended if `keepsToken`.
  *
  * @returns false if there is nothing to wait for
  */
-export async function holdPlace(sql: Sql, activationId: string, keepsToken: boolean): Promise<boolean> {
+export async function holdSlot(sql: Sql, activationId: string, keepsToken: boolean): Promise<boolean> {
   const { count } = await sql`
     update activations a set held_until = held.until
     from (

@@ -150,7 +150,7 @@ test('a replica whose clock is wrong neither gives more leases nor ends any', as
   }
 })
 
-test('a freed place is occupied no longer than the lease of its last token', async () => {
+test('a freed slot is occupied no longer than the lease of its last token', async () => {
   const licence = await given({ maxConcurrent: 5, maxActivations: 1 })
   for (let machine = 0; machine < 10; machine += 1) {
     await harness.products.deactivate(callOf(await install(licence)))
@@ -244,7 +244,7 @@ test('the eleventh deactivation keeps its lease, which the same machine takes ba
   expect(await leasesInUse(harness, licence)).toBe(1)
 })
 
-test('if the licence becomes floating after a file was made, the file keeps its place, also after 30 days without a lease', async () => {
+test('if the licence becomes floating after a file was made, the file keeps its slot, also after 30 days without a lease', async () => {
   const licence = await given({ maxActivations: 2 })
   const offline = await activateOffline(harness, licence, { days: 366 })
   await setConcurrent(harness, licence, 1)

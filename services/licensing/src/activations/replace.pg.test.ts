@@ -86,7 +86,7 @@ test.each([{ maxActivations: 1 }, { maxConcurrent: 1 }])(
   },
 )
 
-test('the place of a replaced activation is free at once, and does not count among the ten of a day', async () => {
+test('the slot of a replaced activation is free at once, and does not count among the ten of a day', async () => {
   const licence = await given({ maxActivations: 1 })
   for (let machine = 0; machine < 5; machine += 1) await replacing(licence, `m-${machine}`)
   for (let machine = 0; machine < 10; machine += 1) {
@@ -95,7 +95,7 @@ test('the place of a replaced activation is free at once, and does not count amo
   expect(await activate(harness.products, licence)).toMatchObject({ created: true })
 })
 
-test('places that products freed and that are still occupied cannot be replaced', async () => {
+test('slots that products freed and that are still occupied cannot be replaced', async () => {
   const licence = await given({ maxActivations: 1 })
   for (let machine = 0; machine < 11; machine += 1) {
     await harness.products.deactivate(callOf(await install(licence, `m-${machine}`)))
@@ -132,7 +132,7 @@ test('on a floating licence the oldest of those that hold a lease is freed if le
   expect(await installed(licence)).toEqual(['b', 'c', 'idle'])
   const b = await install(licence, 'b')
   await harness.products.release(callOf(b))
-  // A lease is free, but no place.
+  // A lease is free, but no slot.
   await replacing(licence, 'd')
   expect(await installed(licence)).toEqual(['b', 'c', 'd'])
 })

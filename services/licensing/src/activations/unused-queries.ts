@@ -4,7 +4,7 @@ import type { LockedLicence } from './freeing-queries.ts'
 
 const idleSince = (sql: Sql) => sql`now() - interval '30 days'`
 
-// A file holds its place until it ends.
+// A file holds its slot until it ends.
 const hasNoFile = (sql: Sql) => sql`(a.offline_until is null or a.offline_until <= now())`
 
 /** Licences that have activations without a lease for 30 days, or activations whose products have deactivated them. */
@@ -23,7 +23,7 @@ export async function findUnusedLicences(sql: Sql, limit: number): Promise<strin
 
 /**
  * Frees activations of a licence that have had no lease for 30 days, and those that their products have deactivated and
- * that keep no place any more. If another transaction has locked the licence, it frees none.
+ * that keep no slot any more. If another transaction has locked the licence, it frees none.
  *
  * @returns how many, at most `limit` of each
  */
@@ -55,7 +55,7 @@ export async function freeUnused(sql: Sql, licenceId: string, limit: number): Pr
   return removed + (await freeHeld(sql, licence, limit))
 }
 
-/** Frees activations that their products have deactivated and that keep no place any more. @returns how many */
+/** Frees activations that their products have deactivated and that keep no slot any more. @returns how many */
 export async function freeHeld(
   sql: Sql,
   licence: Pick<LockedLicence, 'id' | 'account_id' | 'status'>,

@@ -4,7 +4,7 @@ import { startHarness } from '../../test/harness.ts'
 import { givenLicence } from '../../test/makers.ts'
 import { startUpkeep } from './upkeep.ts'
 
-test('places that nothing keeps any more are freed, in the background by any replica', async () => {
+test('slots that nothing keeps any more are freed, in the background by any replica', async () => {
   await using harness = await startHarness()
   const { sql } = harness
   const { id: licenceId } = await givenLicence(harness, { maxActivations: 1_500 })

@@ -22,7 +22,7 @@ const activationsAtOnce = 500
 
 /**
  * Deletes signing keys that no longer verify anything and counts of trials of earlier days. Frees activations of floating licences that
- * have had no lease for long, and activations that their products have deactivated and that keep no place any more.
+ * have had no lease for long, and activations that their products have deactivated and that keep no slot any more.
  */
 export function startUpkeep({
   sql,

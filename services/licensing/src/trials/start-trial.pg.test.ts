@@ -62,7 +62,7 @@ async function written() {
   return { licences, trials, trial_days, activations, licence_history, plan_counts, outbox }
 }
 
-test('a first trial is a licence without a customer, with an end and one place, and the machine is activated', async () => {
+test('a first trial is a licence without a customer, with an end and one slot, and the machine is activated', async () => {
   const entitlements = [{ key: 'seats', kind: 'limit', value: '3', default: '0' }]
   const plan = await givenTrialPlan({ entitlements })
   const asked = Date.now()

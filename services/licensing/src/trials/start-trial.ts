@@ -9,13 +9,13 @@ import type { StartTrialRequest, StartTrialResponseSchema } from '@licensing/pro
 import { isStorable } from '@licensing/proto/text'
 import { checkQuota } from '@licensing/quotas/quota'
 import { createHash } from 'node:crypto'
-import { recordedPlace } from '../activations/activate.ts'
+import { recordedSlot } from '../activations/activate.ts'
 import { byProduct } from '../activations/freeing-queries.ts'
 import { checkFingerprint, checkInstallation, checkNonce } from '../activations/check-installation.ts'
 import type { Installation } from '../activations/check-installation.ts'
-import { placed } from '../activations/give-place.ts'
-import type { Place } from '../activations/give-place.ts'
-import { placeAll } from '../activations/places.ts'
+import { assigned } from '../activations/give-slot.ts'
+import type { Slot } from '../activations/give-slot.ts'
+import { assignSlots } from '../activations/slots.ts'
 import { refused } from '../activations/may-run.ts'
 import { grantMessage } from '../activations/token.ts'
 import type { ProductDependencies } from '../dependencies.ts'
@@ -47,7 +47,7 @@ interface Asked extends Machine {
   lifeSeconds: number
 }
 
-interface Started extends Place {
+interface Started extends Slot {
   licenceKey: string
   isNew: boolean
 }
@@ -71,7 +71,7 @@ export function createStartTrial(deps: ProductDependencies): StartTrial {
     const from = { addressHash: hashOf(applicationId, address), maxForAddress }
     const asked = { ...machine, ...from, planId, fingerprint, installation, lifeSeconds }
     const start = () => deps.change((tx) => startTrial(tx, deps.now, asked))
-    const started = await recordedPlace(deps, () => turns.run(planId, start))
+    const started = await recordedSlot(deps, () => turns.run(planId, start))
     return {
       grant: await grantMessage(deps, started, nonce),
       licenceKey: started.licenceKey,
@@ -93,9 +93,9 @@ async function startTrial(tx: Transaction, clock: () => Date, asked: Asked): Pro
   if (trial && !trial.is_trial) throw refused('trial_used')
   const licenceKey = trial?.key ?? (await createTrial(tx, asked, plan))
   const applicant = { licenceKey, fingerprint, ...installation, lifeSeconds, isOffline: false }
-  const [outcome] = await placeAll(tx, clock, [applicant])
+  const [outcome] = await assignSlots(tx, clock, [applicant])
   if (outcome!.kind === 'refused' && isOver(outcome!.reason)) throw refused('trial_used')
-  return { ...placed(outcome!), installation, licenceKey, isNew: !trial }
+  return { ...assigned(outcome!), installation, licenceKey, isNew: !trial }
 }
 
 /** Whether a licence that is refused for this reason was a trial that has ended. */

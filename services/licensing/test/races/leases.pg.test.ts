@@ -8,7 +8,7 @@ import type { IssueFields } from '../makers.ts'
 import { startHarness, forFile } from '../harness.ts'
 import type { Harness } from '../harness.ts'
 import { activate, callOf } from '../products.ts'
-import { placeAll } from '../../src/activations/places.ts'
+import { assignSlots } from '../../src/activations/slots.ts'
 import { codes, expectNoDeadlock, rounds, untilAvailable } from '../races.ts'
 
 const harness = await forFile(startHarness)
@@ -98,7 +98,7 @@ test('if 32 products release or deactivate at once through two replicas, exactly
   await expectNoDeadlock(harness)
 })
 
-test('if a product releases after its place is given and before it has the token, its lease ends with that token', async () => {
+test('if a product releases after its slot is given and before it has the token, its lease ends with that token', async () => {
   const licence = await given({ maxConcurrent: 1 })
   for (let times = 0; times < 10; times += 1) {
     await harness.products.release(callOf((await activate(harness.products, licence)).grant!))
@@ -108,21 +108,21 @@ test('if a product releases after its place is given and before it has the token
   // The next token ends later.
   await passMinutes(harness, 5, { activationIds: [grant!.activationId] })
   const applicant = { ...asked, licenceKey: licence.key, lifeSeconds: 86_400, isOffline: false }
-  const [outcome] = await harness.deps.change((tx) => placeAll(tx, () => new Date(), [applicant]))
+  const [outcome] = await harness.deps.change((tx) => assignSlots(tx, () => new Date(), [applicant]))
   await harness.products.release(callOf(grant!))
   const [row] = await harness.sql<{ ends_at: Date }[]>`
     select ends_at from leases where activation_id = ${grant!.activationId}`
-  expect(outcome).toMatchObject({ kind: 'placed', created: false, tokenEndsAt: row!.ends_at })
+  expect(outcome).toMatchObject({ kind: 'assigned', created: false, tokenEndsAt: row!.ends_at })
 })
 
-interface Place {
+interface Target {
   replica: Harness
   licence: Licence
   grant: TokenGrant
 }
 
 const machine = { host: 'machine.example.com', productVersion: '1' }
-const calls: ((at: Place) => Promise<unknown>)[] = [
+const calls: ((at: Target) => Promise<unknown>)[] = [
   ({ replica, licence }) => activate(replica.products, licence),
   ({ replica, licence }) => activate(replica.products, licence, { fingerprint: 'shared' }),
   ({ replica, licence }) =>
@@ -155,7 +155,7 @@ test('after any concurrent calls, leases are consistent and never more than max_
     const licences = await Promise.all(
       [1, 3, 8].map((maxConcurrent) => given({ maxConcurrent, maxActivations: 30 })),
     )
-    const places = await Promise.all(
+    const targets = await Promise.all(
       licences.map(async (licence) => ({
         licence,
         grant: (await activate(harness.products, licence, { fingerprint: 'first' })).grant!,
@@ -164,11 +164,11 @@ test('after any concurrent calls, leases are consistent and never more than max_
     )
     const outcomes = await Promise.allSettled(
       sample(constantFrom(...calls), 150).map((call, at) =>
-        untilAvailable(() => call({ ...places[at % 3]!, replica: replicaAt(at) })),
+        untilAvailable(() => call({ ...targets[at % 3]!, replica: replicaAt(at) })),
       ),
     )
     expect(codes(outcomes).filter((code) => !expected.has(code))).toEqual([])
-    for (const { licence, stop } of places) {
+    for (const { licence, stop } of targets) {
       expect(await stop()).toBeLessThanOrEqual(licence.restrictions!.maxConcurrent!)
     }
     await expectLeasesConsistent(harness)

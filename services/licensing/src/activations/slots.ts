@@ -1,13 +1,13 @@
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import {
-  findPlaces,
+  findSlots,
   insertActivations,
   lockActivations,
   lockLicenceOfKey,
   updateActivations,
 } from './activation-queries.ts'
-import type { KnownActivation, LicenceOfMachine, Places, ProductLicence } from './activation-queries.ts'
+import type { KnownActivation, LicenceOfMachine, Slots, ProductLicence } from './activation-queries.ts'
 import { byProduct, countToday, findOldest, freeActivations } from './freeing-queries.ts'
 import { countLeases, writeLeases } from './lease-queries.ts'
 import type { CountedLeases } from './lease-queries.ts'
@@ -36,14 +36,14 @@ export interface Application {
 }
 
 /** An activation of a licence with which the product may run. */
-export interface GivenPlace extends Granted {
+export interface GivenSlot extends Granted {
   created: boolean
   /** The end of the token that it gets. */
   tokenEndsAt: Date
 }
 
-export type Outcome =
-  | ({ kind: 'placed' } & GivenPlace)
+export type SlotOutcome =
+  | ({ kind: 'assigned' } & GivenSlot)
   | { kind: 'refused'; reason: string; licence: ProductLicence; now: Date }
   | { kind: 'full'; licence: ProductLicence; excess: Excess; usedUp: UsedUp; detail: string }
   | { kind: 'over quota'; quota: number }
@@ -59,36 +59,40 @@ interface Excess {
 }
 
 /**
- * The place of an installation that is activated already. Nothing has to be written for it, so the licence is not locked:
+ * The slot of an installation that is activated already. Nothing has to be written for it, so the licence is not locked:
  *
- * - If its activation is freed meanwhile, `recordedPlace` finds that out under the lock of the activation's row.
+ * - If its activation is freed meanwhile, `recordedSlot` finds that out under the lock of the activation's row.
  * - If the licence is revoked or suspended meanwhile, the call came first: the licence was read after the call arrived.
  *
  * @returns undefined if the licence has to be locked: the installation is new, the licence refuses it or is floating, or the
  * machine gets a file
  */
-export function knownPlace(licence: LicenceOfMachine, applicant: Applicant, now: Date): Outcome | undefined {
+export function knownSlot(
+  licence: LicenceOfMachine,
+  applicant: Applicant,
+  now: Date,
+): SlotOutcome | undefined {
   const { activation_id: activationId } = licence
   if (activationId === null || licence.max_concurrent !== null || applicant.isOffline) return undefined
   if (!isOf(licence, applicant)) return undefined
   if (refusalReason(licence, applicant.host, now) !== undefined) return undefined
   const tokenEndsAt = tokenEnd([latestEnd(licence, now)], applicant.lifeSeconds, now)
-  return { kind: 'placed', activationId, created: false, licence, now, leaseEndsAt: null, tokenEndsAt }
+  return { kind: 'assigned', activationId, created: false, licence, now, leaseEndsAt: null, tokenEndsAt }
 }
 
-/** Gives places of one licence to installations, in their order. */
-export async function placeAll(
+/** Gives slots of one licence to installations, in their order. */
+export async function assignSlots(
   tx: Transaction,
   clock: () => Date,
   applicants: Applicant[],
-): Promise<Outcome[]> {
+): Promise<SlotOutcome[]> {
   const licence = await lockLicenceOfKey(tx, applicants[0]!.licenceKey)
   if (!licence) return applicants.map(() => ({ kind: 'unknown' }))
   const now = clock()
   const reasons = applicants.map(({ host }) => refusalReason(licence, host, now))
   const admitted = applicants.filter((applicant, at) => isOf(licence, applicant) && reasons[at] === undefined)
-  const outcomes = await givePlaces(tx, licence, now, admitted)
-  return applicants.map((applicant, at): Outcome => {
+  const outcomes = await giveSlots(tx, licence, now, admitted)
+  return applicants.map((applicant, at): SlotOutcome => {
     if (!isOf(licence, applicant)) return { kind: 'unknown' }
     const reason = reasons[at]
     if (reason !== undefined) return { kind: 'refused', reason, licence, now }
@@ -102,15 +106,15 @@ function isOf(licence: ProductLicence, { of }: Applicant): boolean {
 }
 
 /**
- * Gives a place. If the licence is full and one activation less is enough, the activation that called home longest ago and
- * has no file is freed. Its place is free at once, even if its token is still valid.
+ * Gives a slot. If the licence is full and one activation less is enough, the activation that called home longest ago and
+ * has no file is freed. Its slot is free at once, even if its token is still valid.
  */
-export async function placeOrReplace(
+export async function assignOrReplace(
   tx: Transaction,
   clock: () => Date,
   applicant: Applicant,
-): Promise<Outcome> {
-  const [outcome] = await placeAll(tx, clock, [applicant])
+): Promise<SlotOutcome> {
+  const [outcome] = await assignSlots(tx, clock, [applicant])
   if (outcome?.kind !== 'full') return outcome!
   const { licence, excess } = outcome
   if (excess.activations > 1 || excess.leases > 1) return outcome
@@ -118,8 +122,8 @@ export async function placeOrReplace(
   if (oldest === undefined || !(await countToday(tx, licence.id, 'oldest'))) return outcome
   await lockActivations(tx, licence.id, { ids: [oldest], fingerprints: [applicant.fingerprint] })
   await freeActivations(tx, licence, [oldest], byProduct)
-  const [placed] = await placeAll(tx, clock, [applicant])
-  return placed!
+  const [assigned] = await assignSlots(tx, clock, [applicant])
+  return assigned!
 }
 
 interface Given {
@@ -128,26 +132,26 @@ interface Given {
   created: boolean
   /** Whether the activation holds no lease yet. */
   needsLease: boolean
-  /** The activation of this machine whose product has deactivated it, and whose place and lease this one takes. */
+  /** The activation of this machine whose product has deactivated it, and whose slot and lease this one takes. */
   former: KnownActivation | undefined
 }
 
 /** The outcomes for applicants that the licence does not refuse. */
-async function givePlaces(
+async function giveSlots(
   tx: Transaction,
   licence: ProductLicence,
   now: Date,
   applicants: Applicant[],
-): Promise<Map<Applicant, Outcome>> {
-  const outcomes = new Map<Applicant, Outcome>()
+): Promise<Map<Applicant, SlotOutcome>> {
+  const outcomes = new Map<Applicant, SlotOutcome>()
   if (applicants.length === 0) return outcomes
   const fingerprints = applicants.map((applicant) => applicant.fingerprint)
-  let places = await findPlaces(tx, licence, fingerprints)
-  if (places.ended > 0) {
-    await freeHeld(tx, licence, places.ended)
-    places = await findPlaces(tx, licence, fingerprints)
+  let slots = await findSlots(tx, licence, fingerprints)
+  if (slots.ended > 0) {
+    await freeHeld(tx, licence, slots.ended)
+    slots = await findSlots(tx, licence, fingerprints)
   }
-  const { known } = places
+  const { known } = slots
   const isFloating = licence.max_concurrent !== null
   const leases: CountedLeases | undefined = isFloating
     ? await countLeases(
@@ -157,51 +161,51 @@ async function givePlaces(
       )
     : undefined
   const max = {
-    places: licence.max_activations ?? Number.POSITIVE_INFINITY,
+    slots: licence.max_activations ?? Number.POSITIVE_INFINITY,
     leases: licence.max_concurrent ?? Number.POSITIVE_INFINITY,
   }
-  const used = { places: places.taken, leases: leases?.counted ?? 0 }
+  const used = { slots: slots.taken, leases: leases?.counted ?? 0 }
   const given: Given[] = []
   for (const applicant of applicants) {
     const { fingerprint } = applicant
     const own = known.get(fingerprint)
-    const needsPlace = own === undefined
+    const needsSlot = own === undefined
     const needsLease = isFloating && !(own !== undefined && leases!.holders.has(own.id))
-    const isFull = needsPlace && used.places >= max.places
+    const isFull = needsSlot && used.slots >= max.slots
     const excess = {
-      activations: needsPlace ? Math.max(0, used.places + 1 - Math.min(max.places, places.quota)) : 0,
+      activations: needsSlot ? Math.max(0, used.slots + 1 - Math.min(max.slots, slots.quota)) : 0,
       leases: needsLease ? Math.max(0, used.leases + 1 - max.leases) : 0,
     }
     if (isFull || excess.leases > 0) {
-      const detail = isFull ? whyFull(max.places, places) : whyNoLease(licence)
+      const detail = isFull ? whyFull(max.slots, slots) : whyNoLease(licence)
       const usedUp = isFull ? 'max_activations' : 'max_concurrent'
       outcomes.set(applicant, { kind: 'full', licence, excess, usedUp, detail })
     } else if (excess.activations > 0) {
       // The licence's own limits come before the quota.
-      outcomes.set(applicant, { kind: 'over quota', quota: places.quota })
+      outcomes.set(applicant, { kind: 'over quota', quota: slots.quota })
     } else {
       const former = own?.kept ? own : undefined
       const created = own === undefined || former !== undefined
       const activationId = created ? newId('act') : own.id
-      if (needsPlace) used.places += 1
+      if (needsSlot) used.slots += 1
       if (needsLease) used.leases += 1
       known.set(fingerprint, { id: activationId, kept: null })
       leases?.holders.add(activationId)
       given.push({ applicant, activationId, created, needsLease, former })
     }
   }
-  for (const [applicant, place] of await writePlaces(tx, licence, now, given)) {
-    outcomes.set(applicant, { kind: 'placed', ...place })
+  for (const [applicant, slot] of await writeSlots(tx, licence, now, given)) {
+    outcomes.set(applicant, { kind: 'assigned', ...slot })
   }
   return outcomes
 }
 
-async function writePlaces(
+async function writeSlots(
   tx: Transaction,
   licence: ProductLicence,
   now: Date,
   given: Given[],
-): Promise<[Applicant, GivenPlace][]> {
+): Promise<[Applicant, GivenSlot][]> {
   if (given.length === 0) return []
   const known = given.filter(({ created }) => !created).map(({ activationId }) => activationId)
   const former = given.flatMap((each) => (each.former ? [each.former.id] : []))
@@ -220,7 +224,7 @@ async function writePlaces(
     }
   })
   const ends = licence.max_concurrent === null ? undefined : await writeLeases(tx, licence, wanted)
-  const placed = wanted.map((each) => {
+  const assigned = wanted.map((each) => {
     const leaseEndsAt = ends?.get(each.activationId) ?? null
     const tokenEndsAt = tokenEnd([latestEnd(licence, now), leaseEndsAt], each.applicant.lifeSeconds, now)
     const { applicant, activationId: id, created, kept } = each
@@ -230,13 +234,13 @@ async function writePlaces(
       offlineUntil: latest(each.offlineUntil, kept?.offlineUntil),
     }
     const row = { id, ...last, fingerprint, host, productVersion }
-    return { applicant, row, place: { activationId: id, created, licence, now, leaseEndsAt, tokenEndsAt } }
+    return { applicant, row, slot: { activationId: id, created, licence, now, leaseEndsAt, tokenEndsAt } }
   })
   const rowsOf = (created: boolean) =>
-    placed.filter(({ place }) => place.created === created).map(({ row }) => row)
+    assigned.filter(({ slot }) => slot.created === created).map(({ row }) => row)
   if (known.length < given.length) await insertActivations(tx, licence, rowsOf(true))
   if (known.length > 0) await updateActivations(tx, rowsOf(false))
-  return placed.map(({ applicant, place }) => [applicant, place])
+  return assigned.map(({ applicant, slot }) => [applicant, slot])
 }
 
 function latest(...times: (Date | null | undefined)[]): Date | null {
@@ -244,7 +248,7 @@ function latest(...times: (Date | null | undefined)[]): Date | null {
   return known.length === 0 ? null : new Date(Math.max(...known))
 }
 
-function whyFull(max: number, { held, heldUntil }: Places): string {
+function whyFull(max: number, { held, heldUntil }: Slots): string {
   if (heldUntil === null) {
     return `the licence is active on as many installations as it allows (${max}): deactivate one of them first`
   }

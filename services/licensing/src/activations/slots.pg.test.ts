@@ -72,7 +72,7 @@ test('while activations are made and freed, there are never more than max_activa
   expect([...refused]).toEqual(['limit_reached'])
   expect(max).toBeGreaterThan(0)
   expect(max).toBeLessThanOrEqual(maxActivations)
-  // Those that were deactivated after the first ten keep their places.
+  // Those that were deactivated after the first ten keep their slots.
   const left = await harness.sql`
     select from activations where licence_id = ${licence.id} and held_until is null`
   expect(left).toHaveLength(0)
@@ -91,8 +91,8 @@ test('if 50 installations, online and offline, compete for the last 3 activation
     return replicaFor(rival).activateOffline(request)
   }
   const outcomes = await settledAtOnce<unknown>(rivals, ask)
-  const placed = outcomes.flatMap(({ status }, rival) => (status === 'fulfilled' ? [rival] : []))
-  expect(placed).toHaveLength(3)
+  const assigned = outcomes.flatMap(({ status }, rival) => (status === 'fulfilled' ? [rival] : []))
+  expect(assigned).toHaveLength(3)
   for (const outcome of outcomes) {
     if (outcome.status === 'rejected') {
       expect(outcome.reason).toMatchObject({ code: 'quota_exceeded', members: { limit: 3 } })
@@ -101,8 +101,8 @@ test('if 50 installations, online and offline, compete for the last 3 activation
   const [row] = await harness.sql<{ count: number }[]>`
     select count(*)::int as count from activations where licence_id = ${licence.id}`
   expect(row).toEqual({ count: 3 })
-  // An installation that has its place keeps it, and another licence has its own places.
-  for (const rival of placed) expect(await ask(rival)).toMatchObject({ created: false })
+  // An installation that has its slot keeps it, and another licence has its own slots.
+  for (const rival of assigned) expect(await ask(rival)).toMatchObject({ created: false })
   await activate(harness.products, await givenLicence(own, { planId: plan.id }))
   await setQuota(harness.sql, accountId, 'activations', 4)
   expect(await ask(rivals)).toMatchObject({ created: true })

@@ -31,12 +31,12 @@ async function passThrough(licence: Licence, machines: number, prefix = 'passing
   }
 }
 
-/** As if the time had come until which deactivated machines keep their places. */
+/** As if the time had come until which deactivated machines keep their slots. */
 const endHeld = (licence: Licence) => harness.sql`
   update activations set held_until = now() - interval '1 second'
   where licence_id = ${licence.id} and held_until is not null`
 
-const heldPlaces = async (licence: Licence) => {
+const heldSlots = async (licence: Licence) => {
   const [row] = await harness.sql<{ held: number }[]>`
     select count(*) filter (where held_until is not null)::int as held from activations
     where licence_id = ${licence.id}`
@@ -54,7 +54,7 @@ async function installed(licence: Licence): Promise<string[]> {
   return activations.map(({ fingerprint }) => fingerprint).toSorted()
 }
 
-test('one licence cannot run on many machines in turn: from the eleventh deactivation of a day, the place stays occupied', async () => {
+test('one licence cannot run on many machines in turn: from the eleventh deactivation of a day, the slot stays occupied', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
   await passThrough(licence, 10)
   const last = await givenActivation(harness.products, licence, { fingerprint: 'last' })
@@ -74,7 +74,7 @@ test('one licence cannot run on many machines in turn: from the eleventh deactiv
   })
 })
 
-test('a machine that keeps its place is deactivated for its product, and takes the place back when it activates', async () => {
+test('a machine that keeps its slot is deactivated for its product, and takes the slot back when it activates', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
   await passThrough(licence, 10)
   const last = await givenActivation(harness.products, licence, { fingerprint: 'last' })
@@ -89,7 +89,7 @@ test('a machine that keeps its place is deactivated for its product, and takes t
   expect(again.activationId).not.toBe(last.activationId)
   expect(await refusal(harness.products.refreshActivation(callOf(last)))).toMatchObject(gone)
   await harness.products.refreshActivation(callOf(again))
-  expect(await heldPlaces(licence)).toBe(0)
+  expect(await heldSlots(licence)).toBe(0)
   expect(await refusal(activate(other, licence, { fingerprint: 'next' }))).toMatchObject(full)
   await harness.products.deactivate(callOf(again))
   expect(await refusal(activate(other, licence, { fingerprint: 'next' }))).toMatchObject(full)
@@ -97,7 +97,7 @@ test('a machine that keeps its place is deactivated for its product, and takes t
   expect(await activate(harness.products, licence, { fingerprint: 'last' })).toMatchObject({ created: true })
 })
 
-test('the vendor can free a place that a deactivated machine keeps', async () => {
+test('the vendor can free a slot that a deactivated machine keeps', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
   const offline = await activateOffline(harness, licence, { fingerprint: 'offline', days: 366 })
   const { activationId } = offline
@@ -113,7 +113,7 @@ test('the vendor can free a place that a deactivated machine keeps', async () =>
   expect((await refusal(again)).code).toBe('not_found')
 })
 
-test('an activation that the vendor frees occupies no place, and does not count among the ten', async () => {
+test('an activation that the vendor frees occupies no slot, and does not count among the ten', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
   for (let machine = 0; machine < 15; machine += 1) {
     const { activationId } = await givenActivation(harness.products, licence, { fingerprint: `m-${machine}` })
@@ -133,7 +133,7 @@ test('a deactivation that nothing valid outlasts does not count among the ten', 
 })
 
 test.each([{ maxActivations: 1 }, { maxConcurrent: 1 }, { maxActivations: 1, maxConcurrent: 1 }])(
-  'from one place there is never more than one offline file, however often its machine deactivates it (%o)',
+  'from one slot there is never more than one offline file, however often its machine deactivates it (%o)',
   async (limits) => {
     const licence = await givenLicence(harness, limits)
     const machines = Array.from({ length: 32 }, (_, at) => `machine-${at}`)
@@ -152,7 +152,7 @@ test.each([{ maxActivations: 1 }, { maxConcurrent: 1 }, { maxActivations: 1, max
   },
 )
 
-test('an offline file keeps its place until it ends, even if the machine got a shorter token later', async () => {
+test('an offline file keeps its slot until it ends, even if the machine got a shorter token later', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
   const offline = await activateOffline(harness, licence, { fingerprint: 'offline', days: 300 })
   await harness.products.deactivate({ activationId: offline.activationId, token: tokenOf(offline) })
@@ -186,7 +186,7 @@ test('a machine with a file that was deactivated and activates again keeps what 
   expect(activations.map(({ leaseEndsAt }) => timestampDate(leaseEndsAt!))).toEqual([until])
 })
 
-test('an offline file keeps its place even if the licence had no limit when its machine was deactivated', async () => {
+test('an offline file keeps its slot even if the licence had no limit when its machine was deactivated', async () => {
   const licence = await givenLicence(harness)
   const offline = await activateOffline(harness, licence)
   await harness.products.deactivate({ activationId: offline.activationId, token: tokenOf(offline) })
@@ -194,7 +194,7 @@ test('an offline file keeps its place even if the licence had no limit when its 
   expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
 })
 
-test('after a refresh the place is occupied until the new token ends', async () => {
+test('after a refresh the slot is occupied until the new token ends', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1 })
   await passThrough(licence, 10)
   const grant = await givenActivation(harness.products, licence)
@@ -210,12 +210,12 @@ test('after a refresh the place is occupied until the new token ends', async () 
 test('the ten are counted for each UTC day', async () => {
   const licence = await givenLicence(harness, { maxActivations: 2 })
   await passThrough(licence, 11)
-  expect(await heldPlaces(licence)).toBe(1)
+  expect(await heldSlots(licence)).toBe(1)
   await yesterday(licence)
   await passThrough(licence, 10, 'today')
-  expect(await heldPlaces(licence)).toBe(1)
+  expect(await heldSlots(licence)).toBe(1)
   await passThrough(licence, 1, 'last')
-  expect(await heldPlaces(licence)).toBe(2)
+  expect(await heldSlots(licence)).toBe(2)
 })
 
 test('on a licence without a limit every deactivation frees at once', async () => {
@@ -224,18 +224,18 @@ test('on a licence without a limit every deactivation frees at once', async () =
   expect(await installed(licence)).toEqual([])
 })
 
-test('if 30 machines deactivate at once through two replicas, exactly ten places are free', async () => {
+test('if 30 machines deactivate at once through two replicas, exactly ten slots are free', async () => {
   for (let round = 0; round < Math.ceil(raceRounds / 4); round += 1) {
     const licence = await givenLicence(harness, { maxActivations: 30 })
     const grants = await atOnce(30, () => givenActivation(harness.products, licence))
     await Promise.all(grants.map((grant, at) => [harness.products, other][at % 2]!.deactivate(callOf(grant))))
-    expect(await heldPlaces(licence)).toBe(20)
+    expect(await heldSlots(licence)).toBe(20)
     const outcomes = await settledAtOnce(30, (at) => activate([harness.products, other][at % 2]!, licence))
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(10)
   }
 }, 300_000)
 
-test('a token that is granted during a deactivation does not outlast the occupied place', async () => {
+test('a token that is granted during a deactivation does not outlast the occupied slot', async () => {
   const licence = await givenLicence(harness, { maxActivations: 1_000 })
   await passThrough(licence, 10)
   for (let round = 0; round < raceRounds * 2; round += 1) {
@@ -276,5 +276,5 @@ test('30 machines that deactivate at once share commits, so that none is refused
   } finally {
     await harness.sql`drop trigger slow_commit on activations`
   }
-  expect(await heldPlaces(licence)).toBe(20)
+  expect(await heldSlots(licence)).toBe(20)
 })

@@ -7,14 +7,14 @@ import type { ProductDependencies } from '../dependencies.ts'
 import { checkFingerprint, checkInstallation } from './check-installation.ts'
 import type { Installation } from './check-installation.ts'
 import { isDue, refused } from './may-run.ts'
-import { knownPlace, placeAll, placeOrReplace } from './places.ts'
-import type { Applicant, Application, GivenPlace, Outcome } from './places.ts'
+import { knownSlot, assignSlots, assignOrReplace } from './slots.ts'
+import type { Applicant, Application, GivenSlot, SlotOutcome } from './slots.ts'
 
-export interface Place extends GivenPlace {
+export interface Slot extends GivenSlot {
   installation: Installation
 }
 
-export interface PlaceRequest {
+export interface SlotRequest {
   licenceKey: string
   fingerprint: string
   host: string
@@ -26,21 +26,21 @@ export interface PlaceRequest {
 }
 
 /** Activates an installation, or finds its activation. @throws ServiceError if it is refused */
-export type GivePlace = (request: PlaceRequest, of?: Application) => Promise<Place>
+export type GiveSlot = (request: SlotRequest, of?: Application) => Promise<Slot>
 
 /** Requests for one licence wait for each other without holding connections, and share a transaction. */
-export function createGivePlace(deps: ProductDependencies): GivePlace {
+export function createGiveSlot(deps: ProductDependencies): GiveSlot {
   const queues = {
     isTransient: isDatabaseUnavailable,
     queueOf: (applicant: Applicant) => applicant.licenceKey,
   }
-  const place = createBatcher<Applicant, Outcome>(
-    (applicants) => deps.change((tx) => placeAll(tx, deps.now, applicants)),
+  const slot = createBatcher<Applicant, SlotOutcome>(
+    (applicants) => deps.change((tx) => assignSlots(tx, deps.now, applicants)),
     { ...queues, maxBatchSize: 100 },
   )
   // One transaction for each request, because a request may replace the activation of the request before it.
-  const replace = createBatcher<Applicant, Outcome>(
-    ([applicant]) => deps.change(async (tx) => [await placeOrReplace(tx, deps.now, applicant!)]),
+  const replace = createBatcher<Applicant, SlotOutcome>(
+    ([applicant]) => deps.change(async (tx) => [await assignOrReplace(tx, deps.now, applicant!)]),
     { ...queues, maxBatchSize: 1 },
   )
   return async (request, of) => {
@@ -59,18 +59,18 @@ export function createGivePlace(deps: ProductDependencies): GivePlace {
       isOffline: fileSeconds !== undefined,
       ...(of && { of }),
     }
-    let outcome = knownPlace(licence, applicant, deps.now()) ?? (await place(applicant))
+    let outcome = knownSlot(licence, applicant, deps.now()) ?? (await slot(applicant))
     if (outcome.kind === 'refused' && isDue(outcome.licence, outcome.now)) {
-      if (await deps.replaceEndedPurchase(outcome.licence.id)) outcome = await place(applicant)
+      if (await deps.replaceEndedPurchase(outcome.licence.id)) outcome = await slot(applicant)
     }
     if (outcome.kind === 'full' && request.replacesOldest) outcome = await replace(applicant)
-    return { ...placed(outcome), installation }
+    return { ...assigned(outcome), installation }
   }
 }
 
-export function placed(outcome: Outcome): GivenPlace {
+export function assigned(outcome: SlotOutcome): GivenSlot {
   switch (outcome.kind) {
-    case 'placed':
+    case 'assigned':
       return outcome
     case 'refused':
       throw refused(outcome.reason)
