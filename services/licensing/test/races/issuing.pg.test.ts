@@ -83,12 +83,12 @@ test('an issue, import or payment that races an archive is refused, or the archi
     expect(new Set([...codes(issued), ...codes(paid), 'ok', 'plan_archived'])).toEqual(
       new Set(['ok', 'plan_archived']),
     )
-    const minted = [
+    const licences = [
       ...fulfilled(issued).map((answer) => answer.licence!.id),
       ...fulfilled(paid).map((answer) => answer.licence.id),
       ...imported.filter((item) => item.result === 'created').map((item) => item.licenceId!),
     ]
-    expect(suspendedLicences).toBe(BigInt(minted.length))
+    expect(suspendedLicences).toBe(BigInt(licences.length))
     expect(await countedOn(harness, plan)).toBe(0n)
     expect(await activeOn(harness, plan)).toBe(0n)
   }
