@@ -1,4 +1,5 @@
 import type { Scope } from '@licensing/proto/closed-sets'
+import type { FoundCustomerSession } from '@licensing/proto/customers'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
@@ -10,9 +11,9 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
  * The callers of a route, and their credentials: `vendor` an API key; `product` none, or a licence key in the body;
- * `activation` the token of an activation; `processor` a signature over the body.
+ * `activation` the token of an activation; `customer` the token of a customer session; `processor` a signature over the body.
  */
-export type Audience = 'vendor' | 'product' | 'activation' | 'processor'
+export type Audience = 'vendor' | 'product' | 'activation' | 'customer' | 'processor'
 
 /** The part of a request that every handler gets. */
 export interface Request {
@@ -47,6 +48,11 @@ interface ActivationCall extends Request {
   token: string
 }
 
+interface CustomerCall extends Request {
+  audience: 'customer'
+  session: FoundCustomerSession
+}
+
 interface ProductCall extends Request {
   audience: 'product'
 }
@@ -56,7 +62,7 @@ interface ProcessorCall extends Request {
 }
 
 /** An admitted request with valid input, for the handler. Only a vendor's call has an account. */
-export type Call = VendorCall | ProductCall | ActivationCall | ProcessorCall
+export type Call = VendorCall | ProductCall | ActivationCall | CustomerCall | ProcessorCall
 
 /** The answer of a handler. The default of `status` is the status of the route. */
 export interface Answer<Body = unknown> {
@@ -154,6 +160,7 @@ export const senderKinds = {
   vendor: 'vendor',
   product: 'product',
   activation: 'product',
+  customer: 'product',
   processor: 'processor',
 } as const satisfies Record<Audience, SenderKind>
 

@@ -3,6 +3,7 @@ import type { Connection, ServiceClient } from '@licensing/grpc/client'
 import { connectTo } from '@licensing/grpc/client'
 import { BillingService } from '@licensing/proto/billing'
 import { CatalogService } from '@licensing/proto/catalog'
+import { CustomerService } from '@licensing/proto/customers'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
 import { ProductService } from '@licensing/proto/products'
@@ -13,6 +14,7 @@ export interface Services {
   catalog: ServiceClient<typeof CatalogService>
   licensing: ServiceClient<typeof LicensingService>
   products: ServiceClient<typeof ProductService>
+  customers: ServiceClient<typeof CustomerService>
   rootKeys: ServiceClient<typeof RootKeyService>
   billing: ServiceClient<typeof BillingService>
   notifier: ServiceClient<typeof NotifierService>
@@ -46,15 +48,17 @@ export function connectServices(
   const catalog = connectTo(CatalogService, ...to('catalog'))
   const licensing = connectTo(LicensingService, ...to('licensing'))
   const products = connectTo(ProductService, ...to('licensing'))
+  const customers = connectTo(CustomerService, ...to('licensing'))
   const rootKeys = connectTo(RootKeyService, ...to('licensing'))
   const billing = connectTo(BillingService, ...to('billing'))
   const notifier = connectTo(NotifierService, ...to('notifier'))
-  const channels = [catalog, licensing, products, rootKeys, billing, notifier]
+  const channels = [catalog, licensing, products, customers, rootKeys, billing, notifier]
   return {
     calls: {
       catalog: catalog.calls,
       licensing: licensing.calls,
       products: products.calls,
+      customers: customers.calls,
       rootKeys: rootKeys.calls,
       billing: billing.calls,
       notifier: notifier.calls,

@@ -3,6 +3,7 @@ import { BillingService } from '../gen/billing/v1/billing_pb.ts'
 import { BillingOperationsService } from '../gen/billing/v1/operations_pb.ts'
 import { CatalogService } from '../gen/catalog/v1/catalog_pb.ts'
 import { DeadLettersService } from '../gen/events/v1/dead_letters_pb.ts'
+import { CustomerService } from '../gen/licensing/v1/customers_pb.ts'
 import { LicensingService } from '../gen/licensing/v1/licensing_pb.ts'
 import { ProductService } from '../gen/licensing/v1/products_pb.ts'
 import { PurchaseService } from '../gen/licensing/v1/purchases_pb.ts'
@@ -45,6 +46,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'getApplication',
       'updateApplication',
       'findApplicationOwner',
+      'findCustomerPage',
       'listApplications',
       'createApiKey',
       'getApiKey',
@@ -99,6 +101,16 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'getSigningKeys',
       'migrateLegacyKey',
     ),
+    grant(
+      'licensing',
+      CustomerService,
+      'createCustomerSession',
+      'endCustomerSessions',
+      'signInWithKey',
+      'findCustomerSession',
+      'getCustomerLicence',
+      'freeCustomerActivation',
+    ),
     grant('licensing', RootKeyService, 'getRootKeys'),
     grant(
       'billing',
@@ -125,6 +137,8 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'listFees',
       'getSpendCap',
       'setSpendCap',
+      'getSubscription',
+      'createSubscriptionSession',
     ),
     grant(
       'notifier',

@@ -1,4 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import type { FoundCustomerSession } from '@licensing/proto/customers'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isId, noSuch, pathIds } from '../fields/id.ts'
 import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
@@ -34,7 +35,7 @@ export async function admit(
   const call =
     audience === 'vendor'
       ? await admitVendor(deps, route, request, reply)
-      : admitKeyless(deps, { route, audience }, request, reply)
+      : await admitKeyless(deps, { route, audience }, request, reply)
   for (const [name, id] of Object.entries(call.params)) {
     const expected = pathIds[name]
     // For an activation the service decides: it must check the token before it reveals whether the activation exists.
@@ -95,23 +96,48 @@ async function authenticate(
   }
 }
 
-function admitKeyless(
+async function admitKeyless(
   deps: AdmissionDependencies,
   { route, audience }: { route: Route; audience: Exclude<Audience, 'vendor'> },
   request: FastifyRequest,
   reply: FastifyReply,
-): Call {
+): Promise<Call> {
   const caller = limitKeyOf(request.ip)
   if (audience === 'processor') {
     deps.throttle.processor(reply, caller)
     if (route.rawBody) checkSignatureForm(signatureOf(request))
   } else deps.throttle.product(reply, caller)
-  if (audience !== 'activation') return { ...requestOf(deps, request), audience }
+  if (audience === 'processor' || audience === 'product') return { ...requestOf(deps, request), audience }
   const token = bearerOf(request.headers.authorization)
+  if (audience === 'customer') {
+    const session = await customerSession(deps, token, reply, caller)
+    return { ...requestOf(deps, request), audience, session }
+  }
   if (token === undefined) {
     throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
   }
   return { ...requestOf(deps, request), audience, token }
+}
+
+/** The session of the vendor's customer. A token that never was one counts as a wrong key of its caller. */
+async function customerSession(
+  { services, throttle }: AdmissionDependencies,
+  token: string | undefined,
+  reply: FastifyReply,
+  caller: string,
+): Promise<FoundCustomerSession> {
+  if (token === undefined) {
+    throw new ServiceError('unauthenticated', 'send the token of the customer’s link as Authorization: Bearer cst_…')
+  }
+  const { session, hasEnded } = await services.customers.findCustomerSession({ token })
+  if (session) return session
+  if (!hasEnded) throttle.countWrongKey(reply, caller)
+  throw new ServiceError(
+    'unauthenticated',
+    hasEnded
+      ? 'this session has ended: open a new link, or sign in with the licence key again'
+      : 'this is not the token of a customer session: open the link again, unchanged',
+  )
 }
 
 function signatureOf({ headers }: FastifyRequest): string | undefined {

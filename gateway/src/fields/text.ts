@@ -56,6 +56,26 @@ export const webAddress = text(limit)
   }, 'must be an http or https URL')
   .meta({ format: 'uri', ...lengths(limit), examples: ['https://shop.example.com/thanks'] })
 
+/** An https URL that a page shows as a link. */
+export const httpsAddress = z
+  .string()
+  .superRefine((value, context) => {
+    const problem = httpsProblem(value)
+    if (problem) context.addIssue({ code: 'custom', message: problem })
+  })
+  .meta({ format: 'uri', ...lengths(limit), pattern: '^[!-~]+$', examples: ['https://shop.example.com/account'] })
+
+/** An https URL or an e-mail address as a link. */
+export const supportAddress = z
+  .string()
+  .superRefine((value, context) => {
+    const isMail = /^mailto:[!-~]+@[!-~]+$/.test(value) && characters(value) <= limit.max
+    if (!isMail && httpsProblem(value)) {
+      context.addIssue({ code: 'custom', message: 'must be an https URL, or mailto: and an e-mail address' })
+    }
+  })
+  .meta({ format: 'uri', ...lengths(limit), pattern: '^[!-~]+$', examples: ['mailto:help@example.com'] })
+
 /** The URL of a webhook endpoint. The notifier resolves it and checks that its addresses are public. */
 export const webhookUrl = z
   .string()
@@ -71,6 +91,10 @@ export const webhookUrl = z
   })
 
 function webhookUrlProblem(value: string): string | undefined {
+  return httpsProblem(value) ?? (value.includes('#') ? 'must not have a fragment' : undefined)
+}
+
+function httpsProblem(value: string): string | undefined {
   const tooLong = characters(value) > limit.max
   if (tooLong) return `must have at most ${limit.max} characters`
   const url = URL.parse(value)
@@ -78,7 +102,6 @@ function webhookUrlProblem(value: string): string | undefined {
   if (!url || !/^[\x21-\x7e]+$/.test(value)) return 'must be an absolute https URL'
   if (url.protocol !== 'https:') return 'must be an https URL'
   if (url.username || url.password) return 'must not contain a user name or password'
-  if (value.includes('#')) return 'must not have a fragment'
   return undefined
 }
 

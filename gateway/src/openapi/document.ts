@@ -115,6 +115,7 @@ function describe(route: Route): string {
 function securityOf(route: Route): object[] {
   if (route.audience === 'vendor') return [{ apiKey: [] }]
   if (route.audience === 'activation') return [{ activationToken: [] }]
+  if (route.audience === 'customer') return [{ customerSession: [] }]
   return []
 }
 
@@ -274,6 +275,11 @@ const securitySchemes = {
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description: 'The activation’s latest token.',
+  },
+  customerSession: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The token of a customer session, `cst_…`: what follows `#` in the customer’s link.',
   },
 }
 

@@ -18,7 +18,7 @@ export function errorsOf(route: Route): ErrorCode[] {
   if (route.audience === 'vendor') {
     codes.add('unauthenticated').add('insufficient_scope').add('origin_refused')
   }
-  if (route.audience === 'activation') codes.add('unauthenticated')
+  if (route.audience === 'activation' || route.audience === 'customer') codes.add('unauthenticated')
   if (route.path.includes('{')) codes.add('not_found')
   if (route.method !== 'GET') {
     codes.add('unsupported_media_type').add('payload_too_large')

@@ -5,6 +5,7 @@ import { alertRoutes } from './alerts/alert-routes.ts'
 import { apiKeyRoutes } from './api-keys/api-key-routes.ts'
 import { appRoutes } from './apps/app-routes.ts'
 import { checkoutSessionRoutes } from './checkout-sessions/checkout-session-routes.ts'
+import { customerRoutes } from './customers/customer-routes.ts'
 import { entitlementDefRoutes } from './entitlement-defs/entitlement-def-routes.ts'
 import { eventRoutes } from './events/event-routes.ts'
 import { feeRoutes } from './fees/fee-routes.ts'
@@ -55,4 +56,5 @@ export const routes: readonly Route[] = [
   ...revocationRoutes,
   ...migrateRoutes,
   ...trialRoutes,
+  ...customerRoutes,
 ]

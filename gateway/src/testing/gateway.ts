@@ -8,6 +8,7 @@ import { BillingService } from '@licensing/proto/billing'
 import { CatalogService } from '@licensing/proto/catalog'
 import type { Scope } from '@licensing/proto/closed-sets'
 import { closedSets } from '@licensing/proto/closed-sets'
+import { CustomerService } from '@licensing/proto/customers'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
 import { ProductService } from '@licensing/proto/products'
@@ -34,6 +35,7 @@ export interface StandIns {
   catalog: Answers<typeof CatalogService>
   licensing: Answers<typeof LicensingService>
   products: Answers<typeof ProductService>
+  customers: Answers<typeof CustomerService>
   rootKeys: Answers<typeof RootKeyService>
   billing: Answers<typeof BillingService>
   notifier: Answers<typeof NotifierService>
@@ -178,6 +180,7 @@ export async function startStandIns(log = createLogger('test', 'silent')): Promi
     },
     billing: {},
     notifier: {},
+    customers: {},
   }
   const calls: string[] = []
   const listen = async (...services: Parameters<typeof serve>[0]['services']) => {
@@ -194,6 +197,7 @@ export async function startStandIns(log = createLogger('test', 'silent')): Promi
   const licensing = await listen(
     standIn(LicensingService, answers.licensing, calls),
     standIn(ProductService, answers.products, calls),
+    standIn(CustomerService, answers.customers, calls),
     standIn(RootKeyService, answers.rootKeys, calls),
   )
   const billing = await listen(standIn(BillingService, answers.billing, calls))

@@ -17,6 +17,7 @@ import {
 import { connectProcessor, getProcessor } from './connected-accounts/connect-account.ts'
 import type { BillingDependencies } from './dependencies.ts'
 import { listFees } from './fees/list-fees.ts'
+import { createSubscriptionSession, getSubscription } from './checkout-sessions/subscriptions.ts'
 import { getSpendCap, setSpendCap } from './fees/spend-cap.ts'
 import { receiveProcessorEvent } from './inbox/receive-event.ts'
 import { getPaymentDays } from './payment-days/payment-days.ts'
@@ -62,5 +63,7 @@ export function billingService(deps: BillingDependencies) {
     listFees: (request) => listFees(deps, request),
     getSpendCap: (request) => getSpendCap(deps, request),
     setSpendCap: (request) => setSpendCap(deps, request),
+    getSubscription: (request) => getSubscription(deps, request),
+    createSubscriptionSession: (request) => createSubscriptionSession(deps, request),
   })
 }

@@ -41,6 +41,8 @@ create table applications (
   name text not null,
   -- `licence.expiring` is sent when fewer days are left; 0: never.
   expiring_notice_days int not null default 14 check (expiring_notice_days between 0 and 90),
+  -- The fields of the customer's page that the vendor has set; the others have their default (`customer-page.ts`).
+  customer_page jsonb not null default '{}',
   created_at timestamptz not null default now()
 );
 create unique index applications_page on applications (account_id, id);

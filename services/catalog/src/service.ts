@@ -21,6 +21,7 @@ import {
 import {
   createApplication,
   findApplicationOwner,
+  findCustomerPage,
   getApplication,
   listApplications,
   updateApplication,
@@ -52,6 +53,7 @@ export function catalogService(deps: CatalogDependencies) {
     createApplication: repeatable(ApplicationSchema, (request) => createApplication(deps, request)),
     getApplication: (request) => getApplication(deps, request),
     findApplicationOwner: (request) => findApplicationOwner(deps, request),
+    findCustomerPage: (request) => findCustomerPage(deps, request),
     updateApplication: (request) => updateApplication(deps, request),
     listApplications: (request) => listApplications(deps, request),
     getApiKey: (request) => getApiKey(deps, request),

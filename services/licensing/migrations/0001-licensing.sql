@@ -129,6 +129,8 @@ create table licences (
   metadata jsonb not null default '{}',
   -- The product may be updated to releases until this time; null: to all releases.
   updates_until timestamptz(3),
+  -- Sessions of its customer that started before this time have been ended.
+  customer_sessions_since timestamptz(3),
   -- Whether a product started it as a trial and no customer has it yet.
   trial boolean not null default false,
   -- Whether `max_activations` is the limit that it got as a trial. The first payment removes that limit.
@@ -296,11 +298,11 @@ create table licence_history (
   changes jsonb,
   primary key (licence_id, position)
 );
-create index licence_history_freed_by_products on licence_history (licence_id, position)
-  where type = 'activation_freed' and actor = 'product';
+create index licence_history_freed on licence_history (licence_id, position)
+  where type = 'activation_freed' and actor in ('product', 'customer');
 
--- The history is append-only. The exception: a product can write any number of entries by freeing activations, and the
--- oldest of these are deleted.
+-- The history is append-only. The exception: products and customers can write any number of entries by freeing activations,
+-- and the oldest of these are deleted.
 create function refuse_change() returns trigger language plpgsql as $$
 begin
   raise exception '% is append-only', tg_table_name;
@@ -309,7 +311,7 @@ $$;
 create trigger append_only before update or truncate on licence_history
   for each statement execute function refuse_change();
 create trigger entries_stay before delete on licence_history
-  for each row when (old.type <> 'activation_freed' or old.actor <> 'product') execute function refuse_change();
+  for each row when (old.type <> 'activation_freed' or old.actor not in ('product', 'customer')) execute function refuse_change();
 
 -- Activations.
 
@@ -339,11 +341,12 @@ create index activations_held on activations (licence_id, held_until) where held
 -- For the removal of activations whose product has deactivated them.
 create index activations_held_until on activations (held_until) where held_until is not null;
 
--- How often products have freed something of a licence, on the latest day on which they did. Counted under the lock of the
--- licence's row.
-create table freed_by_products (
+-- How often products and customers have freed something of a licence, on the latest day on which they did. Counted under the
+-- lock of the licence's row.
+create table freed_activations (
   licence_id text collate "C" not null,
   -- `own`: a release or deactivation that ended a lease or freed a slot at once. `oldest`: an activation was replaced.
+  -- `customer`: the customer removed a machine.
   what text not null,
   -- A UTC day.
   day date not null,

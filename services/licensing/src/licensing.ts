@@ -28,7 +28,13 @@ import { startUpkeep } from './sweeps/upkeep.ts'
 import { purchaseService } from './purchases/apply-purchase-effects.ts'
 import { connectForKeys, createListQueue } from './pools.ts'
 import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
-import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
+import {
+  customerService,
+  licensingService,
+  productService,
+  rootKeyService,
+  secretsService,
+} from './service.ts'
 import { startExpiringNotices } from './sweeps/send-expiring-notices.ts'
 import { startSweep } from './sweeps/sweep-expiries.ts'
 import { startOverrideSweep } from './sweeps/sweep-overrides.ts'
@@ -143,6 +149,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     services: [
       licensingService(deps),
       productService(productDeps),
+      customerService(deps, productDeps),
       rootKeyService({ sql, encryption }),
       purchaseService(deps),
       deadLettersService({

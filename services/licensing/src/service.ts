@@ -4,6 +4,7 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import { implement } from '@licensing/grpc/server'
 import { createRepeatable } from '@licensing/changes/repeatable'
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
+import { CustomerService, CustomerSessionSchema } from '@licensing/proto/customers'
 import { ImportLicencesResponseSchema, LicenceSchema, LicensingService } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import { ActivateOfflineResponseSchema, ProductService } from '@licensing/proto/products'
@@ -18,6 +19,13 @@ import { listActivations } from './activations/list-activations.ts'
 import { migrateLegacyKey } from './activations/migrate-legacy-key.ts'
 import { recordCallHome, refreshActivation } from './activations/refresh-activation.ts'
 import { getApplicationDays } from './application-days/application-days.ts'
+import { freeCustomerActivation, getCustomerLicence } from './customers/customer-licence.ts'
+import {
+  createCustomerSession,
+  endCustomerSessions,
+  findCustomerSession,
+  signInWithKey,
+} from './customers/customer-sessions.ts'
 import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
 import { createVerbHandler, requireVisible } from './licences/change-licence.ts'
 import { createGetLicence } from './licences/get-licence.ts'
@@ -84,6 +92,22 @@ export function licensingService(deps: LicensingDependencies) {
       const active = await countActive(deps.sql, planIds)
       return { counts: planIds.map((id) => active.get(id) ?? 0n) }
     },
+  })
+}
+
+/** The page of the vendor's customers. */
+export function customerService(deps: LicensingDependencies, products: ProductDependencies) {
+  const repeatable = createRepeatable(deps)
+  const getLicence = createGetLicence(deps)
+  return implement(CustomerService, {
+    createCustomerSession: repeatable(CustomerSessionSchema, (request) =>
+      createCustomerSession(deps, products.encryption, request),
+    ),
+    endCustomerSessions: (request) => endCustomerSessions(deps, request),
+    signInWithKey: (request) => signInWithKey(products, request),
+    findCustomerSession: ({ token }) => findCustomerSession(products, token),
+    getCustomerLicence: (request) => getCustomerLicence(deps, getLicence, request),
+    freeCustomerActivation: (request) => freeCustomerActivation(deps, request),
   })
 }
 

@@ -8,7 +8,7 @@ const layers = [
   ['plans', 'revocations'],
   ['purchases', 'overrides'],
   ['licences', 'activations'],
-  ['trials'],
+  ['trials', 'customers'],
   ['sweeps', 'admin'],
 ]
 

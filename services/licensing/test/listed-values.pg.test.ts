@@ -4,13 +4,13 @@ import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { expirable, lifecycle } from '../src/lifecycle/licence.ts'
-import { byProduct } from '../src/activations/freeing-queries.ts'
+import { byCustomer, byProduct } from '../src/activations/freeing-queries.ts'
 import { forFile, startHarness } from './harness.ts'
 
 const harness = await forFile(startHarness)
 
 const renewals = ['renewed' satisfies PurchaseEffectKind]
-const freedByProducts = ['activation_freed' satisfies HistoryType, byProduct]
+const freed = ['activation_freed' satisfies HistoryType, byCustomer, byProduct]
 
 test('values in definitions of the database are those of the closed sets and of the lifecycle', async () => {
   expect(await listedValues((statement) => harness.sql.unsafe(statement))).toEqual({
@@ -18,8 +18,8 @@ test('values in definitions of the database are those of the closed sets and of 
     plans_status_check: closedSets.planStatus.toSorted(),
     licence_statuses_due: expirable.toSorted(),
     licence_statuses_ending: expirable.toSorted(),
-    licence_history_freed_by_products: freedByProducts,
-    entries_stay: freedByProducts,
+    licence_history_freed: freed,
+    entries_stay: freed,
     // The status of licences that are added to the revocation list.
     list_revocation: [lifecycle.revoke[0].to],
     purchase_effects_by_end: renewals,

@@ -6,6 +6,12 @@ import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
 import { optional, text } from '../../fields/text.ts'
+import {
+  customerPageBody,
+  customerPageChange,
+  customerPageJson,
+  customerPageSchema,
+} from '../customers/customer-page-json.ts'
 import { isoText, timestampText } from '../../fields/time.ts'
 import type { Services } from '../../services.ts'
 
@@ -31,6 +37,7 @@ export const appSchema = z
     expiring_notice_days: z
       .int()
       .describe('`licence.expiring` is sent when a licence has fewer days left; 0: never.'),
+    customer_page: customerPageSchema.describe('The page on which your customers see their licence.'),
   })
   .meta({ id: 'Application' })
 
@@ -47,6 +54,9 @@ const updateAppBody = z.strictObject({
       .min(0, 'must not be negative')
       .max(maxNoticeDays, `must be at most ${maxNoticeDays}`),
   ).describe('`licence.expiring` is sent when a licence has fewer days left. 0: never.'),
+  customer_page: optional(customerPageBody).describe(
+    'Settings of the page on which your customers see their licence. Absent fields stay; null sets the default.',
+  ),
 })
 
 export const appRoutes: Route[] = [
@@ -117,13 +127,14 @@ export const appRoutes: Route[] = [
     body: updateAppBody,
     answer: appSchema,
     handle: async (call) => {
-      const { name, expiring_notice_days: expiringNoticeDays } = call.body
+      const { name, expiring_notice_days: expiringNoticeDays, customer_page: page } = call.body
       // The root key is read first, so that nothing is changed if the answer cannot be made.
       const [rootKey] = await rootKeysOf(call.services, [call.params.app_id])
       const application = await call.services.catalog.updateApplication({
         ...within(call),
         name,
         expiringNoticeDays,
+        customerPage: page && customerPageChange(page),
       })
       return { body: appJson(application, rootKey!) }
     },
@@ -138,6 +149,7 @@ function appJson(application: Application, rootKey: string): z.output<typeof app
     root_key: rootKey,
     created_at: isoText(application.createdAt),
     expiring_notice_days: application.expiringNoticeDays,
+    customer_page: customerPageJson(application.customerPage),
   }
 }
 

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file catalog/v1/catalog.proto.
  */
 export const file_catalog_v1_catalog: GenFile = /*@__PURE__*/
-  fileDesc("ChhjYXRhbG9nL3YxL2NhdGFsb2cucHJvdG8SCmNhdGFsb2cudjEiKgoWQXV0aGVudGljYXRlS2V5UmVxdWVzdBIQCghrZXlfaGFzaBgBIAEoDCItChdBdXRoZW50aWNhdGVLZXlzUmVxdWVzdBISCgprZXlfaGFzaGVzGAEgAygMIkIKGEF1dGhlbnRpY2F0ZUtleXNSZXNwb25zZRImCgdhbnN3ZXJzGAEgAygLMhUuY2F0YWxvZy52MS5LZXlBbnN3ZXIiNQoJS2V5QW5zd2VyEigKCXByaW5jaXBhbBgBIAEoCzIVLmNhdGFsb2cudjEuUHJpbmNpcGFsIm8KCVByaW5jaXBhbBIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIRCg9fYXBwbGljYXRpb25faWQihAIKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIYCgthbGVydF9lbWFpbBgDIAEoCUgAiAEBEg8KB2ZlZV9icHMYBCABKAUSFwoPZmVlX2ZpeGVkX21pbm9yGAUgASgDEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KFWFsZXJ0X2VtYWlsX2NvbmZpcm1lZBgHIAEoCBIiChVjb25maXJtZWRfYWxlcnRfZW1haWwYCCABKAlIAYgBAUIOCgxfYWxlcnRfZW1haWxCGAoWX2NvbmZpcm1lZF9hbGVydF9lbWFpbCInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJInAKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEhgKC2FsZXJ0X2VtYWlsGAMgASgJSAGIAQFCBwoFX25hbWVCDgoMX2FsZXJ0X2VtYWlsIjcKIUZpbmRBbGVydEVtYWlsQ29uZmlybWF0aW9uUmVxdWVzdBISCgp0b2tlbl9oYXNoGAEgASgMIi4KGENvbmZpcm1BbGVydEVtYWlsUmVxdWVzdBISCgp0b2tlbl9oYXNoGAEgASgMIkEKFkFsZXJ0RW1haWxDb25maXJtYXRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRITCgthbGVydF9lbWFpbBgCIAEoCSKtAQoLQXBwbGljYXRpb24SCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRISCgphY2NvdW50X2lkGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJvb3Rfa2V5GAUgASgJSACIAQESHAoUZXhwaXJpbmdfbm90aWNlX2RheXMYBiABKAVCCwoJX3Jvb3Rfa2V5Ip4BChhVcGRhdGVBcHBsaWNhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIRCgRuYW1lGAMgASgJSACIAQESIQoUZXhwaXJpbmdfbm90aWNlX2RheXMYBCABKAVIAYgBAUIHCgVfbmFtZUIXChVfZXhwaXJpbmdfbm90aWNlX2RheXMiPAoYQ3JlYXRlQXBwbGljYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCSJDChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCSI1ChtGaW5kQXBwbGljYXRpb25Pd25lclJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkiJgoQQXBwbGljYXRpb25Pd25lchISCgphY2NvdW50X2lkGAEgASgJIokBChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEhEKCWJlZm9yZV9pZBgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQiWwoYTGlzdEFwcGxpY2F0aW9uc1Jlc3BvbnNlEi0KDGFwcGxpY2F0aW9ucxgBIAMoCzIXLmNhdGFsb2cudjEuQXBwbGljYXRpb24SEAoIaGFzX21vcmUYAiABKAgihwIKBkFwaUtleRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg4KBnNjb3BlcxgDIAMoCRIbCg5hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBEhEKCWxhc3RfZm91chgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhEKD19hcHBsaWNhdGlvbl9pZCJ3ChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIRCg9fYXBwbGljYXRpb25faWQiTgoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIwoHYXBpX2tleRgBIAEoCzISLmNhdGFsb2cudjEuQXBpS2V5EhEKA2tleRgCIAEoCUIEoLUYASI2ChBHZXRBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDgoGa2V5X2lkGAIgASgJIkoKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEhEKCWJlZm9yZV9pZBgDIAEoCSJNChNMaXN0QXBpS2V5c1Jlc3BvbnNlEiQKCGFwaV9rZXlzGAEgAygLMhIuY2F0YWxvZy52MS5BcGlLZXkSEAoIaGFzX21vcmUYAiABKAgiOQoTUmV2b2tlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg4KBmtleV9pZBgCIAEoCSKtAQoVRW50aXRsZW1lbnREZWZpbml0aW9uEgoKAmlkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgsKA2tleRgDIAEoCRIMCgRraW5kGAQgASgJEhQKDGRpc3BsYXlfbmFtZRgFIAEoCRIPCgdkZWZhdWx0GAYgASgJEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIrkBCiJDcmVhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSCwoDa2V5GAMgASgJEgwKBGtpbmQYBCABKAkSGQoMZGlzcGxheV9uYW1lGAUgASgJSACIAQESFAoHZGVmYXVsdBgGIAEoCUgBiAEBQg8KDV9kaXNwbGF5X25hbWVCCgoIX2RlZmF1bHQiaQofR2V0RW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhoKEmVudGl0bGVtZW50X2RlZl9pZBgDIAEoCSJxCiFMaXN0RW50aXRsZW1lbnREZWZpbml0aW9uc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkibgoiTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXNwb25zZRI2CgtkZWZpbml0aW9ucxgBIAMoCzIhLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uEhAKCGhhc19tb3JlGAIgASgIIroBCiJVcGRhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAMgASgJEhkKDGRpc3BsYXlfbmFtZRgEIAEoCUgAiAEBEhQKB2RlZmF1bHQYBSABKAlIAYgBAUIPCg1fZGlzcGxheV9uYW1lQgoKCF9kZWZhdWx0ImwKIkRlbGV0ZUVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIaChJlbnRpdGxlbWVudF9kZWZfaWQYAyABKAkihgMKBFBsYW4SCgoCaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDAoEbmFtZRgDIAEoCRIMCgRjb2RlGAQgASgJEg4KBnN0YXR1cxgFIAEoCRIXCg9hY3RpdmVfbGljZW5jZXMYBiABKAMSKgoMZW50aXRsZW1lbnRzGAcgAygLMhQuY2F0YWxvZy52MS5PdmVycmlkZRIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCghtZXRhZGF0YRgKIAMoCzIeLmNhdGFsb2cudjEuUGxhbi5NZXRhZGF0YUVudHJ5EhcKCnRyaWFsX2RheXMYCyABKAVIAIgBARovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDQoLX3RyaWFsX2RheXMiNQoIT3ZlcnJpZGUSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAEgASgJEg0KBXZhbHVlGAIgASgJIisKDU92ZXJyaWRlSW5wdXQSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJIj4KDk92ZXJyaWRlSW5wdXRzEiwKCW92ZXJyaWRlcxgBIAMoCzIZLmNhdGFsb2cudjEuT3ZlcnJpZGVJbnB1dCLYAQoRQ3JlYXRlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEgwKBGNvZGUYBCABKAkSLwoMZW50aXRsZW1lbnRzGAUgAygLMhkuY2F0YWxvZy52MS5PdmVycmlkZUlucHV0EiIKCG1ldGFkYXRhGAYgASgLMhAucnBjLnYxLk1ldGFkYXRhEhcKCnRyaWFsX2RheXMYByABKAVIAIgBAUINCgtfdHJpYWxfZGF5cyJNCg5HZXRQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkigAEKEExpc3RQbGFuc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQFCCQoHX3N0YXR1cyJGChFMaXN0UGxhbnNSZXNwb25zZRIfCgVwbGFucxgBIAMoCzIQLmNhdGFsb2cudjEuUGxhbhIQCghoYXNfbW9yZRgCIAEoCCKyAgoRVXBkYXRlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJEhEKBG5hbWUYBCABKAlIAIgBARIRCgRjb2RlGAUgASgJSAGIAQESMAoMZW50aXRsZW1lbnRzGAYgASgLMhouY2F0YWxvZy52MS5PdmVycmlkZUlucHV0cxIoCghtZXRhZGF0YRgHIAEoCzIWLnJwYy52MS5NZXRhZGF0YUNoYW5nZRIXCgp0cmlhbF9kYXlzGAggASgFSAKIAQESFgoJbm9fdHJpYWxzGAkgASgISAOIAQFCBwoFX25hbWVCBwoFX2NvZGVCDQoLX3RyaWFsX2RheXNCDAoKX25vX3RyaWFscyJgChJBcmNoaXZlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJEg0KBWFjdG9yGAQgASgJIlEKE0FyY2hpdmVQbGFuUmVzcG9uc2USHgoEcGxhbhgBIAEoCzIQLmNhdGFsb2cudjEuUGxhbhIaChJzdXNwZW5kZWRfbGljZW5jZXMYAiABKAMiUQoSUmVzdG9yZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSKrAgoIUGxhbkNvcHkSCgoCaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSDwoHdmVyc2lvbhgFIAEoAxI1CgxlbnRpdGxlbWVudHMYBiADKAsyHy5jYXRhbG9nLnYxLlJlc29sdmVkRW50aXRsZW1lbnQSEwoLYXJjaGl2ZWRfYnkYByABKAkSFwoPYXJjaGl2ZV92ZXJzaW9uGAggASgDEgwKBGNvZGUYCSABKAkSFwoKdHJpYWxfZGF5cxgKIAEoBUgAiAEBEhwKFGV4cGlyaW5nX25vdGljZV9kYXlzGAsgASgFEg0KBWVwb2NoGAwgASgDQg0KC190cmlhbF9kYXlzIiMKE0dldENvcHlFcG9jaFJlcXVlc3QSDAoEc2VlbhgBIAEoAyIlChRHZXRDb3B5RXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoAyJQChNSZXNvbHZlZEVudGl0bGVtZW50EgsKA2tleRgBIAEoCRIMCgRraW5kGAIgASgJEg0KBXZhbHVlGAMgASgJEg8KB2RlZmF1bHQYBCABKAkiUQoSR2V0UGxhbkNvcHlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSI4ChVMaXN0UGxhbkNvcGllc1JlcXVlc3QSEAoIYWZ0ZXJfaWQYASABKAkSDQoFbGltaXQYAiABKAUiTwoWTGlzdFBsYW5Db3BpZXNSZXNwb25zZRIjCgVwbGFucxgBIAMoCzIULmNhdGFsb2cudjEuUGxhbkNvcHkSEAoIaGFzX21vcmUYAiABKAgy0BYKDkNhdGFsb2dTZXJ2aWNlEngKD0F1dGhlbnRpY2F0ZUtleRIiLmNhdGFsb2cudjEuQXV0aGVudGljYXRlS2V5UmVxdWVzdBoVLmNhdGFsb2cudjEuUHJpbmNpcGFsIiqQAgGStRgjcmV0dXJucyB0aGUgYWNjb3VudCB0aGF0IG93bnMgYSBrZXkSjAEKEEF1dGhlbnRpY2F0ZUtleXMSIy5jYXRhbG9nLnYxLkF1dGhlbnRpY2F0ZUtleXNSZXF1ZXN0GiQuY2F0YWxvZy52MS5BdXRoZW50aWNhdGVLZXlzUmVzcG9uc2UiLZACAZK1GCZyZXR1cm5zIHRoZSBhY2NvdW50cyB0aGF0IG93biB0aGUga2V5cxJFCgpHZXRBY2NvdW50Eh0uY2F0YWxvZy52MS5HZXRBY2NvdW50UmVxdWVzdBoTLmNhdGFsb2cudjEuQWNjb3VudCIDkAIBEksKDVVwZGF0ZUFjY291bnQSIC5jYXRhbG9nLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GhMuY2F0YWxvZy52MS5BY2NvdW50IgOQAgISogEKGkZpbmRBbGVydEVtYWlsQ29uZmlybWF0aW9uEi0uY2F0YWxvZy52MS5GaW5kQWxlcnRFbWFpbENvbmZpcm1hdGlvblJlcXVlc3QaIi5jYXRhbG9nLnYxLkFsZXJ0RW1haWxDb25maXJtYXRpb24iMZACAZK1GCpyZXR1cm5zIHRoZSBhY2NvdW50IHRoYXQgYSBsaW5rIGJlbG9uZ3MgdG8SjQEKEUNvbmZpcm1BbGVydEVtYWlsEiQuY2F0YWxvZy52MS5Db25maXJtQWxlcnRFbWFpbFJlcXVlc3QaIi5jYXRhbG9nLnYxLkFsZXJ0RW1haWxDb25maXJtYXRpb24iLpK1GCpyZXR1cm5zIHRoZSBhY2NvdW50IHRoYXQgYSBsaW5rIGJlbG9uZ3MgdG8SUgoRQ3JlYXRlQXBwbGljYXRpb24SJC5jYXRhbG9nLnYxLkNyZWF0ZUFwcGxpY2F0aW9uUmVxdWVzdBoXLmNhdGFsb2cudjEuQXBwbGljYXRpb24SUQoOR2V0QXBwbGljYXRpb24SIS5jYXRhbG9nLnYxLkdldEFwcGxpY2F0aW9uUmVxdWVzdBoXLmNhdGFsb2cudjEuQXBwbGljYXRpb24iA5ACARKSAQoURmluZEFwcGxpY2F0aW9uT3duZXISJy5jYXRhbG9nLnYxLkZpbmRBcHBsaWNhdGlvbk93bmVyUmVxdWVzdBocLmNhdGFsb2cudjEuQXBwbGljYXRpb25Pd25lciIzkAIBkrUYLHJldHVybnMgdGhlIGFjY291bnQgdGhhdCBvd25zIGFuIGFwcGxpY2F0aW9uElcKEVVwZGF0ZUFwcGxpY2F0aW9uEiQuY2F0YWxvZy52MS5VcGRhdGVBcHBsaWNhdGlvblJlcXVlc3QaFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uIgOQAgISYgoQTGlzdEFwcGxpY2F0aW9ucxIjLmNhdGFsb2cudjEuTGlzdEFwcGxpY2F0aW9uc1JlcXVlc3QaJC5jYXRhbG9nLnYxLkxpc3RBcHBsaWNhdGlvbnNSZXNwb25zZSIDkAIBElEKDENyZWF0ZUFwaUtleRIfLmNhdGFsb2cudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBogLmNhdGFsb2cudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USQgoJR2V0QXBpS2V5EhwuY2F0YWxvZy52MS5HZXRBcGlLZXlSZXF1ZXN0GhIuY2F0YWxvZy52MS5BcGlLZXkiA5ACARJTCgtMaXN0QXBpS2V5cxIeLmNhdGFsb2cudjEuTGlzdEFwaUtleXNSZXF1ZXN0Gh8uY2F0YWxvZy52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlIgOQAgESTAoMUmV2b2tlQXBpS2V5Eh8uY2F0YWxvZy52MS5SZXZva2VBcGlLZXlSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgIScAobQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5DcmVhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24SbwoYR2V0RW50aXRsZW1lbnREZWZpbml0aW9uEisuY2F0YWxvZy52MS5HZXRFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24iA5ACARKAAQoaTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnMSLS5jYXRhbG9nLnYxLkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVxdWVzdBouLmNhdGFsb2cudjEuTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXNwb25zZSIDkAIBEnUKG1VwZGF0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuVXBkYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uIgOQAgISZQobRGVsZXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5EZWxldGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5Ej0KCkNyZWF0ZVBsYW4SHS5jYXRhbG9nLnYxLkNyZWF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEjwKB0dldFBsYW4SGi5jYXRhbG9nLnYxLkdldFBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgESTQoJTGlzdFBsYW5zEhwuY2F0YWxvZy52MS5MaXN0UGxhbnNSZXF1ZXN0Gh0uY2F0YWxvZy52MS5MaXN0UGxhbnNSZXNwb25zZSIDkAIBEkIKClVwZGF0ZVBsYW4SHS5jYXRhbG9nLnYxLlVwZGF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgISTgoLQXJjaGl2ZVBsYW4SHi5jYXRhbG9nLnYxLkFyY2hpdmVQbGFuUmVxdWVzdBofLmNhdGFsb2cudjEuQXJjaGl2ZVBsYW5SZXNwb25zZRI/CgtSZXN0b3JlUGxhbhIeLmNhdGFsb2cudjEuUmVzdG9yZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEkgKC0dldFBsYW5Db3B5Eh4uY2F0YWxvZy52MS5HZXRQbGFuQ29weVJlcXVlc3QaFC5jYXRhbG9nLnYxLlBsYW5Db3B5IgOQAgESegoMR2V0Q29weUVwb2NoEh8uY2F0YWxvZy52MS5HZXRDb3B5RXBvY2hSZXF1ZXN0GiAuY2F0YWxvZy52MS5HZXRDb3B5RXBvY2hSZXNwb25zZSInkrUYI2NvbmNlcm5zIHRoZSBjb3BpZXMgb2YgYWxsIGFjY291bnRzEo0BCg5MaXN0UGxhbkNvcGllcxIhLmNhdGFsb2cudjEuTGlzdFBsYW5Db3BpZXNSZXF1ZXN0GiIuY2F0YWxvZy52MS5MaXN0UGxhbkNvcGllc1Jlc3BvbnNlIjSQAgGStRgtbGljZW5zaW5nIGNvbXBhcmVzIHRoZSBjb3BpZXMgb2YgYWxsIGFjY291bnRzYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_idempotency, file_rpc_v1_metadata, file_rpc_v1_scope]);
+  fileDesc("ChhjYXRhbG9nL3YxL2NhdGFsb2cucHJvdG8SCmNhdGFsb2cudjEiKgoWQXV0aGVudGljYXRlS2V5UmVxdWVzdBIQCghrZXlfaGFzaBgBIAEoDCItChdBdXRoZW50aWNhdGVLZXlzUmVxdWVzdBISCgprZXlfaGFzaGVzGAEgAygMIkIKGEF1dGhlbnRpY2F0ZUtleXNSZXNwb25zZRImCgdhbnN3ZXJzGAEgAygLMhUuY2F0YWxvZy52MS5LZXlBbnN3ZXIiNQoJS2V5QW5zd2VyEigKCXByaW5jaXBhbBgBIAEoCzIVLmNhdGFsb2cudjEuUHJpbmNpcGFsIm8KCVByaW5jaXBhbBIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIRCg9fYXBwbGljYXRpb25faWQihAIKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIYCgthbGVydF9lbWFpbBgDIAEoCUgAiAEBEg8KB2ZlZV9icHMYBCABKAUSFwoPZmVlX2ZpeGVkX21pbm9yGAUgASgDEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KFWFsZXJ0X2VtYWlsX2NvbmZpcm1lZBgHIAEoCBIiChVjb25maXJtZWRfYWxlcnRfZW1haWwYCCABKAlIAYgBAUIOCgxfYWxlcnRfZW1haWxCGAoWX2NvbmZpcm1lZF9hbGVydF9lbWFpbCInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJInAKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEhgKC2FsZXJ0X2VtYWlsGAMgASgJSAGIAQFCBwoFX25hbWVCDgoMX2FsZXJ0X2VtYWlsIjcKIUZpbmRBbGVydEVtYWlsQ29uZmlybWF0aW9uUmVxdWVzdBISCgp0b2tlbl9oYXNoGAEgASgMIi4KGENvbmZpcm1BbGVydEVtYWlsUmVxdWVzdBISCgp0b2tlbl9oYXNoGAEgASgMIkEKFkFsZXJ0RW1haWxDb25maXJtYXRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRITCgthbGVydF9lbWFpbBgCIAEoCSLeAQoLQXBwbGljYXRpb24SCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRISCgphY2NvdW50X2lkGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJvb3Rfa2V5GAUgASgJSACIAQESHAoUZXhwaXJpbmdfbm90aWNlX2RheXMYBiABKAUSLwoNY3VzdG9tZXJfcGFnZRgHIAEoCzIYLmNhdGFsb2cudjEuQ3VzdG9tZXJQYWdlQgsKCV9yb290X2tleSKmAQoMQ3VzdG9tZXJQYWdlEhgKC3N1cHBvcnRfdXJsGAEgASgJSACIAQESGQoMYWNjZW50X2NvbG9yGAIgASgJSAGIAQESFQoNZnJlZXNfcGVyX2RheRgDIAEoBRIUCgxvZmZsaW5lX2RheXMYBCABKAUSEwoLa2V5X3NpZ25faW4YBSABKAhCDgoMX3N1cHBvcnRfdXJsQg8KDV9hY2NlbnRfY29sb3Ii1QEKGFVwZGF0ZUFwcGxpY2F0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhEKBG5hbWUYAyABKAlIAIgBARIhChRleHBpcmluZ19ub3RpY2VfZGF5cxgEIAEoBUgBiAEBEjUKDWN1c3RvbWVyX3BhZ2UYBSABKAsyHi5jYXRhbG9nLnYxLkN1c3RvbWVyUGFnZUNoYW5nZUIHCgVfbmFtZUIXChVfZXhwaXJpbmdfbm90aWNlX2RheXMi/QEKEkN1c3RvbWVyUGFnZUNoYW5nZRIYCgtzdXBwb3J0X3VybBgBIAEoCUgAiAEBEhkKDGFjY2VudF9jb2xvchgCIAEoCUgBiAEBEhoKDWZyZWVzX3Blcl9kYXkYAyABKAVIAogBARIZCgxvZmZsaW5lX2RheXMYBCABKAVIA4gBARIYCgtrZXlfc2lnbl9pbhgFIAEoCEgEiAEBEg0KBXJlc2V0GAYgAygJQg4KDF9zdXBwb3J0X3VybEIPCg1fYWNjZW50X2NvbG9yQhAKDl9mcmVlc19wZXJfZGF5Qg8KDV9vZmZsaW5lX2RheXNCDgoMX2tleV9zaWduX2luIjwKGENyZWF0ZUFwcGxpY2F0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkiQwoVR2V0QXBwbGljYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkiNQobRmluZEFwcGxpY2F0aW9uT3duZXJSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJIiYKEEFwcGxpY2F0aW9uT3duZXISEgoKYWNjb3VudF9pZBgBIAEoCSIxChdGaW5kQ3VzdG9tZXJQYWdlUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCSJJChFGb3VuZEN1c3RvbWVyUGFnZRIMCgRuYW1lGAEgASgJEiYKBHBhZ2UYAiABKAsyGC5jYXRhbG9nLnYxLkN1c3RvbWVyUGFnZSKJAQoXTGlzdEFwcGxpY2F0aW9uc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIRCgliZWZvcmVfaWQYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIlsKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRItCgxhcHBsaWNhdGlvbnMYASADKAsyFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uEhAKCGhhc19tb3JlGAIgASgIIocCCgZBcGlLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBARIRCglsYXN0X2ZvdXIYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fYXBwbGljYXRpb25faWQidwoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGc2NvcGVzGAMgAygJEhsKDmFwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCEQoPX2FwcGxpY2F0aW9uX2lkIk4KFENyZWF0ZUFwaUtleVJlc3BvbnNlEiMKB2FwaV9rZXkYASABKAsyEi5jYXRhbG9nLnYxLkFwaUtleRIRCgNrZXkYAiABKAlCBKC1GAEiNgoQR2V0QXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg4KBmtleV9pZBgCIAEoCSJKChJMaXN0QXBpS2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIRCgliZWZvcmVfaWQYAyABKAkiTQoTTGlzdEFwaUtleXNSZXNwb25zZRIkCghhcGlfa2V5cxgBIAMoCzISLmNhdGFsb2cudjEuQXBpS2V5EhAKCGhhc19tb3JlGAIgASgIIjkKE1Jldm9rZUFwaUtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkirQEKFUVudGl0bGVtZW50RGVmaW5pdGlvbhIKCgJpZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRILCgNrZXkYAyABKAkSDAoEa2luZBgEIAEoCRIUCgxkaXNwbGF5X25hbWUYBSABKAkSDwoHZGVmYXVsdBgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK5AQoiQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgsKA2tleRgDIAEoCRIMCgRraW5kGAQgASgJEhkKDGRpc3BsYXlfbmFtZRgFIAEoCUgAiAEBEhQKB2RlZmF1bHQYBiABKAlIAYgBAUIPCg1fZGlzcGxheV9uYW1lQgoKCF9kZWZhdWx0ImkKH0dldEVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIaChJlbnRpdGxlbWVudF9kZWZfaWQYAyABKAkicQohTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJIm4KIkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVzcG9uc2USNgoLZGVmaW5pdGlvbnMYASADKAsyIS5jYXRhbG9nLnYxLkVudGl0bGVtZW50RGVmaW5pdGlvbhIQCghoYXNfbW9yZRgCIAEoCCK6AQoiVXBkYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhoKEmVudGl0bGVtZW50X2RlZl9pZBgDIAEoCRIZCgxkaXNwbGF5X25hbWUYBCABKAlIAIgBARIUCgdkZWZhdWx0GAUgASgJSAGIAQFCDwoNX2Rpc3BsYXlfbmFtZUIKCghfZGVmYXVsdCJsCiJEZWxldGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAMgASgJIoYDCgRQbGFuEgoKAmlkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIOCgZzdGF0dXMYBSABKAkSFwoPYWN0aXZlX2xpY2VuY2VzGAYgASgDEioKDGVudGl0bGVtZW50cxgHIAMoCzIULmNhdGFsb2cudjEuT3ZlcnJpZGUSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoIbWV0YWRhdGEYCiADKAsyHi5jYXRhbG9nLnYxLlBsYW4uTWV0YWRhdGFFbnRyeRIXCgp0cmlhbF9kYXlzGAsgASgFSACIAQEaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQg0KC190cmlhbF9kYXlzIjUKCE92ZXJyaWRlEhoKEmVudGl0bGVtZW50X2RlZl9pZBgBIAEoCRINCgV2YWx1ZRgCIAEoCSIrCg1PdmVycmlkZUlucHV0EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCSI+Cg5PdmVycmlkZUlucHV0cxIsCglvdmVycmlkZXMYASADKAsyGS5jYXRhbG9nLnYxLk92ZXJyaWRlSW5wdXQi2AEKEUNyZWF0ZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDAoEbmFtZRgDIAEoCRIMCgRjb2RlGAQgASgJEi8KDGVudGl0bGVtZW50cxgFIAMoCzIZLmNhdGFsb2cudjEuT3ZlcnJpZGVJbnB1dBIiCghtZXRhZGF0YRgGIAEoCzIQLnJwYy52MS5NZXRhZGF0YRIXCgp0cmlhbF9kYXlzGAcgASgFSACIAQFCDQoLX3RyaWFsX2RheXMiTQoOR2V0UGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIoABChBMaXN0UGxhbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEhMKBnN0YXR1cxgFIAEoCUgAiAEBQgkKB19zdGF0dXMiRgoRTGlzdFBsYW5zUmVzcG9uc2USHwoFcGxhbnMYASADKAsyEC5jYXRhbG9nLnYxLlBsYW4SEAoIaGFzX21vcmUYAiABKAgisgIKEVVwZGF0ZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCRIRCgRuYW1lGAQgASgJSACIAQESEQoEY29kZRgFIAEoCUgBiAEBEjAKDGVudGl0bGVtZW50cxgGIAEoCzIaLmNhdGFsb2cudjEuT3ZlcnJpZGVJbnB1dHMSKAoIbWV0YWRhdGEYByABKAsyFi5ycGMudjEuTWV0YWRhdGFDaGFuZ2USFwoKdHJpYWxfZGF5cxgIIAEoBUgCiAEBEhYKCW5vX3RyaWFscxgJIAEoCEgDiAEBQgcKBV9uYW1lQgcKBV9jb2RlQg0KC190cmlhbF9kYXlzQgwKCl9ub190cmlhbHMiYAoSQXJjaGl2ZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCRINCgVhY3RvchgEIAEoCSJRChNBcmNoaXZlUGxhblJlc3BvbnNlEh4KBHBsYW4YASABKAsyEC5jYXRhbG9nLnYxLlBsYW4SGgoSc3VzcGVuZGVkX2xpY2VuY2VzGAIgASgDIlEKElJlc3RvcmVQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkiqwIKCFBsYW5Db3B5EgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSFgoOYXBwbGljYXRpb25faWQYAyABKAkSDgoGc3RhdHVzGAQgASgJEg8KB3ZlcnNpb24YBSABKAMSNQoMZW50aXRsZW1lbnRzGAYgAygLMh8uY2F0YWxvZy52MS5SZXNvbHZlZEVudGl0bGVtZW50EhMKC2FyY2hpdmVkX2J5GAcgASgJEhcKD2FyY2hpdmVfdmVyc2lvbhgIIAEoAxIMCgRjb2RlGAkgASgJEhcKCnRyaWFsX2RheXMYCiABKAVIAIgBARIcChRleHBpcmluZ19ub3RpY2VfZGF5cxgLIAEoBRINCgVlcG9jaBgMIAEoA0INCgtfdHJpYWxfZGF5cyIjChNHZXRDb3B5RXBvY2hSZXF1ZXN0EgwKBHNlZW4YASABKAMiJQoUR2V0Q29weUVwb2NoUmVzcG9uc2USDQoFZXBvY2gYASABKAMiUAoTUmVzb2x2ZWRFbnRpdGxlbWVudBILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRINCgV2YWx1ZRgDIAEoCRIPCgdkZWZhdWx0GAQgASgJIlEKEkdldFBsYW5Db3B5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkiOAoVTGlzdFBsYW5Db3BpZXNSZXF1ZXN0EhAKCGFmdGVyX2lkGAEgASgJEg0KBWxpbWl0GAIgASgFIk8KFkxpc3RQbGFuQ29waWVzUmVzcG9uc2USIwoFcGxhbnMYASADKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5EhAKCGhhc19tb3JlGAIgASgIMuIXCg5DYXRhbG9nU2VydmljZRJ4Cg9BdXRoZW50aWNhdGVLZXkSIi5jYXRhbG9nLnYxLkF1dGhlbnRpY2F0ZUtleVJlcXVlc3QaFS5jYXRhbG9nLnYxLlByaW5jaXBhbCIqkAIBkrUYI3JldHVybnMgdGhlIGFjY291bnQgdGhhdCBvd25zIGEga2V5EowBChBBdXRoZW50aWNhdGVLZXlzEiMuY2F0YWxvZy52MS5BdXRoZW50aWNhdGVLZXlzUmVxdWVzdBokLmNhdGFsb2cudjEuQXV0aGVudGljYXRlS2V5c1Jlc3BvbnNlIi2QAgGStRgmcmV0dXJucyB0aGUgYWNjb3VudHMgdGhhdCBvd24gdGhlIGtleXMSRQoKR2V0QWNjb3VudBIdLmNhdGFsb2cudjEuR2V0QWNjb3VudFJlcXVlc3QaEy5jYXRhbG9nLnYxLkFjY291bnQiA5ACARJLCg1VcGRhdGVBY2NvdW50EiAuY2F0YWxvZy52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBoTLmNhdGFsb2cudjEuQWNjb3VudCIDkAICEqIBChpGaW5kQWxlcnRFbWFpbENvbmZpcm1hdGlvbhItLmNhdGFsb2cudjEuRmluZEFsZXJ0RW1haWxDb25maXJtYXRpb25SZXF1ZXN0GiIuY2F0YWxvZy52MS5BbGVydEVtYWlsQ29uZmlybWF0aW9uIjGQAgGStRgqcmV0dXJucyB0aGUgYWNjb3VudCB0aGF0IGEgbGluayBiZWxvbmdzIHRvEo0BChFDb25maXJtQWxlcnRFbWFpbBIkLmNhdGFsb2cudjEuQ29uZmlybUFsZXJ0RW1haWxSZXF1ZXN0GiIuY2F0YWxvZy52MS5BbGVydEVtYWlsQ29uZmlybWF0aW9uIi6StRgqcmV0dXJucyB0aGUgYWNjb3VudCB0aGF0IGEgbGluayBiZWxvbmdzIHRvElIKEUNyZWF0ZUFwcGxpY2F0aW9uEiQuY2F0YWxvZy52MS5DcmVhdGVBcHBsaWNhdGlvblJlcXVlc3QaFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uElEKDkdldEFwcGxpY2F0aW9uEiEuY2F0YWxvZy52MS5HZXRBcHBsaWNhdGlvblJlcXVlc3QaFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uIgOQAgESkgEKFEZpbmRBcHBsaWNhdGlvbk93bmVyEicuY2F0YWxvZy52MS5GaW5kQXBwbGljYXRpb25Pd25lclJlcXVlc3QaHC5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uT3duZXIiM5ACAZK1GCxyZXR1cm5zIHRoZSBhY2NvdW50IHRoYXQgb3ducyBhbiBhcHBsaWNhdGlvbhKPAQoQRmluZEN1c3RvbWVyUGFnZRIjLmNhdGFsb2cudjEuRmluZEN1c3RvbWVyUGFnZVJlcXVlc3QaHS5jYXRhbG9nLnYxLkZvdW5kQ3VzdG9tZXJQYWdlIjeQAgGStRgwY3VzdG9tZXJzIG5hbWUgYW4gYXBwbGljYXRpb24sIG9yIGhhdmUgYSBzZXNzaW9uElcKEVVwZGF0ZUFwcGxpY2F0aW9uEiQuY2F0YWxvZy52MS5VcGRhdGVBcHBsaWNhdGlvblJlcXVlc3QaFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uIgOQAgISYgoQTGlzdEFwcGxpY2F0aW9ucxIjLmNhdGFsb2cudjEuTGlzdEFwcGxpY2F0aW9uc1JlcXVlc3QaJC5jYXRhbG9nLnYxLkxpc3RBcHBsaWNhdGlvbnNSZXNwb25zZSIDkAIBElEKDENyZWF0ZUFwaUtleRIfLmNhdGFsb2cudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBogLmNhdGFsb2cudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USQgoJR2V0QXBpS2V5EhwuY2F0YWxvZy52MS5HZXRBcGlLZXlSZXF1ZXN0GhIuY2F0YWxvZy52MS5BcGlLZXkiA5ACARJTCgtMaXN0QXBpS2V5cxIeLmNhdGFsb2cudjEuTGlzdEFwaUtleXNSZXF1ZXN0Gh8uY2F0YWxvZy52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlIgOQAgESTAoMUmV2b2tlQXBpS2V5Eh8uY2F0YWxvZy52MS5SZXZva2VBcGlLZXlSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgIScAobQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5DcmVhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24SbwoYR2V0RW50aXRsZW1lbnREZWZpbml0aW9uEisuY2F0YWxvZy52MS5HZXRFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24iA5ACARKAAQoaTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnMSLS5jYXRhbG9nLnYxLkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVxdWVzdBouLmNhdGFsb2cudjEuTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXNwb25zZSIDkAIBEnUKG1VwZGF0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuVXBkYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uIgOQAgISZQobRGVsZXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5EZWxldGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5Ej0KCkNyZWF0ZVBsYW4SHS5jYXRhbG9nLnYxLkNyZWF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEjwKB0dldFBsYW4SGi5jYXRhbG9nLnYxLkdldFBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgESTQoJTGlzdFBsYW5zEhwuY2F0YWxvZy52MS5MaXN0UGxhbnNSZXF1ZXN0Gh0uY2F0YWxvZy52MS5MaXN0UGxhbnNSZXNwb25zZSIDkAIBEkIKClVwZGF0ZVBsYW4SHS5jYXRhbG9nLnYxLlVwZGF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgISTgoLQXJjaGl2ZVBsYW4SHi5jYXRhbG9nLnYxLkFyY2hpdmVQbGFuUmVxdWVzdBofLmNhdGFsb2cudjEuQXJjaGl2ZVBsYW5SZXNwb25zZRI/CgtSZXN0b3JlUGxhbhIeLmNhdGFsb2cudjEuUmVzdG9yZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEkgKC0dldFBsYW5Db3B5Eh4uY2F0YWxvZy52MS5HZXRQbGFuQ29weVJlcXVlc3QaFC5jYXRhbG9nLnYxLlBsYW5Db3B5IgOQAgESegoMR2V0Q29weUVwb2NoEh8uY2F0YWxvZy52MS5HZXRDb3B5RXBvY2hSZXF1ZXN0GiAuY2F0YWxvZy52MS5HZXRDb3B5RXBvY2hSZXNwb25zZSInkrUYI2NvbmNlcm5zIHRoZSBjb3BpZXMgb2YgYWxsIGFjY291bnRzEo0BCg5MaXN0UGxhbkNvcGllcxIhLmNhdGFsb2cudjEuTGlzdFBsYW5Db3BpZXNSZXF1ZXN0GiIuY2F0YWxvZy52MS5MaXN0UGxhbkNvcGllc1Jlc3BvbnNlIjSQAgGStRgtbGljZW5zaW5nIGNvbXBhcmVzIHRoZSBjb3BpZXMgb2YgYWxsIGFjY291bnRzYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_idempotency, file_rpc_v1_metadata, file_rpc_v1_scope]);
 
 /**
  * @generated from message catalog.v1.AuthenticateKeyRequest
@@ -331,6 +331,11 @@ export type Application = Message<"catalog.v1.Application"> & {
    * @generated from field: int32 expiring_notice_days = 6;
    */
   expiringNoticeDays: number;
+
+  /**
+   * @generated from field: catalog.v1.CustomerPage customer_page = 7;
+   */
+  customerPage?: CustomerPage | undefined;
 };
 
 /**
@@ -339,6 +344,55 @@ export type Application = Message<"catalog.v1.Application"> & {
  */
 export const ApplicationSchema: GenMessage<Application> = /*@__PURE__*/
   messageDesc(file_catalog_v1_catalog, 11);
+
+/**
+ * The page on which the vendor's customers see their licence.
+ *
+ * @generated from message catalog.v1.CustomerPage
+ */
+export type CustomerPage = Message<"catalog.v1.CustomerPage"> & {
+  /**
+   * `https:` or `mailto:`.
+   *
+   * @generated from field: optional string support_url = 1;
+   */
+  supportUrl?: string | undefined;
+
+  /**
+   * #rrggbb
+   *
+   * @generated from field: optional string accent_color = 2;
+   */
+  accentColor?: string | undefined;
+
+  /**
+   * How many activations a customer can free, per licence and UTC day.
+   *
+   * @generated from field: int32 frees_per_day = 3;
+   */
+  freesPerDay: number;
+
+  /**
+   * The longest licence file that a customer can make; 0: none.
+   *
+   * @generated from field: int32 offline_days = 4;
+   */
+  offlineDays: number;
+
+  /**
+   * Whether a customer can sign in with the licence key.
+   *
+   * @generated from field: bool key_sign_in = 5;
+   */
+  keySignIn: boolean;
+};
+
+/**
+ * Describes the message catalog.v1.CustomerPage.
+ * Use `create(CustomerPageSchema)` to create a new message.
+ */
+export const CustomerPageSchema: GenMessage<CustomerPage> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 12);
 
 /**
  * @generated from message catalog.v1.UpdateApplicationRequest
@@ -363,6 +417,11 @@ export type UpdateApplicationRequest = Message<"catalog.v1.UpdateApplicationRequ
    * @generated from field: optional int32 expiring_notice_days = 4;
    */
   expiringNoticeDays?: number | undefined;
+
+  /**
+   * @generated from field: catalog.v1.CustomerPageChange customer_page = 5;
+   */
+  customerPage?: CustomerPageChange | undefined;
 };
 
 /**
@@ -370,7 +429,53 @@ export type UpdateApplicationRequest = Message<"catalog.v1.UpdateApplicationRequ
  * Use `create(UpdateApplicationRequestSchema)` to create a new message.
  */
 export const UpdateApplicationRequestSchema: GenMessage<UpdateApplicationRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 12);
+  messageDesc(file_catalog_v1_catalog, 13);
+
+/**
+ * The fields that are set get this value, those in `reset` their default; the others stay.
+ *
+ * @generated from message catalog.v1.CustomerPageChange
+ */
+export type CustomerPageChange = Message<"catalog.v1.CustomerPageChange"> & {
+  /**
+   * @generated from field: optional string support_url = 1;
+   */
+  supportUrl?: string | undefined;
+
+  /**
+   * @generated from field: optional string accent_color = 2;
+   */
+  accentColor?: string | undefined;
+
+  /**
+   * @generated from field: optional int32 frees_per_day = 3;
+   */
+  freesPerDay?: number | undefined;
+
+  /**
+   * @generated from field: optional int32 offline_days = 4;
+   */
+  offlineDays?: number | undefined;
+
+  /**
+   * @generated from field: optional bool key_sign_in = 5;
+   */
+  keySignIn?: boolean | undefined;
+
+  /**
+   * Names of fields of CustomerPage.
+   *
+   * @generated from field: repeated string reset = 6;
+   */
+  reset: string[];
+};
+
+/**
+ * Describes the message catalog.v1.CustomerPageChange.
+ * Use `create(CustomerPageChangeSchema)` to create a new message.
+ */
+export const CustomerPageChangeSchema: GenMessage<CustomerPageChange> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 14);
 
 /**
  * @generated from message catalog.v1.CreateApplicationRequest
@@ -392,7 +497,7 @@ export type CreateApplicationRequest = Message<"catalog.v1.CreateApplicationRequ
  * Use `create(CreateApplicationRequestSchema)` to create a new message.
  */
 export const CreateApplicationRequestSchema: GenMessage<CreateApplicationRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 13);
+  messageDesc(file_catalog_v1_catalog, 15);
 
 /**
  * @generated from message catalog.v1.GetApplicationRequest
@@ -414,7 +519,7 @@ export type GetApplicationRequest = Message<"catalog.v1.GetApplicationRequest"> 
  * Use `create(GetApplicationRequestSchema)` to create a new message.
  */
 export const GetApplicationRequestSchema: GenMessage<GetApplicationRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 14);
+  messageDesc(file_catalog_v1_catalog, 16);
 
 /**
  * @generated from message catalog.v1.FindApplicationOwnerRequest
@@ -431,7 +536,7 @@ export type FindApplicationOwnerRequest = Message<"catalog.v1.FindApplicationOwn
  * Use `create(FindApplicationOwnerRequestSchema)` to create a new message.
  */
 export const FindApplicationOwnerRequestSchema: GenMessage<FindApplicationOwnerRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 15);
+  messageDesc(file_catalog_v1_catalog, 17);
 
 /**
  * @generated from message catalog.v1.ApplicationOwner
@@ -448,7 +553,48 @@ export type ApplicationOwner = Message<"catalog.v1.ApplicationOwner"> & {
  * Use `create(ApplicationOwnerSchema)` to create a new message.
  */
 export const ApplicationOwnerSchema: GenMessage<ApplicationOwner> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 16);
+  messageDesc(file_catalog_v1_catalog, 18);
+
+/**
+ * @generated from message catalog.v1.FindCustomerPageRequest
+ */
+export type FindCustomerPageRequest = Message<"catalog.v1.FindCustomerPageRequest"> & {
+  /**
+   * @generated from field: string application_id = 1;
+   */
+  applicationId: string;
+};
+
+/**
+ * Describes the message catalog.v1.FindCustomerPageRequest.
+ * Use `create(FindCustomerPageRequestSchema)` to create a new message.
+ */
+export const FindCustomerPageRequestSchema: GenMessage<FindCustomerPageRequest> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 19);
+
+/**
+ * @generated from message catalog.v1.FoundCustomerPage
+ */
+export type FoundCustomerPage = Message<"catalog.v1.FoundCustomerPage"> & {
+  /**
+   * The application's name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: catalog.v1.CustomerPage page = 2;
+   */
+  page?: CustomerPage | undefined;
+};
+
+/**
+ * Describes the message catalog.v1.FoundCustomerPage.
+ * Use `create(FoundCustomerPageSchema)` to create a new message.
+ */
+export const FoundCustomerPageSchema: GenMessage<FoundCustomerPage> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 20);
 
 /**
  * @generated from message catalog.v1.ListApplicationsRequest
@@ -484,7 +630,7 @@ export type ListApplicationsRequest = Message<"catalog.v1.ListApplicationsReques
  * Use `create(ListApplicationsRequestSchema)` to create a new message.
  */
 export const ListApplicationsRequestSchema: GenMessage<ListApplicationsRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 17);
+  messageDesc(file_catalog_v1_catalog, 21);
 
 /**
  * @generated from message catalog.v1.ListApplicationsResponse
@@ -506,7 +652,7 @@ export type ListApplicationsResponse = Message<"catalog.v1.ListApplicationsRespo
  * Use `create(ListApplicationsResponseSchema)` to create a new message.
  */
 export const ListApplicationsResponseSchema: GenMessage<ListApplicationsResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 18);
+  messageDesc(file_catalog_v1_catalog, 22);
 
 /**
  * @generated from message catalog.v1.ApiKey
@@ -558,7 +704,7 @@ export type ApiKey = Message<"catalog.v1.ApiKey"> & {
  * Use `create(ApiKeySchema)` to create a new message.
  */
 export const ApiKeySchema: GenMessage<ApiKey> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 19);
+  messageDesc(file_catalog_v1_catalog, 23);
 
 /**
  * @generated from message catalog.v1.CreateApiKeyRequest
@@ -590,7 +736,7 @@ export type CreateApiKeyRequest = Message<"catalog.v1.CreateApiKeyRequest"> & {
  * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
 export const CreateApiKeyRequestSchema: GenMessage<CreateApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 20);
+  messageDesc(file_catalog_v1_catalog, 24);
 
 /**
  * @generated from message catalog.v1.CreateApiKeyResponse
@@ -614,7 +760,7 @@ export type CreateApiKeyResponse = Message<"catalog.v1.CreateApiKeyResponse"> & 
  * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
 export const CreateApiKeyResponseSchema: GenMessage<CreateApiKeyResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 21);
+  messageDesc(file_catalog_v1_catalog, 25);
 
 /**
  * @generated from message catalog.v1.GetApiKeyRequest
@@ -636,7 +782,7 @@ export type GetApiKeyRequest = Message<"catalog.v1.GetApiKeyRequest"> & {
  * Use `create(GetApiKeyRequestSchema)` to create a new message.
  */
 export const GetApiKeyRequestSchema: GenMessage<GetApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 22);
+  messageDesc(file_catalog_v1_catalog, 26);
 
 /**
  * @generated from message catalog.v1.ListApiKeysRequest
@@ -663,7 +809,7 @@ export type ListApiKeysRequest = Message<"catalog.v1.ListApiKeysRequest"> & {
  * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
 export const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 23);
+  messageDesc(file_catalog_v1_catalog, 27);
 
 /**
  * @generated from message catalog.v1.ListApiKeysResponse
@@ -685,7 +831,7 @@ export type ListApiKeysResponse = Message<"catalog.v1.ListApiKeysResponse"> & {
  * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
 export const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 24);
+  messageDesc(file_catalog_v1_catalog, 28);
 
 /**
  * @generated from message catalog.v1.RevokeApiKeyRequest
@@ -707,7 +853,7 @@ export type RevokeApiKeyRequest = Message<"catalog.v1.RevokeApiKeyRequest"> & {
  * Use `create(RevokeApiKeyRequestSchema)` to create a new message.
  */
 export const RevokeApiKeyRequestSchema: GenMessage<RevokeApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 25);
+  messageDesc(file_catalog_v1_catalog, 29);
 
 /**
  * @generated from message catalog.v1.EntitlementDefinition
@@ -756,7 +902,7 @@ export type EntitlementDefinition = Message<"catalog.v1.EntitlementDefinition"> 
  * Use `create(EntitlementDefinitionSchema)` to create a new message.
  */
 export const EntitlementDefinitionSchema: GenMessage<EntitlementDefinition> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 26);
+  messageDesc(file_catalog_v1_catalog, 30);
 
 /**
  * @generated from message catalog.v1.CreateEntitlementDefinitionRequest
@@ -802,7 +948,7 @@ export type CreateEntitlementDefinitionRequest = Message<"catalog.v1.CreateEntit
  * Use `create(CreateEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const CreateEntitlementDefinitionRequestSchema: GenMessage<CreateEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 27);
+  messageDesc(file_catalog_v1_catalog, 31);
 
 /**
  * @generated from message catalog.v1.GetEntitlementDefinitionRequest
@@ -829,7 +975,7 @@ export type GetEntitlementDefinitionRequest = Message<"catalog.v1.GetEntitlement
  * Use `create(GetEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const GetEntitlementDefinitionRequestSchema: GenMessage<GetEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 28);
+  messageDesc(file_catalog_v1_catalog, 32);
 
 /**
  * @generated from message catalog.v1.ListEntitlementDefinitionsRequest
@@ -861,7 +1007,7 @@ export type ListEntitlementDefinitionsRequest = Message<"catalog.v1.ListEntitlem
  * Use `create(ListEntitlementDefinitionsRequestSchema)` to create a new message.
  */
 export const ListEntitlementDefinitionsRequestSchema: GenMessage<ListEntitlementDefinitionsRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 29);
+  messageDesc(file_catalog_v1_catalog, 33);
 
 /**
  * @generated from message catalog.v1.ListEntitlementDefinitionsResponse
@@ -883,7 +1029,7 @@ export type ListEntitlementDefinitionsResponse = Message<"catalog.v1.ListEntitle
  * Use `create(ListEntitlementDefinitionsResponseSchema)` to create a new message.
  */
 export const ListEntitlementDefinitionsResponseSchema: GenMessage<ListEntitlementDefinitionsResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 30);
+  messageDesc(file_catalog_v1_catalog, 34);
 
 /**
  * @generated from message catalog.v1.UpdateEntitlementDefinitionRequest
@@ -920,7 +1066,7 @@ export type UpdateEntitlementDefinitionRequest = Message<"catalog.v1.UpdateEntit
  * Use `create(UpdateEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const UpdateEntitlementDefinitionRequestSchema: GenMessage<UpdateEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 31);
+  messageDesc(file_catalog_v1_catalog, 35);
 
 /**
  * @generated from message catalog.v1.DeleteEntitlementDefinitionRequest
@@ -947,7 +1093,7 @@ export type DeleteEntitlementDefinitionRequest = Message<"catalog.v1.DeleteEntit
  * Use `create(DeleteEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const DeleteEntitlementDefinitionRequestSchema: GenMessage<DeleteEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 32);
+  messageDesc(file_catalog_v1_catalog, 36);
 
 /**
  * @generated from message catalog.v1.Plan
@@ -1018,7 +1164,7 @@ export type Plan = Message<"catalog.v1.Plan"> & {
  * Use `create(PlanSchema)` to create a new message.
  */
 export const PlanSchema: GenMessage<Plan> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 33);
+  messageDesc(file_catalog_v1_catalog, 37);
 
 /**
  * @generated from message catalog.v1.Override
@@ -1040,7 +1186,7 @@ export type Override = Message<"catalog.v1.Override"> & {
  * Use `create(OverrideSchema)` to create a new message.
  */
 export const OverrideSchema: GenMessage<Override> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 34);
+  messageDesc(file_catalog_v1_catalog, 38);
 
 /**
  * @generated from message catalog.v1.OverrideInput
@@ -1062,7 +1208,7 @@ export type OverrideInput = Message<"catalog.v1.OverrideInput"> & {
  * Use `create(OverrideInputSchema)` to create a new message.
  */
 export const OverrideInputSchema: GenMessage<OverrideInput> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 35);
+  messageDesc(file_catalog_v1_catalog, 39);
 
 /**
  * @generated from message catalog.v1.OverrideInputs
@@ -1079,7 +1225,7 @@ export type OverrideInputs = Message<"catalog.v1.OverrideInputs"> & {
  * Use `create(OverrideInputsSchema)` to create a new message.
  */
 export const OverrideInputsSchema: GenMessage<OverrideInputs> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 36);
+  messageDesc(file_catalog_v1_catalog, 40);
 
 /**
  * @generated from message catalog.v1.CreatePlanRequest
@@ -1126,7 +1272,7 @@ export type CreatePlanRequest = Message<"catalog.v1.CreatePlanRequest"> & {
  * Use `create(CreatePlanRequestSchema)` to create a new message.
  */
 export const CreatePlanRequestSchema: GenMessage<CreatePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 37);
+  messageDesc(file_catalog_v1_catalog, 41);
 
 /**
  * @generated from message catalog.v1.GetPlanRequest
@@ -1153,7 +1299,7 @@ export type GetPlanRequest = Message<"catalog.v1.GetPlanRequest"> & {
  * Use `create(GetPlanRequestSchema)` to create a new message.
  */
 export const GetPlanRequestSchema: GenMessage<GetPlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 38);
+  messageDesc(file_catalog_v1_catalog, 42);
 
 /**
  * @generated from message catalog.v1.ListPlansRequest
@@ -1190,7 +1336,7 @@ export type ListPlansRequest = Message<"catalog.v1.ListPlansRequest"> & {
  * Use `create(ListPlansRequestSchema)` to create a new message.
  */
 export const ListPlansRequestSchema: GenMessage<ListPlansRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 39);
+  messageDesc(file_catalog_v1_catalog, 43);
 
 /**
  * @generated from message catalog.v1.ListPlansResponse
@@ -1212,7 +1358,7 @@ export type ListPlansResponse = Message<"catalog.v1.ListPlansResponse"> & {
  * Use `create(ListPlansResponseSchema)` to create a new message.
  */
 export const ListPlansResponseSchema: GenMessage<ListPlansResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 40);
+  messageDesc(file_catalog_v1_catalog, 44);
 
 /**
  * @generated from message catalog.v1.UpdatePlanRequest
@@ -1275,7 +1421,7 @@ export type UpdatePlanRequest = Message<"catalog.v1.UpdatePlanRequest"> & {
  * Use `create(UpdatePlanRequestSchema)` to create a new message.
  */
 export const UpdatePlanRequestSchema: GenMessage<UpdatePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 41);
+  messageDesc(file_catalog_v1_catalog, 45);
 
 /**
  * @generated from message catalog.v1.ArchivePlanRequest
@@ -1309,7 +1455,7 @@ export type ArchivePlanRequest = Message<"catalog.v1.ArchivePlanRequest"> & {
  * Use `create(ArchivePlanRequestSchema)` to create a new message.
  */
 export const ArchivePlanRequestSchema: GenMessage<ArchivePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 42);
+  messageDesc(file_catalog_v1_catalog, 46);
 
 /**
  * @generated from message catalog.v1.ArchivePlanResponse
@@ -1331,7 +1477,7 @@ export type ArchivePlanResponse = Message<"catalog.v1.ArchivePlanResponse"> & {
  * Use `create(ArchivePlanResponseSchema)` to create a new message.
  */
 export const ArchivePlanResponseSchema: GenMessage<ArchivePlanResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 43);
+  messageDesc(file_catalog_v1_catalog, 47);
 
 /**
  * @generated from message catalog.v1.RestorePlanRequest
@@ -1358,7 +1504,7 @@ export type RestorePlanRequest = Message<"catalog.v1.RestorePlanRequest"> & {
  * Use `create(RestorePlanRequestSchema)` to create a new message.
  */
 export const RestorePlanRequestSchema: GenMessage<RestorePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 44);
+  messageDesc(file_catalog_v1_catalog, 48);
 
 /**
  * The part of a plan that licensing stores: its status and the entitlements of a licence that is issued now.
@@ -1445,7 +1591,7 @@ export type PlanCopy = Message<"catalog.v1.PlanCopy"> & {
  * Use `create(PlanCopySchema)` to create a new message.
  */
 export const PlanCopySchema: GenMessage<PlanCopy> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 45);
+  messageDesc(file_catalog_v1_catalog, 49);
 
 /**
  * @generated from message catalog.v1.GetCopyEpochRequest
@@ -1464,7 +1610,7 @@ export type GetCopyEpochRequest = Message<"catalog.v1.GetCopyEpochRequest"> & {
  * Use `create(GetCopyEpochRequestSchema)` to create a new message.
  */
 export const GetCopyEpochRequestSchema: GenMessage<GetCopyEpochRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 46);
+  messageDesc(file_catalog_v1_catalog, 50);
 
 /**
  * @generated from message catalog.v1.GetCopyEpochResponse
@@ -1481,7 +1627,7 @@ export type GetCopyEpochResponse = Message<"catalog.v1.GetCopyEpochResponse"> & 
  * Use `create(GetCopyEpochResponseSchema)` to create a new message.
  */
 export const GetCopyEpochResponseSchema: GenMessage<GetCopyEpochResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 47);
+  messageDesc(file_catalog_v1_catalog, 51);
 
 /**
  * @generated from message catalog.v1.ResolvedEntitlement
@@ -1515,7 +1661,7 @@ export type ResolvedEntitlement = Message<"catalog.v1.ResolvedEntitlement"> & {
  * Use `create(ResolvedEntitlementSchema)` to create a new message.
  */
 export const ResolvedEntitlementSchema: GenMessage<ResolvedEntitlement> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 48);
+  messageDesc(file_catalog_v1_catalog, 52);
 
 /**
  * @generated from message catalog.v1.GetPlanCopyRequest
@@ -1542,7 +1688,7 @@ export type GetPlanCopyRequest = Message<"catalog.v1.GetPlanCopyRequest"> & {
  * Use `create(GetPlanCopyRequestSchema)` to create a new message.
  */
 export const GetPlanCopyRequestSchema: GenMessage<GetPlanCopyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 49);
+  messageDesc(file_catalog_v1_catalog, 53);
 
 /**
  * @generated from message catalog.v1.ListPlanCopiesRequest
@@ -1566,7 +1712,7 @@ export type ListPlanCopiesRequest = Message<"catalog.v1.ListPlanCopiesRequest"> 
  * Use `create(ListPlanCopiesRequestSchema)` to create a new message.
  */
 export const ListPlanCopiesRequestSchema: GenMessage<ListPlanCopiesRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 50);
+  messageDesc(file_catalog_v1_catalog, 54);
 
 /**
  * @generated from message catalog.v1.ListPlanCopiesResponse
@@ -1588,7 +1734,7 @@ export type ListPlanCopiesResponse = Message<"catalog.v1.ListPlanCopiesResponse"
  * Use `create(ListPlanCopiesResponseSchema)` to create a new message.
  */
 export const ListPlanCopiesResponseSchema: GenMessage<ListPlanCopiesResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 51);
+  messageDesc(file_catalog_v1_catalog, 55);
 
 /**
  * Accounts, applications, API keys; entitlement definitions; plans.
@@ -1676,6 +1822,16 @@ export const CatalogService: GenService<{
     methodKind: "unary";
     input: typeof FindApplicationOwnerRequestSchema;
     output: typeof ApplicationOwnerSchema;
+  },
+  /**
+   * For the page of the vendor's customers, who have no account.
+   *
+   * @generated from rpc catalog.v1.CatalogService.FindCustomerPage
+   */
+  findCustomerPage: {
+    methodKind: "unary";
+    input: typeof FindCustomerPageRequestSchema;
+    output: typeof FoundCustomerPageSchema;
   },
   /**
    * @generated from rpc catalog.v1.CatalogService.UpdateApplication

@@ -146,3 +146,22 @@ export async function listSessionRows(
       ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
     order by id desc limit ${rowsFor(page.limit)}`
 }
+
+export interface Subscription {
+  merchant: string
+  subscription_ref: string
+  paid_until: Date
+  renews: boolean
+}
+
+/** The subscription that a checkout of the account began. @returns undefined if it began none, or it has ended */
+export async function findSubscription(
+  sql: Sql,
+  accountId: string,
+  sessionId: string,
+): Promise<Subscription | undefined> {
+  const [row] = await sql<Subscription[]>`
+    select merchant, subscription_ref, paid_until, renews from checkout_sessions
+    where id = ${sessionId} and account_id = ${accountId} and subscription_ref is not null and paid_until is not null`
+  return row
+}

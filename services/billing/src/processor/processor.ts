@@ -122,6 +122,12 @@ export interface PaymentProcessor {
     invoiceRef: string,
   ): Promise<(InvoicePaidFact | InvoicePaymentFact)[] | undefined>
   findSubscription(merchant: string, subscriptionRef: string): Promise<SubscriptionFact | undefined>
+  /**
+   * The processor's page on which the customer of a subscription changes the card or cancels.
+   *
+   * @throws ServiceError `conflict` if the processor refuses, `unavailable`
+   */
+  openSubscriptionPage(merchant: string, subscriptionRef: string, returnUrl: string): Promise<string>
   /** The platform's fee of a charge. The processor may add it after the charge. */
   findFee(chargeRef: string): Promise<ChargedFee | undefined>
   /**

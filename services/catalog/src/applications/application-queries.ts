@@ -3,16 +3,19 @@ import { isId } from '@licensing/database/ids'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import { notFound } from '../refusals.ts'
+import type { CustomerPageSettings } from './customer-page.ts'
 
 export interface ApplicationRow {
   id: string
   account_id: string
   name: string
   expiring_notice_days: number
+  /** The fields that the vendor has set. */
+  customer_page: Partial<CustomerPageSettings>
   created_at: Date
 }
 
-const columns = (sql: Sql) => sql`id, account_id, name, expiring_notice_days, created_at`
+const columns = (sql: Sql) => sql`id, account_id, name, expiring_notice_days, customer_page, created_at`
 
 export async function insertApplication(
   sql: Sql,
@@ -25,15 +28,23 @@ export async function insertApplication(
   return row!
 }
 
+interface ApplicationChange {
+  name: string | undefined
+  expiringNoticeDays: number | undefined
+  /** The fields that the vendor has set. */
+  customerPage: Partial<CustomerPageSettings> | undefined
+}
+
 /** Writes the fields that are given. The transaction has locked the application. */
 export async function updateApplicationRow(
   sql: Sql,
   id: string,
-  { name, expiringNoticeDays }: { name: string | undefined; expiringNoticeDays: number | undefined },
+  { name, expiringNoticeDays, customerPage }: ApplicationChange,
 ): Promise<ApplicationRow> {
   const [row] = await sql<ApplicationRow[]>`
     update applications set name = coalesce(${name ?? null}, name),
-      expiring_notice_days = coalesce(${expiringNoticeDays ?? null}, expiring_notice_days)
+      expiring_notice_days = coalesce(${expiringNoticeDays ?? null}, expiring_notice_days),
+      customer_page = coalesce(${customerPage ? JSON.stringify(customerPage) : null}::text::jsonb, customer_page)
     where id = ${id} returning ${columns(sql)}`
   return row!
 }
@@ -57,7 +68,7 @@ export async function findApplication(
   return row
 }
 
-/** An application of any account. Only for finding its owner. */
+/** An application of any account. Only for finding its owner, and for the page of its customers. */
 export async function findApplicationOfAnyAccount(sql: Sql, id: string): Promise<ApplicationRow | undefined> {
   if (!isId('app', id)) return undefined
   const [row] = await sql<ApplicationRow[]>`select ${columns(sql)} from applications where id = ${id}`

@@ -21,6 +21,7 @@ import {
   updateApplicationRow,
 } from './application-queries.ts'
 import type { ApplicationRow } from './application-queries.ts'
+import { changedPage, customerPage } from './customer-page.ts'
 
 /**
  * Creates an application. Licensing creates its root key first: if licensing is unavailable, nothing is saved and the
@@ -62,6 +63,12 @@ export const findApplicationOwner: Handler<'findApplicationOwner'> = async ({ sq
   return { accountId: row.account_id }
 }
 
+export const findCustomerPage: Handler<'findCustomerPage'> = async ({ sql }, { applicationId }) => {
+  const row = await findApplicationOfAnyAccount(sql, applicationId)
+  if (!row) throw notFound('application', applicationId)
+  return { name: row.name, page: customerPage(row.customer_page) }
+}
+
 export const listApplications: Handler<'listApplications'> = async ({ sql }, request) => {
   checkPage('app', request)
   const rows = await listApplicationRows(sql, request.accountId, request, request.onlyApplicationId)
@@ -81,7 +88,9 @@ export const updateApplication: Handler<'updateApplication'> = async (deps, requ
     if (expiringNoticeDays !== undefined && !(expiringNoticeDays >= 0 && expiringNoticeDays <= maxNoticeDays))
       violations.add('/expiring_notice_days', `must be a whole number from 0 to ${maxNoticeDays}`)
     violations.throwIfAny()
-    const updated = await updateApplicationRow(tx, applicationId, { name, expiringNoticeDays })
+    const page = request.customerPage && changedPage(before.customer_page, request.customerPage)
+    const fields = { name, expiringNoticeDays, customerPage: page }
+    const updated = await updateApplicationRow(tx, applicationId, fields)
     const days = updated.expiring_notice_days
     const change =
       days === before.expiring_notice_days
@@ -118,6 +127,7 @@ function toApplication(row: ApplicationRow): MessageInitShape<typeof Application
     name: row.name,
     accountId: row.account_id,
     expiringNoticeDays: row.expiring_notice_days,
+    customerPage: customerPage(row.customer_page),
     createdAt: timestampFromDate(row.created_at),
   }
 }

@@ -9,7 +9,15 @@ import type { DeactivateRequest } from '@licensing/proto/products'
 import type { LicensingDependencies, ProductDependencies } from '../dependencies.ts'
 import type { ActivatedLicence } from './activation-queries.ts'
 import { authenticate, noActivation } from './authenticate.ts'
-import { byProduct, countToday, freeActivations, holdSlot, lockLicence, lockOwn } from './freeing-queries.ts'
+import {
+  byProduct,
+  countToday,
+  freeActivations,
+  freesPerDay,
+  holdSlot,
+  lockLicence,
+  lockOwn,
+} from './freeing-queries.ts'
 import type { LockedLicence, OwnActivation } from './freeing-queries.ts'
 import { endLease } from './lease-queries.ts'
 
@@ -65,7 +73,7 @@ export function createRelease(deps: ProductDependencies): ByProduct {
 
 async function mayFree(tx: Transaction, licence: LockedLicence): Promise<boolean> {
   if (licence.max_activations === null && licence.max_concurrent === null) return true
-  return countToday(tx, licence.id, 'own')
+  return countToday(tx, licence.id, 'own', freesPerDay.own)
 }
 
 /** Requests for one licence share a transaction. The function that it returns answers whether there is the activation. */

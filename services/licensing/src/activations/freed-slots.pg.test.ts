@@ -44,7 +44,7 @@ const heldSlots = async (licence: Licence) => {
 }
 
 const yesterday = (licence: Licence) => harness.sql`
-  update freed_by_products set day = day - 1 where licence_id = ${licence.id}`
+  update freed_activations set day = day - 1 where licence_id = ${licence.id}`
 
 const full = { code: 'limit_reached' }
 

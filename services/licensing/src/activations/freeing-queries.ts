@@ -6,8 +6,9 @@ import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 
 const freedEntry: HistoryType = 'activation_freed'
 
-/** The actor in the history if a product frees an activation. */
+/** The actors in the history if a product or the customer frees an activation. */
 export const byProduct = 'product'
+export const byCustomer = 'customer'
 
 /** The licence whose activations are freed. The transaction has locked it. */
 export interface LockedLicence {
@@ -28,8 +29,8 @@ export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<Locked
 }
 
 /**
- * Frees activations of a licence and their leases, with entries in the history. Of the entries that products cause, the
- * oldest are deleted if there are more than the account's quota allows.
+ * Frees activations of a licence and their leases, with entries in the history. If products and
+ * customers cause more entries than the account's quota allows, the oldest of these are deleted.
  *
  * @returns how many it has freed
  */
@@ -58,9 +59,10 @@ export async function freeActivations(
     ),
     forgotten as (
       delete from licence_history
-      where ${actor === byProduct} and licence_id = ${licence.id} and position = any(array(
+      where ${actor === byProduct || actor === byCustomer} and licence_id = ${licence.id} and position = any(array(
         select position from licence_history
-        where licence_id = ${licence.id} and type = 'activation_freed' and actor = 'product' and exists (select from freed)
+        where licence_id = ${licence.id} and type = 'activation_freed' and actor in ('product', 'customer')
+          and exists (select from freed)
         order by position desc
         -- The new entries count too.
         offset greatest(
@@ -117,21 +119,35 @@ export async function holdSlot(sql: Sql, activationId: string, keepsToken: boole
 }
 
 // Per licence and UTC day (docs/guides/products.md, "Limit the number of machines").
-const maxPerDay = { own: 10, oldest: 5 }
+export const freesPerDay = { own: 10, oldest: 5 }
 
-/** Counts what a product frees, under the licence's lock. @returns false if it is too much for today */
+/** Counts what a product or the customer frees, under the licence's lock. @returns false if it is too much for today */
 export async function countToday(
   sql: Sql,
   licenceId: string,
-  what: keyof typeof maxPerDay,
+  what: 'own' | 'oldest' | 'customer',
+  maxPerDay: number,
 ): Promise<boolean> {
+  if (maxPerDay < 1) return false
   const { count } = await sql`
-    insert into freed_by_products as f (licence_id, what, day, times)
+    insert into freed_activations as f (licence_id, what, day, times)
     values (${licenceId}, ${what}, (clock_timestamp() at time zone 'UTC')::date, 1)
     on conflict (licence_id, what) do update set day = excluded.day,
       times = case when f.day = excluded.day then f.times + 1 else 1 end
-    where f.day <> excluded.day or f.times < ${maxPerDay[what]}`
+    where f.day <> excluded.day or f.times < ${maxPerDay}`
   return count === 1
+}
+
+/** Until when the licence file of an activation is valid, if it has one. @returns undefined if there is no such activation */
+export async function fileEndOf(
+  sql: Sql,
+  licenceId: string,
+  activationId: string,
+): Promise<{ until: Date | null } | undefined> {
+  const [row] = await sql<{ until: Date | null }[]>`
+    select case when offline_until > clock_timestamp() then offline_until end as until
+    from activations where id = ${activationId} and licence_id = ${licenceId}`
+  return row
 }
 
 /**

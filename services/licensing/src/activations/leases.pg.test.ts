@@ -200,7 +200,7 @@ test('a lease that is kept after its release goes on with the next refresh, and 
   expect((await shownEnds(licence))[grant.activationId]).toEqual(kept)
   const refreshed = await refresh(grant)
   expect(endOf(refreshed)!.getTime()).toBeGreaterThan(kept.getTime() + 9 * minute)
-  await harness.sql`update freed_by_products set day = day - 1 where licence_id = ${licence.id}`
+  await harness.sql`update freed_activations set day = day - 1 where licence_id = ${licence.id}`
   await release(refreshed)
   expect(await leasesInUse(harness, licence)).toBe(0)
 })

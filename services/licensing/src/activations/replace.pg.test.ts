@@ -44,7 +44,7 @@ async function installed(licence: Licence): Promise<string[]> {
 
 const full = { code: 'limit_reached' }
 const yesterday = (licence: Licence) => harness.sql`
-  update freed_by_products set day = day - 1 where licence_id = ${licence.id}`
+  update freed_activations set day = day - 1 where licence_id = ${licence.id}`
 
 test('the activation that called home longest ago is freed, with an entry in the history', async () => {
   const licence = await given({ maxActivations: 3 })

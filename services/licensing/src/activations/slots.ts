@@ -8,7 +8,7 @@ import {
   updateActivations,
 } from './activation-queries.ts'
 import type { KnownActivation, LicenceOfMachine, Slots, ProductLicence } from './activation-queries.ts'
-import { byProduct, countToday, findOldest, freeActivations } from './freeing-queries.ts'
+import { byProduct, countToday, findOldest, freeActivations, freesPerDay } from './freeing-queries.ts'
 import { countLeases, writeLeases } from './lease-queries.ts'
 import type { CountedLeases } from './lease-queries.ts'
 import { whyNoLease } from './leases.ts'
@@ -119,7 +119,7 @@ export async function assignOrReplace(
   const { licence, excess } = outcome
   if (excess.activations > 1 || excess.leases > 1) return outcome
   const oldest = await findOldest(tx, licence.id, { withLease: excess.leases > 0 })
-  if (oldest === undefined || !(await countToday(tx, licence.id, 'oldest'))) return outcome
+  if (oldest === undefined || !(await countToday(tx, licence.id, 'oldest', freesPerDay.oldest))) return outcome
   await lockActivations(tx, licence.id, { ids: [oldest], fingerprints: [applicant.fingerprint] })
   await freeActivations(tx, licence, [oldest], byProduct)
   const [assigned] = await assignSlots(tx, clock, [applicant])

@@ -9,6 +9,7 @@ import { isUsed, readEvent } from './events.ts'
 import { findFee, refundFee } from './fees.ts'
 import { inUsedVersion, listEvents } from './listed-events.ts'
 import { chargeRecords, findCharge, findInvoice, findSubscription } from './look-ups.ts'
+import { openSubscriptionPage } from './subscription-page.ts'
 import { verifySignature, createWebhook, webhookNeeds } from './webhooks.ts'
 
 /** Implements the payment processor with Stripe. Only this folder knows Stripe's objects. */
@@ -33,6 +34,7 @@ export function stripeProcessor(settings: StripeSettings): PaymentProcessor {
     chargeRecords: (merchant, chargeRef) => chargeRecords(connected(), merchant, chargeRef),
     findInvoice: (merchant, invoiceRef) => findInvoice(connected(), merchant, invoiceRef),
     findSubscription: (merchant, subscriptionRef) => findSubscription(connected(), merchant, subscriptionRef),
+    openSubscriptionPage: (...about) => openSubscriptionPage(connected(), ...about),
     findFee: (chargeRef) => findFee(connected(), chargeRef),
     refundFee: (feeRef, amountMinor, entryId) => refundFee(connected('once'), feeRef, amountMinor, entryId),
     listEvents: (merchant, since) => listEvents(connected(), merchant, since),
