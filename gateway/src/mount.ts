@@ -39,7 +39,8 @@ export function mount(app: FastifyInstance, route: Route, { throttle }: Admissio
       request.isInputValid = true
       const answer = await withGuessableKey(route, call, throttle, reply, () => answerOf(route, call))
       reply.code(answer.status ?? route.status)
-      if (route.audience === 'vendor' || route.audience === 'customer') reply.header('cache-control', 'no-store')
+      if (route.audience === 'vendor' || route.audience === 'customer')
+        reply.header('cache-control', 'no-store')
       if (answer.headers) reply.headers(answer.headers)
       const json = answer.json ?? (answer.body === undefined ? undefined : JSON.stringify(answer.body))
       if (json === undefined) return reply.send()

@@ -6,7 +6,7 @@ import { appId, gatewayOfFile, otherAccountAppId, otherAppId, pathOf } from './t
 
 const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
 
-// The scopes of decisions, section 1, and additions, section 14, written a second time to check the table of routes.
+// The scopes of decisions, section 1, and additions, sections 14 and 15, written a second time to check the table of routes.
 const lifecycle = ['suspend', 'reactivate', 'revoke', 'retire'].map(
   (verb) => `POST /v1/licences/{licence_id}/${verb}`,
 )
@@ -26,6 +26,8 @@ const expected: Record<string, Scope[]> = {
   'DELETE /v1/licences/{licence_id}/overrides/{key}': ['issue'],
   'POST /v1/licences/{licence_id}/take-plan-values': ['issue'],
   'POST /v1/licences/{licence_id}/rotate-key': ['issue'],
+  'POST /v1/licences/{licence_id}/customer-sessions': ['issue'],
+  'DELETE /v1/licences/{licence_id}/customer-sessions': ['issue'],
   [`PATCH ${app}`]: ['admin'],
   'GET /v1/licences/{licence_id}/history': ['read'],
   'GET /v1/licences/{licence_id}/activations': ['read'],

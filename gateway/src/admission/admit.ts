@@ -127,7 +127,10 @@ async function customerSession(
   caller: string,
 ): Promise<FoundCustomerSession> {
   if (token === undefined) {
-    throw new ServiceError('unauthenticated', 'send the token of the customer’s link as Authorization: Bearer cst_…')
+    throw new ServiceError(
+      'unauthenticated',
+      'send the token of the customer’s link as Authorization: Bearer cst_…',
+    )
   }
   const { session, hasEnded } = await services.customers.findCustomerSession({ token })
   if (session) return session

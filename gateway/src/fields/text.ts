@@ -63,7 +63,12 @@ export const httpsAddress = z
     const problem = httpsProblem(value)
     if (problem) context.addIssue({ code: 'custom', message: problem })
   })
-  .meta({ format: 'uri', ...lengths(limit), pattern: '^[!-~]+$', examples: ['https://shop.example.com/account'] })
+  .meta({
+    format: 'uri',
+    ...lengths(limit),
+    pattern: '^[!-~]+$',
+    examples: ['https://shop.example.com/account'],
+  })
 
 /** An https URL or an e-mail address as a link. */
 export const supportAddress = z

@@ -80,6 +80,9 @@ export const requestExamples: Readonly<Record<string, object>> = {
   refreshActivation: { product_version: '4.2.1', host: 'workstation-7.example.com' },
   recordCallHome: { product_version: '4.2.1', host: 'workstation-7.example.com' },
   activateOffline: { licence_key: licenceKey, ...installation, days: 90 },
+  createCustomerSession: { minutes: 60, return_url: 'https://shop.example.com/account' },
+  signInWithLicenceKey: { licence_key: licenceKey },
+  createCustomerLicenceFile: { request: JSON.stringify(installation), days: 30 },
   migrateLegacyKey: { legacy_key: 'OLD-0001' },
   startTrial: { plan_code: 'pro', ...installation },
 }

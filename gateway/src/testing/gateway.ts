@@ -180,7 +180,12 @@ export async function startStandIns(log = createLogger('test', 'silent')): Promi
     },
     billing: {},
     notifier: {},
-    customers: {},
+    customers: {
+      findCustomerSession: async () => ({
+        session: { accountId, applicationId: appId, licenceId: pathOf('{licence_id}') },
+        hasEnded: false,
+      }),
+    },
   }
   const calls: string[] = []
   const listen = async (...services: Parameters<typeof serve>[0]['services']) => {

@@ -7,10 +7,7 @@ import { supportAddress } from '../../fields/text.ts'
 export const maxOfflineDays = 366
 
 const wholeNumber = (max: number) =>
-  z
-    .int('must be a whole number')
-    .min(0, 'must not be negative')
-    .max(max, `must be at most ${max}`)
+  z.int('must be a whole number').min(0, 'must not be negative').max(max, `must be at most ${max}`)
 
 const color = z
   .string()

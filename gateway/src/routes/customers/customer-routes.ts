@@ -4,14 +4,14 @@ import type { FoundCustomerPage } from '@licensing/proto/catalog'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { FoundCustomerSession } from '@licensing/proto/customers'
 import { z } from 'zod'
-import { id } from '../../fields/id.ts'
 import { httpsAddress, optional } from '../../fields/text.ts'
 import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
 import { keylessRoute, vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
 import { installationFields, offlineActivationSchema } from '../activations/activation-routes.ts'
-import { licenceStatus } from '../licences/licence-json.ts'
+import { vendorActivationJson, vendorActivationSchema } from '../licences/licence-detail-json.ts'
+import { licenceFields, licenceJson } from '../licences/licence-json.ts'
 import { findLicence, licenceScope } from '../licences/one-licence-routes.ts'
 import { customerPageFields, maxOfflineDays } from './customer-page-json.ts'
 
@@ -53,11 +53,11 @@ const licenceSchema = z
     app: appSchema.describe('The application and the settings of its page.'),
     key: z.string().describe('The licence key.'),
     plan_name: z.string().describe('The name of the plan.'),
-    status: licenceStatus,
-    status_reason: z.enum(closedSets.suspensionReason).nullable(),
-    expires_on: timestampText.nullable(),
-    updates_until: timestampText.nullable(),
-    trial: z.boolean(),
+    status: licenceFields.status,
+    status_reason: licenceFields.status_reason,
+    expires_on: licenceFields.expires_on,
+    updates_until: licenceFields.updates_until,
+    trial: licenceFields.trial,
     entitlements: z
       .array(
         z.strictObject({
@@ -69,16 +69,7 @@ const licenceSchema = z
       )
       .describe('The values that the product gets.'),
     activations: z
-      .array(
-        z.strictObject({
-          id: id('act'),
-          host: z.string(),
-          product_version: z.string(),
-          created_at: timestampText,
-          last_seen_at: timestampText,
-          lease_ends_at: timestampText.nullable(),
-        }),
-      )
+      .array(vendorActivationSchema.omit({ fingerprint: true }))
       .describe('The newest 100 machines, newest first.'),
     activations_total: z.int().describe('Number of machines.'),
     max_activations: z.int().nullable(),
@@ -170,7 +161,8 @@ const signInRoutes: Route[] = [
     operationId: 'signInWithLicenceKey',
     tag,
     summary: 'Sign in with a licence key',
-    description: 'Only if customers can sign in with the licence key; else 404. The session lasts 60 minutes.',
+    description:
+      'Only if customers can sign in with the licence key; else 404. The session lasts 60 minutes.',
     audience: 'product',
     // Any string is accepted: a text that is no licence key gets 404 like an unknown key.
     body: z.strictObject({ licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }) }),
@@ -210,9 +202,10 @@ export const customerRoutes: Route[] = [
     operationId: 'getCustomerLicence',
     tag,
     summary: 'Get the licence of the session',
+    description: 'What the customer sees of it, whatever its status is.',
     audience: 'customer',
     answer: licenceSchema,
-    handle: async ({ services, session }) => ({ body: await licenceJson(services, session) }),
+    handle: async ({ services, session }) => ({ body: await customerLicenceJson(services, session) }),
   }),
   keylessRoute({
     method: 'DELETE',
@@ -278,6 +271,7 @@ export const customerRoutes: Route[] = [
     operationId: 'createSubscriptionSession',
     tag,
     summary: 'Open the payment processor’s page to change the card or cancel',
+    description: 'Only while the licence rests on a subscription of the payment processor; else 409.',
     audience: 'customer',
     status: 201,
     answer: z.strictObject({ url: z.string().describe('The processor’s page for this customer.') }),
@@ -300,7 +294,10 @@ function ownLicence({ accountId, licenceId }: FoundCustomerSession) {
 }
 
 function noSubscription(): ServiceError {
-  return new ServiceError('conflict', 'this licence has no subscription that could be changed here: ask the vendor')
+  return new ServiceError(
+    'conflict',
+    'this licence has no subscription that could be changed here: ask the vendor',
+  )
 }
 
 /** @throws ServiceError `not_found` if the vendor allows no licence files */
@@ -337,7 +334,7 @@ function appJson({ name, page }: FoundCustomerPage): z.output<typeof appSchema> 
   return { name, support_url: page?.supportUrl ?? null, accent_color: page?.accentColor ?? null }
 }
 
-async function licenceJson(
+async function customerLicenceJson(
   services: Services,
   session: FoundCustomerSession,
 ): Promise<z.output<typeof licenceSchema>> {
@@ -346,8 +343,8 @@ async function licenceJson(
     services.customers.getCustomerLicence(ownLicence(session)),
     services.catalog.findCustomerPage({ applicationId }),
   ])
-  const { licence, effective, activations, activationsTotal, leasesInUse } = found.detail!
-  const { planId, restrictions } = licence!
+  const { effective, activations, activationsTotal, leasesInUse } = found.detail!
+  const { key, plan_id: planId, restrictions, ...licence } = licenceJson(found.detail!.licence!)
   const [plan, names, { subscription }] = await Promise.all([
     services.catalog.getPlan({ accountId, applicationId, planId }),
     displayNames(services, session),
@@ -356,33 +353,28 @@ async function licenceJson(
       : services.billing.getSubscription({ accountId, purchaseRef: found.purchaseRef }),
   ])
   const paidUntil = isoTextOrNull(subscription?.paidUntil)
-  const status = readMember('licenceStatus', licence!.status)
   return {
     app: appJson(app),
-    key: licence!.key,
+    key,
     plan_name: plan.name,
-    status,
-    status_reason: licence!.statusReason === undefined ? null : readMember('suspensionReason', licence!.statusReason),
-    expires_on: isoTextOrNull(licence!.expiresOn),
-    updates_until: isoTextOrNull(licence!.updatesUntil),
-    trial: licence!.trial,
+    status: licence.status,
+    status_reason: licence.status_reason,
+    expires_on: licence.expires_on,
+    updates_until: licence.updates_until,
+    trial: licence.trial,
     entitlements: effective.map(({ key, kind, value }) => ({
       key,
       display_name: names.get(key) ?? key,
       kind: readMember('entitlementKind', kind),
       value,
     })),
-    activations: activations.map((activation) => ({
-      id: activation.id,
-      host: activation.host,
-      product_version: activation.productVersion,
-      created_at: isoText(activation.createdAt),
-      last_seen_at: isoText(activation.lastSeenAt),
-      lease_ends_at: isoTextOrNull(activation.leaseEndsAt),
-    })),
+    activations: activations.map((activation) => {
+      const { fingerprint: _, ...shown } = vendorActivationJson(activation)
+      return shown
+    }),
     activations_total: Number(activationsTotal),
-    max_activations: restrictions?.maxActivations ?? null,
-    max_concurrent: restrictions?.maxConcurrent ?? null,
+    max_activations: restrictions?.max_activations ?? null,
+    max_concurrent: restrictions?.max_concurrent ?? null,
     leases_in_use: Number(leasesInUse),
     frees_left: Math.max(0, (app.page?.freesPerDay ?? 0) - found.freedToday),
     offline_days: app.page?.offlineDays ?? 0,

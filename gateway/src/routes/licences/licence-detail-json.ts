@@ -86,7 +86,7 @@ export const historyEntrySchema = z
     type: z.enum(closedSets.historyType),
     from: licenceStatus.nullable().describe('Previous status; null in the first entry.'),
     to: licenceStatus,
-    actor: z.string().describe('An API key’s id, `processor`, `sweep` or `product`.'),
+    actor: z.string().describe('An API key’s id, `processor`, `sweep`, `product` or `customer`.'),
     cause: z.string().nullable().describe('The event, charge, archive or activation that caused it.'),
     changes: changesSchema
       .nullable()

@@ -17,7 +17,10 @@ export const createSubscriptionSession: Handler<'createSubscriptionSession'> = a
 ) => {
   const found = await findSubscription(sql, accountId, purchaseRef)
   if (!found) {
-    throw new ServiceError('conflict', 'this licence has no subscription that could be changed here: ask the vendor')
+    throw new ServiceError(
+      'conflict',
+      'this licence has no subscription that could be changed here: ask the vendor',
+    )
   }
   return { url: await processor.openSubscriptionPage(found.merchant, found.subscription_ref, returnUrl) }
 }

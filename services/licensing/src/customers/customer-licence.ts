@@ -10,7 +10,13 @@ import type {
 } from '@licensing/proto/customers'
 import { GetLicenceRequestSchema } from '@licensing/proto/licensing'
 import type { GetLicenceRequest, LicenceDetailSchema } from '@licensing/proto/licensing'
-import { byCustomer, countToday, fileEndOf, freeActivations, lockLicence } from '../activations/freeing-queries.ts'
+import {
+  byCustomer,
+  countToday,
+  fileEndOf,
+  freeActivations,
+  lockLicence,
+} from '../activations/freeing-queries.ts'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { findCustomerFacts } from './customer-queries.ts'
 
@@ -47,7 +53,10 @@ async function free(tx: Transaction, request: FreeCustomerActivationRequest): Pr
   const licence = await lockLicence(tx, request)
   const file = licence && (await fileEndOf(tx, licenceId, activationId))
   if (!licence || !file) {
-    throw new ServiceError('not_found', `this licence has no activation ${activationId}: it was removed already`)
+    throw new ServiceError(
+      'not_found',
+      `this licence has no activation ${activationId}: it was removed already`,
+    )
   }
   if (file.until) {
     throw new ServiceError(

@@ -117,7 +117,9 @@ export async function findCustomerSession(
 function contentOf(token: string, encryption: EncryptionKeys): Content | undefined {
   if (!token.startsWith(prefix)) return undefined
   try {
-    return JSON.parse(decrypt(Buffer.from(token.slice(prefix.length), 'base64url'), purpose, encryption)) as Content
+    return JSON.parse(
+      decrypt(Buffer.from(token.slice(prefix.length), 'base64url'), purpose, encryption),
+    ) as Content
   } catch {
     return undefined
   }

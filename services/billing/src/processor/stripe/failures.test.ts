@@ -78,6 +78,8 @@ const calls = {
   chargeRecords: (processor) => processor.chargeRecords(merchant, 'ch_1'),
   findInvoice: (processor) => processor.findInvoice(merchant, 'in_1'),
   findSubscription: (processor) => processor.findSubscription(merchant, 'sub_1'),
+  openSubscriptionPage: (processor) =>
+    processor.openSubscriptionPage(merchant, 'sub_1', 'https://shop.example.com/'),
   findFee: (processor) => processor.findFee('ch_1'),
   refundFee: (processor) => processor.refundFee('fee_1', 1n, 'fee_2'),
   listEvents: (processor) => Array.fromAsync(processor.listEvents(merchant, new Date(0))),
@@ -99,6 +101,7 @@ const unavailable: Outcomes = {
   isConnected: 'unavailable',
   redeemConsent: 'unavailable',
   openCheckout: 'unavailable',
+  openSubscriptionPage: 'unavailable',
   createWebhook: 'unavailable',
 }
 
@@ -106,6 +109,7 @@ const refused: Outcomes = {
   isConnected: 'validation_failed /connected_account',
   redeemConsent: 'bad_request',
   openCheckout: 'validation_failed /plan_id',
+  openSubscriptionPage: 'conflict',
   createWebhook: 'validation_failed /url',
 }
 
