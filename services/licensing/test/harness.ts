@@ -15,6 +15,7 @@ import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
 import type { PlanCopy } from '@licensing/proto/catalog'
+import { CustomerService } from '@licensing/proto/customers'
 import { LicensingService } from '@licensing/proto/licensing'
 import { ProductService } from '@licensing/proto/products'
 import { RootKeyService } from '@licensing/proto/root-keys'
@@ -41,6 +42,7 @@ interface Service extends AsyncDisposable, Pick<Licensing, 'deps' | 'productDeps
   sql: Database
   licensing: ServiceClient<typeof LicensingService>
   products: ServiceClient<typeof ProductService>
+  customers: ServiceClient<typeof CustomerService>
   rootKeys: ServiceClient<typeof RootKeyService>
   purchases: ServiceClient<typeof PurchaseService>
 }
@@ -148,6 +150,7 @@ async function startReplica(databaseUrl: string, catalogPort: number, settings: 
   const clients = {
     licensing: client(LicensingService),
     products: client(ProductService),
+    customers: client(CustomerService),
     rootKeys: client(RootKeyService),
     purchases: client(PurchaseService),
   }
