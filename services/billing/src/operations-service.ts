@@ -2,9 +2,9 @@ import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { implement } from '@licensing/grpc/server'
 import { BillingOperationsService } from '@licensing/proto/billing-operations'
-import type { BillingDependencies } from '../dependencies.ts'
-import { insertResend } from '../purchases/send/resend-queries.ts'
-import { discardEvent, listUnhandledEvents, retryEvent } from './inbox-queries.ts'
+import type { BillingDependencies } from './dependencies.ts'
+import { insertResend } from './effects/resend-queries.ts'
+import { discardEvent, listUnhandledEvents, retryEvent } from './inbox/inbox-queries.ts'
 
 const maxListed = 1_000
 

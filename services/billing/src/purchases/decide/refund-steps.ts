@@ -1,5 +1,5 @@
 import type { RefundLane } from '@licensing/proto/closed-sets'
-import type { MergedRefund } from '../purchases/decide/merge-facts.ts'
+import type { MergedRefund } from './merge-facts.ts'
 
 /** A refund that succeeded, with the id of its row. */
 export type CountedRefund = MergedRefund & { id: string; succeededAt: number }

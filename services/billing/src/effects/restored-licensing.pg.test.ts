@@ -5,7 +5,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { register } from 'prom-client'
 import { afterAll, expect, test, vi } from 'vitest'
-import { startHarness } from '../../../test/harness.ts'
+import { startHarness } from '../../test/harness.ts'
 import {
   applicationFeesOf,
   givenSold,
@@ -14,9 +14,9 @@ import {
   paymentsOf,
   recordSale,
   scope,
-} from '../../../test/shop.ts'
-import { act, alertsOf, expectPaidPeriod, givenSubscribed } from '../../../test/subscribed.ts'
-import type { Vendor } from '../../../test/vendor.ts'
+} from '../../test/shop.ts'
+import { act, alertsOf, expectPaidPeriod, givenSubscribed } from '../../test/subscribed.ts'
+import type { Vendor } from '../../test/vendor.ts'
 import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
 import { askLicensingEpoch } from './resend-effects.ts'

@@ -1,8 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { sharedHarness } from '../../../test/harness.ts'
-import { handled } from '../../../test/shop.ts'
-import { act, alertsOf, givenSubscribed, monthly } from '../../../test/subscribed.ts'
+import { sharedHarness } from '../../test/harness.ts'
+import { handled } from '../../test/shop.ts'
+import { act, alertsOf, givenSubscribed, monthly } from '../../test/subscribed.ts'
 import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
 

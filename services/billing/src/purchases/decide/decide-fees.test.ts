@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { feeRefundCause } from './fee.ts'
+import { feeRefundCause } from '../../fees/fee.ts'
 import { missingChanges } from './decide-fees.ts'
 import type { FeeChange } from './decide-fees.ts'
 

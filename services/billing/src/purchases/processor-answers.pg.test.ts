@@ -1,6 +1,6 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterEach, describe, expect, test } from 'vitest'
-import { sharedHarness } from '../../../test/harness.ts'
+import { sharedHarness } from '../../test/harness.ts'
 import {
   applicationFeesOf,
   dropEvents,
@@ -16,9 +16,9 @@ import {
   paymentsOf,
   refundsOf,
   statusOf,
-} from '../../../test/shop.ts'
-import { expectPaidPeriod, givenSubscribed, monthly } from '../../../test/subscribed.ts'
-import type { Vendor } from '../../../test/vendor.ts'
+} from '../../test/shop.ts'
+import { expectPaidPeriod, givenSubscribed, monthly } from '../../test/subscribed.ts'
+import type { Vendor } from '../../test/vendor.ts'
 
 const harness = await sharedHarness()
 const clearFaults = () => fetch(`${harness.simulator.url}/_sim/faults`, { method: 'DELETE' })

@@ -3,7 +3,7 @@ import { longLockTimeout } from '@licensing/changes/change'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import type { Loop } from '@licensing/process/loop'
 import type { ApplyPurchaseEffectsResponse } from '@licensing/proto/purchases'
-import type { BillingDependencies } from '../../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { timing } from '../timing.ts'
 import { adoptLicensingEpoch, findLicensingEpoch, resendSome } from './resend-queries.ts'
 

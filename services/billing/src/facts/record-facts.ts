@@ -1,5 +1,5 @@
 import type { Transaction } from '@licensing/database/connect'
-import { refsOf } from '../../processor/facts.ts'
+import { refsOf } from '../processor/facts.ts'
 import {
   findLinks,
   findSessionsOf,

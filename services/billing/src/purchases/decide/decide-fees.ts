@@ -1,10 +1,10 @@
 import { newId } from '@licensing/database/ids'
 import type { FeeKind } from '@licensing/proto/closed-sets'
-import { creditWindowMs, isFeeRefundCause, periodOf } from './fee.ts'
-import type { PaymentWithRefunds } from '../refunds/decide-refunds.ts'
-import type { LedgerEntry, Subject } from '../purchases/decide/decision.ts'
-import { stepsOf } from '../refunds/refund-steps.ts'
-import type { CountedRefund } from '../refunds/refund-steps.ts'
+import { creditWindowMs, isFeeRefundCause, periodOf } from '../../fees/fee.ts'
+import type { PaymentWithRefunds } from './decide-refunds.ts'
+import type { LedgerEntry, Subject } from './decision.ts'
+import { stepsOf } from './refund-steps.ts'
+import type { CountedRefund } from './refund-steps.ts'
 
 /** Posts the fee of a payment, and credits and reversals that follow from its refunds. */
 export function decideFees(subject: Subject, refunded: PaymentWithRefunds): void {

@@ -1,5 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
-import type { Fact } from '../../processor/facts.ts'
+import type { Fact } from '../processor/facts.ts'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import { endsScheduledOf, factKey, mergeFacts } from './fact-state.ts'
 

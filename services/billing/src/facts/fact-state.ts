@@ -1,4 +1,4 @@
-import type { ChargeFact, Fact } from '../../processor/facts.ts'
+import type { ChargeFact, Fact } from '../processor/facts.ts'
 
 /**
  * The subject of a fact: an object of the processor in a state that counts. Of the facts with one key only one is kept, so

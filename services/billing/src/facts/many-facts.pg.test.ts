@@ -1,11 +1,11 @@
 import { transaction } from '@licensing/database/transaction'
 import { expect, test } from 'vitest'
-import { sharedHarness } from '../../../test/harness.ts'
-import { givenSold, handled, licenceOf } from '../../../test/shop.ts'
-import { givenSubscribed } from '../../../test/subscribed.ts'
-import { decide } from '../decide/decide.ts'
-import { loadHistories } from '../decide/decision-queries.ts'
-import type { Fact } from '../../processor/facts.ts'
+import { sharedHarness } from '../../test/harness.ts'
+import { givenSold, handled, licenceOf } from '../../test/shop.ts'
+import { givenSubscribed } from '../../test/subscribed.ts'
+import { decide } from '../purchases/decide/decide.ts'
+import { loadHistories } from '../purchases/decide/decision-queries.ts'
+import type { Fact } from '../processor/facts.ts'
 import { recordFacts } from './record-facts.ts'
 
 const harness = await sharedHarness()

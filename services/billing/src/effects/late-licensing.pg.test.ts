@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { expect, test } from 'vitest'
-import { sharedHarness } from '../../../test/harness.ts'
-import { handled, openCheckouts, pay, statusOf } from '../../../test/shop.ts'
+import { sharedHarness } from '../../test/harness.ts'
+import { handled, openCheckouts, pay, statusOf } from '../../test/shop.ts'
 
 const harness = await sharedHarness()
 

@@ -1,8 +1,8 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { sharedHarness } from '../../../test/harness.ts'
-import { handled, licencesOf, openCheckout, pay, scope, sentTypes, statusOf } from '../../../test/shop.ts'
+import { sharedHarness } from '../../test/harness.ts'
+import { handled, licencesOf, openCheckout, pay, scope, sentTypes, statusOf } from '../../test/shop.ts'
 import { provisionAgain, replay } from './send-effects.ts'
 
 const harness = await sharedHarness()

@@ -2,7 +2,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
 import type { ServiceError } from '@licensing/grpc/errors'
-import { alertVendors } from '../../alerts/alert-vendor.ts'
+import { alertVendors } from '../alerts/alert-vendor.ts'
 import {
   failSales,
   failSessions,
@@ -21,7 +21,7 @@ import {
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
 import { holdLicensingEpoch, markReported, resendPurchases } from './resend-queries.ts'
 import { maxPostponements } from '../timing.ts'
-import type { DuePurchase } from '../queue-queries.ts'
+import type { DuePurchase } from '../queues/queue-queries.ts'
 
 /** A purchase whose effects are being sent. */
 export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'batch_limit'>

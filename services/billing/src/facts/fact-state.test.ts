@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../processor/facts.ts'
+import type { Fact } from '../processor/facts.ts'
 import {
   charged,
   day,
@@ -10,7 +10,7 @@ import {
   permutations,
   refund,
   start,
-} from '../../../test/histories.ts'
+} from '../../test/histories.ts'
 import { factKey, mergeFacts } from './fact-state.ts'
 
 const failed = (at: number): Fact => {

@@ -1,8 +1,8 @@
 import { array, assert, constantFrom, integer, option, property, record } from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../processor/facts.ts'
-import { decide } from '../purchases/decide/decide.ts'
-import type { Decision, History } from '../purchases/decide/decision.ts'
+import type { Fact } from '../../processor/facts.ts'
+import { decide } from './decide.ts'
+import type { Decision, History } from './decision.ts'
 import {
   after,
   charged,
@@ -15,8 +15,8 @@ import {
   recorded,
   refund,
   start,
-} from '../../test/histories.ts'
-import { maxUnanswered } from '../purchases/timing.ts'
+} from '../../../test/histories.ts'
+import { maxUnanswered } from '../../timing.ts'
 
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 // Of all sets of decision moments, the test tries one in this many. It has no common factor with the number of sets.

@@ -1,11 +1,11 @@
 import { newId } from '@licensing/database/ids'
-import { feeOf } from '../fees/fee.ts'
-import type { PaymentRow } from './payment-queries.ts'
-import { ask, differ, hasPassed } from '../purchases/decide/decision.ts'
-import type { Subject } from '../purchases/decide/decision.ts'
-import { chargeNamed, mergeCharge, ofKind } from '../purchases/decide/merge-facts.ts'
-import type { Charge, Checkout, Invoice } from '../purchases/decide/merge-facts.ts'
-import { timing } from '../purchases/timing.ts'
+import { feeOf } from '../../fees/fee.ts'
+import type { PaymentRow } from '../../payments/payment-queries.ts'
+import { ask, differ, hasPassed } from './decision.ts'
+import type { Subject } from './decision.ts'
+import { chargeNamed, mergeCharge, ofKind } from './merge-facts.ts'
+import type { Charge, Checkout, Invoice } from './merge-facts.ts'
+import { timing } from '../../timing.ts'
 
 /** Columns that change when more becomes known about a payment. */
 const changingColumns: (keyof PaymentRow)[] = [

@@ -7,10 +7,10 @@ import type { ErrorCode } from '@licensing/proto/errors'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purchases'
 import { Counter } from 'prom-client'
-import type { BillingDependencies } from '../../dependencies.ts'
-import { Shares } from '../queue-rounds.ts'
-import { lease, listOwners, queues } from '../queue-queries.ts'
-import type { DuePurchase } from '../queue-queries.ts'
+import type { BillingDependencies } from '../dependencies.ts'
+import { Shares } from '../queues/queue-rounds.ts'
+import { lease, listOwners, queues } from '../queues/queue-queries.ts'
+import type { DuePurchase } from '../queues/queue-queries.ts'
 import {
   findPostponedRevocations,
   findWaitingEffects,

@@ -1,7 +1,7 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { Stage } from '../dependencies.ts'
-import type { QuestionKind } from './decide/decision.ts'
-import { timing } from './timing.ts'
+import type { QuestionKind } from '../purchases/decide/decision.ts'
+import { timing } from '../timing.ts'
 
 /** A table whose rows wait for a stage. Each row belongs to an owner, and the owners get equal shares of each round. */
 export interface Queue<Row extends object> {
