@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { DisabledReason } from '@licensing/proto/closed-sets'
-import { abandonDeliveries } from '../deliveries/delivery-queries.ts'
-import { markCleanedUp, deleteWaiting, markDisabled } from './endpoint-queries.ts'
+import { deleteWaiting, markCleanedUp, markDisabled } from '../endpoints/endpoint-queries.ts'
+import { abandonDeliveries } from './delivery-queries.ts'
 
 // The transaction that disables an endpoint abandons this many deliveries. The rest follow in the background; readers see
 // all of them as failed at once.

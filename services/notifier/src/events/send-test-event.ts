@@ -6,9 +6,9 @@ import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
 import { SendTestEventResponseSchema } from '@licensing/proto/notifier'
 import type { Handler } from '../dependencies.ts'
-import { recordEvents } from '../events/record-events.ts'
-import { endpointDisabled, endpointNotFound } from './endpoint.ts'
-import { lockEndpoint } from './endpoint-queries.ts'
+import { recordEvents } from './record-events.ts'
+import { endpointDisabled, endpointNotFound } from '../endpoints/endpoint.ts'
+import { lockEndpoint } from '../endpoints/endpoint-queries.ts'
 
 /** Records a test event that is sent to this endpoint only, whatever types it is subscribed to. */
 export const sendTestEvent: Handler<'sendTestEvent'> = async (deps, request) => {

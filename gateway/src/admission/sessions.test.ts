@@ -5,8 +5,8 @@ import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
-import { accountId, gatewayOfFile, hashOf, startGateway } from '../testing/gateway.ts'
-import type { TestGateway } from '../testing/gateway.ts'
+import { accountId, gatewayOfFile, hashOf, startGateway } from '../../test/gateway.ts'
+import type { TestGateway } from '../../test/gateway.ts'
 import { parseSessionKeys, encryptSession, sessionSeconds } from './session-encryption.ts'
 
 const sessionKey = randomBytes(32).toString('base64url')

@@ -2,11 +2,16 @@ import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
 import { closedSets } from '@licensing/proto/closed-sets'
-import type { CatalogConfig } from '../config.ts'
-import { findKeyByHash, insertKey } from '../api-keys/api-key-queries.ts'
-import { hashOfKey } from '../api-keys/key-format.ts'
-import { insertApplication } from '../applications/application-queries.ts'
-import { findDemoAccount, insertAccount, lockBootstrap, recordNewAccountFees } from './account-queries.ts'
+import type { CatalogConfig } from './config.ts'
+import { findKeyByHash, insertKey } from './api-keys/api-key-queries.ts'
+import { hashOfKey } from './api-keys/key-format.ts'
+import { insertApplication } from './applications/application-queries.ts'
+import {
+  findDemoAccount,
+  insertAccount,
+  lockBootstrap,
+  recordNewAccountFees,
+} from './accounts/account-queries.ts'
 
 /**
  * The first start creates the demo account, its application and the operator's key. A later start with another key adds

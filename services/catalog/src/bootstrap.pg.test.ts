@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { hashOfKey, newKey } from '../api-keys/key-format.ts'
-import { catalogOfFile, firstPage } from '../../test/catalog.ts'
+import { hashOfKey, newKey } from './api-keys/key-format.ts'
+import { catalogOfFile, firstPage } from '../test/catalog.ts'
 import { bootstrap } from './bootstrap.ts'
 
 const { calls, sql } = await catalogOfFile()

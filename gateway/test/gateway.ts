@@ -20,12 +20,12 @@ import { hash, randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { afterAll, expect } from 'vitest'
-import type { RateLimits } from '../admission/throttle.ts'
-import { buildApp } from '../app.ts'
-import { pathIds } from '../fields/id.ts'
-import { parseSessionKeys } from '../portal/session-encryption.ts'
-import { connectServices } from '../services.ts'
-import type { ServiceAddresses } from '../services.ts'
+import type { RateLimits } from '../src/admission/throttle.ts'
+import { buildApp } from '../src/app.ts'
+import { pathIds } from '../src/fields/id.ts'
+import { parseSessionKeys } from '../src/admission/session-encryption.ts'
+import { connectServices } from '../src/services.ts'
+import type { ServiceAddresses } from '../src/services.ts'
 
 type Answers<S extends DescService> = Partial<Handlers<S>>
 
