@@ -26,6 +26,7 @@ import { asServiceError, sendProblem } from './http/problem.ts'
 import { firstRefusal, mount } from './mount.ts'
 import { mountAuthorizedPage } from './pages/authorized.ts'
 import { mountConfirmAlertEmail } from './pages/confirm-alert-email.ts'
+import { mountCustomerPage } from './pages/customer-page.ts'
 import { mountPages } from './pages/pages.ts'
 import { declares } from './openapi/route-errors.ts'
 import { mountPortal } from './portal/portal-files.ts'
@@ -126,6 +127,7 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
   await mountPages(app, deps)
   mountSessions(app, admission)
   await mountPortal(app, deps.portalFolder)
+  await mountCustomerPage(app, admission, deps.portalFolder)
   return app
 }
 

@@ -4,9 +4,16 @@ import { dirname, join } from 'node:path'
 
 const portal = join(checkout, 'portal')
 const sources = [
-  ...['src', 'build', 'index.html', 'package.json', 'tsconfig.json', 'vite.config.ts'].map(
-    (path) => `portal/${path}`,
-  ),
+  ...[
+    'src',
+    'customer',
+    'build',
+    'index.html',
+    'package.json',
+    'tsconfig.json',
+    'vite.config.ts',
+    'vite.customer.config.ts',
+  ].map((path) => `portal/${path}`),
   'sdk/src',
   'packages/builds/src',
   'packages/csv/src',
@@ -17,7 +24,7 @@ const sources = [
 ]
 
 /**
- * Builds `portal/dist`, with a compressed copy of each file beside it, unless it was already built from the current sources.
+ * Builds `portal/dist`, and in it the page for customers, with a compressed copy of each file beside it, unless it was already built from the current sources.
  *
  * @param say is called with a line when a build begins
  * @param signal ends the build
@@ -33,8 +40,14 @@ export async function ensureBuilt(say: (line: string) => void, signal?: AbortSig
       sources,
       announcement: 'building the portal',
       make: async (fresh) => {
-        const args = [vite, 'build', '--outDir', fresh, '--emptyOutDir', '--logLevel', 'warn']
-        await runProgram(args, portal, signal)
+        const build = (config: string, outDir: string) =>
+          runProgram(
+            [vite, 'build', '-c', config, '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'],
+            portal,
+            signal,
+          )
+        await build('vite.config.ts', fresh)
+        await build('vite.customer.config.ts', join(fresh, 'customer'))
         await compressFiles(fresh)
       },
     },

@@ -1,0 +1,140 @@
+import { useCallback, useEffect, useState, type ReactNode } from 'react'
+import { accentOf } from './accent.ts'
+import { call, Refusal, type App, type Licence } from './api.ts'
+import { LicenceRegion } from './licence.tsx'
+import { Machines } from './machines.tsx'
+import { Offline } from './offline.tsx'
+import { Alert, problemText } from './parts.tsx'
+import { appInPath, currentSession, keepSession, type Session } from './session.ts'
+import { SignIn } from './sign-in.tsx'
+import type { Texts } from './texts/texts.ts'
+
+type View =
+  | { kind: 'loading' }
+  | { kind: 'licence'; licence: Licence }
+  | { kind: 'sign-in' }
+  | { kind: 'no session' | 'off' }
+  | { kind: 'problem'; problem: Refusal }
+
+/** The page of a customer: the licence of the session, or the field for the licence key. */
+export function Page({ texts }: { texts: Texts }) {
+  const [session, setSession] = useState(currentSession)
+  const [view, setView] = useState<View>({ kind: 'loading' })
+  const [app, setApp] = useState<App | null>(null)
+  const [hasEnded, setEnded] = useState(false)
+
+  const load = useCallback(async () => {
+    try {
+      if (session) {
+        const licence = await call<Licence>('GET', '/v1/customer/licence', session)
+        setApp(licence.app)
+        setView({ kind: 'licence', licence })
+        return
+      }
+      const appId = appInPath()
+      if (appId === null) return setView({ kind: 'no session' })
+      setApp(await call<App>('GET', `/v1/apps/${encodeURIComponent(appId)}/customer-page`))
+      setView({ kind: 'sign-in' })
+    } catch (error) {
+      const problem = error as Refusal
+      if (problem.code === 'unauthenticated' && session) {
+        keepSession(null)
+        setEnded(true)
+        setSession(null)
+      } else if (problem.code === 'not_found' && !session) setView({ kind: 'off' })
+      else setView({ kind: 'problem', problem })
+    }
+  }, [session])
+
+  useEffect(() => void load(), [load])
+
+  // Another link that is opened in this tab replaces the session.
+  useEffect(() => {
+    const replace = () => {
+      setEnded(false)
+      setSession(currentSession())
+    }
+    window.addEventListener('hashchange', replace)
+    return () => window.removeEventListener('hashchange', replace)
+  }, [])
+
+  useEffect(() => show(app, texts), [app, texts])
+
+  const begin = (token: string) => {
+    const begun: Session = { token, appId: appInPath() }
+    keepSession(begun)
+    setEnded(false)
+    setView({ kind: 'loading' })
+    setSession(begun)
+  }
+  /** For calls of the parts of the page: an ended session leads to the sentence that says so. */
+  const withSession = async <T,>(work: (token: string) => Promise<T>): Promise<T> => {
+    try {
+      return await work(session!.token)
+    } catch (error) {
+      if (error instanceof Refusal && error.code === 'unauthenticated') await load()
+      throw error
+    }
+  }
+  const returnUrl = view.kind === 'licence' ? view.licence.return_url : null
+  return (
+    <div className="page">
+      <header>
+        <h1>{app?.name ?? texts.signIn.title}</h1>
+        <Links app={app} returnUrl={returnUrl} texts={texts} />
+      </header>
+      <main>
+        {hasEnded && <Alert>{texts.problems.ended}</Alert>}
+        {view.kind === 'loading' && <p role="status">{texts.loading}</p>}
+        {view.kind === 'no session' && !hasEnded && <p>{texts.signIn.noSession}</p>}
+        {view.kind === 'off' && <p>{texts.signIn.off}</p>}
+        {view.kind === 'sign-in' && <SignIn texts={texts} begin={begin} />}
+        {view.kind === 'problem' && (
+          <Alert>
+            {problemText(view.problem, texts)}{' '}
+            <button type="button" onClick={() => void load()}>
+              {texts.tryAgain}
+            </button>
+          </Alert>
+        )}
+        {view.kind === 'licence' && (
+          <>
+            <LicenceRegion licence={view.licence} texts={texts} withSession={withSession} />
+            <Machines licence={view.licence} texts={texts} withSession={withSession} reload={load} />
+            {view.licence.offline_days > 0 && (
+              <Offline licence={view.licence} texts={texts} withSession={withSession} reload={load} />
+            )}
+          </>
+        )}
+      </main>
+    </div>
+  )
+}
+
+function Links({
+  app,
+  returnUrl,
+  texts,
+}: {
+  app: App | null
+  returnUrl: string | null
+  texts: Texts
+}): ReactNode {
+  return (
+    <nav>
+      {returnUrl !== null && <a href={returnUrl}>{texts.back}</a>}
+      {app !== null && app.support_url !== null && <a href={app.support_url}>{texts.support}</a>}
+    </nav>
+  )
+}
+
+/** The name in the title, and the vendor's colour. */
+function show(app: App | null, texts: Texts): void {
+  document.title = app?.name ?? texts.signIn.title
+  const { style } = document.documentElement
+  if (!app?.accent_color) return
+  const { ground, on, textLight, textDark } = accentOf(app.accent_color)
+  style.setProperty('--accent', ground)
+  style.setProperty('--on-accent', on)
+  style.setProperty('--link', `light-dark(${textLight}, ${textDark})`)
+}
