@@ -133,7 +133,7 @@ export function listPayments(sql: StormSql): Promise<Payment[]> {
 
 export function listRefunds(sql: StormSql): Promise<Refund[]> {
   return sql<Refund[]>`
-    select id, payment_id as "paymentId", ref, lane, status, amount, processed from refunds order by id`
+    select id, payment_id as "paymentId", ref, kind as lane, status, amount, processed from refunds order by id`
 }
 
 export function listFees(sql: StormSql): Promise<Fee[]> {
