@@ -63,7 +63,6 @@ export type Order = {
   /** The prices at the time when the session was opened. */
   lines: { price: Price; quantity: number }[]
   metadata: Metadata
-  description: string | null
   applicationFeeAmount: number | null
   applicationFeePercent: number | null
 }

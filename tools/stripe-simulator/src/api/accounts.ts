@@ -55,7 +55,6 @@ export function deauthorize(world: World, account: string): void {
 
 export function authorize(world: World, account: string): void {
   if (!world.deauthorized.delete(account)) throw impossible(`${account} is connected already`)
-  emit(world, 'account.application.authorized', platform, undefined, account)
 }
 
 /** The account object of a connected vendor that is ready to sell. */

@@ -11,29 +11,13 @@ import { settleInvoice } from './invoice.ts'
 import { openIntent, settlePayment, submitPayment, type Payer, type PaymentOutcome } from './payment.ts'
 import { markPastDue, startSubscription } from './subscription.ts'
 
-const minute = 60
-const day = 24 * 60 * minute
-
-export type CheckoutOrder = Order & {
-  page: Pick<
-    NewCheckoutSession,
-    'mode' | 'successUrl' | 'cancelUrl' | 'clientReferenceId' | 'customerEmail' | 'metadata'
-  >
-  expiresAt: number | undefined
-}
-
 export function openCheckout(
   world: World,
   account: Owner,
-  { page, expiresAt, ...order }: CheckoutOrder,
+  page: Pick<NewCheckoutSession, 'mode' | 'successUrl' | 'cancelUrl' | 'clientReferenceId' | 'metadata'>,
+  order: Order,
 ): CheckoutSession {
   const created = world.now
-  const ends = expiresAt ?? created + day
-  if (ends < created + 30 * minute || ends > created + day) {
-    throw invalidRequest('`expires_at` must be between 30 minutes and 24 hours after Checkout creation.', {
-      param: 'expires_at',
-    })
-  }
   const currency = checkPrices(page.mode, order)
   const amount = order.lines.reduce(
     (sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity,
@@ -46,11 +30,11 @@ export function openCheckout(
       { code: 'amount_too_small' },
     )
   }
-  checkFee(account, order, amount)
+  checkFee(order, amount)
   const id = newId('cs_test')
   world.orders.set(id, structuredClone(order))
   const url = `${world.publicUrl}/pay/${id}`
-  const session = newCheckoutSession({ ...page, id, created, amount, currency, url, expiresAt: ends })
+  const session = newCheckoutSession({ ...page, id, created, amount, currency, url })
   return add(world, world.sessions, account, session)
 }
 
@@ -74,11 +58,7 @@ function checkPrices(mode: NewCheckoutSession['mode'], { lines }: Order): string
   return currency
 }
 
-function checkFee(account: Owner, order: Order, amount: number): void {
-  const fee = order.applicationFeeAmount
-  if (account === null && (fee !== null || order.applicationFeePercent !== null)) {
-    throw invalidRequest('An application fee needs a direct charge: send the Stripe-Account header.')
-  }
+function checkFee({ applicationFeeAmount: fee }: Order, amount: number): void {
   if (fee !== null && fee > amount) {
     throw invalidRequest('The application fee cannot be greater than the total amount of the charge.', {
       param: 'payment_intent_data[application_fee_amount]',
@@ -218,7 +198,6 @@ function intentOf(world: World, session: CheckoutSession): PaymentIntent {
     currency: session.currency ?? '',
     applicationFeeAmount: order.applicationFeeAmount && Math.min(order.applicationFeeAmount, amount),
     customer: null,
-    description: order.description,
     metadata: order.metadata,
   })
   session.payment_intent = intent.id

@@ -73,7 +73,6 @@ const flows: Record<string, Flow> = {
       amount,
       force,
       status: z.enum(refundStatuses).default('succeeded'),
-      reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).default('requested_by_customer'),
     },
     (world, { charge: id, ...refunding }) => refundCharge(world, findPaidCharge(world, id), refunding),
   ),
@@ -166,7 +165,7 @@ const flows: Record<string, Flow> = {
       currency: text.regex(/^[a-z]{3}$/),
       recurring: z
         .strictObject({
-          interval: z.enum(['day', 'week', 'month', 'year']),
+          interval: z.enum(['month', 'year']),
           interval_count: integer(1).default(1),
         })
         .optional(),
