@@ -13,7 +13,7 @@ export function emit<Type extends EventType>(
   type: Type,
   object: EventObjects[Type],
   previousAttributes?: Partial<EventObjects[Type]>,
-  account: Owner = ownerOf(world, object as { id: string }),
+  account: Owner = ownerOf(world, object),
 ): void {
   const event = newEvent(world, {
     ...(account !== null && { account }),

@@ -119,7 +119,7 @@ export type OpenCheckout = Partial<Stripe.Checkout.SessionCreateParams> & { pric
 
 export async function givenSession(
   { simulator, stripe }: Pick<World, 'simulator' | 'stripe'>,
-  { price, created: _, ...params }: OpenCheckout = {},
+  { price, created: _paidAt, ...params }: OpenCheckout = {},
 ): Promise<Stripe.Checkout.Session> {
   const subscribing = params.mode === 'subscription'
   const priceId =

@@ -23,7 +23,7 @@ export function openCheckout(
     (sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity,
     0,
   )
-  const min = minimums[currency] ?? 1
+  const [min] = minimums.find(([, currencies]) => currencies.includes(currency)) ?? [1]
   if (amount > 0 && amount < min) {
     throw invalidRequest(
       `The Checkout Session's total amount due must add up to at least ${amountText(min, currency)}`,
@@ -70,11 +70,18 @@ function checkFee({ applicationFeeAmount: fee }: Order, amount: number): void {
  * Stripe's minimum of a charge, in minor units. For other currencies Stripe converts to the vendor's currency; the simulator
  * does not. A free checkout has no charge.
  */
-const minimums: Record<string, number> = {
-  ...{ aed: 200, aud: 50, bgn: 100, brl: 50, cad: 50, chf: 50, czk: 1500, dkk: 250, eur: 50, gbp: 30 },
-  ...{ hkd: 400, huf: 17_500, inr: 50, jpy: 50, mxn: 1000, myr: 200, nok: 300, nzd: 50, pln: 200 },
-  ...{ ron: 200, sek: 300, sgd: 50, thb: 1000, usd: 50 },
-}
+const minimums: [least: number, currencies: string][] = [
+  [30, 'gbp'],
+  [50, 'aud brl cad chf eur inr jpy nzd sgd usd'],
+  [100, 'bgn'],
+  [200, 'aed myr pln ron'],
+  [250, 'dkk'],
+  [300, 'nok sek'],
+  [400, 'hkd'],
+  [1000, 'mxn thb'],
+  [1500, 'czk'],
+  [17_500, 'huf'],
+]
 
 /**
  * The price of a checkout line. A price that the vendor has set takes precedence. Otherwise the session's metadata sets the

@@ -34,7 +34,7 @@ export function submitPayment(world: World, intent: PaymentIntent, { method, ema
 }
 
 export function settlePayment(world: World, intent: PaymentIntent, result: PaymentOutcome): void {
-  const charge = need(world.charges, 'charge', intent.latest_charge as string | null)
+  const charge = need(world.charges, 'charge', intent.latest_charge)
   if (result === 'succeeded') succeed(world, intent, charge)
   else fail(intent, charge)
 }

@@ -199,7 +199,7 @@ export function periodOf(item: SubscriptionItem): Period {
 
 export const pauseBehaviors = ['keep_as_draft', 'mark_uncollectible', 'void'] as const
 
-/** What happens to an invoice while collection is paused. */
+/** Keeps, voids or writes off an invoice while collection is paused. */
 function setAside(world: World, invoice: Invoice, behavior: (typeof pauseBehaviors)[number]): void {
   if (behavior === 'keep_as_draft') {
     invoice.auto_advance = false
