@@ -130,10 +130,7 @@ async function tryToStart(folder: string): Promise<StormStack> {
   const vendors: Vendor[] = []
   for (let number = 1; number <= vendorCount; number += 1) {
     vendors.push(
-      await makeVendor(`Vendor ${number}`, gatewayUrls, {
-        DATABASE_URL: databaseUrls.catalog,
-        NATS_URL: nats.url,
-      }),
+      await makeVendor(`Vendor ${number}`, gatewayUrls, { GRPC_ADDRESS: addresses[0]!.grpc.catalog }),
     )
   }
   const running = started.move()

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-const admin = join(CHECKOUT, 'services/catalog/src/admin/licensing-admin.ts')
+const admin = join(CHECKOUT, 'deploy/admin/src/licensing-admin.ts')
 
 export interface Vendor {
   accountId: string
