@@ -48,7 +48,7 @@ export async function findLogFor(sql: Sql, consumer: string, positions: LogPosit
 }
 
 /**
- * Begins an epoch later than a consumer's position, which the log has not reached: the log was set back. If the position's
+ * Begins an epoch later than a consumer's position, which the log has not reached: the log was restored from a backup. If the position's
  * epoch is later than the newest one, the clock of the lost server was ahead: the batches of the newest epoch then belong to
  * the one that begins, because the consumer does not have them.
  */

@@ -113,7 +113,7 @@ test.concurrent(
 )
 
 test.concurrent(
-  'a log that was set back without a restart of PostgreSQL is noticed by its consumers',
+  'a log that was restored from a backup without a restart of PostgreSQL is noticed by its consumers',
   async () => {
     await using given = await givenBoth()
     const { pipeline, producer, consumer } = given
@@ -136,7 +136,7 @@ test.concurrent(
   },
 )
 
-test.concurrent('messages of JetStream that a set back log no longer has are ignored', async () => {
+test.concurrent('messages of JetStream that a restored log no longer has are ignored', async () => {
   await using given = await givenBoth()
   const { pipeline, producer, consumer } = given
   await given.change('acct_a', 1, 10)
@@ -155,7 +155,7 @@ test.concurrent('messages of JetStream that a set back log no longer has are ign
 })
 
 test.concurrent(
-  'a consumer whose database is set back while it runs idle catches up from the log',
+  'a consumer whose database is restored from a backup while it runs idle catches up from the log',
   async () => {
     await using given = await givenBoth()
     const { pipeline, consumer, nats } = given

@@ -60,7 +60,7 @@ const dropped = new Counter({
 })
 const losses = new Counter({
   name: 'event_log_losses_total',
-  help: 'Times that a consumer was ahead of the log, which was set back without a restart of PostgreSQL',
+  help: 'Times that a consumer was ahead of the log, which was restored from a backup without a restart of PostgreSQL',
   labelNames,
 })
 
@@ -125,7 +125,10 @@ async function answer(
   const ahead = positions.find((position) => isAhead(position, newest))
   if (ahead) {
     losses.inc({ source })
-    log.error({ consumer }, 'a consumer is ahead of the event log: the log was set back, a new epoch begins')
+    log.error(
+      { consumer },
+      'a consumer is ahead of the event log: the log was restored from a backup, a new epoch begins',
+    )
     await beginEpochAfter(sql, ahead)
     newest = await findLogFor(sql, consumer, [])
   }

@@ -27,7 +27,7 @@ const filled = new Counter({
 })
 const lost = new Counter({
   name: 'event_batches_lost_total',
-  help: 'Batches that the log of their producer no longer had: this service was stopped or set back for too long',
+  help: 'Batches that the log of their producer no longer had: this service was stopped for too long, or restored from an old backup',
   labelNames: ['stream'],
 })
 

@@ -19,7 +19,7 @@ const poisonTries = 5
 
 const labelNames = ['stream']
 const consumed = new Counter({ name: 'events_consumed_total', help: 'Events consumed', labelNames })
-const parked = new Counter({
+const deadLettered = new Counter({
   name: 'events_dead_lettered_total',
   help: 'Events that could not be consumed: run licensing-admin dead-letters',
   labelNames,
@@ -102,7 +102,7 @@ export class PartitionWriter {
           await pause(Math.min(50 * 2 ** tries, 2_000), signal)
           continue
         }
-        await this.#park(part[0]!, error)
+        await this.#deadLetter(part[0]!, error)
         batchSize = maxBatchSize
       }
       at += part.length
@@ -157,7 +157,7 @@ export class PartitionWriter {
   }
 
   /** Keeps an event that cannot be consumed as a dead letter. The events after it are consumed. */
-  async #park(entry: Entry, error: unknown): Promise<void> {
+  async #deadLetter(entry: Entry, error: unknown): Promise<void> {
     const { log, sql, source } = this.#options
     const { logged, after, received } = entry
     await transaction(sql, async (tx) => {
@@ -174,7 +174,7 @@ export class PartitionWriter {
       })
     })
     this.#position = after
-    parked.inc({ stream: this.#stream })
+    deadLettered.inc({ stream: this.#stream })
     log.error({ err: error, stream: this.#stream, ...logFieldsOf(entry) }, 'event moved to the dead letters')
   }
 }

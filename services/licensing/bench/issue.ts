@@ -16,7 +16,7 @@ import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
 import { IssueLicenceRequestSchema } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { createIssueLicence } from '../src/licences/issue-licence.ts'
-import { mintLicences } from '../src/licences/issue-queries.ts'
+import { insertLicences } from '../src/licences/issue-queries.ts'
 import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { licensingMigrations } from '../src/migrations.ts'
 import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
@@ -95,9 +95,12 @@ const newLicence = () => ({
 })
 const measures = {
   'bare statement, one licence each': () =>
-    rate(callers, async () => (await mintLicences(sql, [newLicence()], 'skip')).size),
+    rate(callers, async () => (await insertLicences(sql, [newLicence()], 'skip')).size),
   'bare statement, batches': () =>
-    rate(1, async () => (await mintLicences(sql, Array.from({ length: callers }, newLicence), 'skip')).size),
+    rate(
+      1,
+      async () => (await insertLicences(sql, Array.from({ length: callers }, newLicence), 'skip')).size,
+    ),
   'the handler': () =>
     rate(callers, async () => {
       const { idempotencyKey, externalRef } = newLicence()

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { connect } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { mintLicences } from '../../../services/licensing/src/licences/issue-queries.ts'
+import { insertLicences } from '../../../services/licensing/src/licences/issue-queries.ts'
 import { newLicenceKey } from '../../../services/licensing/src/lifecycle/licence-key.ts'
 import { scaledSeconds } from './bench-scale.ts'
 import { usualCalls } from './calls.ts'
@@ -54,7 +54,7 @@ export async function gateway(): Promise<Section> {
     measured(
       round,
       'issue bare',
-      await loop(() => mintLicences(sql, [issueOf(stack, planId)], 'wait'), 16, seconds),
+      await loop(() => insertLicences(sql, [issueOf(stack, planId)], 'wait'), 16, seconds),
     )
   }
   await sql.end()

@@ -186,7 +186,7 @@ const twice = (values: string[]) => values.filter((value, at) => values.indexOf(
  */
 export async function expectRestored(stack: Stack, load: ShopLoad, before: Acknowledged): Promise<void> {
   const { api, appId } = stack
-  // Billing notices within 30 seconds that licensing was set back further.
+  // Billing notices within 30 seconds that licensing was restored to an earlier time.
   await eventually(() => expectSoldLicences(stack, before), { timeoutMs: 120_000 })
   const licences = await rowsOf(stack, 'licences')
   const statusOf = new Map(licences.map(({ id, status }) => [id, status]))

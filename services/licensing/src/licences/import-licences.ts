@@ -18,7 +18,7 @@ import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies, Handler } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
-import { findByLegacyKey, mintImports } from './import-queries.ts'
+import { findByLegacyKey, insertImports } from './import-queries.ts'
 import type { NewImport } from './import-queries.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { checkRestrictions, problemOfRestrictions } from './restrictions.ts'
@@ -57,7 +57,7 @@ async function run(
   request: ImportLicencesRequest,
   unfinishedAnswer: ImportLicencesResponse | undefined,
 ): Promise<Result[]> {
-  const results = mintedBefore(unfinishedAnswer)
+  const results = importedBefore(unfinishedAnswer)
   const isOpen = (entry: Entry) => !results.has(entry.place)
   let entries = request.items.map((item, place): Entry => ({ place, item, id: newId('lic') })).filter(isOpen)
   // A second round happens only if a plan arrives or is restored between two statements.
@@ -70,7 +70,7 @@ async function run(
 }
 
 // The interrupted call had not reached items without a result.
-function mintedBefore(unfinishedAnswer: ImportLicencesResponse | undefined): Results {
+function importedBefore(unfinishedAnswer: ImportLicencesResponse | undefined): Results {
   const results: Results = new Map()
   unfinishedAnswer?.items.forEach(({ legacyKey, result, licenceId }, place) => {
     if (result === '') return
@@ -89,12 +89,12 @@ async function importOnce(
   entries: Entry[],
   before: Results,
 ): Promise<Results> {
-  const minted = await mint(deps, request, entries, before)
-  const results = createdOf(entries, minted)
-  const mintedAt = new Map([...results].map(([place, { legacyKey }]) => [legacyKey, place]))
-  const refused = entries.filter((entry) => !minted.has(entry.id))
+  const inserted = await importBatch(deps, request, entries, before)
+  const results = createdOf(entries, inserted)
+  const insertedAt = new Map([...results].map(([place, { legacyKey }]) => [legacyKey, place]))
+  const refused = entries.filter((entry) => !inserted.has(entry.id))
   // If a legacy key occurs twice and the second item was imported, the first item does not count as existing.
-  const found = refused.filter(({ item, place }) => !((mintedAt.get(item.legacyKey) ?? -1) > place))
+  const found = refused.filter(({ item, place }) => !((insertedAt.get(item.legacyKey) ?? -1) > place))
   const existing = await findExisting(deps, request, found)
   for (const { place, item } of found) {
     const id = existing.get(item.legacyKey)
@@ -111,23 +111,23 @@ async function importOnce(
 }
 
 /** Makes the licences of all valid items. With an idempotency key it stores the partial answer in the same transaction. */
-function mint(
+function importBatch(
   deps: LicensingDependencies,
   request: ImportLicencesRequest,
   entries: Entry[],
   before: Results,
 ): Promise<Set<string>> {
   const valid = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
-  const answerOf = (minted: Set<string>) => {
-    const now = createdOf(entries, minted)
+  const answerOf = (inserted: Set<string>) => {
+    const now = createdOf(entries, inserted)
     return { items: request.items.map((_, place) => before.get(place) ?? now.get(place) ?? {}) }
   }
   const answer = { schema: ImportLicencesResponseSchema, toMessage: answerOf, isUnfinished: true }
-  return deps.change((tx) => mintImports(tx, request, valid), { answer })
+  return deps.change((tx) => insertImports(tx, request, valid), { answer })
 }
 
-function createdOf(entries: Entry[], minted: Set<string>): Results {
-  const created = entries.filter(({ id }) => minted.has(id))
+function createdOf(entries: Entry[], inserted: Set<string>): Results {
+  const created = entries.filter(({ id }) => inserted.has(id))
   return new Map(created.map(({ place, item, id }) => [place, imported('created', item, id)]))
 }
 

@@ -1,9 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
 import type { Metadata } from '@licensing/proto/metadata'
 import { rowsOf } from '@licensing/database/row-queries'
-import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
+import { storeSnapshotsOfInserted } from '../plans/snapshot-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
-import { findByDomainsOfMinted } from './issue-queries.ts'
+import { findByDomainsOfInserted } from './issue-queries.ts'
 
 const { imported } = initialStatus
 
@@ -37,7 +37,7 @@ export interface ImportScope {
  *
  * @returns the ids of the inserted licences
  */
-export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport[]): Promise<Set<string>> {
+export async function insertImports(sql: Sql, scope: ImportScope, items: NewImport[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with item as materialized (select * from ${rowsOf(sql, 'licences', items)} with ordinality),
     plan as materialized (
@@ -46,7 +46,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
         and p.application_id = ${scope.applicationId} and p.account_id = ${scope.accountId}
       order by p.id for share
     ),
-    minted as (
+    inserted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
         legacy_key, metadata, updates_until, expires_on, domains, max_activations, max_seats, max_concurrent,
         lease_minutes)
@@ -59,18 +59,18 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
       on conflict (application_id, legacy_key) where legacy_key is not null do nothing
       returning id, application_id, plan_id, domains, created_at
     ),
-    found_by as (${findByDomainsOfMinted(sql)}),
-    captured as (${storeSnapshotsOfMinted(sql)}),
+    found_by as (${findByDomainsOfInserted(sql)}),
+    captured as (${storeSnapshotsOfInserted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select id, created_at, ${imported.history}, ${imported.status}, ${scope.actor} from minted
+      select id, created_at, ${imported.history}, ${imported.status}, ${scope.actor} from inserted
     ),
     counted as (
       insert into plan_counts (plan_id, shard, active)
-      select plan_id, pg_backend_pid() % 16, count(*) from minted group by plan_id order by plan_id
+      select plan_id, pg_backend_pid() % 16, count(*) from inserted group by plan_id order by plan_id
       on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active
     )
-    select id from minted`
+    select id from inserted`
   return new Set(rows.map((row) => row.id))
 }
 

@@ -11,8 +11,8 @@ import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
-import { mintLicences, whyNotMinted } from './issue-queries.ts'
-import type { NewLicence, NotMinted } from './issue-queries.ts'
+import { insertLicences, whyNotInserted } from './issue-queries.ts'
+import type { NewLicence, NotInserted } from './issue-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
@@ -21,7 +21,7 @@ import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { checkRestrictions } from './restrictions.ts'
 
 type Answer =
-  | { kind: 'minted' | 'replayed'; row: LicenceRow }
+  | { kind: 'issued' | 'replayed'; row: LicenceRow }
   | { kind: 'mismatch' | 'past' | 'plan_unknown' | 'plan_retired' }
 type Outcome = Answer | { kind: 'plan_busy' }
 
@@ -38,24 +38,24 @@ const maxBatchSize = 500
  */
 export function createIssueLicence(deps: LicensingDependencies): IssueLicence {
   const options = { maxBatchSize, isTransient: isDatabaseUnavailable }
-  const mintAtOnce = createBatcher<NewLicence, Outcome>(
-    (batch) => retrying(() => mint(deps.sql, batch, 'skip')),
+  const issueAtOnce = createBatcher<NewLicence, Outcome>(
+    (batch) => retrying(() => issueBatch(deps.sql, batch, 'skip')),
     options,
   )
   // A plan that is being archived, which can take long, delays only issues on that plan.
-  const mintOnBusyPlan = createBatcher<NewLicence, Outcome>(
-    (batch) => deps.change((tx) => mint(tx, batch, 'wait')),
+  const issueOnBusyPlan = createBatcher<NewLicence, Outcome>(
+    (batch) => deps.change((tx) => issueBatch(tx, batch, 'wait')),
     { ...options, queueOf: (licence) => licence.planId },
   )
   return async (request) => {
     if (!isId('pln', request.planId)) throw planUnknown(request)
     const licence = newLicence(request)
-    let outcome = await mintAtOnce(licence)
+    let outcome = await issueAtOnce(licence)
     if (outcome.kind === 'plan_unknown') {
       await fetchPlan(deps, request)
-      outcome = await mintAtOnce(licence)
+      outcome = await issueAtOnce(licence)
     }
-    while (outcome.kind === 'plan_busy') outcome = await mintOnBusyPlan(licence)
+    while (outcome.kind === 'plan_busy') outcome = await issueOnBusyPlan(licence)
     return answerOf(outcome, request)
   }
 }
@@ -85,19 +85,19 @@ function newLicence(request: IssueLicenceRequest): NewLicence {
   }
 }
 
-async function mint(sql: Sql, batch: NewLicence[], onLocked: OnLocked): Promise<Outcome[]> {
-  const minted = await mintLicences(sql, batch, onLocked)
-  const refused = batch.filter((licence) => !minted.has(licence.id))
-  const reasons = refused.length > 0 ? await whyNotMinted(sql, refused) : undefined
+async function issueBatch(sql: Sql, batch: NewLicence[], onLocked: OnLocked): Promise<Outcome[]> {
+  const inserted = await insertLicences(sql, batch, onLocked)
+  const refused = batch.filter((licence) => !inserted.has(licence.id))
+  const reasons = refused.length > 0 ? await whyNotInserted(sql, refused) : undefined
   return batch.map((licence) => {
-    const createdAt = minted.get(licence.id)
+    const createdAt = inserted.get(licence.id)
     return createdAt
-      ? { kind: 'minted', row: mintedRow(licence, createdAt) }
+      ? { kind: 'issued', row: issuedRow(licence, createdAt) }
       : refusal(reasons!.get(licence.id)!)
   })
 }
 
-function refusal(found: NotMinted): Outcome {
+function refusal(found: NotInserted): Outcome {
   if (found.found) return found.same_body ? { kind: 'replayed', row: found } : { kind: 'mismatch' }
   if (found.past) return { kind: 'past' }
   if (found.plan_status === null) return { kind: 'plan_unknown' }
@@ -110,7 +110,7 @@ function answerOf(
   request: IssueLicenceRequest,
 ): MessageInitShape<typeof IssueLicenceResponseSchema> {
   switch (outcome.kind) {
-    case 'minted':
+    case 'issued':
     case 'replayed':
       return { licence: licenceMessage(outcome.row), replayed: outcome.kind === 'replayed' }
     case 'mismatch':
@@ -130,7 +130,7 @@ function answerOf(
   }
 }
 
-function mintedRow(licence: NewLicence, createdAt: Date): LicenceRow {
+function issuedRow(licence: NewLicence, createdAt: Date): LicenceRow {
   return {
     id: licence.id,
     key: licence.key,

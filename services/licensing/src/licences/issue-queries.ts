@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
-import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
+import { storeSnapshotsOfInserted } from '../plans/snapshot-queries.ts'
 import { licenceColumns, skipLocked } from '../lifecycle/licence-queries.ts'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
@@ -38,7 +38,7 @@ export interface NewLicence {
  *
  * @returns the creation times by licence id; a licence that was not inserted is not in the map
  */
-export async function mintLicences(
+export async function insertLicences(
   sql: Sql,
   licences: NewLicence[],
   onLocked: OnLocked,
@@ -63,7 +63,7 @@ export async function mintLicences(
       select p.id, p.account_id, p.application_id, p.status, p.snapshot_id, p.entitlements from plans p
       where p.id in (select plan_id from request) order by p.id for share ${skipLocked(sql, onLocked)}
     ),
-    minted as (
+    inserted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,
         max_activations, max_seats, expires_on, snapshot_id, idempotency_key, idempotency_hash, max_concurrent,
         lease_minutes, metadata, updates_until)
@@ -77,34 +77,34 @@ export async function mintLicences(
       on conflict (application_id, idempotency_key) where idempotency_key is not null do nothing
       returning id, application_id, plan_id, domains, created_at
     ),
-    captured as (${storeSnapshotsOfMinted(sql)}),
+    captured as (${storeSnapshotsOfInserted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select m.id, m.created_at, ${issued.history}, ${issued.status}, r.actor from minted m join request r on r.id = m.id
+      select m.id, m.created_at, ${issued.history}, ${issued.status}, r.actor from inserted m join request r on r.id = m.id
     ),
-    found_by as (${findByDomainsOfMinted(sql)}),
+    found_by as (${findByDomainsOfInserted(sql)}),
     counted as (
       insert into plan_counts (plan_id, shard, active)
-      select plan_id, pg_backend_pid() % 16, count(*) from minted group by plan_id order by plan_id
+      select plan_id, pg_backend_pid() % 16, count(*) from inserted group by plan_id order by plan_id
       on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active
     )
-    select id, created_at from minted`
+    select id, created_at from inserted`
   return new Map(rows.map((row) => [row.id, row.created_at]))
 }
 
-/** A part of a statement with the new licences in `minted`: they are found by the hosts that they are restricted to. */
-export const findByDomainsOfMinted = (sql: Sql) => sql`
+/** A part of a statement with the new licences in `inserted`: they are found by the hosts that they are restricted to. */
+export const findByDomainsOfInserted = (sql: Sql) => sql`
   insert into licence_hosts (application_id, host, licence_id)
-  select distinct m.application_id, domain, m.id from minted m, unnest(m.domains) as domain`
+  select distinct m.application_id, domain, m.id from inserted m, unnest(m.domains) as domain`
 
 /** Why a request inserted no licence. */
-export type NotMinted = { id: string; plan_status: PlanStatus | null; past: boolean } & (
+export type NotInserted = { id: string; plan_status: PlanStatus | null; past: boolean } & (
   (LicenceRow & { same_body: boolean; found: true }) | { found: false }
 )
 
 /** Reads for each request the licence that has its idempotency key, and the status of its plan. */
-export async function whyNotMinted(sql: Sql, licences: NewLicence[]): Promise<Map<string, NotMinted>> {
-  const rows = await sql<(NotMinted & { request_id: string })[]>`
+export async function whyNotInserted(sql: Sql, licences: NewLicence[]): Promise<Map<string, NotInserted>> {
+  const rows = await sql<(NotInserted & { request_id: string })[]>`
     select r.id as request_id, p.status as plan_status, r.expires_on <= now() as past,
       l.id is not null as found, l.idempotency_hash = decode(r.idempotency_hash, 'hex') as same_body,
       ${licenceColumns(sql)}

@@ -2,14 +2,14 @@ import type { Sql } from '@licensing/database/connect'
 import type { SnapshotEntitlement } from './snapshot.ts'
 
 /**
- * The part of a statement that stores the snapshots of inserted licences. `plan` has their locked plans, and `minted`
+ * The part of a statement that stores the snapshots of inserted licences. `plan` has their locked plans, and `inserted`
  * the new licences. A snapshot is stored with the first licence that has it, so a plan that is changed often leaves
  * no unused snapshots.
  */
-export const storeSnapshotsOfMinted = (sql: Sql) => sql`
+export const storeSnapshotsOfInserted = (sql: Sql) => sql`
   insert into snapshots (id, entitlements)
   select distinct on (snapshot_id) snapshot_id, entitlements from plan
-  where id in (select plan_id from minted) and not exists (select from snapshots s where s.id = plan.snapshot_id)
+  where id in (select plan_id from inserted) and not exists (select from snapshots s where s.id = plan.snapshot_id)
   order by snapshot_id
   on conflict (id) do nothing`
 

@@ -24,7 +24,7 @@ const beginEpoch = async () => {
   return row!.epoch
 }
 
-test('after the database was set back while the service runs, versions grow, and a product that read the lost time misses nothing', async () => {
+test('after the database was restored from a backup while the service runs, versions grow, and a product that read the lost time misses nothing', async () => {
   const own = newVendor(harness)
   const replica = await harness.replica()
   const a = await givenRevoked(own)

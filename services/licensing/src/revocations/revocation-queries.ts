@@ -9,7 +9,7 @@ export interface ListState {
 }
 
 /**
- * The states of the lists of applications, in their order. If the database was set back or replaced, the versions that it has
+ * The states of the lists of applications, in their order. If the database was restored from a backup or replaced, the versions that it has
  * lost are lower than the epoch that began then (the comment on `revocation_lists` in the migration says why this needs
  * the lists' locks once).
  */
