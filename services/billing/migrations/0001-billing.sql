@@ -96,9 +96,10 @@ create table checkout_sessions (
   payment_ref text collate "C",
   invoice_ref text collate "C",
   subscription_ref text collate "C",
-  -- The end of the subscription's paid period, and whether the processor will charge it again then. Null if it has ended.
+  -- The end of the subscription's paid period, whether the processor will charge it again then, and whether it has ended.
   paid_until timestamptz(3),
   renews boolean,
+  has_ended boolean,
   created_at timestamptz(3) not null default now()
 );
 create index checkout_sessions_ref on checkout_sessions (merchant, checkout_ref) where checkout_ref is not null;

@@ -35,18 +35,30 @@ export interface SessionRow {
   payment_ref: string | null
   invoice_ref: string | null
   subscription_ref: string | null
+  /** The end of the subscription's paid period, whether it will be charged again then, and whether it has ended. */
+  paid_until: Date | null
+  renews: boolean | null
+  has_ended: boolean | null
   created_at: Date
 }
 
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, plan_id, external_ref, price_id, mode, period_months, updates_months, amount,
   currency, fee_minor, fee_bps, fee_fixed_minor, metadata, status, licence_id, failure_reason, merchant, checkout_ref, url,
-  paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, created_at`
+  paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, paid_until, renews, has_ended, created_at`
 
 /** The columns that a session has before its checkout is opened. The others have their defaults. */
 export type NewSession = Omit<
   SessionRow,
-  'status' | 'licence_id' | 'failure_reason' | 'url' | 'created_at' | `${string}_ref` | `paid_${string}`
+  | 'status'
+  | 'licence_id'
+  | 'failure_reason'
+  | 'url'
+  | 'created_at'
+  | `${string}_ref`
+  | `paid_${string}`
+  | 'renews'
+  | 'has_ended'
 > &
   Pick<SessionRow, 'external_ref'>
 
@@ -127,6 +139,7 @@ export async function findSubscription(
 ): Promise<Subscription | undefined> {
   const [row] = await sql<Subscription[]>`
     select merchant, subscription_ref, paid_until, renews from checkout_sessions
-    where id = ${sessionId} and account_id = ${accountId} and subscription_ref is not null and paid_until is not null`
+    where id = ${sessionId} and account_id = ${accountId} and subscription_ref is not null
+      and paid_until is not null and not has_ended`
   return row
 }

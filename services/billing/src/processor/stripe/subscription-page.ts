@@ -14,7 +14,10 @@ export async function openSubscriptionPage(
   try {
     const { customer } = await stripe.subscriptions.retrieve(subscriptionRef, {}, options)
     const of = typeof customer === 'string' ? customer : customer.id
-    const { url } = await stripe.billingPortal.sessions.create({ customer: of, return_url: returnUrl }, options)
+    const { url } = await stripe.billingPortal.sessions.create(
+      { customer: of, return_url: returnUrl },
+      options,
+    )
     return url
   } catch (error) {
     throw answerTo(

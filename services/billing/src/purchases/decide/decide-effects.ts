@@ -144,7 +144,8 @@ function countCycles({ invoices }: Subject, invoice: Invoice | null): number {
 
 const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt
 
-function soldItemOf({ history: { facts, session, prices } }: Subject): SubscriptionItem | undefined {
+/** The item of the subscription that the purchase is for, in the processor's records. */
+export function soldItemOf({ history: { facts, session, prices } }: Subject): SubscriptionItem | undefined {
   const [subscription] = ofKind(facts, 'subscription')
   return subscription && new PurchasedItem(session.price_id, prices).soldAmong(subscription.items)
 }

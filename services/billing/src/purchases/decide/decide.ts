@@ -1,13 +1,14 @@
 import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
-import { decideEffects } from './decide-effects.ts'
+import { decideEffects, soldItemOf } from './decide-effects.ts'
 import { decideFees } from './decide-fees.ts'
 import { decidePayments } from './decide-payments.ts'
 import { decideRefunds } from './decide-refunds.ts'
 import { combine } from './decision.ts'
 import type { Decision, History, Rules, Subject } from './decision.ts'
-import { mergeCheckout, mergeInvoices } from './merge-facts.ts'
+import { mergeCheckout, mergeInvoices, ofKind } from './merge-facts.ts'
 import type { Checkout } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
+import { renewalOf } from './scheduled-end.ts'
 
 /**
  * Decides what follows from all facts of a checkout and was not decided before. It is a pure function: the same facts lead to
@@ -25,7 +26,27 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
   const refunded = payments.map((payment) => decideRefunds(subject, payment))
   const fees = refunded.map((payment) => decideFees(subject, payment))
   const effects = decideEffects(subject, refunded)
-  return combine(changes, [...[...payments, ...refunded].map(({ part }) => part), ...fees, effects])
+  return combine({ ...changes, ...subscriptionChanges(subject) }, [
+    ...[...payments, ...refunded].map(({ part }) => part),
+    ...fees,
+    effects,
+  ])
+}
+
+/** Until when a subscription is paid, and whether it will be charged again: for the page of the vendor's customers. */
+function subscriptionChanges(subject: Subject): Partial<SessionRow> {
+  const { history, invoices } = subject
+  const { session, facts } = history
+  if (session.mode !== 'subscription') return {}
+  const ends = invoices.flatMap(({ periodEnd }) => periodEnd ?? [])
+  const known = ends.length > 0 ? Math.max(...ends) : soldItemOf(subject)?.periodEnd
+  const hasEnded = ofKind(facts, 'subscription_ended').length > 0
+  const renews = renewalOf(subject)?.renews ?? true
+  const change: Partial<SessionRow> = {}
+  if (known !== undefined && session.paid_until?.getTime() !== known) change.paid_until = new Date(known)
+  if (session.renews !== renews) change.renews = renews
+  if (session.has_ended !== hasEnded) change.has_ended = hasEnded
+  return change
 }
 
 /** Changes of the session's own row that follow from the facts. */

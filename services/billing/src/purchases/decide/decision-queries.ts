@@ -151,7 +151,9 @@ async function updateSessions(tx: Transaction, decided: Decided[]): Promise<void
       paid_at = coalesce(r.paid_at, s.paid_at),
       paid_amount = coalesce(r.paid_amount, s.paid_amount), paid_currency = coalesce(r.paid_currency, s.paid_currency),
       payment_ref = coalesce(r.payment_ref, s.payment_ref), invoice_ref = coalesce(r.invoice_ref, s.invoice_ref),
-      subscription_ref = coalesce(r.subscription_ref, s.subscription_ref)
+      subscription_ref = coalesce(r.subscription_ref, s.subscription_ref),
+      paid_until = coalesce(r.paid_until, s.paid_until), renews = coalesce(r.renews, s.renews),
+      has_ended = coalesce(r.has_ended, s.has_ended)
     from ${rowsOf(tx, 'checkout_sessions', rows)} r where s.id = r.id`
 }
 
