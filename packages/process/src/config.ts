@@ -86,9 +86,6 @@ export const processConfig = {
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
     .describe('lowest level that is logged'),
-  START_LIMIT_SECONDS: wholeNumber(2)
-    .default(60)
-    .describe('most seconds that a start may go without progress before the process ends'),
   ...callConfig,
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('OTLP/HTTP collector that traces are sent to'),
 }
