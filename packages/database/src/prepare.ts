@@ -11,7 +11,7 @@ interface PrepareOptions {
   otherPools?: Database[]
   health: Health
   log: Logger
-  /** Reports the progress of the start. */
+  /** Names the current step of the start. */
   step: (name: string) => void
   stopping: AbortSignal
 }
