@@ -74,12 +74,13 @@ describe('a product and a service that speak HTTP', () => {
       const send = () => {
         while (!response.destroyed && response.write(text)) sent += text.length
       }
+      response.on('drain', send)
       if (request.url?.endsWith('/refresh')) response.write('{"token":')
-      else response.on('drain', send) && send()
+      else send()
     })
     endless.listen(0, '127.0.0.1')
     await once(endless, 'listening')
-    onTestFinished(() => void endless.close().closeAllConnections())
+    onTestFinished(() => endless.close().closeAllConnections())
     await using service = await LicensingServer.start()
     const baseUrl = `http://127.0.0.1:${(endless.address() as AddressInfo).port}`
     const flooded = givenClient(service, { baseUrl, timeoutMs: 60_000 })
