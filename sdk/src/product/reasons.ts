@@ -95,7 +95,7 @@ export const problemCodes = [
   'unexpected_error',
 ] as const
 
-/** What a problem came from. */
+/** The origin of a problem. */
 export type Operation = (typeof operations)[number]
 export const operations = [
   'activate',
