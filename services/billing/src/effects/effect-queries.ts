@@ -192,8 +192,7 @@ export async function provision(
   return inTables(licences, async (table, own) => {
     const rows = rowsOf(tx, table, own)
     const provisioned = await tx<PurchaseRow[]>`
-      update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
-        provisioned_at = clock_timestamp()
+      update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null
       from ${rows} l where s.id = l.id and s.status <> 'provisioned' returning ${columns(tx, table)}`
     // If licensing lost the licence, it has created another one.
     await tx`
