@@ -8,7 +8,8 @@ import { refundedCharge } from '../refunds/refund-queries.ts'
 import { paymentStates } from '../checkout-sessions/session-queries.ts'
 import type { Effect } from '../purchases/decide/decision.ts'
 import type { DuePurchase } from '../queues/queue-queries.ts'
-import { maxPostponements, pauseAfter, timing } from '../timing.ts'
+import { pauseAfter } from '@licensing/process/retry'
+import { maxPostponements, timing } from '../timing.ts'
 
 export interface EffectRow extends Effect {
   position: bigint
