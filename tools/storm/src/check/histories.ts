@@ -1,5 +1,4 @@
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
-import { ruledChanges } from '@licensing/test-support/licence-rules'
 import type { HistoryEntry, Outcome, Sent } from '../outcome.ts'
 import { groupBy, isAcknowledged, isPossible, sentTo, type Rule } from './rule.ts'
 
@@ -12,15 +11,30 @@ const verbs: Record<LicenceVerb, { entry: string; status: string }> = {
 
 const initialEntries = new Set(['issued', 'imported', 'created', 'trial_started'])
 const withoutChange = new Set(['migrated', 'activation_freed'])
-const ruled = ruledChanges()
-// A purchase on a retired plan suspends a downgraded licence. The rules do not have this transition, because two causes act at once.
-ruled.get('suspended')!.from.add('downgraded')
+const valid = ['active', 'suspended', 'downgraded']
+const notOver = [...valid, 'expired']
+/** The statuses before and after each other type of entry. `keeps`: such an entry may also leave the status as it is. */
+const legal: Record<string, { from: string[]; to: string[]; keeps?: true }> = {
+  suspended: { from: notOver, to: ['suspended'] },
+  reactivated: { from: ['suspended', 'downgraded', 'expired'], to: ['active'] },
+  revoked: { from: notOver, to: ['revoked'] },
+  retired: { from: [...notOver, 'revoked'], to: ['retired'] },
+  expired: { from: valid, to: ['expired'] },
+  downgraded: { from: ['active', 'suspended', 'expired'], to: ['downgraded'] },
+  plan_changed: { from: notOver, to: ['active'], keeps: true },
+  renewed: { from: ['expired'], to: ['suspended', 'downgraded'], keeps: true },
+  changed: { from: ['expired'], to: ['suspended', 'downgraded'], keeps: true },
+}
 
 function isLegal({ type, from, to }: HistoryEntry): boolean {
   if (initialEntries.has(type)) return from === null && to === 'active'
   if (withoutChange.has(type)) return from === to
-  const change = ruled.get(type)
-  return change !== undefined && from !== null && change.from.has(from) && change.to.has(to)
+  const change = legal[type]
+  if (!change || from === null) return false
+  return (
+    (change.keeps && from === to && notOver.includes(to)) ||
+    (change.from.includes(from) && change.to.includes(to))
+  )
 }
 
 /** Entries by licence, oldest first. */

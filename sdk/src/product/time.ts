@@ -1,52 +1,3 @@
-/** The trusted time of one installation, in milliseconds since 1970 UTC: the rules below, applied. */
-export class TrustedTime {
-  readonly #now: () => number
-  #seen: SeenTime
-
-  constructor(now: () => number) {
-    this.#now = now
-    this.#seen = firstObservation(now())
-  }
-
-  /** The last observation. */
-  get seen(): SeenTime {
-    return this.#seen
-  }
-
-  /** Reads the local clock and returns the trusted time. */
-  read(): number {
-    this.#seen = observe(this.#seen, this.#now())
-    return this.#seen.time
-  }
-
-  /** Reads the local clock and returns its time. */
-  local(): number {
-    this.read()
-    return this.#seen.local
-  }
-
-  /** Whether the trusted time is ahead of the local clock now. */
-  isAhead(): boolean {
-    this.read()
-    return isAhead(this.#seen)
-  }
-
-  /** Merges the observation in the store. */
-  merge(stored: SeenTime): void {
-    this.#seen = merge(this.#seen, stored, this.#now())
-  }
-
-  /** Notes that a text signed at `time` was read: the current time cannot be earlier. */
-  notBefore(time: number): void {
-    this.#seen = notBefore(this.#seen, time)
-  }
-
-  /** Sets the time to `time`, by a token that answers a request. */
-  correct(time: number): void {
-    this.#seen = correct(this.#seen, time)
-  }
-}
-
 /**
  * The time by which tokens are judged. It starts from the time that the service last signed (or, before that, from the local
  * clock) and moves forward by what the local clock has moved forward since. It never follows the local clock
@@ -89,15 +40,25 @@ export function observe(seen: SeenTime, local: number): SeenTime {
 }
 
 /**
- * Merges an observation of this or another process that was in the store. The later time is used, unless a token has
- * set the time since: then the time that the token set. A store can be edited, so the time is set back no further
- * than to the local clock.
+ * Joins two observations that were continued to the same local clock: the one with more corrections, else the later time.
+ * Commutative, associative and idempotent.
  */
-export function merge(current: SeenTime, stored: SeenTime, local: number): SeenTime {
-  const [mine, theirs] = [observe(current, local), observe(stored, local)]
-  if (theirs.corrections < mine.corrections) return mine
-  if (theirs.corrections > mine.corrections) return notBefore(theirs, Math.min(mine.time, local))
-  return { ...notBefore(mine, theirs.time), turnedBack: mine.turnedBack || theirs.turnedBack }
+export function mergeTimes(mine: SeenTime, theirs: SeenTime): SeenTime {
+  if (mine.corrections !== theirs.corrections) return mine.corrections > theirs.corrections ? mine : theirs
+  return {
+    time: Math.max(mine.time, theirs.time),
+    local: Math.max(mine.local, theirs.local),
+    turnedBack: mine.turnedBack || theirs.turnedBack,
+    corrections: mine.corrections,
+  }
+}
+
+/**
+ * An observation from the store, continued to the local clock of `mine`. A store can be edited, so it sets the time back
+ * no further than to the local clock.
+ */
+export function admit(stored: SeenTime, mine: SeenTime): SeenTime {
+  return notBefore(observe(stored, mine.local), Math.min(mine.time, mine.local))
 }
 
 /** Moves the time forward to `signedAt`, when the service signed something: the current time cannot be earlier. */
@@ -115,6 +76,6 @@ export function correct(seen: SeenTime, time: number): SeenTime {
 }
 
 /** Whether the trusted time is ahead of the local clock: then one of the two is, or was, wrong. */
-function isAhead(seen: SeenTime): boolean {
+export function isAhead(seen: SeenTime): boolean {
   return seen.time - seen.local > TURNED_BACK_TOLERANCE_MS
 }

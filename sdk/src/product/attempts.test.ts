@@ -1,6 +1,6 @@
 import { assert, double, integer, option, property } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { earliest, isBlocked, NO_BACKOFF, afterFailure, type Backoff } from './backoff.ts'
+import { earliest, isBlocked, NO_BACKOFF, afterFailure, type Backoff } from './attempts.ts'
 
 const NOW = Date.parse('2026-11-21T10:00:00Z')
 

@@ -1,17 +1,24 @@
 import { assert, array, integer, property } from 'fast-check'
 import { describe, it } from 'vitest'
 import {
+  admit,
   firstObservation,
   correct,
-  merge,
+  mergeTimes,
   notBefore,
   observe,
   TURNED_BACK_TOLERANCE_MS,
   type SeenTime,
-} from './trusted-time.ts'
+} from './time.ts'
 
 const moment = integer({ min: 0, max: 4e12 })
 const count = integer({ min: 0, max: 3 })
+
+/** What a process knows after it has read the store. */
+function merge(mine: SeenTime, stored: SeenTime, local: number): SeenTime {
+  const now = observe(mine, local)
+  return mergeTimes(now, admit(stored, now))
+}
 
 function after(locals: readonly number[], first: SeenTime): SeenTime[] {
   const seen = [first]
