@@ -10,7 +10,7 @@ import type {
 import { decide } from '../src/purchases/decide/decide.ts'
 import type { Decision, History } from '../src/purchases/decide/decision.ts'
 import type { RecordedFact } from '../src/purchases/decide/merge-facts.ts'
-import { maxUnanswered, timing } from '../src/purchases/timing.ts'
+import { maxUnanswered, timing } from '../src/timing.ts'
 
 export const second = 1_000
 export const day = 24 * 3_600 * second
@@ -45,7 +45,6 @@ export function givenHistory(session: Partial<SessionRow> = {}): History {
       merchant: 'stripe:acct_1',
       checkout_ref: 'cs_test_1',
       url: '',
-      payment_state: 0,
       paid_amount: null,
       paid_currency: null,
       paid_at: null,

@@ -9,8 +9,8 @@ const harness = await forFile(startHarness)
 const atInsert = { created_at: 'the time of the insert', updated_at: 'the time of the insert' }
 const always = {
   status_reason: 'a new licence is active',
-  expired_from: 'it has not expired',
-  expired_from_reason: 'it has not expired',
+  hold: 'nothing holds a new licence',
+  purchase: 'a new licence is paid, or needs no payment',
   seen: 'no product has called yet',
   migrated_at: 'its legacy key has not been exchanged yet',
   trial: 'a product starts a trial',

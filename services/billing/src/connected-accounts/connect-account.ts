@@ -6,8 +6,8 @@ import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { ProcessorSchema } from '@licensing/proto/billing'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
-import { insertReconciliation } from '../inbox/reconciliation-queries.ts'
-import type { PaymentProcessor } from '../processor/processor.ts'
+import { insertReconciliation } from './reconciliation-queries.ts'
+import type { PaymentProcessor } from '../processor/stripe/stripe-processor.ts'
 import {
   hasProven,
   deleteUnused,

@@ -17,8 +17,8 @@ export async function updateLicences(sql: Sql, licences: LockedLicence[]): Promi
   if (licences.length === 0) return
   await sql`
     update licences l set
-      status = n.status, status_reason = n.status_reason, expired_from = n.expired_from,
-      expired_from_reason = n.expired_from_reason, plan_id = n.plan_id, snapshot_id = n.snapshot_id,
+      status = n.status, status_reason = n.status_reason, hold = n.hold,
+      purchase = n.purchase, plan_id = n.plan_id, snapshot_id = n.snapshot_id,
       expires_on = n.expires_on, governed_by = n.governed_by, updated_at = n.updated_at,
       reactivated_at = n.reactivated_at, metadata = n.metadata, updates_until = n.updates_until, trial = n.trial,
       trial_limit = n.trial_limit, max_activations = n.max_activations,

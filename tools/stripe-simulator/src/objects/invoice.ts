@@ -1,7 +1,7 @@
-import { newId, platformApplication } from '../world/ids.ts'
+import { newId, platformApplication } from '../ids.ts'
 import type { Period } from './billing-period.ts'
-import { onInvoice } from './invoice-line.ts'
 import {
+  nulls,
   listOf,
   type Invoice,
   type InvoiceLine,
@@ -31,7 +31,7 @@ export type NewInvoice = {
 export function newInvoice(wanted: NewInvoice): Invoice {
   const { created, subscription, startingBalance } = wanted
   const id = newId('in')
-  const lines = onInvoice(id, wanted.lines)
+  const lines = wanted.lines.map((line) => ({ ...line, invoice: id }))
   const subtotal = lines.reduce((sum, line) => sum + line.amount, 0)
   const tax = taxOn(subtotal, wanted.taxPercent)
   const total = subtotal + tax
@@ -39,9 +39,13 @@ export function newInvoice(wanted: NewInvoice): Invoice {
   return {
     id,
     object: 'invoice',
+    ...nulls('account_tax_ids custom_fields customer_account customer_address customer_name customer_phone'),
+    ...nulls('customer_shipping default_payment_method default_source description due_date footer'),
+    ...nulls('from_invoice hosted_invoice_url invoice_pdf last_finalization_error latest_revision'),
+    ...nulls('on_behalf_of receipt_number rendering shipping_cost shipping_details statement_descriptor'),
+    ...nulls('test_clock'),
     account_country: 'US',
     account_name: 'Simulated vendor',
-    account_tax_ids: null,
     amount_due: due,
     amount_overpaid: 0,
     amount_paid: 0,
@@ -57,37 +61,20 @@ export function newInvoice(wanted: NewInvoice): Invoice {
     collection_method: 'charge_automatically',
     created,
     currency: subscription.currency,
-    custom_fields: null,
     customer: subscription.customer,
-    customer_account: null,
-    customer_address: null,
     customer_email: wanted.email,
-    customer_name: null,
-    customer_phone: null,
-    customer_shipping: null,
     customer_tax_exempt: 'none',
     customer_tax_ids: [],
-    default_payment_method: null,
-    default_source: null,
     default_tax_rates: [],
-    description: null,
     discounts: [],
-    due_date: null,
     effective_at: null,
     ending_balance: null,
-    footer: null,
-    from_invoice: null,
-    hosted_invoice_url: null,
-    invoice_pdf: null,
     issuer: { type: 'self' },
-    last_finalization_error: null,
-    latest_revision: null,
     lines: listOf(`/v1/invoices/${id}/lines`, lines),
     livemode: false,
     metadata: {},
     next_payment_attempt: null,
     number: null,
-    on_behalf_of: null,
     parent: {
       quote_details: null,
       subscription_details: { metadata: { ...subscription.metadata }, subscription: subscription.id },
@@ -98,12 +85,7 @@ export function newInvoice(wanted: NewInvoice): Invoice {
     period_start: wanted.closes.start,
     post_payment_credit_notes_amount: 0,
     pre_payment_credit_notes_amount: 0,
-    receipt_number: null,
-    rendering: null,
-    shipping_cost: null,
-    shipping_details: null,
     starting_balance: startingBalance,
-    statement_descriptor: null,
     status: 'draft',
     status_transitions: {
       finalized_at: null,
@@ -113,7 +95,6 @@ export function newInvoice(wanted: NewInvoice): Invoice {
     },
     subtotal,
     subtotal_excluding_tax: subtotal,
-    test_clock: null,
     total,
     total_discount_amounts: [],
     total_excluding_tax: subtotal,
