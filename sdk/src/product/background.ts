@@ -1,5 +1,6 @@
-import type { Installation } from './installation.ts'
-import { earliest, type Backoff } from './backoff.ts'
+import { earliest, type Attempts } from './attempts.ts'
+import { revocationsOf, tokenOf, type Held } from './held.ts'
+import { statusOf } from './state.ts'
 
 /** Timers are late after a computer slept, so no timer is longer than a minute. */
 const MAX_SLEEP_MS = 60_000
@@ -73,41 +74,39 @@ export interface DueTimes {
 }
 
 interface BackgroundInput {
-  readonly installation: Installation
-  readonly tokenBackoff: Backoff
-  readonly listBackoff: Backoff
+  readonly held: Held
+  readonly attempts: Attempts
   /** The product asked for a licence. */
   readonly isRequested: boolean
   /** A number from 0 to 1, constant for the life of a client: spreads installations that were started together. */
   readonly jitter: number
 }
 
+/** What is due, at the time that was last observed. */
 export function dueTimes(input: BackgroundInput): DueTimes {
-  const { installation, jitter } = input
-  const time = installation.time()
-  const claims = installation.token?.claims
-  if (installation.revoked) return { time, list: null, token: null, tokenEnd: null }
-  if (!claims) return { time, list: null, token: activationDue(input, time), tokenEnd: null }
+  const { held, attempts, jitter } = input
+  const { time, turnedBack } = held.time
+  const { list, namedBy } = revocationsOf(held)
+  const claims = tokenOf(held)?.claims
+  if (namedBy !== null) return { time, list: null, token: null, tokenEnd: null }
+  if (!claims) return { time, list: null, token: activationDue(input), tokenEnd: null }
 
   const lateness = claims.offline ? 0 : ((claims.expiresAt - claims.issuedAt) / 10) * jitter
-  const isUrgent = installation.clockTurnedBack && !claims.offline
+  const isUrgent = turnedBack && !claims.offline
   const refresh = isUrgent ? time : claims.refreshAfter + lateness
-  const token = earliest(input.tokenBackoff, refresh, time)
+  const token = earliest(attempts.backoff.token, refresh, time)
   if (time >= claims.expiresAt) return { time, list: null, token, tokenEnd: null }
 
   // Up to a tenth earlier and never later, because a revocation must be noticed within the interval.
   const interval = claims.checkIntervalMs * (1 - jitter / 10)
-  const { checkedAt, list } = installation
+  const checkedAt = list?.checkedAt ?? null
   const check = checkedAt === null || list?.more ? time : checkedAt + interval
-  return { time, list: earliest(input.listBackoff, check, time), token, tokenEnd: claims.expiresAt }
+  return { time, list: earliest(attempts.backoff.list, check, time), token, tokenEnd: claims.expiresAt }
 }
 
 /** A first activation that failed is retried. If it was refused, it is retried only when the product calls again. */
-function activationDue(
-  { installation, tokenBackoff, isRequested }: BackgroundInput,
-  time: number,
-): number | null {
-  return isRequested && installation.statusWithReason().status === 'unlicensed' && tokenBackoff.failures > 0
-    ? earliest(tokenBackoff, time, time)
-    : null
+function activationDue({ held, attempts, isRequested }: BackgroundInput): number | null {
+  const { token } = attempts.backoff
+  const isRetried = isRequested && statusOf(held, attempts).status === 'unlicensed' && token.failures > 0
+  return isRetried ? earliest(token, held.time.time, held.time.time) : null
 }

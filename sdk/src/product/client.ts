@@ -1,23 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import {
-  activateOffline,
-  activate,
-  callHome,
-  deactivate,
-  migrate,
-  refresh,
-  release,
-  startTrial,
-} from './activation.ts'
-import { checkRevocations } from './check-revocations.ts'
-import { OperationContext } from './operation-context.ts'
-import { Installation } from './installation.ts'
-import { readTrust } from './root-key.ts'
+import { activate, activateOffline, callHome, check, deactivate, isRevoked, isUsable } from './calls.ts'
+import { migrate, refresh, release, startTrial } from './calls.ts'
+import { tokenOf } from './held.ts'
 import { Session, type LicenceListener } from './session.ts'
 import { connect } from './service.ts'
-import { grants, type LicenceState } from './state.ts'
+import type { LicenceState } from './state.ts'
 import { memoryStore, type LicenceStore } from './store.ts'
-import { featureOf, limitOf } from './token.ts'
+import { featureOf, limitOf, readTrust } from './trust.ts'
 
 export interface LicenceClientOptions {
   /** Address of the licensing service: `https://licensing.example.com`. */
@@ -77,30 +66,21 @@ export interface LicenceClientOptions {
  * if (licence.hasFeature('export_pdf')) enableExport()
  */
 export class LicenceClient {
-  readonly #installation: Installation
-  readonly #context: OperationContext
   readonly #session: Session
   /** The last call that asked for a licence: the background retries it. */
   #start = () => this.activate()
 
   /** @throws TypeError if `rootKey` is missing or malformed */
   constructor(options: LicenceClientOptions) {
-    const { appId, fingerprint, host, productVersion } = options
-    const trust = readTrust(options.rootKey)
-    const identity = { appId, fingerprint, licenceKey: options.licenceKey ?? null, trust }
+    const { appId, fingerprint, host, productVersion, licenceKey = null } = options
     const send: typeof fetch = options.fetch ?? ((...request) => globalThis.fetch(...request))
-    const newNonce = options.nonce ?? randomNonce
-    this.#installation = new Installation(identity, safeClock(options.clock ?? Date.now), newNonce)
-    const product = { appId, fingerprint, host, productVersion }
-    this.#context = new OperationContext(
-      this.#installation,
-      product,
-      connect(options.baseUrl, send),
-      Math.random,
-    )
-    const renew = () => (this.#installation.token ? this.refresh() : this.#start())
+    const renew = () => (tokenOf(this.#session.held) ? this.refresh() : this.#start())
     this.#session = new Session({
-      context: this.#context,
+      identity: { appId, fingerprint, licenceKey, trust: readTrust(options.rootKey) },
+      product: { host, productVersion },
+      ask: connect(options.baseUrl, send),
+      clock: safeClock(options.clock ?? Date.now),
+      newNonce: options.nonce ?? randomNonce,
       store: options.store ?? memoryStore(),
       timeoutMs: options.timeoutMs ?? 5000,
       backgroundTasks: options.background === false ? null : { check: () => this.check(), renew },
@@ -113,12 +93,12 @@ export class LicenceClient {
    * @example if (licence.state.status === 'grace') warn(`licence ends ${licence.state.expiresAt}`)
    */
   get state(): LicenceState {
-    return this.#installation.state()
+    return this.#session.state
   }
 
   /** The licence key in use: the given one, or the one from the store or a migration; null if there is none. */
   get licenceKey(): string | null {
-    return this.#installation.licenceKey
+    return this.#session.held.licence.key
   }
 
   /**
@@ -143,9 +123,10 @@ export class LicenceClient {
     this.#start = () => this.activate()
     return this.#session.run('activate', async (signal) => {
       this.#session.isRequested = true
-      if (this.#usable() || this.#installation.revoked) return
-      const renewable = this.#installation.token && this.#installation.licenceKey === null
-      await (renewable ? refresh : activate)(this.#context, signal)
+      if (this.#usable() || isRevoked(this.#session)) return
+      const { held } = this.#session
+      const renewable = tokenOf(held) && held.licence.key === null
+      await (renewable ? refresh : activate)(this.#session, signal)
     })
   }
 
@@ -164,8 +145,8 @@ export class LicenceClient {
     this.#start = () => this.startTrial(planCode)
     return this.#session.run(`startTrial ${planCode}`, async (signal) => {
       this.#session.isRequested = true
-      if (this.#usable() || this.#installation.revoked) return
-      await startTrial(this.#context, planCode, signal)
+      if (this.#usable() || isRevoked(this.#session)) return
+      await startTrial(this.#session, planCode, signal)
     })
   }
 
@@ -177,16 +158,16 @@ export class LicenceClient {
    * @example showForCopying(licence.createOfflineRequest())
    */
   createOfflineRequest(): string {
-    const { fingerprint, host, productVersion } = this.#context.product
-    const licenceKey = this.#installation.licenceKey
-    const nonce = this.#installation.nonceForFile()
+    const { identity, product, held } = this.#session
+    const licenceKey = held.licence.key
+    const nonce = this.#session.nonceForFile()
     // The file may be read after a restart, so the store must have the nonce.
     if (nonce !== null) void this.ready()
     return JSON.stringify({
       ...(licenceKey !== null && { licence_key: licenceKey }),
-      fingerprint,
-      host,
-      product_version: productVersion,
+      fingerprint: identity.fingerprint,
+      host: product.host,
+      product_version: product.productVersion,
       ...(nonce !== null && { nonce }),
     })
   }
@@ -200,7 +181,7 @@ export class LicenceClient {
    * const { usable, reason } = await licence.activateOffline(await readFile(path, 'utf8'))
    */
   activateOffline(file: string): Promise<LicenceState> {
-    return this.#session.run(`activateOffline ${file}`, () => activateOffline(this.#context, file))
+    return this.#session.run(`activateOffline ${file}`, () => activateOffline(this.#session, file))
   }
 
   /**
@@ -211,7 +192,7 @@ export class LicenceClient {
    * @example const { expiresAt } = await licence.refresh()
    */
   refresh(): Promise<LicenceState> {
-    return this.#session.run('refresh', (signal) => refresh(this.#context, signal))
+    return this.#session.run('refresh', (signal) => refresh(this.#session, signal))
   }
 
   /**
@@ -221,7 +202,7 @@ export class LicenceClient {
    * @example const { revocations } = await licence.check()
    */
   check(): Promise<LicenceState> {
-    return this.#session.run('check', (signal) => checkRevocations(this.#context, signal))
+    return this.#session.run('check', (signal) => check(this.#session, signal))
   }
 
   /**
@@ -256,7 +237,7 @@ export class LicenceClient {
    */
   covers(releasedAt: Date | string): boolean {
     if (!this.#session.started) void this.ready()
-    const until = this.#installation.token?.claims.updatesUntil ?? null
+    const until = tokenOf(this.#session.held)?.claims.updatesUntil ?? null
     return until === null || !(until < new Date(releasedAt).getTime())
   }
 
@@ -271,7 +252,7 @@ export class LicenceClient {
     this.#start = () => this.migrateAsync(legacyKey)
     return this.#session.run(`migrate ${legacyKey}`, async (signal) => {
       this.#session.isRequested = true
-      await migrate(this.#context, legacyKey, signal)
+      await migrate(this.#session, legacyKey, signal)
     })
   }
 
@@ -283,8 +264,8 @@ export class LicenceClient {
    */
   deactivate(): Promise<LicenceState> {
     return this.#session.run('deactivate', async (signal) => {
-      await deactivate(this.#context, signal)
-      if (!this.#installation.token) this.#session.isRequested = false
+      await deactivate(this.#session, signal)
+      if (!tokenOf(this.#session.held)) this.#session.isRequested = false
     })
   }
 
@@ -297,8 +278,8 @@ export class LicenceClient {
    */
   release(): Promise<LicenceState> {
     return this.#session.run('release', async (signal) => {
-      await release(this.#context, signal)
-      if (!this.#installation.token) this.#session.isRequested = false
+      await release(this.#session, signal)
+      if (!tokenOf(this.#session.held)) this.#session.isRequested = false
     })
   }
 
@@ -308,7 +289,7 @@ export class LicenceClient {
    * @example await licence.callHome()
    */
   callHome(): Promise<LicenceState> {
-    return this.#session.run('callHome', (signal) => callHome(this.#context, signal))
+    return this.#session.run('callHome', (signal) => callHome(this.#session, signal))
   }
 
   /**
@@ -337,13 +318,14 @@ export class LicenceClient {
   }
 
   #usable(): boolean {
-    return grants(this.#installation.statusWithReason().status)
+    this.#session.time()
+    return isUsable(this.#session)
   }
 
   #usableClaims() {
     // The first call starts the client, and is answered at once, from the token that is known at that moment.
     if (!this.#session.started) void this.ready()
-    if (this.#usable()) return this.#installation.token?.claims ?? null
+    if (this.#usable()) return tokenOf(this.#session.held)?.claims ?? null
     this.#session.wake()
     return null
   }

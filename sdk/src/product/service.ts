@@ -1,6 +1,6 @@
 import { retryAfterMs } from '../retry-after.ts'
 import { isObject } from './shape.ts'
-import type { FailureReason } from './state.ts'
+import type { FailureReason } from './reasons.ts'
 
 /** The outcome of a call, which never throws. */
 export type Answer =

@@ -1,33 +1,62 @@
+import { NO_ATTEMPTS, withNewToken, withProblem, type Attempts } from './attempts.ts'
 import { Background, dueTimes, type DueTimes } from './background.ts'
-import type { OperationContext } from './operation-context.ts'
-import type { Installation } from './installation.ts'
-import type { LicenceState, Problem } from './state.ts'
+import type { Calling } from './calls.ts'
+import {
+  absorb,
+  apply,
+  emptyHeld,
+  needsNonce,
+  observed,
+  tokenOf,
+  withNonce,
+  type Held,
+  type Verified,
+} from './held.ts'
+import { readRecord, writeRecord } from './record.ts'
+import type { Operation, ProblemCode } from './reasons.ts'
+import type { Ask } from './service.ts'
+import { stateOf, type LicenceState } from './state.ts'
 import type { LicenceStore } from './store.ts'
+import type { Identity } from './trust.ts'
 
 /** Called after each change of the state. Its errors are ignored. */
 export type LicenceListener = (state: LicenceState) => void
 
-type Operation = (signal: AbortSignal) => Promise<void>
+type Work = (signal: AbortSignal) => Promise<void>
 
 interface SessionParts {
-  readonly context: OperationContext
+  readonly identity: Identity
+  readonly product: Calling['product']
+  readonly ask: Ask
+  readonly clock: () => number
+  readonly newNonce: () => string
   readonly store: LicenceStore
   readonly timeoutMs: number
   /** The background work; null if there is none. */
   readonly backgroundTasks: Readonly<Record<'check' | 'renew', () => Promise<unknown>>> | null
 }
 
-/** Runs operations on an installation, one at a time, each with a timeout, and saves the result. Never rejects. */
-export class Session {
-  readonly installation: Installation
+/**
+ * Keeps the two values of an installation, and a lock: one operation runs at a time, with a timeout, between a read of the store
+ * and a save. Never rejects.
+ */
+export class Session implements Calling {
+  readonly identity: Identity
+  readonly product: Calling['product']
+  readonly ask: Ask
+  readonly newNonce: () => string
   readonly #parts: SessionParts
   readonly #background: Background | null
   readonly #listeners = new Set<LicenceListener>()
   readonly #running = new Map<string, Promise<LicenceState>>()
   readonly #stop = new AbortController()
   readonly #jitter = Math.random()
+  #held: Held
+  #attempts = NO_ATTEMPTS
   /** The text of the store that was last read or written; undefined before the first read. */
   #storeText: string | null | undefined
+  /** The revision of that text, if it belongs to another licence key or machine. */
+  #foreignRevision: number | null = null
   #storeWorks = true
   #lastOperation: Promise<unknown> = Promise.resolve()
   #notifiedState = ''
@@ -36,7 +65,11 @@ export class Session {
 
   constructor(parts: SessionParts) {
     this.#parts = parts
-    this.installation = parts.context.installation
+    this.identity = parts.identity
+    this.product = parts.product
+    this.ask = parts.ask
+    this.newNonce = parts.newNonce
+    this.#held = emptyHeld(parts.identity.licenceKey, parts.clock())
     this.#background =
       parts.backgroundTasks &&
       new Background(
@@ -45,17 +78,50 @@ export class Session {
       )
   }
 
+  get held(): Held {
+    return this.#held
+  }
+
+  get attempts(): Attempts {
+    return this.#attempts
+  }
+
+  get state(): LicenceState {
+    this.time()
+    return stateOf(this.#held, this.#attempts)
+  }
+
+  time(): number {
+    this.#held = observed(this.#held, this.#parts.clock())
+    return this.#held.time.time
+  }
+
+  apply(answer: Verified): void {
+    this.#held = apply(this.#held, answer)
+  }
+
+  record(attempts: Attempts): void {
+    this.#attempts = attempts
+  }
+
+  /** The nonce of a request for an offline file; null if the file need not set the time back. */
+  nonceForFile(): string | null {
+    this.time()
+    if (needsNonce(this.#held)) this.#held = withNonce(this.#held, this.newNonce())
+    return this.#held.licence.nonce
+  }
+
   /** Whether an operation has run, so that the store was read. */
   get started(): boolean {
     return this.#running.size > 0 || this.#storeText !== undefined
   }
 
   /** Runs an operation. If the same operation is waiting or running, returns its result. */
-  run(name: string, operation: Operation): Promise<LicenceState> {
+  run(name: string, work: Work): Promise<LicenceState> {
     const running = this.#running.get(name)
     if (running) return running
     const outcome = this.#lastOperation
-      .then(() => this.#perform(operation))
+      .then(() => this.#perform(work))
       .finally(() => this.#running.delete(name))
     this.#running.set(name, outcome)
     this.#lastOperation = outcome
@@ -78,18 +144,18 @@ export class Session {
     this.#listeners.clear()
   }
 
-  async #perform(operation: Operation): Promise<LicenceState> {
+  async #perform(work: Work): Promise<LicenceState> {
     try {
       await this.#read()
-      if (this.#stop.signal.aborted) return this.installation.state()
-      await withDeadline(this.#parts.timeoutMs, this.#stop.signal, operation)
+      if (this.#stop.signal.aborted) return this.state
+      await withDeadline(this.#parts.timeoutMs, this.#stop.signal, work)
     } catch (error) {
       this.#recordProblem('internal', 'unexpected_error', error)
     }
     await this.#save()
     this.#notifyListeners()
     this.#background?.schedule()
-    return this.installation.state()
+    return this.state
   }
 
   /**
@@ -106,39 +172,60 @@ export class Session {
       this.#storeWorks = false
       this.#recordProblem('store', 'store_failed', error)
     }
-    await this.#merge(text)
+    await this.#absorb(text)
   }
 
-  async #merge(text: string | null): Promise<void> {
+  async #absorb(text: string | null): Promise<void> {
     if (text === this.#storeText) return
-    await this.installation.merge(text)
+    this.time()
+    const found = await readRecord(text, this.#held, this.identity)
+    this.time()
+    const before = tokenOf(this.#held)
+    this.#held = absorb(this.#held, found.held)
+    this.#foreignRevision = found.foreignRevision
+    const after = tokenOf(this.#held)
+    if (!this.#attempts.isStoreRead) this.#start(found)
+    else if (before?.jws !== after?.jws)
+      this.#attempts = withNewToken(this.#attempts, after ? undefined : 'deactivated')
     this.#storeText = text
+  }
+
+  /** At the first read, the record says why there is no token. One of another licence key is replaced. */
+  #start({ absence, foreignRevision }: Awaited<ReturnType<typeof readRecord>>): void {
+    this.#attempts = { ...this.#attempts, isStoreRead: true, absence: absence ?? this.#attempts.absence }
+    if (foreignRevision === null) return
+    this.#held = { ...this.#held, licence: { ...this.#held.licence, revision: foreignRevision + 1 } }
   }
 
   async #save(): Promise<void> {
     const { store, timeoutMs } = this.#parts
     const change = async (text: string | null) => {
-      await this.#merge(text)
-      this.#storeText = this.installation.save(text)
+      await this.#absorb(text)
+      const { revision } = this.#held.licence
+      // The store now belongs to another product or machine, which was activated later.
+      if (text !== null && (this.#foreignRevision ?? 0) > revision) return text
+      this.nonceForFile()
+      this.#foreignRevision = null
+      this.#storeText = writeRecord(this.#held, this.identity)
       return this.#storeText
     }
     try {
       await withTimeout(timeoutMs, () => (store.update ? store.update(change) : replace(store, change)))
       this.#storeWorks = true
-      this.installation.recordProblem('store', null)
+      this.#attempts = withProblem(this.#attempts, 'store', null, this.time())
     } catch (error) {
       this.#storeWorks = false
       this.#recordProblem('store', 'store_failed', error)
     }
   }
 
-  #recordProblem(operation: Problem['operation'], code: string, error: unknown): void {
+  #recordProblem(operation: Operation, code: ProblemCode, error: unknown): void {
     const detail = error instanceof Error ? error.message : String(error)
-    this.installation.recordProblem(operation, { code, detail })
+    this.#attempts = withProblem(this.#attempts, operation, { code, detail }, this.time())
   }
 
   #notifyListeners(): void {
-    const state = this.installation.state()
+    const { state } = this
     const notifiedState = JSON.stringify({ ...state, problem: state.problem?.code })
     if (notifiedState === this.#notifiedState || this.#stop.signal.aborted) return
     this.#notifiedState = notifiedState
@@ -152,11 +239,10 @@ export class Session {
   }
 
   #dueTimes(): DueTimes {
-    const { context } = this.#parts
+    this.time()
     return dueTimes({
-      installation: this.installation,
-      tokenBackoff: context.backoff('token'),
-      listBackoff: context.backoff('list'),
+      held: this.#held,
+      attempts: this.#attempts,
       isRequested: this.isRequested,
       jitter: this.#jitter,
     })

@@ -21,10 +21,9 @@ export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0
 }
 
-/** An ISO 8601 timestamp as milliseconds since 1970 UTC; null for any other value. */
-export function readTimestamp(value: unknown): number | null {
-  const time = typeof value === 'string' ? Date.parse(value) : Number.NaN
-  return Number.isNaN(time) ? null : time
+/** An ISO 8601 timestamp. */
+export function isTimestamp(value: unknown): value is string {
+  return typeof value === 'string' && !Number.isNaN(Date.parse(value))
 }
 
 /** Seconds since 1970 UTC, within the range of `Date`. */

@@ -7,31 +7,29 @@ export interface PublicKey {
   readonly x?: string
 }
 
-/** The public keys of an application, as `GET /v1/apps/{app_id}/jwks.json` gives them. */
-export interface KeySet {
-  readonly keys: readonly PublicKey[]
-}
+/**
+ * Why a signed text cannot be used: its key is not among those given, perhaps a newer one; its signature or content is wrong;
+ * or Ed25519 cannot be verified here, because Web Crypto does not even have SHA-512, as on a page without HTTPS.
+ */
+export type Unreadable = 'unknown_key' | 'forged' | 'unsupported_runtime'
 
-export type Verified =
-  | { readonly result: 'authentic'; readonly payload: Readonly<Record<string, unknown>> }
-  /** Signed with a key that is not in the set: perhaps a newer one. */
-  | { readonly result: 'unknown_key' }
-  | { readonly result: 'forged' }
-  /** Ed25519 cannot be verified here: Web Crypto does not even have SHA-512, as on a page without HTTPS. */
-  | { readonly result: 'unsupported_runtime' }
-
-/** Verifies a compact JWS of the service. Only Ed25519 is accepted, whatever the header and the key claim. Never throws. */
-export async function verify(jws: string, keySet: KeySet | null): Promise<Verified> {
+/**
+ * The payload of a compact JWS of the service. Only Ed25519 is accepted, whatever the header and the key claim. Never throws.
+ */
+export async function verify(
+  jws: string,
+  keys: readonly PublicKey[],
+): Promise<Readonly<Record<string, unknown>> | Unreadable> {
   try {
     const { kid } = decodeProtectedHeader(jws)
-    const jwk = keySet?.keys.find((key) => key.kid === kid)
-    if (kid === undefined || !jwk) return { result: 'unknown_key' }
+    const jwk = keys.find((key) => key.kid === kid)
+    if (kid === undefined || !jwk) return 'unknown_key'
     const payload = await payloadOf(jws, jwk.x ?? '')
-    if (payload === 'unsupported_runtime') return { result: payload }
+    if (payload === 'unsupported_runtime') return payload
     const claims: unknown = JSON.parse(new TextDecoder().decode(payload))
-    return isObject(claims) ? { result: 'authentic', payload: claims } : { result: 'forged' }
+    return isObject(claims) ? claims : 'forged'
   } catch {
-    return { result: 'forged' }
+    return 'forged'
   }
 }
 
@@ -81,8 +79,4 @@ export function unverified(jws: string): Readonly<Record<string, unknown>> | nul
   } catch {
     return null
   }
-}
-
-export function isKeySet(value: unknown): value is KeySet {
-  return isObject(value) && Array.isArray(value['keys']) && value['keys'].every(isObject)
 }

@@ -1,0 +1,120 @@
+import type { AbsenceReason, FailureReason, Operation, Problem } from './reasons.ts'
+
+/**
+ * What the calls of this process came to: a value beside `Held`, which ends with the process. It explains the state
+ * and decides when the next call may be. Times are in milliseconds of trusted time.
+ */
+export interface Attempts {
+  readonly isStoreRead: boolean
+  /** Why there is no token, before the service was asked. */
+  readonly absence: AbsenceReason
+  /** The reason, if the last try to get a token failed. */
+  readonly failure: FailureReason | null
+  /** The most recent problem, unless a later success has ended it. */
+  readonly problem: Problem | null
+  /** When the service may be asked again for a token, and for a revocation list. */
+  readonly backoff: Readonly<Record<Kind, Backoff>>
+}
+
+export type Kind = 'token' | 'list'
+
+/** A problem before it is recorded. */
+export interface Trouble {
+  readonly code: Problem['code']
+  readonly detail: string
+  readonly retryAfterMs?: number | null
+}
+
+/** Records the problem of an operation at `time`. A success (null) ends the problem of the same operation only. */
+export function withProblem(
+  attempts: Attempts,
+  operation: Operation,
+  trouble: Trouble | null,
+  time: number,
+): Attempts {
+  if (trouble) {
+    const { code, detail } = trouble
+    return { ...attempts, problem: { operation, code, detail, at: new Date(time).toISOString() } }
+  }
+  return attempts.problem?.operation === operation ? { ...attempts, problem: null } : attempts
+}
+
+const TOKEN_OPERATIONS: ReadonlySet<Operation> = new Set([
+  'activate',
+  'activate_offline',
+  'refresh',
+  'migrate',
+  'start_trial',
+  'release',
+  'deactivate',
+])
+
+/** There is another token, or none any more (`absence`): former failures and problems of tokens have ended. */
+export function withNewToken(attempts: Attempts, absence: AbsenceReason = attempts.absence): Attempts {
+  const { problem } = attempts
+  const isEnded = problem !== null && TOKEN_OPERATIONS.has(problem.operation)
+  return { ...attempts, absence, failure: null, problem: isEnded ? null : problem }
+}
+
+/**
+ * When the service may be called again for one kind of request. All values are milliseconds of trusted time.
+ */
+export interface Backoff {
+  readonly failures: number
+  /** When the background tries again after a failure. */
+  readonly retryAt: number
+  /** No call before this time (`Retry-After`). */
+  readonly blockedUntil: number
+}
+
+export const NO_BACKOFF: Backoff = { failures: 0, retryAt: 0, blockedUntil: 0 }
+
+/** The attempts of a client that was just created. */
+export const NO_ATTEMPTS: Attempts = {
+  isStoreRead: false,
+  absence: 'not_activated',
+  failure: null,
+  problem: null,
+  backoff: { token: NO_BACKOFF, list: NO_BACKOFF },
+}
+
+export interface DelayOptions {
+  /** 0 to 1. */
+  readonly random: number
+  /** The wait that the service asked for. */
+  readonly retryAfterMs: number | null
+  readonly maxMs?: number | undefined
+}
+
+const FIRST_DELAY_MS = 30_000
+const MAX_DELAY_MS = 3_600_000
+
+/**
+ * The pace after a failure: 30 s, doubling to an hour, shortened by up to half at random, so that products do not
+ * retry together.
+ */
+export function afterFailure(backoff: Backoff, time: number, wait: DelayOptions): Backoff {
+  const { random, retryAfterMs, maxMs = MAX_DELAY_MS } = wait
+  const doubled = FIRST_DELAY_MS * 2 ** Math.min(backoff.failures, 20)
+  const delay = Math.min(doubled, maxMs, MAX_DELAY_MS) * (1 - random / 2)
+  return {
+    failures: backoff.failures + 1,
+    retryAt: time + Math.max(delay, retryAfterMs ?? 0),
+    blockedUntil: retryAfterMs === null ? 0 : time + retryAfterMs,
+  }
+}
+
+/** Whether a `Retry-After` of the service has not passed yet. */
+export function isBlocked(backoff: Backoff, time: number): boolean {
+  return isAhead(backoff.blockedUntil, time)
+}
+
+/** The earliest time, from `wanted` on, at which the background may try. */
+export function earliest(backoff: Backoff, wanted: number, time: number): number {
+  return isAhead(backoff.retryAt, time) ? Math.max(wanted, backoff.retryAt) : wanted
+}
+
+/** Whether a time is in the future. If it is further ahead than the longest wait, a wrong clock has set it: it is ignored. */
+function isAhead(moment: number, time: number): boolean {
+  return moment > time && moment - time <= MAX_DELAY_MS
+}
