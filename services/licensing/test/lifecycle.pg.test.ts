@@ -282,7 +282,7 @@ async function observe(licences: Given[]) {
 
 type Observed = Awaited<ReturnType<typeof observe>>[number]
 
-/** What is visible after a change. */
+/** The visible result of a change. */
 function shownAfter({ licence, plan }: Given, result: Expected, before: Observed): Partial<Observed> {
   if ('refused' in result) return {}
   const { after, steps, actor = '', cause } = result
