@@ -15,6 +15,7 @@ import {
   refusal,
   restore,
   findWrongStatuses,
+  update,
   verbOn,
   detailOf,
 } from './makers.ts'
@@ -47,11 +48,7 @@ const bring: Record<Exclude<Cause, 'sweep'>, (given: Given) => Promise<Licence |
   revoke: (given) => harness.licensing.revokeLicence(verb(given)),
   retire: (given) => harness.licensing.retireLicence(verb(given)),
   'an end moved ahead': (given) =>
-    harness.licensing.updateLicence({
-      ...verb(given),
-      expiresOn: timestampFromDate(inDays(90)),
-      neverExpires: false,
-    }),
+    update(harness, given.licence, { expiresOn: timestampFromDate(inDays(90)) }),
   archive: async ({ plan }) => void (await archive(harness, plan)),
   'failed payments': happens('failed payments'),
   'an inquiry': happens('an inquiry'),
