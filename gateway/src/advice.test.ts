@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { validate } from './http/validate.ts'
 import { bodySchema } from './route.ts'
 import { routes } from './routes/table.ts'
-import { appId, gatewayOfFile } from './testing/gateway.ts'
+import { appId, gatewayOfFile } from '../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
 gateway.answers.catalog.getPlan = async () => ({})

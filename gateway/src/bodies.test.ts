@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { routes } from './routes/table.ts'
-import { appId, gatewayOfFile, pathOf } from './testing/gateway.ts'
+import { appId, gatewayOfFile, pathOf } from '../test/gateway.ts'
 
 const planId = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ab'
 

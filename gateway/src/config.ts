@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { parseTrustedProxies } from './admission/client-address.ts'
 import type { TrustsProxy } from './admission/client-address.ts'
-import { parseSessionKeys } from './portal/session-encryption.ts'
-import type { SessionKeys } from './portal/session-encryption.ts'
+import { parseSessionKeys } from './admission/session-encryption.ts'
+import type { SessionKeys } from './admission/session-encryption.ts'
 
 // `../..` is the root of the checkout for this file, and of the image for the bundled program.
 const guides = fileURLToPath(new URL('../../docs/site/dist', import.meta.url))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { requestExamples } from './openapi/examples.ts'
 import { routes } from './routes/table.ts'
-import { appId, gatewayOfFile, pathOf } from './testing/gateway.ts'
+import { appId, gatewayOfFile, pathOf } from '../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
 const known = { key: 'export_pdf', kind: 'feature', value: 'true' }

@@ -5,7 +5,7 @@ import { beforeEach, expect, test } from 'vitest'
 import { bodyHash } from './http/canonical-json.ts'
 import { requestExamples } from './openapi/examples.ts'
 import { routes } from './routes/table.ts'
-import { accountId, appId, gatewayOfFile, pathOf } from './testing/gateway.ts'
+import { accountId, appId, gatewayOfFile, pathOf } from '../test/gateway.ts'
 
 /** The keys of the calls that had one, in order. */
 const keys: [rpc: string, key: Omit<ServedKey, 'replayed'>][] = []

@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { ServiceError } from '@licensing/grpc/errors'
 import { openApiDocument } from './openapi/document.ts'
 import { routes } from './routes/table.ts'
-import { gatewayOfFile, pathOf } from './testing/gateway.ts'
+import { gatewayOfFile, pathOf } from '../test/gateway.ts'
 
 interface Problem {
   code: string

@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import { expect, test } from 'vitest'
-import { appId, gatewayOfFile, otherAccountAppId, startGateway } from './testing/gateway.ts'
+import { appId, gatewayOfFile, otherAccountAppId, startGateway } from '../test/gateway.ts'
 import { routes } from './routes/table.ts'
 
 const gateway = await gatewayOfFile()

@@ -220,6 +220,14 @@ export function takesIdempotencyKey(route: Route): boolean {
   return route.audience === 'vendor' && route.method === 'POST'
 }
 
+/**
+ * Whether pages of any origin may call a route. Installed products can run in browsers, and their routes use no cookies.
+ * Routes with API keys are excluded, because API keys must not be used in browsers.
+ */
+export function isForBrowsers(route: Route | undefined): boolean {
+  return route?.audience === 'product' || route?.audience === 'activation'
+}
+
 /** The account and application that a call is about. */
 export function within(call: Pick<VendorCall, 'accountId'> & { params: { readonly app_id: string } }) {
   return { accountId: call.accountId, applicationId: call.params.app_id }

@@ -2,7 +2,7 @@ import type { Scope } from '@licensing/proto/closed-sets'
 import { describe, expect, test } from 'vitest'
 import type { Route } from './route.ts'
 import { routes } from './routes/table.ts'
-import { appId, gatewayOfFile, otherAccountAppId, otherAppId, pathOf } from './testing/gateway.ts'
+import { appId, gatewayOfFile, otherAccountAppId, otherAppId, pathOf } from '../test/gateway.ts'
 
 const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
 

@@ -1,6 +1,6 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { startGateway } from './testing/gateway.ts'
+import { startGateway } from '../test/gateway.ts'
 
 test('a gateway that stops answers running requests and accepts no new ones', async () => {
   await using gateway = await startGateway()

@@ -2,8 +2,8 @@ import { createLogger } from '@licensing/process/log'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { SetName } from '@licensing/proto/closed-sets'
 import { beforeEach, expect, test } from 'vitest'
-import { appId, gatewayOfFile, hashOf } from './testing/gateway.ts'
-import type { StandIns } from './testing/gateway.ts'
+import { appId, gatewayOfFile, hashOf } from '../test/gateway.ts'
+import type { StandIns } from '../test/gateway.ts'
 
 const logged: { err?: Error }[] = []
 const log = createLogger('test', 'silent')

@@ -9,7 +9,7 @@ import {
 import { Frame } from './frame/frame.tsx'
 import { SessionGate } from './frame/session-gate.tsx'
 import { Problem } from './parts/problem.tsx'
-import { readAddress, writeAddress, type Address } from './parts/address.ts'
+import { readAddress, writeAddress, type Address } from './address.ts'
 import { Page } from './parts/page.tsx'
 
 const root = createRootRoute({

@@ -3,8 +3,8 @@ import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { hashOf, startGateway } from '../testing/gateway.ts'
-import type { TestGateway } from '../testing/gateway.ts'
+import { hashOf, startGateway } from '../../test/gateway.ts'
+import type { TestGateway } from '../../test/gateway.ts'
 
 /** A gateway in front of a notifier and a catalog that answer. */
 async function givenGateway(options: Parameters<typeof startGateway>[0] = {}) {

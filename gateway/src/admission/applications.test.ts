@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { appId, startGateway } from '../testing/gateway.ts'
+import { appId, startGateway } from '../../test/gateway.ts'
 
 test('the account of an application is looked up once for many requests of products', async () => {
   await using gateway = await startGateway()

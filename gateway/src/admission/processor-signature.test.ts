@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { gatewayOfFile } from '../testing/gateway.ts'
+import { gatewayOfFile } from '../../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
 gateway.answers.billing.receiveProcessorEvent = async () => ({})

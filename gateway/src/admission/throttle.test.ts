@@ -1,8 +1,8 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply } from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { appId, otherAppId, startGateway } from '../testing/gateway.ts'
-import type { TestGateway } from '../testing/gateway.ts'
+import { appId, otherAppId, startGateway } from '../../test/gateway.ts'
+import type { TestGateway } from '../../test/gateway.ts'
 import { Throttle } from './throttle.ts'
 
 const activation = {

@@ -6,7 +6,7 @@ import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { createConnection } from 'node:net'
 import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import { accountId, appId, hashOf, startStandIns } from '../testing/gateway.ts'
+import { accountId, appId, hashOf, startStandIns } from '../../test/gateway.ts'
 
 const kibibyte = 1024
 const mebibyte = 1024 * kibibyte

@@ -2,9 +2,9 @@ import { eventually } from '@licensing/test-support/poll'
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { answersIn, exchange } from '../testing/exchange.ts'
-import type { RawAnswer } from '../testing/exchange.ts'
-import { appId, gatewayOfFile } from '../testing/gateway.ts'
+import { answersIn, exchange } from '../../test/exchange.ts'
+import type { RawAnswer } from '../../test/exchange.ts'
+import { appId, gatewayOfFile } from '../../test/gateway.ts'
 
 let created: string[]
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { appId, gatewayOfFile } from '../testing/gateway.ts'
+import { appId, gatewayOfFile } from '../../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
 const origin = 'https://studio.example.com'

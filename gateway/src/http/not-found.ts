@@ -1,6 +1,10 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { allowAnyOrigin, answerPreflight } from './cross-origin.ts'
+
+// Headers that products read: for caching, rate limits and error reports.
+const exposed = 'ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id'
+const accepted = 'Authorization, Content-Type, If-None-Match, X-Request-Id, Traceparent, Tracestate'
+const preflightSeconds = '86400'
 
 interface KnownPath {
   pattern: RegExp
@@ -62,4 +66,15 @@ function pathOf(url: string): string {
     // The router does not refuse invalid percent-encoding for methods that it does not have.
     return path
   }
+}
+
+export function allowAnyOrigin(reply: FastifyReply): void {
+  reply.header('access-control-allow-origin', '*')
+  reply.header('access-control-expose-headers', exposed)
+}
+
+function answerPreflight(reply: FastifyReply, methods: string): void {
+  reply.header('access-control-allow-methods', methods)
+  reply.header('access-control-allow-headers', accepted)
+  reply.header('access-control-max-age', preflightSeconds)
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { exchange } from '../testing/exchange.ts'
-import { appId, gatewayOfFile } from '../testing/gateway.ts'
+import { exchange } from '../../test/exchange.ts'
+import { appId, gatewayOfFile } from '../../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
 const authorization = `Bearer ${gateway.apiKey}`

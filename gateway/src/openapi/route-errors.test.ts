@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { expect, test } from 'vitest'
-import { appId, startGateway } from '../testing/gateway.ts'
+import { appId, startGateway } from '../../test/gateway.ts'
 
 test('a code that the route does not declare is sent unchanged, and fails the test in which it occurred', async () => {
   const gateway = await startGateway()

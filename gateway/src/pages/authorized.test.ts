@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { beforeEach, expect, test } from 'vitest'
-import { accountId, gatewayOfFile } from '../testing/gateway.ts'
+import { accountId, gatewayOfFile } from '../../test/gateway.ts'
 
 const path = '/v1/processors/stripe/authorized'
 const attack = '<script>alert(1)</script>"\'&'

@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { hash } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
-import { accountId, gatewayOfFile } from '../testing/gateway.ts'
+import { accountId, gatewayOfFile } from '../../test/gateway.ts'
 
 const path = '/confirm-alert-email'
 const token = 'T'.repeat(43)

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { gatewayOfFile, startGateway } from '../testing/gateway.ts'
+import { gatewayOfFile, startGateway } from '../../test/gateway.ts'
 
 const docs = fileURLToPath(new URL('../../../docs', import.meta.url))
 const guidesFolder = join(docs, 'site/dist')

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BuiltFiles } from './built-files.ts'
+import { BuiltFiles } from '../http/built-files.ts'
 
 const index = 'docs/guides/index.html'
 // Their names contain a hash of their content.

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { afterAll, expect, test } from 'vitest'
-import { gatewayOfFile, startGateway } from '../testing/gateway.ts'
+import { gatewayOfFile, startGateway } from '../../test/gateway.ts'
 
 const page =
   '<!doctype html><title>Licensing</title><script type="module" src="/portal/assets/index-h4sh.js"></script>'

@@ -1,7 +1,7 @@
 import fastifyStatic from '@fastify/static'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { BuiltFiles } from '../pages/built-files.ts'
+import { BuiltFiles } from '../http/built-files.ts'
 import { sessionPath } from './session-routes.ts'
 
 // Allows only the gateway's own files and calls of the gateway.

@@ -1,14 +1,13 @@
-import { create, toBinary } from '@bufbuild/protobuf'
-import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
+import type { DescMessage } from '@bufbuild/protobuf'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { isLockTimeout } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import { hasAppended } from '@licensing/events/outbox'
-import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { claimKey, findRecord, recordAnswer, setLockTimeout } from './record-queries.ts'
-import { AlreadyAnswered, progressOf, withoutSecrets } from './repeatable.ts'
+import { bytesOf, claimKey, continuing, keyOfCall, record } from './claims.ts'
+import type { RecordedAnswer } from './claims.ts'
+import { setLockTimeout } from './record-queries.ts'
 
 /**
  * Runs one change of a service's database. Each RPC and each background task makes the changes that vendors see with this
@@ -33,9 +32,7 @@ export type Change = <T, O extends DescMessage = DescMessage>(
 
 export interface ChangeOptions<O extends DescMessage, T> {
   /** Recorded for the call's Idempotency-Key. */
-  answer?: {
-    schema: O
-    toMessage: (made: T) => MessageInitShape<O>
+  answer?: RecordedAnswer<O, T> & {
     /** Whether work follows the commit, such as a call of another service (see `createRepeatable`). */
     isUnfinished?: boolean
   }
@@ -64,15 +61,17 @@ const defaultMaxWaitMs = 4_000
 export function createChange(sql: Database, wake: () => void = () => {}): Change {
   const retry = limitConcurrency(concurrentRetries)
   return async (work, { answer, lockTimeoutMs, maxWaitMs = defaultMaxWaitMs } = {}) => {
+    const key = answer && keyOfCall()
     const commit = async (timeoutMs: number) => {
       let hasEvents = false
       const made = await transaction(sql, async (tx) => {
         await setLockTimeout(tx, timeoutMs)
-        const made = await (answer ? onceForKey(tx, answer, () => work(tx)) : work(tx))
+        const made = await (key ? onceForKey(tx, key, answer, work) : work(tx))
         hasEvents = hasAppended(tx)
         return made
       })
       if (hasEvents) wake()
+      if (key && answer.isUnfinished) continuing.set(key, true)
       return made
     }
     const deadline = performance.now() + maxWaitMs
@@ -93,34 +92,21 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
 }
 
 /**
- * Does the work of a call once for its key. The work and its answer commit together. If another call with the key is
- * running, this call waits for its end. If an unfinished answer is recorded, the work continues from it.
- *
- * @throws AlreadyAnswered if the key was answered
+ * Does the work of a call once for its key. The work and its answer commit together. The work does not wait until the key
+ * is claimed: if the claim fails, the transaction is rolled back, whatever the work did.
  */
 async function onceForKey<O extends DescMessage, T>(
   tx: Transaction,
-  { schema, toMessage, isUnfinished = false }: NonNullable<ChangeOptions<O, T>['answer']>,
-  work: () => Promise<T>,
+  key: ServedKey,
+  answer: NonNullable<ChangeOptions<O, T>['answer']>,
+  work: (tx: Transaction) => Promise<T>,
 ): Promise<T> {
-  const key = callContext()?.idempotencyKey
-  if (!key) return work()
-  const progress = progressOf(key)
-  if (!progress.resumes && !progress.isUnfinished) await claim(tx, key)
-  const made = await work()
-  const bytes = toBinary(schema, withoutSecrets(schema, create(schema, toMessage(made))))
-  await recordAnswer(tx, key, { answer: bytes, isFinished: !isUnfinished })
-  progress.isUnfinished = isUnfinished
-  return made
-}
-
-async function claim(tx: Transaction, key: ServedKey): Promise<void> {
-  const remainingMs = Math.ceil((callContext()?.deadlineMs ?? 0) - Date.now())
-  // A record may be deleted between the two statements.
-  while (!(await claimKey(tx, key, Math.max(1, remainingMs)))) {
-    const record = await findRecord(tx, key)
-    if (record) throw new AlreadyAnswered(record)
-  }
+  const claiming = continuing.get(key) ? undefined : claimKey(tx, key)
+  const [claim, made] = await Promise.allSettled([claiming, work(tx)])
+  if (claim.status === 'rejected') throw claim.reason
+  if (made.status === 'rejected') throw made.reason
+  await record(tx, [{ key, answer: bytesOf(answer, made.value), isFinished: !answer.isUnfinished }])
+  return made.value
 }
 
 /** Runs at most `max` pieces of work at a time. Others wait in the order of their calls. */

@@ -1,4 +1,5 @@
-import type { Sql } from '@licensing/database/connect'
+import { plainArray } from '@licensing/database/arrays'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { sendAlong } from '@licensing/database/transaction'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { quotaValue } from '@licensing/quotas/quota-queries'
@@ -9,6 +10,16 @@ export interface AnswerRecord {
   is_finished: boolean
 }
 
+/** What was recorded for a key in the last 24 hours, and the bytes that all recorded answers of its account take. */
+export type FoundKey = (AnswerRecord | { body_hash: null }) & { used: bigint; quota: bigint }
+
+/** An answer to record. */
+export interface NewRecord {
+  key: ServedKey
+  answer: Uint8Array
+  isFinished: boolean
+}
+
 // How long a repetition gets the recorded answer (decisions, section 1).
 const retention = '24 hours'
 
@@ -17,64 +28,68 @@ export async function setLockTimeout(tx: Sql, milliseconds: number): Promise<voi
   await sendAlong(tx, tx`select set_config('lock_timeout', ${String(milliseconds)}, true)`)
 }
 
-/**
- * Inserts the record of a key in the transaction of the change. If another transaction is inserting it, waits for its end.
- *
- * @param waitMs longest wait for any lock of the transaction from here on, in milliseconds
- * @returns false if a call in the last 24 hours used the key
- */
-export async function claimKey(tx: Sql, record: ServedKey, waitMs: number): Promise<boolean> {
-  const { accountId, path, key, bodyHash } = record
-  const claimed = await tx`
-    insert into idempotency_keys as held (account_id, path, key, body_hash)
-    select ${accountId}, ${path}, ${key}, ${Buffer.from(bodyHash)}::bytea
-    where set_config('lock_timeout', least(${waitMs}::int, coalesce(
-        nullif((extract(epoch from current_setting('lock_timeout')::interval) * 1000)::int, 0), ${waitMs}::int
-      ))::text, true) is not null
-    on conflict (account_id, path, key) do update
-    set body_hash = excluded.body_hash, answer = null, is_finished = false, created_at = now()
-    where held.created_at <= now() - ${retention}::interval
-    returning true`
-  return claimed.count === 1
+const nameOf = ({ accountId, path, key }: ServedKey) => `${accountId} ${path} ${key}`
+
+/** Lets one transaction at a time use a key. If another one does, waits for its end. */
+export function lockKey(tx: Sql, key: ServedKey): Statement {
+  return tx`select pg_advisory_xact_lock(hashtextextended(${nameOf(key)}, 0))`
 }
 
-/** The answer recorded for this key in the last 24 hours. */
-export async function findRecord(sql: Sql, record: ServedKey): Promise<AnswerRecord | undefined> {
-  const { accountId, path, key } = record
-  const [row] = await sql<AnswerRecord[]>`
-    select body_hash, answer, is_finished from idempotency_keys
-    where account_id = ${accountId} and path = ${path} and key = ${key}
-      and created_at > now() - ${retention}::interval`
-  return row
+/** Like `lockKey`, without waiting. @returns for each key whether this transaction may use it */
+export function tryLockKeys(tx: Sql, keys: ServedKey[]): Statement<{ is_locked: boolean }> {
+  return tx<{ is_locked: boolean }[]>`
+    select pg_try_advisory_xact_lock(hashtextextended(name, 0)) as is_locked
+    from unnest(${keys.map(nameOf)}::text[]) as name`
+}
+
+/** In the order of the keys. In a transaction send it after the lock: then no record of another call can be missed. */
+export function findKeys(sql: Sql, keys: ServedKey[]): Statement<FoundKey> {
+  const accountIds = keys.map(({ accountId }) => accountId)
+  return sql<FoundKey[]>`
+    select held.body_hash, held.answer, held.is_finished, coalesce(usage.bytes, 0)::bigint as used,
+      ${quotaValue(sql, { column: 'wanted.account_id' }, 'idempotency_bytes')} as quota
+    from unnest(
+      ${accountIds}::text[], ${keys.map(({ path }) => path)}::text[], ${keys.map(({ key }) => key)}::text[]
+    ) with ordinality as wanted (account_id, path, key, place)
+    left join idempotency_keys held on held.account_id = wanted.account_id and held.path = wanted.path
+      and held.key = wanted.key and held.created_at > now() - ${retention}::interval
+    left join (
+      select account_id, sum(bytes) as bytes from idempotency_usage
+      where account_id = any(${[...new Set(accountIds)]}::text[])
+        and hour > now() - ${retention}::interval - interval '1 hour'
+      group by account_id
+    ) usage on usage.account_id = wanted.account_id
+    order by wanted.place`
 }
 
 // Size of a record's other columns and its index entries.
 const bytesBesideAnswer = 512
 
-/** Records an answer. A finished answer is not changed. */
-export async function recordAnswer(
-  sql: Sql,
-  { accountId, path, key }: ServedKey,
-  kept: { answer: Uint8Array; isFinished: boolean },
-): Promise<void> {
-  await sql`
-    with kept as (
-      update idempotency_keys set answer = ${Buffer.from(kept.answer)}, is_finished = ${kept.isFinished}
-      where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished
-      returning account_id
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
+
+/** Records answers. A finished answer is not changed until its 24 hours are over. */
+export function recordAnswers(sql: Sql, records: NewRecord[]): Statement {
+  const isOver = sql`held.created_at <= now() - ${retention}::interval`
+  return sql`
+    with recorded as (
+      insert into idempotency_keys as held (account_id, path, key, body_hash, answer, is_finished)
+      select account_id, path, key, decode(body_hash, 'base64'), decode(answer, 'base64'), is_finished
+      from unnest(
+        ${records.map(({ key }) => key.accountId)}::text[], ${records.map(({ key }) => key.path)}::text[],
+        ${records.map(({ key }) => key.key)}::text[], ${records.map(({ key }) => base64(key.bodyHash))}::text[],
+        ${records.map(({ answer }) => base64(answer))}::text[],
+        ${plainArray(records.map(({ isFinished }) => String(isFinished)))}::boolean[]
+      ) as record (account_id, path, key, body_hash, answer, is_finished)
+      on conflict (account_id, path, key) do update set
+        body_hash = excluded.body_hash, answer = excluded.answer, is_finished = excluded.is_finished,
+        created_at = case when ${isOver} then now() else held.created_at end
+      where not held.is_finished or ${isOver}
+      returning account_id, length(answer) as bytes
     )
     insert into idempotency_usage as u (account_id, hour, shard, bytes)
-    select account_id, date_trunc('hour', now()), pg_backend_pid() % 8, ${kept.answer.length + bytesBesideAnswer}::int
-    from kept
+    select account_id, date_trunc('hour', now()), pg_backend_pid() % 8, sum(bytes + ${bytesBesideAnswer}::int)
+    from recorded group by account_id order by account_id
     on conflict (account_id, hour, shard) do update set bytes = u.bytes + excluded.bytes`
-}
-
-/** The bytes that an account's recorded answers take, and its quota. */
-export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; quota: bigint }> {
-  const [row] = await sql<{ used: bigint; quota: bigint }[]>`
-    select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as quota
-    from idempotency_usage where account_id = ${accountId} and hour > now() - ${retention}::interval - interval '1 hour'`
-  return row!
 }
 
 /** Deletes the record of a key, unless its answer is finished. */

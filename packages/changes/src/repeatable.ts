@@ -1,15 +1,16 @@
-import { clearField, clone, create, fromBinary, getOption, toBinary } from '@bufbuild/protobuf'
-import type { DescMessage, DescService, Message, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { DescMessage, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import type { Database, Sql } from '@licensing/database/connect'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
 import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import type { Logger } from '@licensing/process/log'
-import { shown_once } from '@licensing/proto/idempotency'
-import { quotaExceeded } from '@licensing/quotas/quota'
-import { findRecord, findUsage, deleteRecord, recordAnswer } from './record-queries.ts'
-import type { AnswerRecord } from './record-queries.ts'
+import { createBatcher } from './batcher.ts'
+import { AlreadyAnswered, continuing, keyOfCall, refusalOf, withoutSecrets } from './claims.ts'
+import { deleteRecord, findKeys, recordAnswers } from './record-queries.ts'
+import type { AnswerRecord, FoundKey } from './record-queries.ts'
 
 /**
  * A handler whose calls may have an Idempotency-Key. It makes its change with `change` and an answer to record. An answer is
@@ -30,11 +31,19 @@ export type HandlerOf<S extends DescService, Rpc extends keyof S['method'], Deps
 type Repeatable = <R, O extends DescMessage>(
   schema: O,
   handler: RepeatableHandler<R, O>,
+  options?: RepeatableOptions<R>,
 ) => (request: R) => Promise<MessageInitShape<O>>
 
 interface RepeatableDependencies {
   sql: Database
   log: Logger
+}
+
+interface RepeatableOptions<R> {
+  /** The handler only makes one change: an earlier answer need not be looked up before, as the change finds it. */
+  isOneChange?: boolean
+  /** Throws if the caller may not have the answer of an earlier call. */
+  checkCaller?: (request: R) => Promise<void>
 }
 
 /**
@@ -48,51 +57,42 @@ interface RepeatableDependencies {
  * const repeatable = createRepeatable(deps)
  * implement(CatalogService, { createPlan: repeatable(PlanSchema, (request) => createPlan(deps, request)), … })
  */
-export function createRepeatable(deps: RepeatableDependencies): Repeatable {
+export function createRepeatable({ sql, log }: RepeatableDependencies): Repeatable {
   const queue = createKeyedQueue('another call with this Idempotency-Key has not ended yet: try again')
-  return (schema, handler) => async (request) => {
-    const key = callContext()?.idempotencyKey
-    if (!key) return handler(request)
-    const queueKey = JSON.stringify([key.accountId, key.path, key.key])
-    return queue.run(queueKey, () =>
-      answerOnce(deps, key, schema, (unfinishedAnswer) => handler(request, unfinishedAnswer)),
-    )
-  }
-}
-
-async function answerOnce<O extends DescMessage>(
-  deps: RepeatableDependencies,
-  key: ServedKey,
-  schema: O,
-  handle: (unfinishedAnswer?: MessageShape<O>) => Promise<MessageInitShape<O>>,
-): Promise<MessageInitShape<O>> {
-  let record = await findRecord(deps.sql, key)
-  if (!record) await checkQuota(deps.sql, key.accountId)
-  for (;;) {
-    if (record) checkSameBody(key, record)
-    key.replayed = record !== undefined
-    if (record?.is_finished) return fromBinary(schema, record.answer)
-    const progress: Progress = { resumes: record !== undefined, isUnfinished: false }
-    progressByKey.set(key, progress)
-    try {
-      const answer = create(schema, await handle(record && fromBinary(schema, record.answer)))
-      if (record || progress.isUnfinished)
-        await recordFinished(deps, key, toBinary(schema, withoutSecrets(schema, answer)))
-      return answer
-    } catch (error) {
-      if (!(error instanceof AlreadyAnswered)) throw error
-      record = error.record
+  const find = createBatcher<ServedKey, FoundKey>((keys) => findKeys(sql, keys), {
+    maxBatchSize: 100,
+    isTransient: isDatabaseUnavailable,
+  })
+  return (schema, handler, { isOneChange = false, checkCaller } = {}) =>
+    async (request) => {
+      const key = callContext()?.idempotencyKey
+      if (!key) return handler(request)
+      const run = async (earlier?: AnswerRecord) => {
+        continuing.set(key, earlier !== undefined)
+        const answer = create(schema, await handler(request, earlier && fromBinary(schema, earlier.answer)))
+        if (continuing.get(key)) await recordFinished(key, toBinary(schema, withoutSecrets(schema, answer)))
+        return answer
+      }
+      // Runs after all work of the call. If it fails, a repetition does the work after the commit again, which has no effect.
+      const recordFinished = (key: ServedKey, answer: Uint8Array) =>
+        recordAnswers(sql, [{ key, answer, isFinished: true }]).catch((error: unknown) =>
+          log.warn({ err: error, path: key.path }, 'an answer is not recorded as finished'),
+        )
+      const queueKey = JSON.stringify([key.accountId, key.path, key.key])
+      return queue.run(queueKey, async () => {
+        try {
+          const refusal = isOneChange ? undefined : refusalOf(await find(key))
+          if (refusal) throw refusal
+          return await run()
+        } catch (error) {
+          if (!(error instanceof AlreadyAnswered)) throw error
+          await checkCaller?.(request)
+          checkSameBody(key, error.record)
+          key.replayed = true
+          return error.record.is_finished ? fromBinary(schema, error.record.answer) : await run(error.record)
+        }
+      })
     }
-  }
-}
-
-/**
- * Refuses a call before it changes anything: if its answer could not be recorded, a repetition would make the change
- * again. Concurrent calls may exceed the quota by their own answers.
- */
-async function checkQuota(sql: Sql, accountId: string): Promise<void> {
-  const { used, quota } = await findUsage(sql, accountId)
-  if (used >= quota) throw quotaExceeded('idempotency_bytes', Number(quota))
 }
 
 function checkSameBody(key: ServedKey, record: AnswerRecord): void {
@@ -103,69 +103,11 @@ function checkSameBody(key: ServedKey, record: AnswerRecord): void {
   )
 }
 
-// Runs after all work of the call. If it fails, a repetition does the work after the commit again, which has no effect.
-async function recordFinished(
-  { sql, log }: RepeatableDependencies,
-  key: ServedKey,
-  answer: Uint8Array,
-): Promise<void> {
-  await recordAnswer(sql, key, { answer, isFinished: true }).catch((error: unknown) =>
-    log.warn({ err: error, path: key.path }, 'an answer is not recorded as finished'),
-  )
-}
-
 /**
  * Deletes the recorded, unfinished answer of a call that has undone its change, so that the key can be used again. The
  * record stays if the call is a repetition, because the earlier call may still be running.
  */
 export async function deleteUnfinishedRecord(sql: Sql): Promise<void> {
-  const key = callContext()?.idempotencyKey
-  if (!key || progressOf(key).resumes) return
-  await deleteRecord(sql, key)
-}
-
-/** Ends the work of a call if another call has used its key. */
-export class AlreadyAnswered extends Error {
-  override name = 'AlreadyAnswered'
-  readonly record: AnswerRecord
-
-  constructor(record: AnswerRecord) {
-    super('the idempotency key is in use by an earlier call')
-    this.record = record
-  }
-}
-
-/** The state of a call with a key. */
-interface Progress {
-  /** It continues after the commit of an earlier call. */
-  resumes: boolean
-  /** It has committed its change, but more work must follow. */
-  isUnfinished: boolean
-}
-
-const progressByKey = new WeakMap<ServedKey, Progress>()
-
-/** @throws Error if the handler is not run by `createRepeatable` */
-export function progressOf(key: ServedKey): Progress {
-  const progress = progressByKey.get(key)
-  if (!progress) throw new Error('the RPC is not repeatable: wrap its handler where the RPCs are listed')
-  return progress
-}
-
-/** A copy of an answer without `shown_once` fields (proto/rpc/v1/idempotency.proto), also in nested messages. */
-export function withoutSecrets<O extends DescMessage>(schema: O, answer: MessageShape<O>): MessageShape<O> {
-  const copy = clone(schema, answer)
-  clearSecrets(schema, copy)
-  return copy
-}
-
-function clearSecrets(schema: DescMessage, message: Message): void {
-  for (const field of schema.fields) {
-    if (getOption(field, shown_once)) clearField(message, field)
-    else if (field.message) {
-      const value = (message as unknown as Record<string, unknown>)[field.localName]
-      const inner = field.fieldKind === 'list' ? (value as Message[]) : value ? [value as Message] : []
-      for (const each of inner) clearSecrets(field.message, each)
-    }
-  }
+  const key = keyOfCall()
+  if (key && !key.replayed) await deleteRecord(sql, key)
 }

@@ -1,6 +1,6 @@
 import type { Schemas } from '@licensing/sdk/backend'
 import { queryOptions, useQuery, type UseQueryResult } from '@tanstack/react-query'
-import { useAddress } from '../parts/address.ts'
+import { useAddress } from '../address.ts'
 import { allOf, api } from './client.ts'
 import { useSession } from './session.ts'
 

@@ -1,5 +1,5 @@
 import { useId, useState, type ReactNode } from 'react'
-import { useAddress } from './address.ts'
+import { useAddress } from '../address.ts'
 import { Button } from './button.tsx'
 import styles from './filters.module.css'
 

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { useAddress } from './address.ts'
+import { useAddress } from '../address.ts'
 import { Button } from './button.tsx'
 import { Dialog } from './dialog.tsx'
 import { Form } from './form.tsx'

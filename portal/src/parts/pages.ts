@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import type { PagedList } from '../api/paged-list.ts'
-import { useAddress, type AddressChange } from './address.ts'
+import { useAddress, type AddressChange } from '../address.ts'
 import type { Reading } from './problem.tsx'
 
 /** Functions that open the previous and the next page; null if there is none. */

@@ -10,7 +10,7 @@ import type {
 import { decide } from '../src/purchases/decide/decide.ts'
 import type { Decision, History } from '../src/purchases/decide/decision.ts'
 import type { RecordedFact } from '../src/purchases/decide/merge-facts.ts'
-import { maxUnanswered, timing } from '../src/purchases/timing.ts'
+import { maxUnanswered, timing } from '../src/timing.ts'
 
 export const second = 1_000
 export const day = 24 * 3_600 * second

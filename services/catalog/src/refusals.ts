@@ -13,6 +13,11 @@ export function notFound(noun: string, id: string): ServiceError {
   return new ServiceError('not_found', `there is no ${noun}${shown}`)
 }
 
+/** @throws ServiceError `not_found` if this is no id of an application */
+export function checkApplicationId(id: string): void {
+  if (!isId('app', id)) throw notFound('application', id)
+}
+
 /** Collects the fields that break a rule, so that one error reports all of them. */
 export class Violations {
   readonly #errors: FieldError[] = []

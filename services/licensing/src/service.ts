@@ -9,7 +9,7 @@ import type { LifecycleRequest } from '@licensing/proto/licensing'
 import { ActivateOfflineResponseSchema, ProductService } from '@licensing/proto/products'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { SecretsService } from '@licensing/proto/secrets'
-import { activateOffline } from './activations/activate-offline.ts'
+import { createActivateOffline } from './activations/activate-offline.ts'
 import { activate } from './activations/activate.ts'
 import { authenticate } from './activations/authenticate.ts'
 import { createDeactivate, createRelease, freeActivation } from './activations/free-activation.ts'
@@ -44,13 +44,11 @@ export function licensingService(deps: LicensingDependencies) {
   const repeatable = createRepeatable(deps)
   const onLicence = (
     handler: (request: LifecycleRequest) => Promise<MessageInitShape<typeof LicenceSchema>>,
-  ) => {
-    const change = repeatable(LicenceSchema, handler)
-    return async (request: LifecycleRequest) => {
-      await requireVisible(deps, request)
-      return change(request)
-    }
-  }
+  ) =>
+    repeatable(LicenceSchema, handler, {
+      isOneChange: true,
+      checkCaller: (request) => requireVisible(deps, request),
+    })
   const verb = (name: LicenceVerb) => onLicence(createVerbHandler(deps, name))
   return implement(LicensingService, {
     issueLicence: createIssueLicence(deps),
@@ -93,9 +91,7 @@ export function productService(deps: ProductDependencies) {
   const repeatable = createRepeatable(deps)
   return implement(ProductService, {
     activate: (request) => activate(deps, giveSlot, request),
-    activateOffline: repeatable(ActivateOfflineResponseSchema, (request) =>
-      activateOffline(deps, giveSlot, request),
-    ),
+    activateOffline: repeatable(ActivateOfflineResponseSchema, createActivateOffline(deps, giveSlot)),
     refreshActivation: (request) => refreshActivation(deps, request),
     recordCallHome: async (request) => {
       await recordCallHome(deps, await authenticate(deps, request), request)

@@ -4,7 +4,7 @@ import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { afterAll, expect, test } from 'vitest'
 import { givenDatabase } from '../test/database.ts'
-import { failingFrom } from './deliveries/backoff.ts'
+import { failingFrom } from './endpoints/endpoint.ts'
 
 const database = await givenDatabase({ max: 1 })
 const { sql } = database

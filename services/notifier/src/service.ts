@@ -10,14 +10,15 @@ import {
 } from '@licensing/proto/notifier'
 import { listAlerts } from './alerts/list-alerts.ts'
 import { sendConfirmation } from './alerts/send-confirmation.ts'
+import { deleteEndpoint } from './deliveries/delete-endpoint.ts'
 import { getDelivery, listAttempts, listDeliveries } from './deliveries/read-deliveries.ts'
+import { recoverEndpoint } from './deliveries/recover-endpoint.ts'
 import { replayDelivery } from './deliveries/replay-delivery.ts'
 import type { NotifierDependencies } from './dependencies.ts'
-import { createEndpoint, deleteEndpoint, getEndpoint, listEndpoints } from './endpoints/endpoints.ts'
-import { recoverEndpoint } from './endpoints/recover-endpoint.ts'
+import { createEndpoint, getEndpoint, listEndpoints } from './endpoints/endpoints.ts'
 import { rotateSecret } from './endpoints/endpoint-secrets.ts'
-import { sendTestEvent } from './endpoints/send-test-event.ts'
 import { getLatestSequence, listEvents } from './events/read-events.ts'
+import { sendTestEvent } from './events/send-test-event.ts'
 import { getDeliveryMetrics } from './statistics/get-delivery-metrics.ts'
 
 /** Every RPC of the service. */

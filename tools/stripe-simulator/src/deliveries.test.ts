@@ -9,8 +9,8 @@ import {
   idOf,
   startWorld,
   vendor,
-} from './test-support.ts'
-import type { World } from './test-support.ts'
+} from '../test/support.ts'
+import type { World } from '../test/support.ts'
 
 const verify = (world: World, index: number): Stripe.Event => {
   const { body, signature } = world.receiver.received[index] ?? { body: '', signature: undefined }
@@ -122,36 +122,7 @@ test('a rule can duplicate, delay or drop the next events of a type', async () =
   })
 })
 
-test('the official library refuses every forged event, except one from the future', async () => {
-  await using world = await startWorld()
-  await givenPayment(world)
-  await world.simulator.settled()
-  const event_id = world.receiver.received[0]?.event.id
-  const forged = ['wrong_secret', 'tampered', 'reserialized', 'old', 'missing', 'malformed', 'v0_only']
-  for (const [at, signature] of forged.entries()) {
-    await world.simulator.control('deliver', { event_id, signature })
-    // For a malformed header the library throws a plain error.
-    const { StripeSignatureVerificationError } = Stripe.errors
-    expect(() => verify(world, at + 1), signature).toThrow(
-      signature === 'malformed' ? Error : StripeSignatureVerificationError,
-    )
-  }
-  await world.simulator.control('deliver', { event_id, signature: 'future' })
-  expect(verify(world, forged.length + 1).id).toBe(event_id)
-  const stamp = Number(/t=(\d+)/.exec(world.receiver.received.at(-1)?.signature ?? '')?.[1])
-  expect(stamp - Date.now() / 1000).toBeGreaterThan(300)
-})
-
-test('a forge rule sends a bad copy once and never the correct event', async () => {
-  await using world = await startWorld()
-  await world.simulator.control('delivery-rules', { action: 'forge', signature: 'old', next: 1 })
-  await givenPayment(world)
-  await world.simulator.settled()
-  expect(world.receiver.types()).toEqual(['checkout.session.completed'])
-  expect(() => verify(world, 0)).toThrow('Timestamp outside the tolerance zone')
-})
-
-test('a made-up event can be sent many times at once', async () => {
+test('a made-up event can be sent', async () => {
   await using world = await startWorld()
   const event = {
     type: 'price.created',
@@ -159,14 +130,8 @@ test('a made-up event can be sent many times at once', async () => {
     livemode: true,
     data: { object: { id: 'price_1' } },
   }
-  const sent = await world.simulator.control<{ attempts: { status: number }[] }>('deliver', {
-    event,
-    times: 10,
-    concurrent: true,
-  })
-  expect(sent.attempts.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200))
-  expect(world.receiver.received).toHaveLength(10)
-  expect(verify(world, 9)).toMatchObject({ ...event, object: 'event' })
+  expect(await world.simulator.control('deliver', { event })).toMatchObject({ status: 200 })
+  expect(verify(world, 0)).toMatchObject({ ...event, object: 'event' })
 })
 
 test('a change is reported by two events, as Stripe does for purchases, renewals and failed refunds', async () => {
@@ -196,10 +161,8 @@ test('listed events have the members of the account’s API version; deliveries 
     data: { object: { id: session.invoice, subscription, paid: true } },
   })
   expect(paid.data.object).not.toHaveProperty('parent')
-  expect(listedAs('charge.succeeded').data.object).toMatchObject({ invoice: session.invoice })
   const created = Object(listedAs('customer.subscription.created').data.object) as Record<string, unknown>
   expect(created['current_period_end']).toBeGreaterThan(paid.created)
-  expect(await world.stripe.events.retrieve(paid.id, {}, asVendor)).toMatchObject({ data: paid.data })
   const [delivered] = eventsOf(world.receiver, 'invoice.paid')
   expect(delivered).toMatchObject({ id: paid.id, api_version: Stripe.API_VERSION })
   expect(delivered?.data.object).toMatchObject({ parent: { subscription_details: { subscription } } })

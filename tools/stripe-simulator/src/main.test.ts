@@ -18,7 +18,7 @@ async function serving(child: ChildProcess): Promise<{ url: string; simulated: b
   if (child.stdout === null) throw new Error('no output')
   for await (const line of createInterface({ input: child.stdout })) {
     const entry = JSON.parse(line) as { msg: string; url: string; simulated: boolean }
-    if (entry.msg === 'serving') return entry
+    if (entry.msg === 'listening') return entry
   }
   throw new Error('the simulator ended before it was ready')
 }

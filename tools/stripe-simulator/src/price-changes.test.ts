@@ -8,8 +8,8 @@ import {
   givenSubscription,
   invoicesOf,
   startWorld,
-} from './test-support.ts'
-import type { World } from './test-support.ts'
+} from '../test/support.ts'
+import type { World } from '../test/support.ts'
 
 const started = Date.UTC(2027, 0, 1) / 1000
 const firstEnd = Date.UTC(2027, 1, 1) / 1000
@@ -22,7 +22,6 @@ let high: string
 let yearly: string
 beforeAll(async () => {
   world = await startWorld()
-  await world.simulator.control('clock', { now: started })
   low = await givenPrice(world.simulator, { amount: 1000, recurring: 'month' })
   high = await givenPrice(world.simulator, { amount: 3000, recurring: 'month' })
   yearly = await givenPrice(world.simulator, { amount: 20_000, recurring: 'year' })
@@ -41,6 +40,7 @@ const prices = (invoice: Stripe.Invoice | undefined) =>
 
 test('an upgrade is invoiced at once: the rest of the period is credited at the old price and charged at the new', async () => {
   const { subscription, session } = await givenSubscription(world, {
+    created: started,
     price: low,
     subscription_data: { application_fee_percent: 5, metadata: { sid: 'chk_up' } },
   })
@@ -69,7 +69,7 @@ test('an upgrade is invoiced at once: the rest of the period is credited at the 
 })
 
 test('the event has the previous values, and the subscription renews at the new price on the old day', async () => {
-  const { subscription } = await givenSubscription(world, { price: low })
+  const { subscription } = await givenSubscription(world, { price: low, created: started })
   await change(subscription, high)
   await world.simulator.settled()
   const event = eventsOf(world.receiver, 'customer.subscription.updated').find(
@@ -90,7 +90,7 @@ test('the event has the previous values, and the subscription renews at the new 
 })
 
 test('a downgrade costs nothing, and the next invoices use its credit', async () => {
-  const { subscription } = await givenSubscription(world, { price: high })
+  const { subscription } = await givenSubscription(world, { price: high, created: started })
   await change(subscription, low)
   const [down] = await invoicesOf(world, subscription)
   expect(down).toMatchObject({
@@ -110,7 +110,7 @@ test('a downgrade costs nothing, and the next invoices use its credit', async ()
 })
 
 test('with create_prorations the next invoice has lines of both prices, and with none only of the new', async () => {
-  const { subscription } = await givenSubscription(world, { price: low })
+  const { subscription } = await givenSubscription(world, { price: low, created: started })
   await change(subscription, high, { proration: 'create_prorations' })
   expect(await invoicesOf(world, subscription)).toHaveLength(1)
   await world.simulator.control('renew', { subscription })
@@ -132,7 +132,7 @@ test('with create_prorations the next invoice has lines of both prices, and with
 })
 
 test('another interval begins a new period at once', async () => {
-  const { subscription } = await givenSubscription(world, { price: low })
+  const { subscription } = await givenSubscription(world, { price: low, created: started })
   await change(subscription, yearly)
   const [invoice] = await invoicesOf(world, subscription)
   expect(prices(invoice)).toEqual([
@@ -148,7 +148,7 @@ test('another interval begins a new period at once', async () => {
 })
 
 test('a price in another currency, and a price that is not recurring, are refused', async () => {
-  const { subscription } = await givenSubscription(world, { price: low })
+  const { subscription } = await givenSubscription(world, { price: low, created: started })
   for (const price of [
     await givenPrice(world.simulator, { amount: 900, currency: 'eur', recurring: 'month' }),
     await givenPrice(world.simulator, { amount: 900 }),

@@ -1,7 +1,7 @@
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { asVendor, eventsOf, givenPayment, startWorld } from './test-support.ts'
-import type { World } from './test-support.ts'
+import { asVendor, eventsOf, givenPayment, startWorld } from '../test/support.ts'
+import type { World } from '../test/support.ts'
 
 let world: World
 beforeAll(async () => void (world = await startWorld({ enabledEvents: ['*'] })))

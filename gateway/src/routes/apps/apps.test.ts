@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { expect, test } from 'vitest'
-import { accountId, appId, gatewayOfFile, otherAppId } from '../../testing/gateway.ts'
+import { accountId, appId, gatewayOfFile, otherAppId } from '../../../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
 const application = (id: string) => ({ id, accountId, name: 'Studio' })

@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { updateLicence, type LicenceChange, type LicenceDetail } from '../../api/licences.ts'
-import { useAddress } from '../../parts/address.ts'
+import { useAddress } from '../../address.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { TextField } from '../../parts/fields.tsx'
 import { Form, type Values } from '../../parts/form.tsx'

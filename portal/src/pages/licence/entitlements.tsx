@@ -1,6 +1,6 @@
 import { api } from '../../api/client.ts'
 import { licenceQuery, type LicenceDetail } from '../../api/licences.ts'
-import { useAddress } from '../../parts/address.ts'
+import { useAddress } from '../../address.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmButton, ReadNow } from '../../parts/dialog.tsx'
 import { Section } from '../../parts/page.tsx'

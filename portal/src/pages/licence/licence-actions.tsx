@@ -1,6 +1,6 @@
 import { actOn, licenceQuery, type LicenceDetail, type Verb } from '../../api/licences.ts'
 import { useSession } from '../../api/session.ts'
-import { useAddress } from '../../parts/address.ts'
+import { useAddress } from '../../address.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmButton, ReadNow } from '../../parts/dialog.tsx'
 import { Actions } from '../../parts/page.tsx'

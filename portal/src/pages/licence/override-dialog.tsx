@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { api } from '../../api/client.ts'
 import type { LicenceDetail } from '../../api/licences.ts'
-import { useAddress } from '../../parts/address.ts'
+import { useAddress } from '../../address.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { SelectField, TextAreaField, TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'

@@ -1,7 +1,7 @@
 import { licenceStatuses, type Licence, type LicenceFilters } from '../../api/licences.ts'
 import { oneOf } from '../../api/paged-list.ts'
 import type { Plan } from '../../api/plans.ts'
-import { useAddress, type Address } from '../../parts/address.ts'
+import { useAddress, type Address } from '../../address.ts'
 import { Filter, PairFilter, pairsIn } from '../../parts/filters.tsx'
 
 const MAX_PAIRS = 3

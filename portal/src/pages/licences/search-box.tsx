@@ -1,6 +1,6 @@
 import { trimUnseen, withoutSeparators } from '@licensing/formats/licence-key'
 import { useEffect, useRef, useState } from 'react'
-import { useAddress } from '../../parts/address.ts'
+import { useAddress } from '../../address.ts'
 import styles from './licences.module.css'
 
 const DEBOUNCE_MS = 250

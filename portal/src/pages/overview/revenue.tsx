@@ -1,6 +1,6 @@
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { Day, Period } from '../../api/overview.ts'
-import { useAddress } from '../../parts/address.ts'
+import { useAddress } from '../../address.ts'
 import { Figure, Total } from '../../parts/figure.tsx'
 import type { Series } from '../../parts/plot.tsx'
 import { money } from '../../parts/text.tsx'

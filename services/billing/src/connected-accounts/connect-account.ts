@@ -6,7 +6,7 @@ import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { ProcessorSchema } from '@licensing/proto/billing'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
-import { insertReconciliation } from '../inbox/reconciliation-queries.ts'
+import { insertReconciliation } from './reconciliation-queries.ts'
 import type { PaymentProcessor } from '../processor/processor.ts'
 import {
   hasProven,

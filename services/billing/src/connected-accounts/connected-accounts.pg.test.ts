@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { claimMerchant } from '../inbox/reconciliation-queries.ts'
+import { claimMerchant } from './reconciliation-queries.ts'
 import { sharedHarness } from '../../test/harness.ts'
 import { givenSold, handled, licenceOf, licencesOf, refundsOf } from '../../test/shop.ts'
 import type { Vendor } from '../../test/vendor.ts'

@@ -2,7 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { sharedHarness } from '../../test/harness.ts'
 import { givenSold } from '../../test/shop.ts'
-import { recordFacts } from './record/record-facts.ts'
+import { recordFacts } from '../facts/record-facts.ts'
 
 const harness = await sharedHarness()
 

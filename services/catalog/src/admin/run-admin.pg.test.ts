@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
-import { bootstrap } from '../accounts/bootstrap.ts'
+import { bootstrap } from '../bootstrap.ts'
 import { checksumOf, hashOfKey } from '../api-keys/key-format.ts'
 import { catalogOfFile } from '../../test/catalog.ts'
 import { runAdmin } from './run-admin.ts'

@@ -64,11 +64,6 @@ export async function findApplicationOfAnyAccount(sql: Sql, id: string): Promise
   return row
 }
 
-/** @throws ServiceError `not_found` if this is no id of an application */
-export function checkApplicationId(id: string): void {
-  if (!isId('app', id)) throw notFound('application', id)
-}
-
 /** @throws ServiceError `not_found` if the account has no such application */
 export async function requireApplication(sql: Sql, accountId: string, id: string): Promise<void> {
   if (!(await findApplication(sql, accountId, id))) throw notFound('application', id)

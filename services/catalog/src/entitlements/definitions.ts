@@ -13,7 +13,7 @@ import { changeApplication } from '../applications/applications.ts'
 import type { CatalogDependencies, Handler } from '../dependencies.ts'
 import { checkLicensingAvailable, incrementAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
 import type { ChangeOfAll } from '../plan-copies/plan-changes.ts'
-import { Violations, notFound, checkPage } from '../refusals.ts'
+import { checkApplicationId, Violations, notFound, checkPage } from '../refusals.ts'
 import {
   countDefinitions,
   insertDefinition,
@@ -24,7 +24,7 @@ import {
 } from './definition-queries.ts'
 import { problemOfKey, toDefinition } from './definition.ts'
 import type { DefinitionRow } from './definition.ts'
-import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
+import { requireApplication } from '../applications/application-queries.ts'
 
 // The answer is unfinished until licensing has every plan with the definition, so that licences issued after the
 // answer have it.

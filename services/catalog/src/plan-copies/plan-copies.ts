@@ -1,9 +1,8 @@
 import { isId } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { currentEpoch } from '@licensing/events/epoch-queries'
-import { checkApplicationId } from '../applications/application-queries.ts'
 import type { Handler } from '../dependencies.ts'
-import { notFound } from '../refusals.ts'
+import { checkApplicationId, notFound } from '../refusals.ts'
 import { findCopy, listCopiesAfter } from './plan-copy-queries.ts'
 import { toPlanCopy, partsOf } from './plan-copy.ts'
 

@@ -1,12 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { createBatcher } from '@licensing/changes/batcher'
-import { LostRace } from '@licensing/changes/change'
+import type { CallOutcome } from '@licensing/changes/claims'
+import { createGatheredChange } from '@licensing/changes/gathered'
 import type { Transaction } from '@licensing/database/connect'
-import { isDatabaseUnavailable, isLockTimeout } from '@licensing/database/problems'
 import { append, currentOrigin } from '@licensing/events/outbox'
 import type { Origin } from '@licensing/events/outbox'
-import { callContext } from '@licensing/grpc/call-context'
-import type { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
@@ -24,50 +21,17 @@ type ChangeLicence = (request: LifecycleRequest) => Promise<MessageInitShape<typ
 /** A call of a verb. Calls of several origins share a transaction, so each keeps its origin for its event. */
 type Call = LifecycleRequest & { origin: Origin }
 
-type Outcome =
-  | { kind: 'done'; row: LicenceRow }
-  | { kind: 'refused'; error: ServiceError }
-  // Another transaction has locked the licence or its plan, or has changed it meanwhile.
-  | { kind: 'busy' }
-
-const maxBatchSize = 100
-
 /**
  * The handler of a verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a
- * conflict. Calls of an account that arrive together share a transaction. A licence gets a separate transaction if another
- * one has locked it, or if its call has an Idempotency-Key.
+ * conflict. Calls of an account that arrive together share a transaction.
  */
 export function createVerbHandler({ change }: LicensingDependencies, verb: LicenceVerb): ChangeLicence {
-  const changeTogether = createBatcher<Call, Outcome>(
-    (calls) =>
-      change((tx) => changeInTransaction(tx, verb, calls, 'skip'), { maxWaitMs: 0 }).catch(
-        (error: unknown) => {
-          if (isLockTimeout(error)) return calls.map(() => ({ kind: 'busy' }))
-          throw error
-        },
-      ),
-    { maxBatchSize, isTransient: isDatabaseUnavailable, queueOf: ({ accountId }) => accountId },
-  )
-  const answer = { schema: LicenceSchema, toMessage: licenceMessage }
-  const changeAlone = (call: Call) =>
-    change(
-      async (tx) => {
-        const [outcome] = await changeInTransaction(tx, verb, [call], 'wait')
-        if (outcome!.kind === 'busy') throw new LostRace()
-        return rowOf(outcome!)
-      },
-      { answer },
-    )
-  return async (request) => {
-    const call = { ...request, origin: currentOrigin() }
-    const outcome: Outcome = callContext()?.idempotencyKey ? { kind: 'busy' } : await changeTogether(call)
-    return licenceMessage(outcome.kind === 'busy' ? await changeAlone(call) : rowOf(outcome))
-  }
-}
-
-function rowOf(outcome: Exclude<Outcome, { kind: 'busy' }>): LicenceRow {
-  if (outcome.kind === 'refused') throw outcome.error
-  return outcome.row
+  const changeLicence = createGatheredChange<Call, typeof LicenceSchema, LicenceRow>(change, {
+    work: (tx, calls, onLocked) => changeInTransaction(tx, verb, calls, onLocked),
+    answer: { schema: LicenceSchema, toMessage: licenceMessage },
+    queueOf: ({ accountId }) => accountId,
+  })
+  return async (request) => licenceMessage(await changeLicence({ ...request, origin: currentOrigin() }))
 }
 
 async function changeInTransaction(
@@ -75,7 +39,7 @@ async function changeInTransaction(
   verb: LicenceVerb,
   calls: Call[],
   onLocked: OnLocked,
-): Promise<Outcome[]> {
+): Promise<CallOutcome<LicenceRow>[]> {
   const transition: BulkTransition = lifecycle[verb][0]
   // Lock order: plans before licences.
   const planIds =
@@ -87,8 +51,8 @@ async function changeInTransaction(
     onLocked,
   })
   const changed = await changeLicences(tx, selection, transition)
-  const outcomes = new Map<Call, Outcome>(
-    changed.map((row) => [firstCalls.get(row.id)!, { kind: 'done', row }]),
+  const outcomes = new Map<Call, CallOutcome<LicenceRow>>(
+    changed.map((row) => [firstCalls.get(row.id)!, { kind: 'done', made: row }]),
   )
   await append(
     tx,
@@ -107,10 +71,10 @@ async function changeInTransaction(
 }
 
 /** The outcome for a licence that the verb has not changed. */
-function outcomeOf(verb: LicenceVerb, call: Call, found: FoundLicence | undefined): Outcome {
+function outcomeOf(verb: LicenceVerb, call: Call, found: FoundLicence | undefined): CallOutcome<LicenceRow> {
   if (!found) return { kind: 'refused', error: licenceNotFound(call) }
   const transition = transitionOf(verb, found, { plan: found.plan_status })
-  if (transition) return transition.to === 'same' ? { kind: 'done', row: found } : { kind: 'busy' }
+  if (transition) return transition.to === 'same' ? { kind: 'done', made: found } : { kind: 'busy' }
   const isRetired = (lifecycle[verb][0] as BulkTransition).from.includes(found.status)
   const error = isRetired
     ? planArchived(found, 'reactivate')
@@ -133,7 +97,7 @@ export async function requireVisible(
   { sql }: Pick<LicensingDependencies, 'sql'>,
   request: LifecycleRequest,
 ): Promise<void> {
-  if (!callContext()?.idempotencyKey || request.onlyApplicationId === undefined) return
+  if (request.onlyApplicationId === undefined) return
   const [found] = await findLicences(sql, [request])
   if (!found) throw licenceNotFound(request)
 }

@@ -2,7 +2,6 @@ import type { Sql } from '@licensing/database/connect'
 import { maxAttempts } from '../deliveries/backoff.ts'
 import { findEndpointOwners, markUnreadableReported } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import type { EndpointHealth } from '../statistics/endpoint-health.ts'
 import { findExhausted, insertAlerts } from './alert-queries.ts'
 import type { NewAlert } from './alert-queries.ts'
 
@@ -40,7 +39,12 @@ export async function exhaustionAlert(
   }
 }
 
-export type Failing = EndpointHealth & {
+/** An endpoint whose failures its vendor has not been alerted about. */
+export interface Failing {
+  endpoint_id: string
+  /** How many attempts failed in a row, and when the first of them ended. */
+  failures: number
+  failing_since: Date
   /** The endpoint answered `410 Gone`. */
   is_gone: boolean
 }
@@ -66,8 +70,8 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
         subject: `Webhook endpoint failing: ${new URL(url).host}`,
         text: [
           health.is_gone
-            ? `The webhook endpoint ${endpointId} (${url}) of application ${applicationId} answered 410 Gone. Its deliveries fail since ${failingSince!.toISOString()}. If the endpoint no longer exists, delete it.`
-            : `The last ${failures} attempts to deliver events to the webhook endpoint ${endpointId} (${url}) of application ${applicationId} failed, since ${failingSince!.toISOString()}.`,
+            ? `The webhook endpoint ${endpointId} (${url}) of application ${applicationId} answered 410 Gone. Its deliveries fail since ${failingSince.toISOString()}. If the endpoint no longer exists, delete it.`
+            : `The last ${failures} attempts to deliver events to the webhook endpoint ${endpointId} (${url}) of application ${applicationId} failed, since ${failingSince.toISOString()}.`,
           `Each event is tried ${maxAttempts} times; if all attempts of an event fail, nothing more is sent to the endpoint.`,
           'The list of deliveries says how each attempt failed.',
         ].join('\n'),

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createBackoff, failingFrom, maxAttempts, readSeconds, waitAfter } from './backoff.ts'
+import { failingFrom } from '../endpoints/endpoint.ts'
+import { createBackoff, maxAttempts, readSeconds, waitAfter } from './backoff.ts'
 
 const noAnswer = { responseCode: null, retryAfterSeconds: null }
 const middle = 0.5

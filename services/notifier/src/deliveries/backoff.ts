@@ -7,9 +7,6 @@ const hour = 60 * minute
 /** 1 minute, 5 minutes, 30 minutes, 2 hours, then 6-hour steps (docs/guides/webhooks.md, "Retry schedule"); seconds. */
 const interfaceWaits = [minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour]
 
-/** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */
-export const failingFrom = 4
-
 const maxRetryAfterSeconds = 6 * hour
 const jitter = 0.1
 

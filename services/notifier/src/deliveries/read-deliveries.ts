@@ -4,7 +4,7 @@ import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { findEndpointRow } from '../endpoints/endpoint-queries.ts'
-import { keptSince } from '../events/event.ts'
+import { keptSince } from '../retention.ts'
 import {
   findDeliveries,
   findEndpointsToCleanUp,

@@ -1,7 +1,7 @@
 import { plainArray } from '@licensing/database/arrays'
 import type { Sql } from '@licensing/database/connect'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
-import { failingFrom } from '../deliveries/backoff.ts'
+import { failingFrom } from './endpoint.ts'
 import type { Endpoint, Subscription } from './endpoint.ts'
 
 /** The ids that identify an endpoint. It is found only under its own account and application. */

@@ -7,6 +7,9 @@ import type { EndpointHealthSchema, EndpointSchema } from '@licensing/proto/noti
 import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 
+/** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */
+export const failingFrom = 4
+
 export interface Endpoint {
   id: string
   url: string

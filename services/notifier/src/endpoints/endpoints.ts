@@ -2,22 +2,13 @@ import type { Transaction } from '@licensing/database/connect'
 import { encrypt } from '@licensing/database/encryption'
 import { newId } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
-import { transaction } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
 import { CreateEndpointResponseSchema } from '@licensing/proto/notifier'
 import { checkQuota } from '@licensing/quotas/quota'
 import type { Handler } from '../dependencies.ts'
-import { disableEndpoint } from './disable-endpoint.ts'
-import {
-  countEnabledEndpoints,
-  findEndpointRows,
-  findEndpoints,
-  insertEndpoint,
-  lockEndpoint,
-  lockRegistration,
-} from './endpoint-queries.ts'
+import { countEnabledEndpoints, findEndpoints, insertEndpoint, lockRegistration } from './endpoint-queries.ts'
 import { newSecret } from './endpoint-secrets.ts'
-import { endpointDisabled, endpointMessage, endpointNotFound, readSubscription } from './endpoint.ts'
+import { endpointMessage, endpointNotFound, readSubscription } from './endpoint.ts'
 
 export const createEndpoint: Handler<'createEndpoint'> = async (
   { change, keys, clock, urlProblem, registrations },
@@ -81,16 +72,4 @@ export const getEndpoint: Handler<'getEndpoint'> = async (
   const [endpoint] = await findEndpoints(sql, { accountId, applicationId, id: endpointId, limit: 1 })
   if (!endpoint) throw endpointNotFound(endpointId)
   return endpointMessage(endpoint)
-}
-
-/** The endpoint is permanently disabled; its record stays (docs/guides/webhooks.md, "Register a webhook endpoint"). */
-export const deleteEndpoint: Handler<'deleteEndpoint'> = async ({ sql, clock, dispatcher }, request) => {
-  const { endpointId } = request
-  if (!(await lockEndpoint(sql, request))) throw endpointNotFound(endpointId)
-  const changed = await transaction(sql, async (tx) => {
-    if (!(await disableEndpoint(tx, endpointId, 'deleted', clock.now()))) throw endpointDisabled(endpointId)
-    return findEndpointRows(tx, [endpointId])
-  })
-  dispatcher.endpointsChanged(changed)
-  return {}
 }

@@ -6,7 +6,7 @@ import {
   withPartitionLock,
 } from './event-partition-queries.ts'
 import type { PartitionRow } from './event-partition-queries.ts'
-import { keptSince } from './event.ts'
+import { keptSince } from '../retention.ts'
 
 const dayMs = 86_400_000
 const weekMs = 7 * dayMs

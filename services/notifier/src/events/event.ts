@@ -27,13 +27,3 @@ export function happenedAt(body: string, otherwise: Date): Date {
   const [, text] = /"created_at":"([^"]+)"/.exec(body) ?? []
   return text === undefined ? otherwise : new Date(text)
 }
-
-/** How long payloads are kept (docs/guides/webhooks.md, "Recover missed events"). The record of a delivery is kept permanently. */
-export const payloadDays = 90
-
-const dayMs = 86_400_000
-
-/** Events recorded before this time are past retention, even if their partition is not dropped yet. */
-export function keptSince(now: Date): Date {
-  return new Date(now.getTime() - payloadDays * dayMs)
-}

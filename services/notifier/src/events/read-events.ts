@@ -1,7 +1,7 @@
 import { pageSize } from '@licensing/database/page'
 import type { Handler } from '../dependencies.ts'
 import { findEvents, findLatestSequence } from './event-queries.ts'
-import { keptSince } from './event.ts'
+import { keptSince } from '../retention.ts'
 
 /** The events that a consumer reads to catch up after it missed deliveries. */
 export const listEvents: Handler<'listEvents'> = async (

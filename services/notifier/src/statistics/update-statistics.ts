@@ -92,7 +92,7 @@ async function updateHealth(
     const now = healthAfter(health.get(endpointId) ?? unknownHealth(endpointId), change)
     if (isAlarming(now, change)) {
       now.is_alerted = true
-      alarming.push({ ...now, is_gone: isGone(now, change) })
+      alarming.push({ ...now, failing_since: now.failing_since!, is_gone: isGone(now, change) })
     }
     health.set(endpointId, now)
   }

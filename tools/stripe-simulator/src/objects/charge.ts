@@ -1,4 +1,4 @@
-import { newId, platformApplication } from '../world/ids.ts'
+import { newId, platformApplication } from '../ids.ts'
 import {
   listOf,
   type ApplicationFee,

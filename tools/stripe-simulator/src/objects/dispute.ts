@@ -1,4 +1,4 @@
-import { newId } from '../world/ids.ts'
+import { newId } from '../ids.ts'
 import type { BalanceTransaction, Charge, Dispute } from './wire.ts'
 
 const answerWithinSeconds = 9 * 24 * 3600
@@ -11,11 +11,10 @@ type NewDispute = {
   charge: Charge
   kind: DisputeKind
   amount: number
-  reason: string
 }
 
 /** Only a chargeback moves money; an inquiry can still be refunded. */
-export function newDispute({ created, charge, kind, amount, reason }: NewDispute): Dispute {
+export function newDispute({ created, charge, kind, amount }: NewDispute): Dispute {
   const id = newId('du')
   const chargeback = kind === 'chargeback'
   return {
@@ -46,7 +45,7 @@ export function newDispute({ created, charge, kind, amount, reason }: NewDispute
       card: { brand: 'visa', case_type: kind, network: 'visa', network_reason_code: '10.4' },
       type: 'card',
     },
-    reason,
+    reason: 'fraudulent',
     status: chargeback ? 'needs_response' : 'warning_needs_response',
   }
 }

@@ -48,9 +48,6 @@ export type EventObjects = {
   [Type in EventType]: EventOf<Type> extends { data: { object: infer Carried } } ? Carried : never
 }
 
-/** The API call or dashboard action that caused an event. Both are null if the customer or the passing of time caused it. */
-export type Cause = { id: string | null; idempotency_key: string | null }
-
 export type SimulatedEvent = {
   id: string
   object: 'event'
@@ -61,7 +58,7 @@ export type SimulatedEvent = {
   data: { object: object; previous_attributes?: object }
   livemode: boolean
   pending_webhooks: number
-  request: Cause
+  request: { id: string | null; idempotency_key: string | null }
   type: string
 }
 

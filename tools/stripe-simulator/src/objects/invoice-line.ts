@@ -1,11 +1,11 @@
-import { newId } from '../world/ids.ts'
+import { newId } from '../ids.ts'
 import type { Period } from './billing-period.ts'
-import type { InvoiceLine, Price, Subscription, SubscriptionItem } from './wire.ts'
+import type { InvoiceLine, Subscription, SubscriptionItem } from './wire.ts'
 
 type Details = NonNullable<NonNullable<InvoiceLine['parent']>['subscription_item_details']>
 export type CreditedItems = NonNullable<NonNullable<Details['proration_details']>['credited_items']>
 
-export type Proration = {
+type Proration = {
   amount: number
   description: string
   /** The invoice line that a credit refers to; null for a charge. */
@@ -15,24 +15,20 @@ export type Proration = {
 type NewLine = {
   subscription: Subscription
   item: SubscriptionItem
-  price: Price
   period: Period
   /** If absent, the line charges the whole period at the price. */
   proration?: Proration
 }
 
-type NewInvoiceItem = {
-  subscription: Subscription
-  amount: number
-  description: string
-  period: Period
-  price: Price | null
-}
-
 /** A line for an item that a vendor adds to the next invoice. It has its own period, and is not an item of the subscription. */
-export function newInvoiceItemLine({ subscription, price, ...wanted }: NewInvoiceItem): InvoiceLine {
+export function newInvoiceItemLine(
+  subscription: Subscription,
+  amount: number,
+  description: string,
+  period: Period,
+): InvoiceLine {
   return {
-    ...emptyLine(subscription, wanted),
+    ...emptyLine(subscription, { amount, description, period }),
     parent: {
       invoice_item_details: {
         invoice_item: newId('ii'),
@@ -43,15 +39,15 @@ export function newInvoiceItemLine({ subscription, price, ...wanted }: NewInvoic
       subscription_item_details: null,
       type: 'invoice_item_details',
     },
-    pricing: price && pricingOf(price),
   }
 }
 
-/** A line that is not on an invoice yet. `onInvoice` adds it to one. */
-export function newLine({ subscription, item, price, period, proration }: NewLine): InvoiceLine {
+/** A line that is not on an invoice yet. */
+export function newLine({ subscription, item, period, proration }: NewLine): InvoiceLine {
+  const { price } = item
   const quantity = item.quantity ?? 1
   const amount = proration?.amount ?? (price.unit_amount ?? 0) * quantity
-  const description = proration?.description ?? `${quantity} x ${nameOf(price)}`
+  const description = proration?.description ?? `${quantity} x ${price.id}`
   return {
     ...emptyLine(subscription, { amount, description, period }),
     discountable: proration === undefined,
@@ -66,7 +62,11 @@ export function newLine({ subscription, item, price, period, proration }: NewLin
       },
       type: 'subscription_item_details',
     },
-    pricing: pricingOf(price),
+    pricing: {
+      price_details: { price: price.id, product: price.product },
+      type: 'price_details',
+      unit_amount_decimal: price.unit_amount_decimal,
+    },
     quantity,
     quantity_decimal: String(quantity),
   }
@@ -74,7 +74,7 @@ export function newLine({ subscription, item, price, period, proration }: NewLin
 
 function emptyLine(
   subscription: Subscription,
-  { amount, description, period }: Pick<NewInvoiceItem, 'amount' | 'description' | 'period'>,
+  { amount, description, period }: { amount: number; description: string; period: Period },
 ): InvoiceLine {
   return {
     id: newId('il'),
@@ -98,20 +98,4 @@ function emptyLine(
     subtotal: amount,
     taxes: [],
   }
-}
-
-function pricingOf(price: Price): NonNullable<InvoiceLine['pricing']> {
-  return {
-    price_details: { price: price.id, product: price.product },
-    type: 'price_details',
-    unit_amount_decimal: price.unit_amount_decimal,
-  }
-}
-
-export function onInvoice(invoice: string, lines: InvoiceLine[]): InvoiceLine[] {
-  return lines.map((line) => ({ ...line, invoice }))
-}
-
-export function nameOf(price: Price): string {
-  return price.id
 }

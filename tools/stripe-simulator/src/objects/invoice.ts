@@ -1,6 +1,5 @@
-import { newId, platformApplication } from '../world/ids.ts'
+import { newId, platformApplication } from '../ids.ts'
 import type { Period } from './billing-period.ts'
-import { onInvoice } from './invoice-line.ts'
 import {
   listOf,
   type Invoice,
@@ -31,7 +30,7 @@ export type NewInvoice = {
 export function newInvoice(wanted: NewInvoice): Invoice {
   const { created, subscription, startingBalance } = wanted
   const id = newId('in')
-  const lines = onInvoice(id, wanted.lines)
+  const lines = wanted.lines.map((line) => ({ ...line, invoice: id }))
   const subtotal = lines.reduce((sum, line) => sum + line.amount, 0)
   const tax = taxOn(subtotal, wanted.taxPercent)
   const total = subtotal + tax

@@ -1,4 +1,4 @@
-import { newId } from '../world/ids.ts'
+import { newId } from '../ids.ts'
 import type { Price } from './wire.ts'
 
 type Interval = 'day' | 'week' | 'month' | 'year'
@@ -10,6 +10,7 @@ export type NewPrice = {
   unitAmount: number
   recurring: { interval: Interval; intervalCount: number } | null
   product?: string | undefined
+  active?: boolean
 }
 
 export function newPrice(wanted: NewPrice): Price {
@@ -17,7 +18,7 @@ export function newPrice(wanted: NewPrice): Price {
   return {
     id: wanted.id,
     object: 'price',
-    active: true,
+    active: wanted.active ?? true,
     billing_scheme: 'per_unit',
     created,
     currency,

@@ -1,4 +1,4 @@
-import { newId } from '../world/ids.ts'
+import { newId } from '../ids.ts'
 import type { Charge, Refund } from './wire.ts'
 
 export const refundStatuses = ['pending', 'requires_action', 'succeeded', 'failed', 'canceled'] as const

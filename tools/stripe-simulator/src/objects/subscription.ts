@@ -1,13 +1,6 @@
-import { newId, platformApplication } from '../world/ids.ts'
+import { newId, platformApplication } from '../ids.ts'
 import type { Period } from './billing-period.ts'
-import {
-  listOf,
-  type InvoiceLine,
-  type Metadata,
-  type Price,
-  type Subscription,
-  type SubscriptionItem,
-} from './wire.ts'
+import { listOf, type Metadata, type Price, type Subscription, type SubscriptionItem } from './wire.ts'
 
 type NewSubscription = {
   created: number
@@ -135,22 +128,4 @@ export function planOf(price: Price): SubscriptionItem['plan'] {
     trial_period_days: null,
     usage_type: 'licensed',
   }
-}
-
-/** The vendor's possible settings for a subscription after the last failed attempt to collect. */
-export const finalActions = ['cancel', 'unpaid', 'leave'] as const
-export type FinalAction = (typeof finalActions)[number]
-
-/** State of a subscription that Stripe does not show on the object. It has the subscription's id. */
-export type SubscriptionState = {
-  id: string
-  created: number
-  /** The customer's balance. A negative balance is credit for the next invoices. */
-  balance: number
-  /** Prorations for the next invoice. */
-  pendingLines: InvoiceLine[]
-}
-
-export function newSubscriptionState(id: string, created: number): SubscriptionState {
-  return { id, created, balance: 0, pendingLines: [] }
 }

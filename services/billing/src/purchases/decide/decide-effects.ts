@@ -2,15 +2,15 @@ import { purchaseEnd } from '@licensing/proto/closed-sets'
 import { addMonths, updatesPaid } from '../../calendar.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { SubscriptionItem } from '../../processor/facts.ts'
-import { refundEffect } from '../../refunds/decide-refunds.ts'
-import type { PaymentWithRefunds } from '../../refunds/decide-refunds.ts'
+import { refundEffect } from './decide-refunds.ts'
+import type { PaymentWithRefunds } from './decide-refunds.ts'
 import { ask, hasPassed } from './decision.ts'
 import type { History, MappedPrice, NewEffect, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './merge-facts.ts'
 import type { Invoice } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
 import { renewalOf } from './scheduled-end.ts'
-import { timing } from '../timing.ts'
+import { timing } from '../../timing.ts'
 
 /** Decides the effects that are sent to licensing, in the order of the processor's clock. */
 export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]): void {

@@ -6,10 +6,10 @@ import { cancelFeeRefunds, insertFeeRefunds } from '../../fees/fee-refund-querie
 import { postEntries } from '../../fees/post-entries.ts'
 import { decide } from './decide.ts'
 import { loadHistories, ownerOf, postponeDecision, writeDecided } from './decision-queries.ts'
-import { createBatchRound } from '../queue-rounds.ts'
-import { pauseAfter, timing } from '../timing.ts'
-import { queues } from '../queue-queries.ts'
-import type { DuePurchase } from '../queue-queries.ts'
+import { createBatchRound } from '../../queues/queue-rounds.ts'
+import { pauseAfter, timing } from '../../timing.ts'
+import { queues } from '../../queues/queue-queries.ts'
+import type { DuePurchase } from '../../queues/queue-queries.ts'
 
 const perRound = 200
 

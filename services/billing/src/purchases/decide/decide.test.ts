@@ -3,7 +3,7 @@ import type { Fact } from '../../processor/facts.ts'
 import { decide } from './decide.ts'
 import type { Question } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
-import { maxUnanswered } from '../timing.ts'
+import { maxUnanswered } from '../../timing.ts'
 import {
   charged,
   day,

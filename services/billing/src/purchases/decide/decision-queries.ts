@@ -6,7 +6,7 @@ import { findRefundsOfSessions } from '../../refunds/refund-queries.ts'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { Decision, History, LedgerEntry, MappedPrice, Question } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
-import type { DuePurchase, DueQuestion } from '../queue-queries.ts'
+import type { DuePurchase, DueQuestion } from '../../queues/queue-queries.ts'
 
 /** The complete histories of these purchases, in a few statements. */
 export async function loadHistories(tx: Transaction, due: DuePurchase[]): Promise<History[]> {

@@ -7,7 +7,7 @@ import type { NewFeeEntry } from '../../fees/ledger-queries.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { RefundRow } from '../../refunds/refund-queries.ts'
 import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
-import { maxUnanswered, timing } from '../timing.ts'
+import { maxUnanswered, timing } from '../../timing.ts'
 
 /** All known facts of one checkout session, and all earlier decisions about it. */
 export interface History {

@@ -1,0 +1,300 @@
+import type { Sql, Statement, Transaction } from '@licensing/database/connect'
+import { purchaseEnd, revocations } from '@licensing/proto/closed-sets'
+import type { RefundLane } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
+import { characters } from '@licensing/proto/text'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
+import { refundedCharge } from '../refunds/refund-queries.ts'
+import { paymentStates } from '../checkout-sessions/session-queries.ts'
+import type { Effect } from '../purchases/decide/decision.ts'
+import type { DuePurchase } from '../queues/queue-queries.ts'
+import { maxPostponements, pauseAfter, timing } from '../timing.ts'
+
+export interface EffectRow extends Effect {
+  position: bigint
+  purchase_ref: string
+  account_id: string
+  application_id: string
+  /** Whether the vendor has been sent its events, or the alert that its purchase was lost. */
+  sent_again: boolean
+}
+
+/** Whether the effect revokes the licence permanently. */
+export function isRevocation({ kind }: EffectRow): boolean {
+  return kind !== null && purchaseEnd[kind] === 'returned'
+}
+
+/** Waiting effects in the order of each purchase. Effects of new purchases come first. */
+export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
+  return sql<EffectRow[]>`
+    select position, purchase_ref, account_id, application_id, kind, cause, at, ordered_at, plan_id, external_ref,
+      ends_at, updates_until, metadata, renews, refund_id, sent_again
+    from purchase_effects where purchase_ref = any(${purchaseRefs}) and state = 'waiting'
+    order by kind is distinct from 'paid', purchase_ref, position`
+}
+
+/**
+ * Positions of revocations that must wait, because something may turn out to prevent them: an event of the merchant that
+ * had arrived when the revocation was decided and is not recorded, or another purchase of the customer that is paid or
+ * still to be decided, and has no licence yet.
+ */
+export async function findPostponedRevocations(sql: Sql, purchaseRefs: string[]): Promise<Set<bigint>> {
+  const rows = await sql<{ position: bigint }[]>`
+    select e.position
+    from purchase_effects e
+    join purchases f on f.purchase_ref = e.purchase_ref and f.attempts < ${maxPostponements}
+    join checkout_sessions s on s.id = e.purchase_ref
+    where e.purchase_ref = any(${purchaseRefs}) and e.kind = any(${revocations}) and e.state = 'waiting' and (
+      exists (
+        select 1 from processor_events i
+        where i.merchant = s.merchant and i.handled_at is null and not i.parked and i.attempts = 0
+          and i.received_at <= e.decided_at
+      )
+      or exists (
+        select 1 from checkout_sessions o left join purchases w on w.purchase_ref = o.id
+        where o.application_id = s.application_id and o.external_ref = s.external_ref and o.id <> s.id
+          and o.status = 'open' and (o.payment_state = ${paymentStates.paid} or w.decide_at is not null)
+      )
+      or exists (
+        select 1 from purchase_effects l
+        where l.application_id = s.application_id and l.external_ref = s.external_ref
+          and l.kind = 'paid' and l.state = 'waiting' and l.purchase_ref <> s.id
+      )
+    )`
+  return new Set(rows.map((row) => row.position))
+}
+
+/** Locks purchases in the order of their references, so that two transactions cannot deadlock. */
+export async function lockPurchases(tx: Transaction, purchaseRefs: string[]): Promise<void> {
+  await tx`
+    select purchase_ref from purchases where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
+}
+
+/** @returns the effects that were not done before, or wait to be sent again */
+export async function finishEffects(tx: Transaction, positions: bigint[]): Promise<Set<bigint>> {
+  const rows = await tx<{ position: bigint }[]>`
+    update purchase_effects set state = 'done', done_at = clock_timestamp()
+    where position = any(${positions.map(String)}::bigint[]) and state <> 'done' returning position`
+  return new Set(rows.map((row) => row.position))
+}
+
+export type LostRenewal = Pick<EffectRow, 'purchase_ref' | 'account_id' | 'application_id' | 'cause'>
+
+/** Renewals that were applied before it became known that the purchase had been refunded or charged back earlier. */
+export async function findLostRenewals(tx: Transaction, revocation: bigint): Promise<LostRenewal[]> {
+  return tx<LostRenewal[]>`
+    select r.purchase_ref, r.account_id, r.application_id, r.cause
+    from purchase_effects g join purchase_effects r on r.purchase_ref = g.purchase_ref
+    where g.position = ${revocation}
+      and r.kind = 'renewed' and r.state = 'done' and r.position < g.position and r.at > g.at
+      and not exists (
+        select 1 from purchase_effects first
+        where first.purchase_ref = g.purchase_ref and first.kind = any(${revocations}) and first.state = 'done'
+          and first.position < g.position
+      )`
+}
+
+/**
+ * Stops all waiting effects of these purchases until they are replayed, unless the purchase has been provisioned since: then
+ * the refusal has arrived late.
+ *
+ * @returns the purchases that it stopped
+ */
+export async function refuseEffects(tx: Transaction, purchaseRefs: string[]): Promise<Set<string>> {
+  const rows = await tx<{ purchase_ref: string }[]>`
+    update purchase_effects e set state = 'refused'
+    where e.purchase_ref = any(${purchaseRefs}) and e.state = 'waiting' and exists (
+      select from purchase_effects p
+      where p.purchase_ref = e.purchase_ref and p.kind = 'paid' and p.state = 'waiting'
+    )
+    returning e.purchase_ref`
+  return new Set(rows.map((row) => row.purchase_ref))
+}
+
+/** Makes refused effects wait again. @returns false if none was refused */
+export async function retryRefused(tx: Transaction, purchaseRefs: string[]): Promise<boolean> {
+  const { count } = await tx`
+    update purchase_effects set state = 'waiting'
+    where purchase_ref = any(${purchaseRefs}) and state = 'refused'`
+  return count > 0
+}
+
+const leaseEnds = (sql: Sql) => sql`clock_timestamp() + ${timing.lease}::int * interval '1 millisecond'`
+
+/** Keeps other replicas from sending the purchase's effects while the caller does. */
+export async function leaseSending(sql: Sql, purchaseRef: string): Promise<void> {
+  await sql`
+    update purchases set send_at = ${leaseEnds(sql)} where purchase_ref = ${purchaseRef}`
+}
+
+/** Lets other replicas send purchases that the caller leased and has not sent. */
+export async function releaseSending(sql: Sql, purchaseRefs: string[]): Promise<void> {
+  if (purchaseRefs.length === 0) return
+  await sql`
+    update purchases set send_at = clock_timestamp() + ${timing.poll}::int * interval '1 millisecond'
+    where purchase_ref = any(${purchaseRefs})`
+}
+
+/** Writes when each purchase is sent again: never if no effect waits, later if it failed, otherwise at once. */
+export async function writeSent(
+  tx: Transaction,
+  tried: Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'batch_limit'>[],
+): Promise<void> {
+  const pauses = tried.map(({ attempts, batch_limit: limit }) =>
+    attempts === 0 ? 0 : pauseAfter(limit === null ? timing.retryEffect : timing.retryLate, attempts),
+  )
+  await tx`
+    update purchases f set attempts = t.attempts, batch_limit = t.batch_limit,
+      send_at = case when exists (
+        select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
+      ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
+    from unnest(${tried.map((each) => each.purchase_ref)}::text[],
+      ${tried.map((each) => each.attempts)}::int[], ${tried.map((each) => each.batch_limit)}::int[],
+      ${pauses}::int[]) as t (purchase_ref, attempts, batch_limit, pause_ms)
+    where f.purchase_ref = t.purchase_ref`
+}
+
+export function isSale(purchaseRef: string): boolean {
+  return purchaseRef.startsWith('sale_')
+}
+
+/** A purchase as it was made: a checkout session or a sale event. */
+export interface PurchaseRow {
+  id: string
+  account_id: string
+  application_id: string
+  plan_id: string
+  licence_id: string | null
+  failure_reason: string | null
+  amount: bigint
+  currency: string
+}
+
+const saleColumns = (sql: Sql) => sql`
+  s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason, s.amount, s.currency`
+
+/** The columns of a session, with the amount that was paid, if it is known. */
+const sessionColumns = (sql: Sql) => sql`
+  s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason,
+  coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
+
+type Licence = { id: string; licence_id: string }
+
+/** @returns the sessions that had not been provisioned before */
+export async function provisionSessions(tx: Transaction, licences: Licence[]): Promise<PurchaseRow[]> {
+  return provision(tx, 'checkout_sessions', licences, tx`p.session_id = l.id`, sessionColumns(tx))
+}
+
+export async function provisionSales(tx: Transaction, licences: Licence[]): Promise<void> {
+  await provision(tx, 'sale_events', licences, tx`p.source_key = 'sale:' || l.id`, saleColumns(tx))
+}
+
+async function provision(
+  tx: Transaction,
+  table: string,
+  licences: Licence[],
+  isItsPayment: Statement,
+  columns: Statement,
+): Promise<PurchaseRow[]> {
+  if (licences.length === 0) return []
+  const rows = rowsOf(tx, table, licences)
+  const provisioned = await tx<PurchaseRow[]>`
+    update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
+      provisioned_at = clock_timestamp()
+    from ${rows} l where s.id = l.id and s.status <> 'provisioned' returning ${columns}`
+  // If licensing lost the licence, it has created another one.
+  await tx`
+    update ${tx(table)} s set licence_id = l.licence_id from ${rows} l
+    where s.id = l.id and s.licence_id <> l.licence_id`
+  await tx`
+    update payments p set licence_id = l.licence_id from ${rows} l
+    where ${isItsPayment} and p.licence_id is distinct from l.licence_id`
+  return provisioned
+}
+
+type Refusal = { id: string; failure_reason: string }
+
+/** @returns the sessions that had not failed before */
+export async function failSessions(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
+  if (refused.length === 0) return []
+  return tx<PurchaseRow[]>`
+    update checkout_sessions s set status = 'provision_failed', failure_reason = r.failure_reason
+    from ${rowsOf(tx, 'checkout_sessions', refused)} r
+    where s.id = r.id and s.status <> 'provision_failed' returning ${sessionColumns(tx)}`
+}
+
+/** @returns the sales whose failure has not been reported before */
+export async function failSales(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
+  if (refused.length === 0) return []
+  const rows = await tx<(PurchaseRow & { is_first: boolean })[]>`
+    update sale_events s set failure_reason = r.failure_reason, failed_at = coalesce(s.failed_at, clock_timestamp())
+    from ${rowsOf(tx, 'sale_events', refused)} r join sale_events before on before.id = r.id
+    where s.id = r.id returning ${saleColumns(tx)}, before.failed_at is null as is_first`
+  return rows.filter((row) => row.is_first)
+}
+
+export interface ProcessedRefund {
+  amount: bigint
+  lane: RefundLane
+  charge_ref: string
+  account_id: string
+  application_id: string
+  licence_id: string | null
+}
+
+/** @returns the refunds that had not been processed before */
+export async function markRefundsProcessed(tx: Transaction, ids: string[]): Promise<ProcessedRefund[]> {
+  return tx<ProcessedRefund[]>`
+    update refunds r set processed = true
+    from payments p
+    where r.id = any(${ids}) and not r.processed and p.id = r.payment_id
+    returning r.amount, r.lane, r.account_id, r.application_id, p.licence_id,
+      ${refundedCharge(tx)} as charge_ref`
+}
+
+// Licensing takes references of at most 255 characters.
+const maxSaleIdLength = 255 - 'sale:'.length
+
+/** The reference by which licensing knows a sale: the shop's own id, if it is short enough. */
+function nameOf({ id, sale_id: saleId }: SalePurchase): string {
+  return characters(saleId) <= maxSaleIdLength ? `sale:${saleId}` : id
+}
+
+export interface SalePurchase {
+  id: string
+  account_id: string
+  application_id: string
+  plan_id: string
+  external_ref: string
+  occurred_at: Date
+  expires_on: Date | null
+  updates_until: Date | null
+  metadata: Metadata
+  sale_id: string
+}
+
+/** Adds a sale as a purchase that was paid at its own time. The caller sends it. */
+export async function insertSalePurchase(tx: Transaction, sale: SalePurchase): Promise<void> {
+  const { id, account_id, application_id, plan_id, external_ref, occurred_at } = sale
+  await tx`
+    insert into purchases (purchase_ref, account_id, send_at, ordered_at)
+    values (${id}, ${account_id}, ${leaseEnds(tx)}, ${occurred_at})
+    on conflict do nothing`
+  const paid: Partial<EffectRow> & { effect_key: string } = {
+    purchase_ref: id,
+    effect_key: 'paid',
+    account_id,
+    application_id,
+    kind: 'paid',
+    cause: nameOf(sale),
+    at: occurred_at,
+    ordered_at: occurred_at,
+    plan_id,
+    external_ref,
+    ends_at: sale.expires_on,
+    updates_until: sale.updates_until,
+    metadata: sale.metadata,
+    renews: false,
+  }
+  await insertRows(tx, 'purchase_effects', [paid], tx`on conflict do nothing`)
+}

@@ -1,0 +1,89 @@
+import { longLockTimeout } from '@licensing/changes/change'
+import type { Transaction } from '@licensing/database/connect'
+import { isValueRefused } from '@licensing/database/problems'
+import { alertOnce, alertVendors } from '../alerts/alert-vendor.ts'
+import { accountsOf, markDisconnected } from '../connected-accounts/connection-queries.ts'
+import type { BillingDependencies } from '../dependencies.ts'
+import { finishEvents, parkEvents, postponeEvent } from './inbox-queries.ts'
+import { NotUnderstood } from '../processor/processor.ts'
+import { queues } from '../queues/queue-queries.ts'
+import type { InboxEvent } from '../queues/queue-queries.ts'
+import { createBatchRound } from '../queues/queue-rounds.ts'
+import { pauseAfter, timing } from '../timing.ts'
+import type { NewFact } from '../facts/fact-queries.ts'
+import { recordFacts } from '../facts/record-facts.ts'
+
+const perRound = 500
+// An event that could not be stored so many times needs an operator.
+const parkAfter = 40
+
+/** @returns a round, which records events of the inbox and returns how many it took */
+export function createRecordRound(deps: BillingDependencies): () => Promise<number> {
+  return createBatchRound(
+    deps,
+    queues.record,
+    perRound,
+    (tx, events) => recordEvents(deps, tx, events),
+    (event, error) => recordingFailed(deps, event, error),
+  )
+}
+
+async function recordingFailed(deps: BillingDependencies, event: InboxEvent, error: unknown): Promise<void> {
+  const failures = event.attempts + 1
+  const about = { err: error, event: event.event_id, type: event.type, attempts: failures }
+  const reason = String(error).slice(0, 500)
+  if (failures < parkAfter && !isValueRefused(error)) {
+    deps.log.warn(about, 'processor event not recorded yet')
+    return postponeEvent(deps.sql, event.position, reason, pauseAfter(timing.retryEvent, failures))
+  }
+  deps.log.error(about, 'processor event cannot be recorded: parked')
+  await deps.change((tx) => park(tx, [{ event, reason }]), longLockTimeout)
+}
+
+/** Reads each event by itself. An event that is not understood is parked and does not stop other events. */
+async function recordEvents(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
+  const facts: NewFact[] = []
+  const disconnections: { merchant: string; at: Date }[] = []
+  const notUnderstood: { event: InboxEvent; reason: string }[] = []
+  for (const event of events) {
+    const { merchant, event_id: sourceKey } = event
+    try {
+      const reading = deps.processor.read(event.body)
+      if (!reading) continue
+      if ('fact' in reading) facts.push({ merchant, sourceKey, fact: reading.fact })
+      else disconnections.push({ merchant, at: reading.disconnectedAt })
+    } catch (error) {
+      if (!(error instanceof NotUnderstood)) throw error
+      const reason = error.message.slice(0, 500)
+      deps.log.error({ event: sourceKey, type: event.type, reason }, 'event not understood')
+      notUnderstood.push({ event, reason })
+    }
+  }
+  await recordFacts(tx, facts)
+  for (const { merchant, at } of disconnections) await disconnect(tx, merchant, at)
+  await park(tx, notUnderstood)
+  const positions = events.map((event) => event.position)
+  await finishEvents(tx, positions)
+}
+
+async function park(tx: Transaction, notUnderstood: { event: InboxEvent; reason: string }[]): Promise<void> {
+  if (notUnderstood.length === 0) return
+  const parked = notUnderstood.map(({ event, reason }) => ({ position: event.position, last_error: reason }))
+  await parkEvents(tx, parked)
+  const first = new Map(notUnderstood.toReversed().map(({ event }) => [event.merchant, event]))
+  for (const [merchant, { event_id: eventId, type }] of first) {
+    await alertOnce(tx, await accountsOf(tx, merchant), {
+      kind: 'processor_event_parked',
+      subject: 'An event of the payment processor cannot be handled',
+      text: `Event ${eventId} (${type}) of ${merchant} is not understood or cannot be stored. It is kept: licensing-admin processor-events lists, retries and discards such events. Until then their reports have no effect on licences and fees.`,
+    })
+  }
+}
+
+async function disconnect(tx: Transaction, merchant: string, at: Date): Promise<void> {
+  await alertVendors(tx, await markDisconnected(tx, merchant, at), {
+    kind: 'processor_disconnected',
+    subject: 'The payment processor was disconnected',
+    text: `The connected account ${merchant} withdrew the platform's access. No checkout can be opened until it is connected again; licences stay as they are.`,
+  })
+}

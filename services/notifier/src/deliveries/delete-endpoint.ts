@@ -1,0 +1,17 @@
+import { transaction } from '@licensing/database/transaction'
+import type { Handler } from '../dependencies.ts'
+import { findEndpointRows, lockEndpoint } from '../endpoints/endpoint-queries.ts'
+import { endpointDisabled, endpointNotFound } from '../endpoints/endpoint.ts'
+import { disableEndpoint } from './disable-endpoint.ts'
+
+/** The endpoint is permanently disabled; its record stays (docs/guides/webhooks.md, "Register a webhook endpoint"). */
+export const deleteEndpoint: Handler<'deleteEndpoint'> = async ({ sql, clock, dispatcher }, request) => {
+  const { endpointId } = request
+  if (!(await lockEndpoint(sql, request))) throw endpointNotFound(endpointId)
+  const changed = await transaction(sql, async (tx) => {
+    if (!(await disableEndpoint(tx, endpointId, 'deleted', clock.now()))) throw endpointDisabled(endpointId)
+    return findEndpointRows(tx, [endpointId])
+  })
+  dispatcher.endpointsChanged(changed)
+  return {}
+}
