@@ -2,6 +2,7 @@ import type { DescService } from '@bufbuild/protobuf'
 import { BillingService } from '../gen/billing/v1/billing_pb.ts'
 import { BillingOperationsService } from '../gen/billing/v1/operations_pb.ts'
 import { CatalogService } from '../gen/catalog/v1/catalog_pb.ts'
+import { CatalogOperationsService } from '../gen/catalog/v1/operations_pb.ts'
 import { DeadLettersService } from '../gen/events/v1/dead_letters_pb.ts'
 import { LicensingService } from '../gen/licensing/v1/licensing_pb.ts'
 import { ProductService } from '../gen/licensing/v1/products_pb.ts'
@@ -29,7 +30,7 @@ function grant<S extends DescService>(
   return { on, service, methods }
 }
 
-/** Every call that components make to each other. All other calls are refused. `licensing-admin` belongs to catalog. */
+/** Every call that components make to each other. All other calls are refused. `licensing-admin` calls in the name of catalog. */
 export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
   gateway: [
     grant(
@@ -147,6 +148,17 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
     ),
   ],
   catalog: [
+    grant('catalog', CatalogOperationsService, 'createAccount', 'listAccounts', 'setFee', 'revokeAnyApiKey'),
+    grant(
+      'catalog',
+      CatalogService,
+      'createApiKey',
+      'findApplicationOwner',
+      'getAccount',
+      'listApiKeys',
+      'listApplications',
+    ),
+    grant('catalog', QuotaService, 'setQuota'),
     grant(
       'licensing',
       LicensingService,

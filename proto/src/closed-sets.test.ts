@@ -25,7 +25,7 @@ const written: Record<SetName, string> = {
   priceMode: 'payment subscription',
   checkoutStatus: 'open provisioned provision_failed expired canceled',
   saleStatus: 'provisioned provision_failed',
-  refundLane: 'full_refund partial_refund chargeback',
+  refundKind: 'full_refund partial_refund chargeback',
   refundStatus: 'pending succeeded failed canceled',
   disputeStatus: 'open won lost closed',
   feeKind: 'charge credit reversal',

@@ -94,7 +94,7 @@ export const closedSets = {
   checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
   saleStatus: ['provisioned', 'provision_failed'],
   // A refund that completes the amount of its charge, any other refund, or a chargeback.
-  refundLane: ['full_refund', 'partial_refund', 'chargeback'],
+  refundKind: ['full_refund', 'partial_refund', 'chargeback'],
   refundStatus: ['pending', 'succeeded', 'failed', 'canceled'],
   disputeStatus: ['open', 'won', 'lost', 'closed'],
   feeKind: ['charge', 'credit', 'reversal'],
@@ -135,7 +135,7 @@ export type PurchaseEffectKind = Member<'purchaseEffect'>
 export type PriceMode = Member<'priceMode'>
 export type CheckoutStatus = Member<'checkoutStatus'>
 export type SaleStatus = Member<'saleStatus'>
-export type RefundLane = Member<'refundLane'>
+export type RefundKind = Member<'refundKind'>
 export type RefundStatus = Member<'refundStatus'>
 export type DisputeStatus = Member<'disputeStatus'>
 export type FeeKind = Member<'feeKind'>
@@ -143,28 +143,6 @@ export type EndpointStatus = Member<'endpointStatus'>
 export type DisabledReason = Member<'disabledReason'>
 export type DeliveryStatus = Member<'deliveryStatus'>
 export type AlertKind = Member<'alertKind'>
-
-/**
- * How an effect ends its purchase: `returned` if the customer has the money back, which revokes the licence permanently,
- * `canceled` if the subscription has ended, null if the purchase goes on.
- */
-export const purchaseEnd = {
-  paid: null,
-  renewed: null,
-  payment_failed: null,
-  inquiry_opened: null,
-  inquiry_closed: null,
-  partially_refunded: null,
-  refunded: 'returned',
-  charged_back: 'returned',
-  canceled: 'canceled',
-  renewal_stopped: null,
-  renewal_resumed: null,
-  order_corrected: null,
-} as const satisfies Record<PurchaseEffectKind, 'returned' | 'canceled' | null>
-
-/** The effects that return the money of a purchase. */
-export const revocations = closedSets.purchaseEffect.filter((kind) => purchaseEnd[kind] === 'returned')
 
 /** A peer or a database sent a word that is not in the closed set. Not for the input of callers of the API. */
 export class UnknownMember extends Error {

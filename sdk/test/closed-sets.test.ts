@@ -3,7 +3,7 @@ import type {
   HistoryType,
   LicenceStatus,
   Member,
-  RefundLane,
+  RefundKind,
   SuspensionReason,
 } from '../../proto/src/closed-sets.ts'
 import { webhookFields } from '../../proto/src/webhook-events.ts'
@@ -38,7 +38,7 @@ describe('the types that the package is published with', () => {
     expectTypeOf<Schemas['EntitlementDefinition']['kind']>().toEqualTypeOf<Member<'entitlementKind'>>()
     expectTypeOf<Schemas['CheckoutSession']['status']>().toEqualTypeOf<Member<'checkoutStatus'>>()
     expectTypeOf<Schemas['SaleEvent']['status']>().toEqualTypeOf<Member<'saleStatus'>>()
-    expectTypeOf<Schemas['Refund']['lane']>().toEqualTypeOf<RefundLane>()
+    expectTypeOf<Schemas['Refund']['lane']>().toEqualTypeOf<RefundKind>()
     expectTypeOf<Schemas['Refund']['status']>().toEqualTypeOf<Member<'refundStatus' | 'disputeStatus'>>()
     expectTypeOf<Schemas['Fee']['kind']>().toEqualTypeOf<Member<'feeKind'>>()
     expectTypeOf<Schemas['WebhookEndpoint']['status']>().toEqualTypeOf<Member<'endpointStatus'>>()
@@ -50,7 +50,7 @@ describe('the types that the package is published with', () => {
     expectTypeOf<
       NonNullable<WebhookObjects['licence.suspended']['reason']>
     >().toEqualTypeOf<SuspensionReason>()
-    expectTypeOf<WebhookObjects['refund.processed']['lane']>().toEqualTypeOf<RefundLane>()
+    expectTypeOf<WebhookObjects['refund.processed']['lane']>().toEqualTypeOf<RefundKind>()
     const onPlan = { licence_id: 'string', plan_id: 'string', status: 'string' } as const
     const standing = { licence_id: 'string', status: 'string' } as const
     const fields: { [Type in WebhookEventType]: Fields<Type> } = {

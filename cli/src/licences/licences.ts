@@ -232,10 +232,8 @@ const withFields = <Arguments extends unknown[], Options extends OptionValues>(
     )
     .option('--lease-minutes <number>', 'duration of a lease', wholeNumber(1, 10_080))
 
-type FieldOptions = OptionsOf<typeof withFields<[], Record<never, never>>>
-type OptionsOf<Declare extends (command: never) => { opts(): unknown }> = ReturnType<
-  ReturnType<Declare>['opts']
->
+type WithFields = typeof withFields<[], { externalRef?: string | undefined }>
+type FieldOptions = ReturnType<ReturnType<WithFields>['opts']>
 
 /** The fields with one option each. The service sets the omitted ones, or they have several options. */
 type Fields = Omit<
@@ -256,11 +254,7 @@ type Fields = Omit<
 const orNull = (value: string | undefined) => (value === 'none' ? null : value)
 
 /** The fields that the options give. */
-function fieldsOf({
-  externalRef,
-  expiresOn,
-  updatesUntil,
-}: FieldOptions & { externalRef?: string | undefined }) {
+function fieldsOf({ externalRef, expiresOn, updatesUntil }: FieldOptions) {
   const fields: { [Name in keyof Fields]: Fields[Name] | undefined } = {
     external_ref: externalRef,
     expires_on: orNull(expiresOn),

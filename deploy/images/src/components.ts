@@ -62,7 +62,7 @@ export const components: readonly Component[] = [
   service(
     'catalog',
     { ...outbox, ...idempotency, ...quotas },
-    { 'licensing-admin': 'services/catalog/src/admin/licensing-admin.ts' },
+    { 'licensing-admin': 'deploy/admin/src/licensing-admin.ts' },
   ),
   service(
     'licensing',

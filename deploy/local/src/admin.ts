@@ -4,11 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { findRunningStack } from './data-folder.ts'
 import { dataDirOf } from './start-settings.ts'
 
-// `npm run --silent admin -- create-account --name NAME`: runs the catalog's command on the database of the stack that runs
-// in DATA_DIR.
-const ADMIN = fileURLToPath(
-  new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url),
-)
+// `npm run --silent admin -- create-account --name NAME`: runs the operator's command for the stack that runs in DATA_DIR.
+const ADMIN = fileURLToPath(new URL('../../admin/src/licensing-admin.ts', import.meta.url))
 
 const dataDir = dataDirOf(process.env)
 const stack = await findRunningStack(dataDir)
@@ -18,13 +15,12 @@ if (stack === undefined) {
   )
   process.exit(1)
 }
-const { databaseUrls, natsUrl, grpc } = stack
+const { grpc } = stack
 const command = spawn(process.execPath, [ADMIN, ...process.argv.slice(2)], {
   stdio: 'inherit',
   env: {
     ...process.env,
-    DATABASE_URL: databaseUrls.catalog,
-    NATS_URL: natsUrl,
+    GRPC_ADDRESS: grpc.catalog,
     BILLING_ADDRESS: grpc.billing,
     LICENSING_ADDRESS: grpc.licensing,
     NOTIFIER_ADDRESS: grpc.notifier,

@@ -79,6 +79,6 @@ test('each service finds its migrations there, and the command of operators its 
   const found = (await run(process.execPath, '--input-type=module', '-e', script)).trim().split('\n')
   expect(found.length).toBeGreaterThan(10)
   expect(found.filter((line) => !line.startsWith(`${checkout}/`) || !line.endsWith(' true'))).toEqual([])
-  const admin = join(checkout, 'services/catalog/src/admin/licensing-admin.ts')
+  const admin = join(checkout, 'deploy/admin/src/licensing-admin.ts')
   expect(await run(process.execPath, admin, '--help')).toContain('licensing-admin')
 })

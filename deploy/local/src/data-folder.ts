@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { tryFileLock, type FileLock } from '@licensing/local-servers/file-lock'
+import { DatabaseSync } from 'node:sqlite'
 import { makeAccessibleFolder } from '@licensing/local-servers/folders'
 import {
   identityOf,
@@ -133,3 +133,28 @@ async function readStackFile(path: string): Promise<StackFile | undefined> {
 
 const stackFile = (path: string) => join(path, 'stack.json')
 const processesFile = (path: string) => join(path, 'processes.json')
+
+/** A lock on a file, held until `release` or the end of this process. */
+interface FileLock {
+  release(): void
+}
+
+/**
+ * Takes the lock if it is free; otherwise returns undefined.
+ *
+ * The kernel releases the lock when the process ends, also after kill -9, so a lock is never stale. Node has no flock;
+ * SQLite takes the same kind of lock on its file.
+ *
+ * @param path a file that is used only for the lock; created if it is missing
+ */
+function tryFileLock(path: string): FileLock | undefined {
+  const database = new DatabaseSync(path)
+  try {
+    database.exec('pragma journal_mode = memory; begin exclusive')
+    return { release: () => database.close() }
+  } catch (error) {
+    database.close()
+    if (/locked|busy/i.test(String(error))) return undefined
+    throw error
+  }
+}

@@ -83,7 +83,7 @@ export function fieldMeaning(name: string, kind: WebhookFieldKind): string {
 /** Descriptions of event fields that need more than their name. A question mark means that the field may be absent. */
 const eventFields: Readonly<Record<string, { values?: readonly string[]; description?: string }>> = {
   status: { values: closedSets.licenceStatus, description: 'The licence’s status at the time of the event.' },
-  lane: { values: closedSets.refundLane },
+  lane: { values: closedSets.refundKind },
   'reason?': { values: closedSets.suspensionReason, description: 'The reason, if known.' },
   reason: { description: 'Error code: why no licence could be provisioned.' },
   session_id: { description: 'The checkout session, or the sale of another shop.' },

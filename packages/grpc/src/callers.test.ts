@@ -7,6 +7,7 @@ import { BillingService } from '@licensing/proto/billing'
 import { BillingOperationsService } from '@licensing/proto/billing-operations'
 import { grants, mayCall } from '@licensing/proto/callers'
 import type { Callee, Caller } from '@licensing/proto/callers'
+import { CatalogOperationsService } from '@licensing/proto/catalog-operations'
 import { CatalogService } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { DeadLettersService } from '@licensing/proto/dead-letters'
@@ -30,7 +31,7 @@ const keys = newCallerKeys()
 const callers = Object.keys(keys) as Caller[]
 
 const served: Record<Callee, DescService[]> = {
-  catalog: [CatalogService],
+  catalog: [CatalogService, CatalogOperationsService, QuotaService],
   licensing: [
     LicensingService,
     ProductService,

@@ -90,8 +90,6 @@ create table checkout_sessions (
   merchant text collate "C" not null,
   checkout_ref text collate "C",
   url text not null default '',
-  -- 0 none, 1 unpaid, 2 expired, 3 failed, 4 paid. It only increases.
-  payment_state smallint not null default 0,
   paid_amount bigint,
   paid_currency text collate "C",
   paid_at timestamptz(3),
@@ -126,7 +124,6 @@ create table sale_events (
   provisioned_at timestamptz,
   -- Why the sale could not be provisioned; null if it could.
   failure_reason text,
-  failed_at timestamptz(3),
   created_at timestamptz(3) not null default now(),
   constraint sale_events_sale unique (application_id, sale_id)
 );
@@ -149,12 +146,12 @@ create table processor_events (
   attempts integer not null default 0,
   last_error text,
   -- Whether the event waits until an operator or a restart tries it again.
-  parked boolean not null default false,
+  dead_lettered boolean not null default false,
   handled_at timestamptz(3),
   constraint processor_events_once unique (processor, event_id)
 );
-create index processor_events_due on processor_events (merchant, position) where handled_at is null and not parked;
-create index processor_events_parked on processor_events (merchant) where parked;
+create index processor_events_due on processor_events (merchant, position) where handled_at is null and not dead_lettered;
+create index processor_events_dead_lettered on processor_events (merchant) where dead_lettered;
 create index processor_events_handled on processor_events (handled_at) where handled_at is not null;
 
 -- Facts that the processor reported. Facts about one state of one object are merged into one.
@@ -194,8 +191,8 @@ create table purchases (
   send_at timestamptz(3),
   -- Consecutive failures of either step.
   attempts integer not null default 0,
-  -- The most effects that are sent together with its own, after licensing did not answer a larger batch in time.
-  batch_limit integer,
+  -- Whether licensing did not answer a batch with it in time, so that it is sent alone.
+  is_late boolean not null default false,
   -- The time of the first charge, as it was last sent to licensing.
   ordered_at timestamptz(3)
 );
@@ -343,7 +340,7 @@ create index payments_ahead on payments (application_id, id)
 create index payments_late on payments (application_id, id)
   where id >= least_id('pay', coalesce(charged_at, paid_at), 3600000);
 
--- Refunds and chargebacks, as the vendor lists them. `lane` says which of the two it is, and whether a refund completes
+-- Refunds and chargebacks, as the vendor lists them. `kind` says which of the two it is, and whether a refund completes
 -- the amount of the charge.
 create table refunds (
   id text collate "C" primary key,
@@ -357,7 +354,7 @@ create table refunds (
   charge_ref text collate "C",
   amount bigint not null,
   currency text collate "C" not null,
-  lane text not null check (lane in ('full_refund', 'partial_refund', 'chargeback')),
+  kind text not null check (kind in ('full_refund', 'partial_refund', 'chargeback')),
   status text not null,
   occurred_at timestamptz(3) not null,
   -- Whether its effect was applied and the vendor was notified.
@@ -434,7 +431,7 @@ create table fee_refunds (
   attempts integer not null default 0,
   next_at timestamptz(3) not null default now(),
   -- When the credit was reversed, so that the fee is owed again.
-  canceled_at timestamptz(3),
+  cancelled_at timestamptz(3),
   done_at timestamptz(3)
 );
 create index fee_refunds_due on fee_refunds (next_at) where done_at is null;
@@ -471,7 +468,7 @@ return (coalesce(p.charged_at, p.paid_at) at time zone 'UTC')::date;
 
 -- A refund counts only while its status is succeeded. A chargeback counts from its opening, however it ends.
 create function refunded_minor(r refunds) returns bigint language sql immutable
-return case when r.lane = 'chargeback' or r.status = 'succeeded' then r.amount else 0 end;
+return case when r.kind = 'chargeback' or r.status = 'succeeded' then r.amount else 0 end;
 
 -- The triggers of new payments and fees run one statement for all rows of an insert: this costs a third of a row trigger.
 create function note_payments() returns trigger language plpgsql as $$
@@ -531,8 +528,8 @@ create trigger note_changed_payment after update on payments for each row
   execute function note_changed_payment();
 create trigger note_refund after insert on refunds for each row execute function note_refund();
 create trigger note_changed_refund after update on refunds for each row
-  when ((new.amount, new.currency, new.lane, new.status, new.occurred_at)
-    is distinct from (old.amount, old.currency, old.lane, old.status, old.occurred_at))
+  when ((new.amount, new.currency, new.kind, new.status, new.occurred_at)
+    is distinct from (old.amount, old.currency, old.kind, old.status, old.occurred_at))
   execute function note_refund();
 create trigger note_fee after insert on fee_entries referencing new table as added
   for each statement execute function note_fees();

@@ -7,7 +7,7 @@ import type { CatalogService } from '@licensing/proto/catalog'
 import type { PurchaseService } from '@licensing/proto/purchases'
 import type { BillingService } from '@licensing/proto/billing'
 import type { ProcessorClaim } from './config.ts'
-import type { PaymentProcessor } from './processor/processor.ts'
+import type { PaymentProcessor } from './processor/stripe/stripe-processor.ts'
 
 /** The stages from an event to its effect: purchases/README.md describes them. */
 export type Stage = 'record' | 'decide' | 'ask' | 'send'
@@ -23,7 +23,7 @@ export interface BillingDependencies {
   purchases: Pick<ServiceClient<typeof PurchaseService>, 'applyPurchaseEffects'>
   /** How many consecutive failed payments of a subscription suspend its licence. */
   failuresBeforeSuspend: number
-  /** How long after the end of its period a subscription that is not canceled remains valid. */
+  /** How long after the end of its period a subscription that is not cancelled remains valid. */
   subscriptionGraceMs: number
   log: Logger
   /** Runs a stage now, because there may be work for it. */

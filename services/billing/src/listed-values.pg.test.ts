@@ -5,9 +5,10 @@ import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { givenTables } from '../test/tables.ts'
-import { effectStates, questionKinds } from './purchases/decide/decision.ts'
-import type { EffectState } from './purchases/decide/decision.ts'
+import { effectStates } from './effects/effect.ts'
+import type { EffectState } from './effects/effect.ts'
 import { chargeStates } from './payments/payment-queries.ts'
+import { questionKinds } from './queues/queue-queries.ts'
 
 test('the values listed in definitions of the database equal the closed sets', async () => {
   await using tables = await givenTables()
@@ -39,7 +40,7 @@ test('the values listed in definitions of the database equal the closed sets', a
     purchase_effects_unsent: ['paid' satisfies PurchaseEffectKind, 'waiting' satisfies EffectState],
     // This index contains all effects except those that are done.
     purchase_effects_waiting: ['done' satisfies EffectState],
-    refunds_lane_check: closedSets.refundLane.toSorted(),
+    refunds_kind_check: closedSets.refundKind.toSorted(),
     sale_events_status_check: closedSets.saleStatus.toSorted(),
   })
 })

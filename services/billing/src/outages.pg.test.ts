@@ -90,7 +90,7 @@ test.each(['facts', 'purchase_effects', 'payments'])(
       await eventually(async () => expect(await disk.refused()).toBeGreaterThan(3))
       const failed = await harness.sql`
         select 1 from processor_events
-        where merchant = ${`stripe:${vendor.connectedAccount}`} and (attempts > 0 or parked)`
+        where merchant = ${`stripe:${vendor.connectedAccount}`} and (attempts > 0 or dead_lettered)`
       expect(failed).toHaveLength(0)
     } finally {
       await disk.end()

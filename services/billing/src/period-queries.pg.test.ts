@@ -37,7 +37,7 @@ async function givenRows(sql: Database, { accountId, applicationId }: App): Prom
     ...of,
     amount: 1,
     currency: 'usd',
-    lane: 'partial_refund',
+    kind: 'partial_refund',
     status: 'succeeded',
     merchant: 'm',
   }

@@ -23,8 +23,8 @@ export const timing = {
   retryFeeRefund: { first: 2 * second, longest: hour },
   /** The processor adds the application fee within an hour of the charge. After this time it never will. */
   feeRefundGivenUp: 30 * day,
-  /** A request that was running when its fee refund was canceled takes effect within this time, or never. */
-  canceledFeeRefundWatched: hour,
+  /** A request that was running when its fee refund was cancelled takes effect within this time, or never. */
+  cancelledFeeRefundWatched: hour,
   /** How long a lease lasts: longer than the calls that are made under it. */
   lease: 20 * second,
   /** How often a queue is read while a row of it will be due soon. */

@@ -45,7 +45,6 @@ export function givenHistory(session: Partial<SessionRow> = {}): History {
       merchant: 'stripe:acct_1',
       checkout_ref: 'cs_test_1',
       url: '',
-      payment_state: 0,
       paid_amount: null,
       paid_currency: null,
       paid_at: null,

@@ -193,7 +193,7 @@ export async function handled(
   await none(
     () => sql`
       select count(*)::int as waiting from processor_events
-      where handled_at is null and not parked and merchant = ${`stripe:${connectedAccount}`}`,
+      where handled_at is null and not dead_lettered and merchant = ${`stripe:${connectedAccount}`}`,
   )
   await none(
     () => sql`

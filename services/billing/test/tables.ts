@@ -52,14 +52,14 @@ export async function insertRefund(
   sql: Database,
   app: App,
   paymentId: string,
-  fields: { at?: string; amount?: number; lane?: string; status?: string } = {},
+  fields: { at?: string; amount?: number; kind?: string; status?: string } = {},
 ): Promise<string> {
   const id = newId('rfd')
   await sql`
-    insert into refunds (id, account_id, application_id, payment_id, merchant, ref, amount, currency, lane, status,
+    insert into refunds (id, account_id, application_id, payment_id, merchant, ref, amount, currency, kind, status,
       occurred_at)
     values (${id}, ${app.accountId}, ${app.applicationId}, ${paymentId}, 'm', ${id}, ${fields.amount ?? 4900}, 'eur',
-      ${fields.lane ?? 'full_refund'}, ${fields.status ?? 'succeeded'}, ${fields.at ?? '2026-03-02T12:00:00Z'})`
+      ${fields.kind ?? 'full_refund'}, ${fields.status ?? 'succeeded'}, ${fields.at ?? '2026-03-02T12:00:00Z'})`
   return id
 }
 

@@ -12,13 +12,6 @@ create table accounts (
 );
 create unique index accounts_demo on accounts (demo) where demo;
 
--- The fee of new accounts. The service records its configuration here for licensing-admin, which has another environment.
-create table new_account_fees (
-  only_row boolean primary key default true check (only_row),
-  fee_bps int not null,
-  fee_fixed_minor bigint not null
-);
-
 -- An address for alerts that was set through the API and is not confirmed yet. A person confirms it with the link in a
 -- mail. Until then alerts go to `accounts.alert_email`.
 create table alert_email_confirmations (

@@ -6,12 +6,8 @@ import type { CatalogConfig } from './config.ts'
 import { findKeyByHash, insertKey } from './api-keys/api-key-queries.ts'
 import { hashOfKey } from './api-keys/key-format.ts'
 import { insertApplication } from './applications/application-queries.ts'
-import {
-  findDemoAccount,
-  insertAccount,
-  lockBootstrap,
-  recordNewAccountFees,
-} from './accounts/account-queries.ts'
+import { findDemoAccount, insertAccount, lockBootstrap } from './accounts/account-queries.ts'
+import type { Fee } from './accounts/account-queries.ts'
 
 /**
  * The first start creates the demo account, its application and the operator's key. A later start with another key adds
@@ -19,27 +15,22 @@ import {
  */
 export async function bootstrap(
   sql: Database,
-  config: Pick<CatalogConfig, 'BOOTSTRAP_API_KEY' | 'ALERT_EMAIL' | 'FEE_BPS' | 'FEE_FIXED_MINOR'>,
+  {
+    BOOTSTRAP_API_KEY: key,
+    ALERT_EMAIL: alertEmail,
+  }: Pick<CatalogConfig, 'BOOTSTRAP_API_KEY' | 'ALERT_EMAIL'>,
+  fee: Fee,
 ): Promise<void> {
-  const fee = { bps: config.FEE_BPS, fixedMinor: BigInt(config.FEE_FIXED_MINOR) }
-  const key = config.BOOTSTRAP_API_KEY
+  if (key === undefined) return
   await transaction(sql, async (tx) => {
     // Replicas that start at the same time do this one after another.
     await lockBootstrap(tx)
-    await recordNewAccountFees(tx, fee)
-    if (key === undefined) return
     const hash = hashOfKey(key)
     if (await findKeyByHash(tx, hash)) return
     let accountId = await findDemoAccount(tx)
     if (accountId === undefined) {
       accountId = newId('acct')
-      await insertAccount(tx, {
-        id: accountId,
-        name: 'Demo',
-        alertEmail: config.ALERT_EMAIL,
-        fee,
-        demo: true,
-      })
+      await insertAccount(tx, { id: accountId, name: 'Demo', alertEmail, fee, demo: true })
       await insertApplication(tx, { id: newId('app'), accountId, name: 'Demo' })
     }
     await insertKey(tx, {

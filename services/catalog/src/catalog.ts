@@ -6,15 +6,20 @@ import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
+import { quotaService } from '@licensing/quotas/quota-service'
 import { sendConfirmations } from './accounts/alert-email.ts'
 import type { ConfirmationSender } from './accounts/alert-email.ts'
 import { createKeyUse } from './api-keys/key-use.ts'
 import type { CatalogDependencies } from './dependencies.ts'
+import { catalogOperationsService } from './operations-service.ts'
 import { catalogService } from './service.ts'
 
 const confirmationsEveryMs = 5_000
 
-export interface CatalogOptions extends Pick<CatalogDependencies, 'sql' | 'log' | 'licensing' | 'rootKeys'> {
+export interface CatalogOptions extends Pick<
+  CatalogDependencies,
+  'sql' | 'log' | 'licensing' | 'rootKeys' | 'newAccountFee'
+> {
   nats: Nats
   notifier: ConfirmationSender
   streamReplicas: number
@@ -36,6 +41,7 @@ export function startCatalog({
   licensing,
   rootKeys,
   notifier,
+  newAccountFee,
   streamReplicas,
   streamBytes,
   logBytes,
@@ -61,13 +67,18 @@ export function startCatalog({
     licensing,
     rootKeys,
     keyUse,
+    newAccountFee,
     confirmationRequested: () => confirmations.wake(),
     log,
   }
   const purge = startPurge({ sql, log })
   return {
     deps,
-    services: [catalogService(deps)],
+    services: [
+      catalogService(deps),
+      catalogOperationsService(deps),
+      quotaService(sql, ['applications', 'api_keys', 'plans', 'entitlement_defs', 'idempotency_bytes']),
+    ],
     async stop() {
       await Promise.all([keyUse.stop(), relay.stop(), purge.stop(), confirmations.stop()])
       await lookups.end({ timeout: 5 })

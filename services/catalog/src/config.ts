@@ -2,8 +2,8 @@ import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
 import { emailAddress } from './accounts/accounts.ts'
 
-/** The transaction fee of new accounts. */
-export const feeConfig = {
+export const catalogConfig = z.object({
+  ...serviceConfig,
   FEE_BPS: wholeNumber()
     .refine((value) => value <= 10_000, 'must be at most 10000')
     .default(100)
@@ -12,11 +12,6 @@ export const feeConfig = {
     .refine(Number.isSafeInteger, 'is too large')
     .default(0)
     .describe('fixed part of the transaction fee of new accounts, in minor units'),
-}
-
-export const catalogConfig = z.object({
-  ...serviceConfig,
-  ...feeConfig,
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   NOTIFIER_ADDRESS: address.describe('host:port of the notifier service, which sends mails'),
   // Creates the first account at the first start, as an alternative to licensing-admin.

@@ -7,6 +7,7 @@ import type { Logger } from '@licensing/process/log'
 import type { LicensingService } from '@licensing/proto/licensing'
 import type { RootKeyService } from '@licensing/proto/root-keys'
 import type { CatalogService } from '@licensing/proto/catalog'
+import type { Fee } from './accounts/account-queries.ts'
 import type { KeyUse } from './api-keys/key-use.ts'
 
 /** Dependencies of the RPC handlers. */
@@ -25,6 +26,7 @@ export interface CatalogDependencies {
   >
   rootKeys: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
   keyUse: KeyUse
+  newAccountFee: Fee
   /** Wakes the sender of confirmation mails. */
   confirmationRequested: () => void
   log: Logger

@@ -7,10 +7,6 @@ import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { dirname, join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from './api-keys/key-format.ts'
 import { startLicensingStub } from '../test/licensing-stub.ts'
@@ -64,29 +60,4 @@ test('it creates the demo account; while PostgreSQL is unavailable it is not rea
   }
   catalog.close()
   expect(await service.stop()).toBe('exit code 0')
-})
-
-test('the command writes results to standard output, errors to standard error, and sets its exit code', async () => {
-  const run = async (...args: string[]) => {
-    const command = spawn(join(import.meta.dirname, 'admin/licensing-admin.ts'), args, {
-      env: { PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    const [output, errors] = await Promise.all([
-      text(command.stdout),
-      text(command.stderr),
-      once(command, 'close'),
-    ])
-    return { output, errors, code: command.exitCode }
-  }
-  expect(await run('--help')).toMatchObject({
-    code: 0,
-    errors: '',
-    output: expect.stringContaining('set-fee'),
-  })
-  expect(await run('lst')).toMatchObject({
-    code: 2,
-    errors: expect.stringContaining('unknown command lst'),
-    output: '',
-  })
 })

@@ -20,12 +20,13 @@ export const program = defineProgram(
   'catalog',
   (env) => readConfig(catalogConfig, env),
   async ({ log, health, onStop, step, stopping }, config) => {
+    const newAccountFee = { bps: config.FEE_BPS, fixedMinor: BigInt(config.FEE_FIXED_MINOR) }
     const sql = connect(config.DATABASE_URL, { name: 'catalog', max: config.DATABASE_CONNECTIONS })
     onStop('database', () => sql.end({ timeout: 5 }))
     await prepareDatabase({ sql, health, log, step, stopping }, async () => {
       await migrate(sql, catalogMigrations, step)
       step('bootstrap')
-      await bootstrap(sql, config)
+      await bootstrap(sql, config, newAccountFee)
     })
 
     step('nats')
@@ -52,6 +53,7 @@ export const program = defineProgram(
       licensing: licensing.calls,
       rootKeys: rootKeys.calls,
       notifier: notifier.calls,
+      newAccountFee,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
       logBytes: config.EVENT_LOG_MAX_BYTES,

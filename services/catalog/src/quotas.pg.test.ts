@@ -1,7 +1,9 @@
 import { newId } from '@licensing/database/ids'
 import { keyed } from '@licensing/changes/testing/keyed'
-import { expect, test } from 'vitest'
-import { runAdmin } from './admin/run-admin.ts'
+import { connectTo } from '@licensing/grpc/client'
+import type { Quota } from '@licensing/proto/closed-sets'
+import { QuotaService } from '@licensing/proto/quota-service'
+import { afterAll, expect, test } from 'vitest'
 import {
   catalogOfFile,
   firstPage,
@@ -14,13 +16,15 @@ import {
 import type { Tenant, TestCatalog } from '../test/catalog.ts'
 
 const catalog = await catalogOfFile()
+const operator = connectTo(QuotaService, catalog.address)
+afterAll(() => operator.close())
 
 type Calls = TestCatalog['calls']
 
 interface Counted {
   /** The rows of a tenant, none of which is revoked. */
   rows: (tenant: Tenant) => Promise<{ length: number }>
-  option: string
+  quota: Quota
   usual: number
   /** The number that a new tenant has. */
   had: number
@@ -35,7 +39,7 @@ const uniques = (count: number) => Array.from({ length: count }, unique)
 const counted: Record<string, Counted> = {
   applications: {
     rows: ({ accountId }) => catalog.sql`select from applications where account_id = ${accountId}`,
-    option: '--applications',
+    quota: 'applications',
     usual: 100,
     had: 1,
     make: (calls, { accountId }) => calls.createApplication({ accountId, name: 'x' }),
@@ -44,7 +48,7 @@ const counted: Record<string, Counted> = {
   },
   'API keys': {
     rows: ({ accountId }) => catalog.sql`select from api_keys where account_id = ${accountId}`,
-    option: '--api-keys',
+    quota: 'api_keys',
     usual: 500,
     had: 0,
     make: (calls, { accountId }) => calls.createApiKey({ accountId, name: 'x', scopes: ['read'] }),
@@ -54,7 +58,7 @@ const counted: Record<string, Counted> = {
   },
   plans: {
     rows: ({ applicationId }) => catalog.sql`select from plans where application_id = ${applicationId}`,
-    option: '--plans',
+    quota: 'plans',
     usual: 1_000,
     had: 0,
     make: (calls, tenant) => calls.createPlan({ ...tenant, name: 'x', code: unique(), entitlements: [] }),
@@ -63,7 +67,7 @@ const counted: Record<string, Counted> = {
   'entitlement definitions': {
     rows: ({ applicationId }) =>
       catalog.sql`select from entitlement_definitions where application_id = ${applicationId}`,
-    option: '--entitlement-defs',
+    quota: 'entitlement_defs',
     usual: 500,
     had: 0,
     make: (calls, tenant) => calls.createEntitlementDefinition({ ...tenant, key: unique(), kind: 'limit' }),
@@ -71,18 +75,16 @@ const counted: Record<string, Counted> = {
   },
 }
 
-async function allow(option: string, { accountId }: Tenant, max: number): Promise<void> {
-  const args = ['set-quota', '--account', accountId, option, String(max)]
-  const outcome = await runAdmin(args, { DATABASE_URL: catalog.databaseUrl })
-  expect(outcome).toMatchObject({ errors: '', code: 0 })
+async function allow(quota: Quota, { accountId }: Tenant, max: number): Promise<void> {
+  await operator.calls.setQuota({ accountId, quota, max: BigInt(max) })
 }
 
 test.each(Object.entries(counted))(
   'if 20 calls on two replicas compete for the last 3 places of %s, 3 succeed',
-  async (_what, { option, had, make, rows }) => {
+  async (_what, { quota, had, make, rows }) => {
     const tenant = await givenTenant(catalog)
     const rivals = await givenTenant(catalog)
-    await allow(option, tenant, had + 3)
+    await allow(quota, tenant, had + 3)
     const outcomes = await outcomesOf(
       Array.from({ length: 20 }, (_, at) => make(catalog.replicas[at % 2]!, tenant)),
     )
@@ -95,10 +97,10 @@ test.each(Object.entries(counted))(
     })
     // Resources of another account are not counted. A raised quota applies at once, on each replica.
     await make(catalog.calls, rivals)
-    await allow(option, tenant, had + 4)
+    await allow(quota, tenant, had + 4)
     await make(catalog.replicas[1], tenant)
     // Existing resources stay when the quota becomes smaller.
-    await allow(option, tenant, 0)
+    await allow(quota, tenant, 0)
     expect(await outcomeOf(make(catalog.calls, tenant))).toBe('quota_exceeded')
     expect(await rows(tenant)).toHaveLength(had + 4)
   },
@@ -119,9 +121,9 @@ test.each(Object.entries(counted))(
 
 test.each(Object.entries(counted))(
   'a repetition of the call that took the last place of %s has the same answer',
-  async (_what, { option, had, make }) => {
+  async (_what, { quota, had, make }) => {
     const tenant = await givenTenant(catalog)
-    await allow(option, tenant, had + 1)
+    await allow(quota, tenant, had + 1)
     const asked = await Promise.all(
       Array.from({ length: 10 }, (_, at) =>
         keyed('/path', () => make(catalog.replicas[at % 2]!, tenant), { key: 'one' }),
@@ -141,7 +143,7 @@ test('a revoked key and a deleted definition no longer count; a retired plan doe
   const tenant = await givenTenant(catalog)
   const { calls } = catalog
   const { accountId } = tenant
-  for (const option of ['--api-keys', '--entitlement-defs', '--plans']) await allow(option, tenant, 1)
+  for (const quota of ['api_keys', 'entitlement_defs', 'plans'] as const) await allow(quota, tenant, 1)
   const key = () => calls.createApiKey({ accountId, name: 'x', scopes: ['read'] })
   const { apiKey } = await key()
   expect(await outcomeOf(key())).toBe('quota_exceeded')
@@ -162,16 +164,9 @@ test('a revoked key and a deleted definition no longer count; a retired plan doe
   await calls.restorePlan({ ...tenant, planId: plan.id })
 })
 
-test('the command creates no key over the quota; an application over the quota leaves no root key in licensing', async () => {
+test('an application over the quota leaves no root key in licensing', async () => {
   const { accountId, applicationId } = await givenTenant(catalog)
-  await allow('--api-keys', { accountId, applicationId }, 0)
-  const made = await runAdmin(['create-key', '--account', accountId, '--name', 'x', '--scopes', 'read'], {
-    DATABASE_URL: catalog.databaseUrl,
-  })
-  expect(made).toMatchObject({ code: 1, output: '' })
-  expect(made.errors).toContain('this account may have 0 API keys in force')
-
-  await allow('--applications', { accountId, applicationId }, 1)
+  await allow('applications', { accountId, applicationId }, 1)
   const asked = catalog.licensing.rootKeysMade
   const outcomes = await outcomesOf(
     Array.from({ length: 5 }, () => catalog.calls.createApplication({ accountId, name: 'x' })),
@@ -180,22 +175,4 @@ test('the command creates no key over the quota; an application over the quota l
   expect(catalog.licensing.rootKeysMade).toBe(asked)
   const { applications } = await catalog.calls.listApplications({ accountId, ...firstPage })
   expect(applications).toHaveLength(1)
-})
-
-test.each([
-  [[], 2, 'give at least one of --applications, --api-keys, --plans, --entitlement-defs'],
-  [['--plans', 'x'], 2, '--plans must be a whole number from 0 to 100000, not x'],
-  [['--plans', '-1'], 2, "Option '--plans' argument is ambiguous"],
-  [['--entitlement-defs', '2001'], 2, '--entitlement-defs must be a whole number from 0 to 2000'],
-  [['--plans', '5'], 1, 'there is no account acct_x'],
-  [['--activations', '5', '--plans', '5'], 2, 'set LICENSING_ADDRESS'],
-])('set-quota with %j ends with %d and says what is wrong', async (args, code, message) => {
-  const { accountId } = await givenTenant(catalog)
-  const account = code === 1 ? 'acct_x' : accountId
-  const outcome = await runAdmin(['set-quota', '--account', account, ...args], {
-    DATABASE_URL: catalog.databaseUrl,
-  })
-  expect(outcome).toMatchObject({ code, output: '' })
-  expect(outcome.errors).toContain(message)
-  expect(await catalog.sql`select 1 from account_quotas where account_id = ${accountId}`).toHaveLength(0)
 })

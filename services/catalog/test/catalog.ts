@@ -29,6 +29,8 @@ import type { LicensingStub } from './licensing-stub.ts'
 import { notifierStub } from './notifier-stub.ts'
 import type { NotifierStub } from './notifier-stub.ts'
 
+export const newAccountFee = { bps: 250, fixedMinor: 30n }
+
 type Calls = ServiceClient<typeof CatalogService>
 
 /** The service on a database of its own, called through gRPC like by the gateway. Its events stay in the outbox. */
@@ -37,7 +39,8 @@ export interface TestCatalog {
   /** Two replicas on one database; `calls` is the first. */
   readonly replicas: [Calls, Calls]
   readonly sql: Database
-  readonly databaseUrl: string
+  /** The address of the first replica. */
+  readonly address: string
   readonly licensing: LicensingStub
   readonly notifier: NotifierStub
   /** Makes both replicas look for mails that are due, instead of after some seconds. */
@@ -65,7 +68,7 @@ export async function catalogOfFile(): Promise<TestCatalog> {
     calls: one.calls,
     replicas: [one.calls, other.calls],
     sql,
-    databaseUrl: database.url,
+    address: one.address,
     licensing,
     notifier,
     lookForMails() {
@@ -93,6 +96,7 @@ async function startReplica(
     licensing: licensing.calls,
     rootKeys: rootKeys.calls,
     notifier,
+    newAccountFee,
     streamReplicas: 1,
   })
   starting.defer(() => catalog.stop())
@@ -104,9 +108,10 @@ async function startReplica(
     isUnavailable: isDatabaseUnavailable,
   })
   starting.defer(() => server.stop())
-  const client = connectTo(CatalogService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
+  const address = `127.0.0.1:${server.port}`
+  const client = connectTo(CatalogService, address, { timeoutMs: 30_000 })
   starting.defer(() => client.close())
-  return { calls: client.calls, lookForMails: () => catalog.deps.confirmationRequested() }
+  return { address, calls: client.calls, lookForMails: () => catalog.deps.confirmationRequested() }
 }
 
 /** The plan changes in the events of an account, in order. */

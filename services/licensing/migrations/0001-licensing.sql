@@ -95,6 +95,11 @@ create table licences (
     check (status in ('active', 'suspended', 'revoked', 'expired', 'retired', 'downgraded')),
   -- Why it is suspended.
   status_reason text,
+  -- What the status follows from, with the end: what the vendor or the plan says, and what its purchases call for.
+  hold text not null default 'none' check (hold in ('none', 'manual', 'plan_archived', 'revoked', 'retired')),
+  purchase text not null default 'paid' check (
+    purchase in ('paid', 'payment_failed', 'inquiry_opened', 'partially_refunded', 'canceled', 'refunded')
+  ),
   external_ref text collate "C" not null,
   domains text[] not null default '{}',
   max_activations integer,
@@ -104,9 +109,6 @@ create table licences (
   lease_minutes integer,
   expires_on timestamptz(3),
   snapshot_id text collate "C" not null,
-  -- The status and its reason before the licence expired. A renewal that arrives later restores them.
-  expired_from text,
-  expired_from_reason text,
   -- Whether a product has ever called home. The time of the latest call is in licence_activity.
   seen boolean not null default false,
   legacy_key text collate "C",

@@ -16,8 +16,8 @@ const notYet = {
 }
 const active = {
   status_reason: 'a new licence is active',
-  expired_from: 'it has not expired',
-  expired_from_reason: 'it has not expired',
+  hold: 'nothing holds a new licence',
+  purchase: 'a new licence is paid, or needs no payment',
   reactivated_at: 'no vendor has reactivated it yet',
 }
 const noTrial = { trial: 'a product starts a trial', trial_limit: 'a product starts a trial' }

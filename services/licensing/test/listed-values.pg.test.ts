@@ -3,7 +3,7 @@ import type { HistoryType, PurchaseEffectKind } from '@licensing/proto/closed-se
 import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
-import { expirable, lifecycle } from '../src/lifecycle/licence.ts'
+import { bulkChanges, expirable, holds, purchaseStates } from '../src/lifecycle/licence.ts'
 import { byProduct } from '../src/activations/freeing-queries.ts'
 import { forFile, startHarness } from './harness.ts'
 
@@ -15,13 +15,15 @@ const freedByProducts = ['activation_freed' satisfies HistoryType, byProduct]
 test('values in definitions of the database are those of the closed sets and of the lifecycle', async () => {
   expect(await listedValues((statement) => harness.sql.unsafe(statement))).toEqual({
     licences_status_check: closedSets.licenceStatus.toSorted(),
+    licences_hold_check: holds.toSorted(),
+    licences_purchase_check: purchaseStates.toSorted(),
     plans_status_check: closedSets.planStatus.toSorted(),
     licence_statuses_due: expirable.toSorted(),
     licence_statuses_ending: expirable.toSorted(),
     licence_history_freed_by_products: freedByProducts,
     entries_stay: freedByProducts,
     // The status of licences that are added to the revocation list.
-    list_revocation: [lifecycle.revoke[0].to],
+    list_revocation: [bulkChanges.revoke.to],
     purchase_effects_by_end: renewals,
     purchase_effects_by_plan: renewals,
   })

@@ -23,6 +23,8 @@ import { isFull } from '@licensing/test-support/drawn'
 import { createHash } from 'node:crypto'
 import { planCopy } from './harness.ts'
 import type { Harness } from './harness.ts'
+import { expirable, statusOf as ruledStatus } from '../src/lifecycle/licence.ts'
+import type { LicenceState } from '../src/lifecycle/licence.ts'
 import { bought, happen } from './purchases.ts'
 
 export const actor = 'key_of_the_vendor'
@@ -269,6 +271,17 @@ export async function findWrongStatuses({ sql }: Pick<Harness, 'sql'>): Promise<
     where (l.id, l.application_id, l.plan_id, l.status, l.expires_on)
       is distinct from (s.licence_id, s.application_id, s.plan_id, s.status, s.expires_on)`
   return rows.map((row) => row.id)
+}
+
+/** Licences whose status does not follow from their columns, except those that the sweep has yet to expire. */
+export async function findUnruledStatuses({ sql }: Pick<Harness, 'sql'>): Promise<string[]> {
+  const rows = await sql<(LicenceState & { id: string; end: Date | null; now: Date })[]>`
+    select id, status, status_reason, hold, purchase, expires_on as end, now() as now from licences`
+  return rows.flatMap(({ id, status, status_reason: reason, ...inputs }) => {
+    const ruled = ruledStatus(inputs)
+    const isUnswept = ruled.status === 'expired' && expirable.includes(status)
+    return isUnswept || (ruled.status === status && ruled.status_reason === reason) ? [] : [id]
+  })
 }
 
 /** Snapshots that are missing although a licence or a purchase refers to them, and snapshots without a reference. */

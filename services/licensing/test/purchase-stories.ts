@@ -83,10 +83,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
       updatesFor,
       metadata: brought,
       endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...renewed.map((on) => on + 1)),
-      effects: effects
-        .map((what, at) => [what, later[at]!] as [EffectKind, number])
-        // A cancelled and partially refunded purchase grants defaults until the sweep, whose time is not known.
-        .filter(([what], at) => what !== 'partially_refunded' || !effects.slice(0, at).includes('canceled')),
+      effects: effects.map((what, at) => [what, later[at]!] as [EffectKind, number]),
     }
   })
 })

@@ -60,9 +60,7 @@ export async function archiveNeighbours(): Promise<Section> {
 
 /** Another account with a licence, and the request that reads it. */
 async function givenNeighbour({ gatewayUrl, processes }: Stack) {
-  const admin = fileURLToPath(
-    new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url),
-  )
+  const admin = fileURLToPath(new URL('../../../deploy/admin/src/licensing-admin.ts', import.meta.url))
   const { environment } = processes.catalog[0]!
   const args = [admin, 'create-account', '--name', 'Neighbour']
   const { stdout } = await promisify(execFile)(process.execPath, args, { env: environment })

@@ -72,7 +72,7 @@ async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<numbe
     async () => {
       // It does not count the events, because the query must cost almost nothing.
       const [row] = await sql<{ waiting: boolean }[]>`
-        select exists (select from processor_events where handled_at is null and not parked)
+        select exists (select from processor_events where handled_at is null and not dead_lettered)
           or exists (select from purchases where send_at is not null)
           or exists (select from purchases where decide_at < clock_timestamp() + interval '1 hour')
           or exists (select from processor_questions where next_at < clock_timestamp() + interval '1 hour') as waiting`
@@ -99,7 +99,7 @@ async function backlogRate(sql: Database, merchant: string, count: number): Prom
   await eventually(
     async () => {
       const [row] = await sql<{ waiting: boolean }[]>`
-        select exists (select 1 from processor_events where handled_at is null and not parked) as waiting`
+        select exists (select 1 from processor_events where handled_at is null and not dead_lettered) as waiting`
       if (row!.waiting) throw new Error(`some of ${count} events are not handled`)
     },
     { timeoutMs: 600_000, intervalMs: 50 },

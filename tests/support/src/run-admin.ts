@@ -1,4 +1,4 @@
-import { runAdmin as runProgram } from '../../../services/catalog/src/admin/run-admin.ts'
+import { runAdmin as runProgram } from '@licensing/admin/run-admin'
 import type { Ended, Stack } from './stack-shape.ts'
 
 /** Runs a command of `licensing-admin` with the environment of a stack's catalog. On compose it runs in the catalog's container. */

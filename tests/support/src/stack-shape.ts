@@ -18,6 +18,15 @@ export interface StackOptions {
   release?: string
   /** URL of a PostgreSQL superuser; by default the PostgreSQL of the test run. */
   postgresUrl?: string
+  /** The folder for the logs; by default one that is removed with the stack. */
+  logFolder?: string
+  /** A restarted process is not waited for. */
+  restartsAtOnce?: boolean
+  /**
+   * The address at which a component, such as `billing-1`, reaches another, such as `catalog-2`, `postgres`, `nats`,
+   * `processor` or `gateway`; by default `address`. For proxies between them.
+   */
+  through?: (from: string, to: string, address: string) => Promise<string>
 }
 
 /** A whole system: four services and the gateway, with their own databases and NATS. */

@@ -42,20 +42,31 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
 
 async function tryStack(options: StackOptions): Promise<Stack> {
   await using started = new AsyncDisposableStack()
-  const folder = started.use(await makeTemporaryFolder())
+  const logs = options.logFolder ?? started.use(await makeTemporaryFolder()).path
+  const through = options.through ?? ((_from, _to, address) => Promise.resolve(address))
   const nats = started.use(await startOwnNats())
   const databaseUrls = await ownDatabases(options.postgresUrl ?? sharedPostgresUrl(), started)
   const apiKey = newApiKey()
   const callerKeys = newCallerKeys()
   const replicas = await replicaAddresses(options.replicas ?? {})
   const simulator = options.simulator
-    ? started.use(await startSimulator(`http://${replicas[0].gateway}`, folder.path))
+    ? started.use(
+        await startSimulator(`http://${await through('processor', 'gateway', replicas[0].gateway)}`, logs),
+      )
     : undefined
-  const environmentOf = (service: ServiceName, addresses: StackAddresses) => ({
+  const urlThrough = async (from: string, to: string, given: string) => {
+    const url = new URL(given)
+    url.host = await through(from, to, url.host)
+    return url.href.replace(/\/$/, '')
+  }
+  const environmentOf = async (service: ServiceName, name: string, addresses: StackAddresses) => ({
     ...serviceEnvironment(service, {
       addresses,
-      databaseUrls,
-      natsUrl: service === 'gateway' ? nats.url : nats.urlOf(service),
+      databaseUrls:
+        service === 'gateway'
+          ? databaseUrls
+          : { ...databaseUrls, [service]: await urlThrough(name, 'postgres', databaseUrls[service]) },
+      natsUrl: service === 'gateway' ? nats.url : await urlThrough(name, 'nats', nats.urlOf(service)),
       encryptionKeys: ENCRYPTION_KEYS,
       bootstrapKey: apiKey,
       portalSessionKey: PORTAL_SESSION_KEY,
@@ -67,22 +78,26 @@ async function tryStack(options: StackOptions): Promise<Stack> {
         CALLER_CHECK: 'accept',
         ...callerKeys[service],
         ...simulator?.environment,
+        ...(simulator && { STRIPE_API_BASE: await urlThrough(name, 'processor', simulator.url) }),
         ...options.environment,
       },
     }),
-    ...peers(replicas, options.replicas ?? {}),
+    ...(await peers(replicas, options.replicas ?? {}, (to, address) => through(name, to, address))),
   })
   const startAll = async (service: ServiceName) => {
     const own = replicas.slice(0, options.replicas?.[service] ?? 1)
     const processes = await Promise.all(
-      own.map((addresses, index) =>
-        startService(service, environmentOf(service, addresses), folder.path, {
-          name: `${service}-${index + 1}`,
+      own.map(async (addresses, index) => {
+        const name = `${service}-${index + 1}`
+        return startService(service, await environmentOf(service, name, addresses), logs, {
+          name,
           ...(options.release !== undefined && { release: options.release }),
-        }),
-      ),
+          ...(options.restartsAtOnce && { waitMs: 0 }),
+        })
+      }),
     )
     for (const each of processes) started.use(each)
+    if (options.restartsAtOnce) await Promise.all(processes.map((each) => each.untilReady()))
     return processes
   }
   const [catalog, licensing, billing, notifier, gateway] = await Promise.all([
@@ -147,14 +162,19 @@ async function replicaAddresses(
 }
 
 /** The address of each service: all replicas in one target, in the format of gRPC's name resolvers. */
-function peers(
+async function peers(
   addresses: StackAddresses[],
   replicas: Partial<Record<ServiceName, number>>,
-): Record<string, string> {
-  return Object.fromEntries(
-    DATABASE_SERVICES.map((service) => {
-      const all = addresses.slice(0, replicas[service] ?? 1).map(({ grpc }) => grpc[service])
-      return [`${service.toUpperCase()}_ADDRESS`, all.length === 1 ? all.join() : `ipv4:///${all.join(',')}`]
-    }),
-  )
+  through: (to: string, address: string) => Promise<string>,
+): Promise<Record<string, string>> {
+  const all: Record<string, string> = {}
+  for (const service of DATABASE_SERVICES) {
+    const own = addresses.slice(0, replicas[service] ?? 1)
+    const reached = await Promise.all(
+      own.map(({ grpc }, at) => through(`${service}-${at + 1}`, grpc[service])),
+    )
+    all[`${service.toUpperCase()}_ADDRESS`] =
+      reached.length === 1 ? reached.join() : `ipv4:///${reached.join(',')}`
+  }
+  return all
 }

@@ -7,6 +7,7 @@ import { hostAddress } from './docker.ts'
 /** The Stripe simulator as a process. */
 export interface StripeSimulator extends AsyncDisposable {
   readonly url: string
+  readonly pid: number
   /** The environment with which billing uses it. */
   readonly environment: Record<string, string>
 }
@@ -20,6 +21,7 @@ export async function startSimulator(gatewayUrl: string, folder: string): Promis
   await untilReady(node, `http://${address}/healthz`, 30_000)
   return {
     url: `http://${address}`,
+    pid: node.server.pid,
     environment: simulatorSettings(address, webhookSecret),
     [Symbol.asyncDispose]: () => node.server.stop(),
   }

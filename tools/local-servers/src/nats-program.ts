@@ -1,16 +1,15 @@
 import { execFile } from 'node:child_process'
-import { access, chmod, constants, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { access, constants, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { homedir, userInfo } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { withFileLock } from './file-lock.ts'
 
 const run = promisify(execFile)
 
 const DOCKER_IMAGE = 'nats:2.10-alpine'
 
 /** How nats-server runs on this machine: as a program, or in a container. */
-export type NatsProgram = Program | { kind: 'docker'; image: string }
+export type NatsProgram = Program | { kind: 'docker'; image: string; hasSyncInterval: true }
 
 interface Program {
   kind: 'program'
@@ -40,7 +39,7 @@ export async function findNatsProgram(signal?: AbortSignal): Promise<NatsProgram
   }
   try {
     await run('docker', ['version', '--format', '{{.Server.Version}}'], { timeout: 60_000 })
-    return { kind: 'docker', image: DOCKER_IMAGE }
+    return { kind: 'docker', image: DOCKER_IMAGE, hasSyncInterval: true }
   } catch {
     refused.push('no docker engine answers')
   }
@@ -84,32 +83,26 @@ async function fetchNatsPackage(cache: string, refused: string[], signal?: Abort
   const cached = await tryProgram(path, refused)
   if (cached !== undefined) return cached
   await mkdir(cache, { recursive: true })
-  return withFileLock(join(cache, 'lock'), 120_000, async () => {
-    const fetchedMeanwhile = await tryProgram(path, refused)
-    if (fetchedMeanwhile !== undefined) return fetchedMeanwhile
-    let failure: unknown = new Error('the mirror has no nats-server')
-    for (const source of await aptSources()) {
-      const work = await mkdtemp(join(cache, 'fetch-'))
-      try {
-        const program = await unpackFrom(work, source, signal)
-        if ((await tryProgram(program, refused)) === undefined) continue
-        await copyFile(program, `${path}.new`)
-        await chmod(`${path}.new`, 0o755)
-        await rename(`${path}.new`, path)
-        const fetched = await tryProgram(path, refused)
-        if (fetched !== undefined) return fetched
-      } catch (error) {
-        signal?.throwIfAborted()
-        failure = error
-      } finally {
-        await rm(work, { recursive: true, force: true })
-      }
+  let failure: unknown = new Error('the mirror has no nats-server')
+  for (const source of await aptSources()) {
+    const work = await mkdtemp(join(cache, 'fetch-'))
+    try {
+      const program = await unpackFrom(work, source, signal)
+      if ((await tryProgram(program, refused)) === undefined) continue
+      // Another process may fetch the same program meanwhile: it is moved into place in one step.
+      await rename(program, path)
+      const fetched = await tryProgram(path, refused)
+      if (fetched !== undefined) return fetched
+    } catch (error) {
+      signal?.throwIfAborted()
+      failure = error
+    } finally {
+      await rm(work, { recursive: true, force: true })
     }
-    const { stderr = '', message = String(failure) } = failure as { stderr?: string; message?: string }
-    throw new Error(`apt could not provide nats-server (${stderr.trim().split('\n').at(-1) || message})`, {
-      cause: failure,
-    })
-  })
+  }
+  const { stderr = '', message = String(failure) } = failure as { stderr?: string; message?: string }
+  const reason = stderr.trim().split('\n').at(-1) || message
+  throw new Error(`apt could not provide nats-server (${reason})`, { cause: failure })
 }
 
 /** The line of a sources.list; undefined for the machine's own sources. */

@@ -1,7 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { createSocket, type Socket } from 'node:dgram'
 import { createServer } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 
 // Below the range that systems use for outgoing connections. If a server used a port of that range, the port could be
 // taken when the server restarts: a client that keeps connecting to it may even be connected to itself.
@@ -54,25 +53,4 @@ export async function isPortFree(port: number): Promise<boolean> {
     server.once('error', () => resolve(false))
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
   })
-}
-
-/**
- * Starts a server on the given port, or on a free port.
- *
- * @param start returns undefined if the port is taken
- * @param timeoutMs how long to wait for a taken port, by default 5 s: the port of a server that has just ended can stay taken
- * @throws if the port stays taken
- */
-export async function startOnPort<Started>(
-  wanted: number | undefined,
-  start: (port: number) => Promise<Started | undefined>,
-  timeoutMs = 5_000,
-): Promise<{ port: number; started: Started }> {
-  for (const until = Date.now() + timeoutMs; ; await sleep(250)) {
-    const isLast = Date.now() >= until
-    const port = wanted ?? (await freePort())
-    const started = await start(port)
-    if (started !== undefined) return { port, started }
-    if (isLast) throw new Error(`port ${wanted ?? ''} of 127.0.0.1 is still in use by another process`)
-  }
 }

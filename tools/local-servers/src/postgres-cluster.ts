@@ -6,7 +6,6 @@ import { totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 
 const run = promisify(execFile)
 
@@ -64,19 +63,6 @@ export async function ensureCluster(
   }
   await rename(fresh, cluster)
   return password
-}
-
-/** Stops a server that a killed process left running on this cluster, and removes a stale lock file. */
-export async function clearLeftovers(cluster: string): Promise<void> {
-  const lockFile = join(cluster, 'postmaster.pid')
-  const lock = await readFile(lockFile, 'utf8').catch(() => '')
-  const pid = Number(lock.split('\n')[0])
-  if (!Number.isInteger(pid) || pid <= 0) return
-  const identity = await identityOf(pid)
-  if (identity === undefined) return
-  // The pid may belong to another process by now. PostgreSQL would mistake that process for a server and refuse to start.
-  if ((await commandLineOf(pid)).includes(cluster)) await stopProcess(identity, 'SIGINT', 15_000)
-  else await rm(lockFile, { force: true })
 }
 
 async function refuseOtherVersion(cluster: string, programs: PostgresPrograms): Promise<void> {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const LOG_LIMIT_BYTES = 20 * 1024 * 1024
 
-interface ServerCommand {
+export interface ServerCommand {
   command: string
   args: string[]
   env: Record<string, string>

@@ -1,5 +1,5 @@
 import { freePort } from './ports.ts'
-import type { DatabaseService, ServiceName } from './services.ts'
+import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from './services.ts'
 
 /** `host:port` of each listener. A service serves /readyz at its `metrics` address. */
 export interface StackAddresses {
@@ -34,29 +34,15 @@ const NOT_FOR_SERVICES = /^(npm_|PG|VITEST|NODE_OPTIONS$|NODE_ENV$|NODE_CHANNEL|
 
 /** Free addresses on 127.0.0.1 for a whole stack. */
 export async function freeAddresses(gatewayPort?: number): Promise<StackAddresses> {
-  const taken = new Set<number>()
-  const address = async () => {
-    for (;;) {
-      const port = await freePort()
-      if (taken.has(port)) continue
-      taken.add(port)
-      return `127.0.0.1:${port}`
-    }
+  const ofEach = async <Service extends string>(services: readonly Service[]) => {
+    const each = services.map(async (service) => [service, `127.0.0.1:${await freePort()}`] as const)
+    return Object.fromEntries(await Promise.all(each)) as Record<Service, string>
   }
-  const grpc = {
-    catalog: await address(),
-    licensing: await address(),
-    billing: await address(),
-    notifier: await address(),
+  return {
+    gateway: `127.0.0.1:${gatewayPort ?? (await freePort())}`,
+    grpc: await ofEach(DATABASE_SERVICES),
+    metrics: await ofEach([...DATABASE_SERVICES, 'gateway']),
   }
-  const metrics = {
-    catalog: await address(),
-    licensing: await address(),
-    billing: await address(),
-    notifier: await address(),
-    gateway: await address(),
-  }
-  return { gateway: gatewayPort === undefined ? await address() : `127.0.0.1:${gatewayPort}`, grpc, metrics }
 }
 
 /** The whole environment of one process of the stack. */

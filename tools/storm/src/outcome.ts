@@ -1,55 +1,66 @@
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 
 // The outcome of a storm as plain data: all requests and answers, and the data of the system when no work is pending. The
-// checks read nothing else.
+// checks read nothing else. Times are milliseconds since the epoch.
 
 /** 4xx is `refused`. After 5xx or no answer it is `unknown` whether the request was executed. */
 export type Answered = 'acknowledged' | 'refused' | 'unknown'
 
-/** The request of a client. */
-export type Asked =
-  | { do: 'issue'; appId: string; key: string; externalRef: string; planId: string }
-  | { do: 'import'; appId: string; items: { legacyKey: string; externalRef: string; planId: string }[] }
-  | { do: 'verb'; verb: LicenceVerb; licenceId: string }
-  | { do: 'create plan'; appId: string; code: string; name: string }
-  | { do: 'rename plan'; planId: string; name: string }
-  | { do: 'archive' | 'restore'; planId: string }
-  | { do: 'define'; appId: string; key: string }
-  | { do: 'delete definition'; definitionId: string }
-  | { do: 'activate'; licenceId: string; fingerprint: string; replaces: boolean }
-  | { do: 'refresh' | 'call home' | 'release' | 'free'; activationId: string }
-  | { do: 'try'; appId: string; fingerprint: string }
-  | { do: 'migrate'; appId: string; legacyKey: string }
-  | { do: 'checkout'; appId: string; externalRef: string; planId: string }
-  | { do: 'sale'; appId: string; saleId: string; externalRef: string; planId: string; amount: number }
-  | { do: 'create endpoint'; appId: string; url: string }
-  | { do: 'rotate' | 'test' | 'delete endpoint'; endpointId: string }
-  | { do: 'cap'; accountId: string; capMinor: number | null }
-  | { do: 'create key'; accountId: string; name: string }
-  | { do: 'revoke key'; keyId: string }
-  | { do: 'read'; path: string }
+interface Item {
+  legacyKey: string
+  externalRef: string
+  planId: string
+}
 
-export interface Sent {
-  asked: Asked
-  /** Milliseconds since the epoch. */
+/** The fields of each kind of request that the checks need. */
+interface Requests {
+  issue: Texts<'appId' | 'key' | 'externalRef' | 'planId'>
+  import: { appId: string; items: Item[] }
+  verb: { verb: LicenceVerb; licenceId: string }
+  'create plan': Texts<'appId' | 'code' | 'name'>
+  'rename plan': Texts<'planId' | 'name'>
+  archive: Texts<'planId'>
+  restore: Texts<'planId'>
+  define: Texts<'appId' | 'key'>
+  'delete definition': Texts<'definitionId'>
+  activate: { licenceId: string; fingerprint: string; replaces: boolean }
+  refresh: Texts<'activationId'>
+  'call home': Texts<'activationId'>
+  release: Texts<'activationId'>
+  free: Texts<'activationId'>
+  try: Texts<'appId' | 'fingerprint'>
+  migrate: Texts<'appId' | 'legacyKey'>
+  checkout: Texts<'appId' | 'externalRef' | 'planId'>
+  sale: Texts<'appId' | 'saleId' | 'externalRef' | 'planId'>
+  'create endpoint': Texts<'appId' | 'url'>
+  rotate: Texts<'endpointId'>
+  test: Texts<'endpointId'>
+  'delete endpoint': Texts<'endpointId'>
+  cap: { accountId: string; capMinor: number | null }
+  'create key': Texts<'accountId' | 'name'>
+  'revoke key': Texts<'keyId'>
+  read: Texts<'path'>
+}
+
+type Texts<Name extends string> = Record<Name, string>
+
+/** The request of a client. */
+export type Asked<Do extends keyof Requests = keyof Requests> = {
+  [Each in Do]: { do: Each } & Requests[Each]
+}[Do]
+
+export interface Sent<Do extends keyof Requests = keyof Requests> {
+  asked: Asked<Do>
   from: number
   to: number
   answered: Answered
   /** 0 if there was no answer. */
   status: number
-  /** The error code of a refusal. */
-  code: string | null
   /** The JSON of the answer; secrets and keys are in it. */
   body: Record<string, unknown>
 }
 
-export interface Licence {
-  id: string
-  appId: string
-  planId: string
-  status: string
-  statusReason: string | null
-  externalRef: string
+export interface Licence extends Texts<'id' | 'appId' | 'planId' | 'status' | 'externalRef'> {
   legacyKey: string | null
   idempotencyKey: string | null
   maxActivations: number | null
@@ -57,122 +68,48 @@ export interface Licence {
   expiresOn: number | null
 }
 
-export interface HistoryEntry {
+export interface HistoryEntry extends Texts<'licenceId' | 'type' | 'to' | 'actor'> {
   position: number
-  licenceId: string
   at: number
-  type: string
   from: string | null
-  to: string
-  actor: string
   cause: string | null
 }
 
-export interface Plan {
-  id: string
-  appId: string
-  code: string
-  name: string
-  status: string
-  activeLicences: number
-}
-
-/** A plan in the catalog, and licensing's copy of it. */
-export interface PlanCopy {
-  planId: string
-  catalog: { status: string; version: number }
-  licensing: { status: string; version: number } | null
-}
-
-export interface Envelope {
-  id: string
-  type: string
+export interface Envelope extends Texts<'id' | 'type' | 'accountId' | 'appId'> {
   sequence: number
   createdAt: number
-  accountId: string
-  appId: string
   object: Record<string, unknown>
   /** The exact bytes. */
   body: string
 }
 
-export interface Endpoint {
-  id: string
-  appId: string
-  url: string
-  status: string
+export interface Endpoint extends Texts<'id' | 'appId' | 'url' | 'status'> {
   disabledReason: string | null
-  createdAt: number
   /** Whether the storm chose this endpoint as dead: it never answers. */
   dead: boolean
 }
 
-export interface Delivery {
-  id: string
-  endpointId: string
-  eventId: string
-  status: string
-}
-
-/** A request that reached a receiver. */
-export interface Arrival {
-  url: string
-  eventId: string
-  /** The body as text, which must equal the body of the event in the feed. */
-  body: string
-  signature: string
+/** A request that reached a receiver. `body` must equal the body of the event in the feed. */
+export interface Arrival extends Texts<'url' | 'eventId' | 'body' | 'signature'> {
   /** It was answered with 2xx. */
   accepted: boolean
 }
 
-export interface Session {
-  id: string
-  appId: string
-  planId: string
-  externalRef: string
-  status: string
-  licenceId: string | null
-  amount: number
-  feeMinor: number
-}
-
-export interface Sale {
-  id: string
-  appId: string
-  saleId: string
-  status: string
-  licenceId: string | null
-}
-
-export interface Payment {
-  id: string
-  accountId: string
-  sourceKey: string
+export interface Payment extends Texts<'id' | 'sourceKey'> {
   sessionId: string | null
   saleId: string | null
   invoiceRef: string | null
   licenceId: string | null
+  chargeRef: string | null
   amount: number
   feeMinor: number
-  chargeRef: string | null
 }
 
-export interface Refund {
-  id: string
-  paymentId: string
+/** Money that went back from a charge. */
+interface Returned {
   ref: string
-  lane: string
-  status: string
+  chargeRef: string
   amount: number
-  processed: boolean
-}
-
-export interface Fee {
-  id: string
-  accountId: string
-  paymentId: string
-  kind: string
-  amountMinor: number
 }
 
 /** Payments, refunds and disputes at the processor. */
@@ -181,86 +118,53 @@ export interface Processor {
   paid: { sessionId: string; amount: number }[]
   /** Invoices paid after a subscription's first. */
   renewals: { invoiceRef: string; amount: number }[]
-  refunds: { ref: string; chargeRef: string; amount: number }[]
-  chargebacks: { ref: string; chargeRef: string; amount: number }[]
+  refunds: Returned[]
+  chargebacks: Returned[]
   /** Sessions with an ended subscription. */
   ended: string[]
 }
 
-/** A row of licensing that links a payment to the licence that it provisioned. */
-export interface Provision {
-  appId: string
-  paymentRef: string
-  licenceId: string
-}
-
-export interface Activation {
-  id: string
-  licenceId: string
-  fingerprint: string
-  /** Whether its product has deactivated it, and it still keeps its place. */
-  deactivated: boolean
-}
-
-/** The trial that a machine has had. */
-export interface Trial {
-  appId: string
-  fingerprintHash: string
-  licenceId: string
-}
-
-/** A stored counter, and the number of rows that it should equal. */
-export interface Counter {
-  name: string
-  kept: number
-  counted: number
-}
-
-export interface FeedRead {
-  accountId: string
-  events: { id: string; sequence: number }[]
-}
-
-/** A list read page by page during the storm. */
-export interface Walk {
-  appId: string
-  from: number
-  ids: string[]
-}
-
 export interface Outcome {
-  accounts: { accountId: string; appId: string }[]
+  accounts: Texts<'accountId' | 'appId'>[]
   sent: Sent[]
-  feedReads: FeedRead[]
-  walks: Walk[]
+  feedReads: { accountId: string; events: { id: string; sequence: number }[] }[]
+  /** Lists that were read page by page during the storm. */
+  walks: { appId: string; from: number; ids: string[] }[]
   licences: Licence[]
   history: HistoryEntry[]
-  plans: Plan[]
-  planCopies: PlanCopy[]
-  definitions: { id: string; appId: string; key: string }[]
-  activations: Activation[]
+  plans: (Texts<'id' | 'appId' | 'code' | 'name' | 'status'> & { activeLicences: number })[]
+  /** Plans of the catalog, and licensing's copies of them. */
+  catalogPlans: { id: string; status: string; version: number }[]
+  planCopies: { id: string; status: string; version: number }[]
+  definitions: Texts<'id' | 'appId' | 'key'>[]
+  /** `deactivated`: its product has deactivated it, and it still keeps its slot. */
+  activations: (Texts<'id' | 'licenceId' | 'fingerprint'> & { deactivated: boolean })[]
   /** How many leases of a floating licence have not ended. */
   leases: { licenceId: string; running: number }[]
-  trials: Trial[]
-  apiKeys: { id: string; accountId: string; name: string; revoked: boolean; accepted: boolean | null }[]
+  /** The trials that machines have had. */
+  trials: Texts<'appId' | 'fingerprintHash' | 'licenceId'>[]
+  apiKeys: (Texts<'id' | 'accountId' | 'name'> & { revoked: boolean; accepted: boolean | null })[]
   capMinor: { accountId: string; capMinor: number | null; reached: number }[]
   events: Envelope[]
   endpoints: Endpoint[]
-  deliveries: Delivery[]
+  deliveries: Texts<'id' | 'endpointId' | 'eventId' | 'status'>[]
   arrivals: Arrival[]
-  sessions: Session[]
-  sales: Sale[]
+  sessions: (Texts<'id' | 'appId' | 'externalRef' | 'status'> & {
+    licenceId: string | null
+    amount: number
+  })[]
+  sales: (Texts<'id' | 'appId' | 'saleId' | 'status'> & { licenceId: string | null })[]
   payments: Payment[]
-  refunds: Refund[]
-  fees: Fee[]
-  provisions: Provision[]
+  refunds: (Texts<'id' | 'paymentId' | 'ref' | 'lane'> & { amount: number; processed: boolean })[]
+  fees: (Texts<'id' | 'paymentId' | 'kind'> & { amountMinor: number })[]
+  /** Rows of licensing that link a payment to the licence that it provisioned. */
+  provisions: Texts<'appId' | 'paymentRef' | 'licenceId'>[]
   revocations: { appId: string; version: number; licenceId: string }[]
   processor: Processor
-  counters: Counter[]
-  /** Numbers that should be zero: events in outboxes, dead letters, unhandled events of the processor. */
+  /** Stored counters, and the numbers of rows that they should equal. */
+  counters: { name: string; kept: number; counted: number }[]
+  /** Numbers that should be zero: events in outboxes, dead letters, unhandled events of the processor, lags of consumers. */
   leftovers: { name: string; count: number }[]
-  /** How far each consumer is behind its stream. */
-  lags: { consumer: string; behind: number }[]
   /** Milliseconds until the whole stack was ready for the first time. */
   startMs: number
   /** Milliseconds from the end of the faults to /readyz; null if it did not become ready. */

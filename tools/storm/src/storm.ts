@@ -3,19 +3,18 @@ import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { eventually } from '@licensing/test-support/poll'
 import { check, type Violation } from './check/check.ts'
 import { collect } from './collect/collect.ts'
-import { dump, openDatabases } from './collect/databases.ts'
-import { unsettled } from './collect/settled.ts'
+import { Databases } from './collect/queries.ts'
 import type { ReceiverAnswers } from './faults/inflict.ts'
 import { runFaults, supervise, whenReady, type RunFault } from './faults/run-faults.ts'
 import { scheduleOf } from './faults/schedule.ts'
-import { startCaller } from './load/caller.ts'
 import { openShop } from './load/open-shop.ts'
 import { startLoad } from './load/run-load.ts'
 import type { World } from './load/world.ts'
 import type { Outcome } from './outcome.ts'
-import { startStormStack, type StormStack } from './stack/storm-stack.ts'
+import { startStormStack, type StormStack } from './stack.ts'
 
 interface StormOptions {
   seed: number
@@ -35,17 +34,22 @@ const settleTimeoutMs = 60_000
 const loadAfterFaultsMs = 5_000
 
 /** Runs a storm: load with faults, recovery, a wait until no work is pending, and the check of the data. */
-export async function runStorm({
-  seed,
-  faults: count,
-  report = () => undefined,
-}: StormOptions): Promise<StormResult> {
-  const folder = join(tmpdir(), `licensing-storm-${seed}-${randomBytes(3).toString('hex')}`)
+export async function runStorm(options: StormOptions): Promise<StormResult> {
+  const folder = join(tmpdir(), `licensing-storm-${options.seed}-${randomBytes(3).toString('hex')}`)
   await mkdir(folder, { recursive: true })
+  const result = await stormIn(folder, options)
+  if (result.violations.length === 0) await rm(folder, { recursive: true, force: true })
+  return { ...result, folder }
+}
+
+async function stormIn(
+  folder: string,
+  { seed, faults: count, report = () => undefined }: StormOptions,
+): Promise<Omit<StormResult, 'folder'>> {
   const beganMs = performance.now()
   await using stack = await startStormStack(folder)
   const startMs = performance.now() - beganMs
-  await using databases = openDatabases(stack)
+  await using databases = new Databases(stack.databaseUrls)
   report(`the stack is up; logs in ${folder}`)
   const receiverAnswers: ReceiverAnswers = new Map()
   const accepted = answerRequests(stack, receiverAnswers)
@@ -70,7 +74,7 @@ export async function runStorm({
   await sleep(loadAfterFaultsMs)
   await load.stop()
   report(`${seconds(Date.now() - startedAt)} s the clients have stopped`)
-  await untilSettled(() => unsettled(databases), report)
+  await untilSettled(databases, report)
   const read = () =>
     collect(stack, databases, { world, accepted, startMs, ready, crashes: supervisor.crashes })
   let outcome = await read()
@@ -82,15 +86,12 @@ export async function runStorm({
     violations = check(outcome)
   }
   report(`${seconds(Date.now() - startedAt)} s checked`)
-  if (violations.length === 0) await rm(folder, { recursive: true, force: true })
-  else {
-    await writeFile(
-      join(folder, 'outcome.json'),
-      JSON.stringify({ violations, faults, outcome }, undefined, 1),
-    )
-    await dump(databases, folder)
+  if (violations.length > 0) {
+    const text = JSON.stringify({ violations, faults, outcome }, undefined, 1)
+    await writeFile(join(folder, 'outcome.json'), text)
+    await databases.dump(folder)
   }
-  return { violations, outcome, faults, folder }
+  return { violations, outcome, faults }
 }
 
 function seconds(ms: number): string {
@@ -98,10 +99,9 @@ function seconds(ms: number): string {
 }
 
 async function openWorld(stack: StormStack): Promise<World> {
-  const caller = startCaller()
-  const world: World = { stack, caller, shops: [], feedReads: [], walks: [], running: true }
+  const world: World = { stack, shops: [], sent: [], feedReads: [], walks: [], running: true }
   for (const [index, vendor] of stack.vendors.entries()) {
-    world.shops.push(await openShop(stack, caller, vendor, index + 1))
+    world.shops.push(await openShop(world, vendor, index + 1))
   }
   return world
 }
@@ -120,12 +120,12 @@ function answerRequests({ receiver }: StormStack, receiverAnswers: ReceiverAnswe
   return accepted
 }
 
-async function untilSettled(read: () => Promise<string[]>, report: (line: string) => void): Promise<void> {
-  const until = Date.now() + settleTimeoutMs
-  let left = await read()
-  while (left.length > 0 && Date.now() < until) {
-    await sleep(500)
-    left = await read()
+async function untilSettled(databases: Databases, report: (line: string) => void): Promise<void> {
+  const settled = async () => {
+    const left = (await databases.leftovers()).filter(({ count }) => count > 0)
+    if (left.length > 0) throw new Error(left.map(({ name, count }) => `${name}: ${count}`).join(', '))
   }
-  if (left.length > 0) report(`not quiet after ${settleTimeoutMs / 1_000} s: ${left.join(', ')}`)
+  await eventually(settled, { timeoutMs: settleTimeoutMs, intervalMs: 500 }).catch((error: Error) =>
+    report(`not quiet: ${error.message}`),
+  )
 }

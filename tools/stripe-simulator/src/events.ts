@@ -13,7 +13,7 @@ export function emit<Type extends EventType>(
   type: Type,
   object: EventObjects[Type],
   previousAttributes?: Partial<EventObjects[Type]>,
-  account: Owner = ownerOf(world, object as { id: string }),
+  account: Owner = ownerOf(world, object),
 ): void {
   const event = newEvent(world, {
     ...(account !== null && { account }),
@@ -68,8 +68,6 @@ export function asJson(value: object): string {
 export type Endpoint = {
   url: string
   secret: string
-  /** Event types, or `*` alone for all. */
-  enabledEvents: string[]
 }
 
 type Attempt = {
@@ -78,7 +76,7 @@ type Attempt = {
   error: string | null
 }
 
-/** `failed`: no attempt is left. `skipped`: the endpoint is not subscribed to the type. */
+/** `failed`: no attempt is left. `skipped`: there is no endpoint. */
 type Delivery = {
   state: 'pending' | 'held' | 'delivered' | 'failed' | 'dropped' | 'skipped'
   attempts: Attempt[]
@@ -145,8 +143,7 @@ export class Deliveries {
     this.of.set(event.id, delivery)
     const [oldest] = this.of.keys()
     if (this.of.size > eventsKept && oldest !== undefined) this.of.delete(oldest)
-    const types = this.endpoint?.enabledEvents ?? []
-    if (!types.includes('*') && !types.includes(event.type)) {
+    if (this.endpoint === null) {
       delivery.state = 'skipped'
       return
     }

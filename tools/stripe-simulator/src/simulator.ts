@@ -6,7 +6,6 @@ import { parseForm } from './api/forms.ts'
 import { serveApi, type Fault } from './api/serve.ts'
 import { serveControl } from './control.ts'
 import { Deliveries } from './events.ts'
-import { defaultEnabledEvents } from './objects/event.ts'
 import { serveCheckout } from './pages/checkout.ts'
 import { serveConsent } from './pages/consent.ts'
 import { serveOverview } from './pages/overview.ts'
@@ -20,8 +19,6 @@ export type SimulatorOptions = {
   publicUrl?: string | undefined
   webhookUrl?: string | undefined
   webhookSecret?: string | undefined
-  /** Event types that the endpoint is subscribed to, or `['*']`. */
-  enabledEvents?: string[] | undefined
   /** Delays between the attempts to deliver an event. After the last delay there is one more attempt. */
   retryDelaysMs?: number[] | undefined
   log?: Logger | undefined
@@ -44,9 +41,9 @@ const usualRetryDelaysMs = [500, 1000, 2000, 4000, 8000, 15_000, 30_000, 60_000,
 
 /** Starts a simulated Stripe in this process. Its state is in memory and ends with it. */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
-  const { webhookSecret = 'whsec_simulated', enabledEvents = defaultEnabledEvents } = options
+  const { webhookSecret = 'whsec_simulated' } = options
   const log = (options.log ?? createLogger('stripe-simulator', 'silent')).child({ simulated: true })
-  const endpointAt = (url: string) => ({ url, secret: webhookSecret, enabledEvents })
+  const endpointAt = (url: string) => ({ url, secret: webhookSecret })
   const deliveries = new Deliveries(
     options.webhookUrl === undefined ? null : endpointAt(options.webhookUrl),
     options.retryDelaysMs ?? usualRetryDelaysMs,

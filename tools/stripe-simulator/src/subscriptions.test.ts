@@ -10,6 +10,7 @@ import {
   idOf,
 } from '../test/support.ts'
 import type { World } from '../test/support.ts'
+import { eventTypes } from './objects/event.ts'
 
 let world: World
 beforeAll(async () => void (world = await startWorld()))
@@ -25,7 +26,7 @@ async function typesSent(action: () => Promise<unknown>): Promise<string[]> {
 }
 
 test('paying starts the subscription, and its invoice is paid before the session completes', async () => {
-  await using own = await startWorld({ enabledEvents: ['*'] })
+  await using own = await startWorld(eventTypes)
   const { session, subscription } = await givenSubscription(own, {
     subscription_data: { application_fee_percent: 5, metadata: { sid: 'chk_s' } },
   })

@@ -38,7 +38,7 @@ export function newWorld(deliver: (event: SimulatedEvent) => void) {
     owners: new Map<string, Owner>(),
     /** By `priceKey`, because vendors choose the ids. `agreed`: it comes from a checkout's metadata, which may change it. */
     prices: new Map<string, { price: Price; agreed: boolean }>(),
-    // What Stripe knows of an object without showing it, by the object's id.
+    // Data that Stripe has about an object and does not show, by the object's id.
     orders: new Map<string, Order>(),
     ledgers: new Map<string, Ledger>(),
     openCaptures: new Set<string>(),
@@ -63,12 +63,11 @@ export type Order = {
   /** The prices at the time when the session was opened. */
   lines: { price: Price; quantity: number }[]
   metadata: Metadata
-  description: string | null
   applicationFeeAmount: number | null
   applicationFeePercent: number | null
 }
 
-/** What the next invoices of a subscription take into account. */
+/** Amounts that change the next invoices of a subscription. */
 export type Ledger = {
   /** The customer's balance. A negative balance is credit. */
   balance: number

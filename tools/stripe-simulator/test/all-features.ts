@@ -27,7 +27,7 @@ export async function runAllFeatures(world: World): Promise<void> {
 async function runPayments(world: World): Promise<void> {
   const { simulator, stripe } = world
   const paid = await givenPayment(world, withFee)
-  await simulator.control('refund', { charge: paid.charge, amount: 1900, reason: 'duplicate' })
+  await simulator.control('refund', { charge: paid.charge, amount: 1900 })
   const pending = await simulator.control('refund', { charge: paid.charge, status: 'pending' })
   await simulator.control('refund-status', { refund: pending['id'], status: 'succeeded' })
   await simulator.control('refund-status', { refund: pending['id'], status: 'failed' })

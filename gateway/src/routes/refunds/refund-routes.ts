@@ -16,7 +16,7 @@ const refundSchema = z
     charge_ref: z.string(),
     amount: minorUnitsNumber,
     currency: currencyText,
-    lane: z.enum(closedSets.refundLane),
+    lane: z.enum(closedSets.refundKind),
     status: z
       .enum([...closedSets.refundStatus, ...closedSets.disputeStatus])
       .describe('Status of the refund, or of the dispute if `lane` is `chargeback`.'),
@@ -25,7 +25,7 @@ const refundSchema = z
   .meta({ id: 'Refund' })
 
 function refundJson(refund: Refund): z.output<typeof refundSchema> {
-  const lane = readMember('refundLane', refund.lane)
+  const lane = readMember('refundKind', refund.lane)
   return {
     id: refund.id,
     licence_id: refund.licenceId ?? null,

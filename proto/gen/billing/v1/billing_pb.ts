@@ -1305,7 +1305,7 @@ export type Refund = Message<"billing.v1.Refund"> & {
   currency: string;
 
   /**
-   * A member of the closed set refundLane.
+   * A member of the closed set refundKind.
    *
    * @generated from field: string lane = 6;
    */

@@ -561,7 +561,7 @@ export type RefundProcessed = Message<"events.v1.RefundProcessed"> & {
   amount: bigint;
 
   /**
-   * A member of the closed set refundLane.
+   * A member of the closed set refundKind.
    *
    * @generated from field: string lane = 4;
    */

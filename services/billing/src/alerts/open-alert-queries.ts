@@ -16,11 +16,11 @@ export async function closeAlerts(sql: Sql, accountIds: string[], kind: AlertKin
   await sql`delete from open_alerts where account_id = any(${accountIds}) and kind = ${kind}`
 }
 
-/** Closes the alerts of accounts that have no parked event any more. */
-export async function closeParkedAlerts(sql: Sql): Promise<void> {
+/** Closes the alerts of accounts that have no dead-lettered event any more. */
+export async function closeDeadLetterAlerts(sql: Sql): Promise<void> {
   await sql`
     delete from open_alerts a where kind = 'processor_event_parked' and not exists (
-      select 1 from processor_connections c join processor_events e on e.merchant = c.merchant and e.parked
+      select 1 from processor_connections c join processor_events e on e.merchant = c.merchant and e.dead_lettered
       where c.account_id = a.account_id
     )`
 }

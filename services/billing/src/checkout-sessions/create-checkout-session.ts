@@ -14,6 +14,7 @@ import { feeOf, periodOf } from '../fees/fee.ts'
 import type { FeeTerms } from '../fees/fee.ts'
 import { findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
+import { findSoldPlan } from '../prices/prices.ts'
 import { linkCheckout } from '../facts/record-facts.ts'
 import { cancelUnopened, findSession, insertSession, writeOpened } from './session-queries.ts'
 import type { NewSession } from './session-queries.ts'
@@ -34,25 +35,8 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (
   const session = saved?.status === 'open' ? saved : await saveSession(deps, request)
   const terms = { bps: session.fee_bps, fixedMinor: session.fee_fixed_minor }
   try {
-    const order = {
-      sessionId: session.id,
-      accountId: request.accountId,
-      applicationId: request.applicationId,
-      planId: request.planId,
-      externalRef: request.externalRef,
-      merchant: session.merchant,
-      priceId: session.price_id,
-      mode: session.mode,
-      amount: session.amount,
-      currency: session.currency,
-      intervalMonths: session.period_months ?? 1,
-      feeMinor: session.fee_minor,
-      feeBps: terms.bps,
-      successUrl: request.successUrl,
-      cancelUrl: request.cancelUrl,
-    }
-    const opened = await processor.openCheckout(order, (amount) => feeOf(amount, terms))
-    const feeMinor = opened.amount === order.amount ? order.feeMinor : feeOf(opened.amount, terms)
+    const opened = await processor.openCheckout(session, request, (amount) => feeOf(amount, terms))
+    const feeMinor = opened.amount === session.amount ? session.fee_minor : feeOf(opened.amount, terms)
     const row = await deps.change(async (tx) => {
       await linkCheckout(tx, session.merchant, opened.checkoutRef, session.id)
       return writeOpened(tx, session.id, { ...opened, feeMinor })
@@ -91,22 +75,16 @@ async function saveSession(
 }
 
 async function findSoldPrice(
-  { sql, catalog }: BillingDependencies,
+  deps: BillingDependencies,
   request: CreateCheckoutSessionRequest,
 ): Promise<PriceRow & { planStatus: PlanStatus }> {
-  const { accountId, applicationId, planId } = request
   checkReference('/external_ref', request.externalRef)
   checkMetadata(request.metadata)
-  const plan = await catalog.getPlanCopy({ accountId, applicationId, planId }).catch((error: unknown) => {
-    if (error instanceof ServiceError && error.code === 'not_found') return undefined
-    throw error
-  })
-  if (!plan) throw invalid('/plan_id', `there is no plan ${planId} in this application`)
-  const price = await findPrice(sql, request)
-  if (!price) {
-    throw invalid('/plan_id', `plan ${planId} has no price: map one with PUT …/plans/${planId}/price`)
-  }
-  return { ...price, planStatus: readMember('planStatus', plan.status) }
+  const { status } = await findSoldPlan(deps, request)
+  const price = await findPrice(deps.sql, request)
+  if (price) return { ...price, planStatus: readMember('planStatus', status) }
+  const { planId } = request
+  throw invalid('/plan_id', `plan ${planId} has no price: map one with PUT …/plans/${planId}/price`)
 }
 
 async function feeTerms({ catalog }: BillingDependencies, accountId: string): Promise<FeeTerms> {

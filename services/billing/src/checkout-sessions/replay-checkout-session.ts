@@ -5,7 +5,7 @@ import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { Handler } from '../dependencies.ts'
 import { replay } from '../effects/send-effects.ts'
 import { isRefundedInFull } from '../refunds/refund-queries.ts'
-import { findSession, paymentStates } from './session-queries.ts'
+import { findSession } from './session-queries.ts'
 import type { SessionRow } from './session-queries.ts'
 import { sessionMessage, sessionNotFound } from './sessions.ts'
 
@@ -39,8 +39,7 @@ export const replayCheckoutSession: Handler<'replayCheckoutSession'> = async (
 }
 
 function nothingToReplay(session: SessionRow, isRefunded: boolean): string | undefined {
-  if (session.payment_state !== paymentStates.paid)
-    return 'it has not been paid, so there is nothing to replay'
+  if (session.paid_at === null) return 'it has not been paid, so there is nothing to replay'
   if (session.status === 'provisioned') return 'its licence has been issued, so there is nothing to replay'
   if (isRefunded) return 'its payment was refunded in full or charged back, so there is nothing to replay'
   return session.status === 'provision_failed'

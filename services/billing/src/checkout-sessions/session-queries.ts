@@ -7,9 +7,6 @@ import { createdIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
 import { insertRows } from '@licensing/database/row-queries'
 
-/** The processor's state of a checkout. It only increases. */
-export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const
-
 export interface SessionRow {
   id: string
   account_id: string
@@ -32,7 +29,6 @@ export interface SessionRow {
   merchant: string
   checkout_ref: string | null
   url: string
-  payment_state: number
   paid_amount: bigint | null
   paid_currency: string | null
   paid_at: Date | null
@@ -42,46 +38,17 @@ export interface SessionRow {
   created_at: Date
 }
 
-/** The columns that the vendor sees. */
-export type ListedSession = Pick<
-  SessionRow,
-  | 'id'
-  | 'url'
-  | 'status'
-  | 'plan_id'
-  | 'external_ref'
-  | 'amount'
-  | 'currency'
-  | 'fee_minor'
-  | 'created_at'
-  | 'licence_id'
-  | 'failure_reason'
->
-
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, plan_id, external_ref, price_id, mode, period_months, updates_months, amount,
   currency, fee_minor, fee_bps, fee_fixed_minor, metadata, status, licence_id, failure_reason, merchant, checkout_ref, url,
-  payment_state, paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, created_at`
+  paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, created_at`
 
-export type NewSession = Pick<
+/** The columns that a session has before its checkout is opened. The others have their defaults. */
+export type NewSession = Omit<
   SessionRow,
-  | 'id'
-  | 'account_id'
-  | 'application_id'
-  | 'plan_id'
-  | 'external_ref'
-  | 'price_id'
-  | 'mode'
-  | 'period_months'
-  | 'updates_months'
-  | 'amount'
-  | 'currency'
-  | 'fee_minor'
-  | 'fee_bps'
-  | 'fee_fixed_minor'
-  | 'metadata'
-  | 'merchant'
->
+  'status' | 'licence_id' | 'failure_reason' | 'url' | 'created_at' | `${string}_ref` | `paid_${string}`
+> &
+  Pick<SessionRow, 'external_ref'>
 
 export async function insertSession(sql: Sql, session: NewSession): Promise<void> {
   await insertRows(sql, 'checkout_sessions', [session])
@@ -104,7 +71,7 @@ export async function writeOpened(
 export async function cancelUnopened(sql: Sql, sessionId: string): Promise<void> {
   await sql`
     update checkout_sessions set status = 'canceled'
-    where id = ${sessionId} and status = 'open' and checkout_ref is null and payment_state = 0`
+    where id = ${sessionId} and status = 'open' and checkout_ref is null and paid_at is null`
 }
 
 export async function findSession(
@@ -133,12 +100,10 @@ export async function listSessionRows(
   sql: Sql,
   filter: SessionFilter,
   page: PageRequest,
-): Promise<ListedSession[]> {
+): Promise<SessionRow[]> {
   const { accountId, applicationId, status, externalRef } = filter
-  return sql<ListedSession[]>`
-    select id, url, status, plan_id, external_ref, amount, currency, fee_minor, created_at, licence_id,
-      failure_reason
-    from checkout_sessions
+  return sql<SessionRow[]>`
+    select ${columns(sql)} from checkout_sessions
     where application_id = ${applicationId} and account_id = ${accountId}
       ${status === undefined ? sql`` : sql`and status = ${status}`}
       ${externalRef === undefined ? sql`` : sql`and external_ref = ${externalRef}`}

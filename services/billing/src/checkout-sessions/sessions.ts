@@ -7,7 +7,7 @@ import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
 import { findSession, listSessionRows } from './session-queries.ts'
-import type { ListedSession } from './session-queries.ts'
+import type { SessionRow } from './session-queries.ts'
 
 export const getCheckoutSession: Handler<'getCheckoutSession'> = async ({ sql }, request) => {
   const row = await findSession(sql, request)
@@ -24,7 +24,7 @@ export const listCheckoutSessions: Handler<'listCheckoutSessions'> = async ({ sq
   return { sessions: page.map(sessionMessage), hasMore }
 }
 
-export function sessionMessage(row: ListedSession): MessageInitShape<typeof CheckoutSessionSchema> {
+export function sessionMessage(row: SessionRow): MessageInitShape<typeof CheckoutSessionSchema> {
   return {
     id: row.id,
     url: row.url,

@@ -7,7 +7,7 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { ProcessorSchema } from '@licensing/proto/billing'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { insertReconciliation } from './reconciliation-queries.ts'
-import type { PaymentProcessor } from '../processor/processor.ts'
+import type { PaymentProcessor } from '../processor/stripe/stripe-processor.ts'
 import {
   hasProven,
   deleteUnused,

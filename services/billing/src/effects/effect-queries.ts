@@ -1,14 +1,14 @@
-import type { Sql, Statement, Transaction } from '@licensing/database/connect'
-import { purchaseEnd, revocations } from '@licensing/proto/closed-sets'
-import type { RefundLane } from '@licensing/proto/closed-sets'
+import type { Sql, Transaction } from '@licensing/database/connect'
+import type { RefundKind } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import type { Metadata } from '@licensing/proto/metadata'
 import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
-import { refundedCharge } from '../refunds/refund-queries.ts'
-import { paymentStates } from '../checkout-sessions/session-queries.ts'
-import type { Effect } from '../purchases/decide/decision.ts'
 import type { DuePurchase } from '../queues/queue-queries.ts'
+import { refundedCharge } from '../refunds/refund-queries.ts'
 import { maxPostponements, pauseAfter, timing } from '../timing.ts'
+import { isRevocation, isSale } from './effect.ts'
+import type { Effect } from './effect.ts'
 
 export interface EffectRow extends Effect {
   position: bigint
@@ -19,10 +19,7 @@ export interface EffectRow extends Effect {
   sent_again: boolean
 }
 
-/** Whether the effect revokes the licence permanently. */
-export function isRevocation({ kind }: EffectRow): boolean {
-  return kind !== null && purchaseEnd[kind] === 'returned'
-}
+const revocations = closedSets.purchaseEffect.filter((kind) => isRevocation({ kind }))
 
 /** Waiting effects in the order of each purchase. Effects of new purchases come first. */
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
@@ -47,13 +44,13 @@ export async function findPostponedRevocations(sql: Sql, purchaseRefs: string[])
     where e.purchase_ref = any(${purchaseRefs}) and e.kind = any(${revocations}) and e.state = 'waiting' and (
       exists (
         select 1 from processor_events i
-        where i.merchant = s.merchant and i.handled_at is null and not i.parked and i.attempts = 0
+        where i.merchant = s.merchant and i.handled_at is null and not i.dead_lettered and i.attempts = 0
           and i.received_at <= e.decided_at
       )
       or exists (
         select 1 from checkout_sessions o left join purchases w on w.purchase_ref = o.id
         where o.application_id = s.application_id and o.external_ref = s.external_ref and o.id <> s.id
-          and o.status = 'open' and (o.payment_state = ${paymentStates.paid} or w.decide_at is not null)
+          and o.status = 'open' and (o.paid_at is not null or w.decide_at is not null)
       )
       or exists (
         select 1 from purchase_effects l
@@ -138,24 +135,20 @@ export async function releaseSending(sql: Sql, purchaseRefs: string[]): Promise<
 /** Writes when each purchase is sent again: never if no effect waits, later if it failed, otherwise at once. */
 export async function writeSent(
   tx: Transaction,
-  tried: Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'batch_limit'>[],
+  tried: Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'is_late'>[],
 ): Promise<void> {
-  const pauses = tried.map(({ attempts, batch_limit: limit }) =>
-    attempts === 0 ? 0 : pauseAfter(limit === null ? timing.retryEffect : timing.retryLate, attempts),
+  const pauses = tried.map(({ attempts, is_late: isLate }) =>
+    attempts === 0 ? 0 : pauseAfter(isLate ? timing.retryLate : timing.retryEffect, attempts),
   )
   await tx`
-    update purchases f set attempts = t.attempts, batch_limit = t.batch_limit,
+    update purchases f set attempts = t.attempts, is_late = t.is_late,
       send_at = case when exists (
         select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
       ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
-    from unnest(${tried.map((each) => each.purchase_ref)}::text[],
-      ${tried.map((each) => each.attempts)}::int[], ${tried.map((each) => each.batch_limit)}::int[],
-      ${pauses}::int[]) as t (purchase_ref, attempts, batch_limit, pause_ms)
+    from unnest(${tried.map((each) => each.purchase_ref)}::text[], ${tried.map((each) => each.attempts)}::int[],
+      ${tried.map((each) => String(each.is_late))}::text[]::boolean[], ${pauses}::int[])
+      as t (purchase_ref, attempts, is_late, pause_ms)
     where f.purchase_ref = t.purchase_ref`
-}
-
-export function isSale(purchaseRef: string): boolean {
-  return purchaseRef.startsWith('sale_')
 }
 
 /** A purchase as it was made: a checkout session or a sale event. */
@@ -170,72 +163,68 @@ export interface PurchaseRow {
   currency: string
 }
 
-const saleColumns = (sql: Sql) => sql`
-  s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason, s.amount, s.currency`
+type Table = 'checkout_sessions' | 'sale_events'
 
-/** The columns of a session, with the amount that was paid, if it is known. */
-const sessionColumns = (sql: Sql) => sql`
-  s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason,
-  coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
-
-type Licence = { id: string; licence_id: string }
-
-/** @returns the sessions that had not been provisioned before */
-export async function provisionSessions(tx: Transaction, licences: Licence[]): Promise<PurchaseRow[]> {
-  return provision(tx, 'checkout_sessions', licences, tx`p.session_id = l.id`, sessionColumns(tx))
-}
-
-export async function provisionSales(tx: Transaction, licences: Licence[]): Promise<void> {
-  await provision(tx, 'sale_events', licences, tx`p.source_key = 'sale:' || l.id`, saleColumns(tx))
-}
-
-async function provision(
-  tx: Transaction,
-  table: string,
-  licences: Licence[],
-  isItsPayment: Statement,
-  columns: Statement,
+/** Updates the rows of these purchases in the table of each. */
+async function inTables<Row extends { id: string }>(
+  rows: Row[],
+  update: (table: Table, own: Row[]) => Promise<PurchaseRow[]>,
 ): Promise<PurchaseRow[]> {
-  if (licences.length === 0) return []
-  const rows = rowsOf(tx, table, licences)
-  const provisioned = await tx<PurchaseRow[]>`
-    update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
-      provisioned_at = clock_timestamp()
-    from ${rows} l where s.id = l.id and s.status <> 'provisioned' returning ${columns}`
-  // If licensing lost the licence, it has created another one.
-  await tx`
-    update ${tx(table)} s set licence_id = l.licence_id from ${rows} l
-    where s.id = l.id and s.licence_id <> l.licence_id`
-  await tx`
-    update payments p set licence_id = l.licence_id from ${rows} l
-    where ${isItsPayment} and p.licence_id is distinct from l.licence_id`
-  return provisioned
+  const byTable = Map.groupBy(rows, ({ id }): Table => (isSale(id) ? 'sale_events' : 'checkout_sessions'))
+  const updated: PurchaseRow[] = []
+  for (const [table, own] of byTable) updated.push(...(await update(table, own)))
+  return updated
 }
 
-type Refusal = { id: string; failure_reason: string }
+/** The columns of a purchase `s`. Of a session, the amount that was paid, if it is known. */
+const columns = (sql: Sql, table: Table) => sql`
+  s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason, ${
+    table === 'sale_events'
+      ? sql`s.amount, s.currency`
+      : sql`coalesce(s.paid_amount, s.amount) as amount, coalesce(s.paid_currency, s.currency) as currency`
+  }`
 
-/** @returns the sessions that had not failed before */
-export async function failSessions(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
-  if (refused.length === 0) return []
-  return tx<PurchaseRow[]>`
-    update checkout_sessions s set status = 'provision_failed', failure_reason = r.failure_reason
-    from ${rowsOf(tx, 'checkout_sessions', refused)} r
-    where s.id = r.id and s.status <> 'provision_failed' returning ${sessionColumns(tx)}`
+/** @returns the purchases that had not been provisioned before */
+export async function provision(
+  tx: Transaction,
+  licences: { id: string; licence_id: string }[],
+): Promise<PurchaseRow[]> {
+  return inTables(licences, async (table, own) => {
+    const rows = rowsOf(tx, table, own)
+    const provisioned = await tx<PurchaseRow[]>`
+      update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
+        provisioned_at = clock_timestamp()
+      from ${rows} l where s.id = l.id and s.status <> 'provisioned' returning ${columns(tx, table)}`
+    // If licensing lost the licence, it has created another one.
+    await tx`
+      update ${tx(table)} s set licence_id = l.licence_id from ${rows} l
+      where s.id = l.id and s.licence_id <> l.licence_id`
+    const isItsPayment =
+      table === 'sale_events' ? tx`p.source_key = 'sale:' || l.id` : tx`p.session_id = l.id`
+    await tx`
+      update payments p set licence_id = l.licence_id from ${rows} l
+      where ${isItsPayment} and p.licence_id is distinct from l.licence_id`
+    return provisioned
+  })
 }
 
-/** @returns the sales whose failure has not been reported before */
-export async function failSales(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
-  if (refused.length === 0) return []
-  const rows = await tx<(PurchaseRow & { is_first: boolean })[]>`
-    update sale_events s set failure_reason = r.failure_reason, failed_at = coalesce(s.failed_at, clock_timestamp())
-    from ${rowsOf(tx, 'sale_events', refused)} r join sale_events before on before.id = r.id
-    where s.id = r.id returning ${saleColumns(tx)}, before.failed_at is null as is_first`
-  return rows.filter((row) => row.is_first)
+/** @returns the purchases whose failure has not been reported before */
+export async function failToProvision(
+  tx: Transaction,
+  refused: { id: string; failure_reason: string }[],
+): Promise<PurchaseRow[]> {
+  return inTables(refused, async (table, own) => {
+    const rows = await tx<(PurchaseRow & { is_first: boolean })[]>`
+      update ${tx(table)} s set status = 'provision_failed', failure_reason = r.failure_reason
+      from ${rowsOf(tx, table, own)} r join ${tx(table)} before on before.id = r.id
+      where s.id = r.id returning ${columns(tx, table)}, before.failure_reason is null as is_first`
+    return rows.filter((row) => row.is_first)
+  })
 }
 
 export interface ProcessedRefund {
   amount: bigint
-  lane: RefundLane
+  kind: RefundKind
   charge_ref: string
   account_id: string
   application_id: string
@@ -248,7 +237,7 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
     update refunds r set processed = true
     from payments p
     where r.id = any(${ids}) and not r.processed and p.id = r.payment_id
-    returning r.amount, r.lane, r.account_id, r.application_id, p.licence_id,
+    returning r.amount, r.kind, r.account_id, r.application_id, p.licence_id,
       ${refundedCharge(tx)} as charge_ref`
 }
 

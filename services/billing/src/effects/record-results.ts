@@ -3,37 +3,34 @@ import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
 import type { ServiceError } from '@licensing/grpc/errors'
 import { alertVendors } from '../alerts/alert-vendor.ts'
+import type { DuePurchase } from '../queues/queue-queries.ts'
+import { maxPostponements } from '../timing.ts'
+import { isRevocation, isSale } from './effect.ts'
 import {
-  failSales,
-  failSessions,
+  failToProvision,
   findLostRenewals,
   finishEffects,
-  isRevocation,
-  isSale,
   lockPurchases,
   markRefundsProcessed,
-  provisionSales,
-  provisionSessions,
+  provision,
   refuseEffects,
   retryRefused,
   writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
 import { holdLicensingEpoch, markReported, resendPurchases } from './resend-queries.ts'
-import { maxPostponements } from '../timing.ts'
-import type { DuePurchase } from '../queues/queue-queries.ts'
 
 /** A purchase whose effects are being sent. */
-export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'batch_limit'>
+export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'is_late'>
 
-/** The outcome of sending an effect to licensing. */
-export type Outcome =
+/** The result of sending an effect to licensing. */
+export type SendResult =
   | { applied: AppliedEffect }
   | { refused: ServiceError }
   /** Licensing does not know the purchase, although its payment was applied. */
   | { lost: ServiceError }
-  /** `late`: how many effects were in the batch, if licensing did not answer it in time. */
-  | { failed: unknown; late?: number | undefined }
+  /** `isLate`: licensing did not answer in time. */
+  | { failed: unknown; isLate?: boolean }
   | { postponed: true }
 
 interface AppliedEffect {
@@ -45,22 +42,20 @@ interface AppliedEffect {
 
 export interface SentEffect {
   effect: EffectRow
-  outcome: Outcome
+  result: SendResult
 }
 
-/** Records the outcomes of effects, and notifies the vendors, in one transaction. A repetition changes nothing. */
+/** Records the results of effects, and notifies the vendors, in one transaction. A repetition changes nothing. */
 export async function recordResults(
   tx: Transaction,
   leased: LeasedPurchase[],
   results: SentEffect[],
 ): Promise<void> {
   const epoch = await holdLicensingEpoch(tx)
-  const sent = results.map((result) =>
-    isOutdated(result, epoch) ? { ...result, outcome: outdated } : result,
-  )
+  const sent = results.map((each) => (isOutdated(each, epoch) ? { ...each, result: outdated } : each))
   const refs = leased.map((each) => each.purchase_ref)
   await lockPurchases(tx, refs)
-  const positions = sent.flatMap(({ effect, outcome }) => ('applied' in outcome ? [effect.position] : []))
+  const positions = sent.flatMap(({ effect, result }) => ('applied' in result ? [effect.position] : []))
   const finished = await finishEffects(tx, positions)
   const applied = sent.filter(({ effect }) => finished.has(effect.position))
   const succeeded = await recordProvisioned(tx, applied)
@@ -69,41 +64,36 @@ export async function recordResults(
   await append(tx, ...succeeded, ...failures, ...refunded)
   await alertLostRenewals(tx, applied)
   await resendLost(tx, sent)
-  const purchasesWith = (is: (outcome: Outcome) => boolean) =>
-    new Set(sent.filter(({ outcome }) => is(outcome)).map(({ effect }) => effect.purchase_ref))
-  const failed = purchasesWith((outcome) => 'failed' in outcome || 'lost' in outcome)
-  const late = new Map(
-    sent.flatMap(({ effect, outcome }) =>
-      'failed' in outcome && outcome.late !== undefined ? [[effect.purchase_ref, outcome.late]] : [],
-    ),
+  await writeSent(
+    tx,
+    leased.map(({ purchase_ref, attempts }) => {
+      const own = sent.flatMap(({ effect, result }) => (effect.purchase_ref === purchase_ref ? [result] : []))
+      const isLate = own.some((result) => 'failed' in result && result.isLate === true)
+      // An outage of licensing does not use up postponements, so that a revocation can still be prevented afterwards.
+      if (own.some((result) => 'failed' in result || 'lost' in result)) {
+        return { purchase_ref, attempts: Math.min(attempts, maxPostponements / 2) + 1, is_late: isLate }
+      }
+      const isPostponed = own.some((result) => 'postponed' in result)
+      return { purchase_ref, attempts: isPostponed ? attempts + 1 : 0, is_late: false }
+    }),
   )
-  const postponed = purchasesWith((outcome) => 'postponed' in outcome)
-  const tried = leased.map(({ purchase_ref, attempts }) => {
-    // An outage of licensing does not use up postponements, so that a revocation can still be prevented afterwards.
-    const tries = failed.has(purchase_ref) ? Math.min(attempts, maxPostponements / 2) + 1 : attempts + 1
-    const size = late.get(purchase_ref)
-    return {
-      purchase_ref,
-      attempts: failed.has(purchase_ref) || postponed.has(purchase_ref) ? tries : 0,
-      batch_limit: size === undefined ? null : Math.max(1, Math.floor(size / 2)),
-    }
-  })
-  await writeSent(tx, tried)
 }
 
-/** Whether licensing's database was set back since it applied the effect. */
-function isOutdated({ outcome }: SentEffect, epoch: bigint): boolean {
-  return 'applied' in outcome && outcome.applied.epoch !== undefined && outcome.applied.epoch < epoch
+/** Whether licensing's database was restored from a backup since it applied the effect. */
+function isOutdated({ result }: SentEffect, epoch: bigint): boolean {
+  return 'applied' in result && result.applied.epoch !== undefined && result.applied.epoch < epoch
 }
 
-const outdated: Outcome = { failed: new Error('the database of licensing was set back meanwhile') }
+const outdated: SendResult = {
+  failed: new Error('the database of licensing was restored from a backup meanwhile'),
+}
 
 /**
  * Sends all effects of a purchase again whose payment licensing has lost, the payment first. Until it is known again, later
  * effects wait. The vendor is alerted once if a customer pays for it. No kind of alert fits the other effects.
  */
 async function resendLost(tx: Transaction, sent: SentEffect[]): Promise<void> {
-  const lost = sent.flatMap(({ effect, outcome }) => ('lost' in outcome ? [effect] : []))
+  const lost = sent.flatMap(({ effect, result }) => ('lost' in result ? [effect] : []))
   if (lost.length === 0) return
   await resendPurchases(
     tx,
@@ -126,9 +116,9 @@ async function resendLost(tx: Transaction, sent: SentEffect[]): Promise<void> {
 }
 
 async function recordProvisioned(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
-  const licences = applied.flatMap(({ effect, outcome }) =>
-    effect.kind === 'paid' && 'applied' in outcome && outcome.applied.licenceId !== undefined
-      ? [{ id: effect.purchase_ref, licence_id: outcome.applied.licenceId }]
+  const licences = applied.flatMap(({ effect, result }) =>
+    effect.kind === 'paid' && 'applied' in result && result.applied.licenceId !== undefined
+      ? [{ id: effect.purchase_ref, licence_id: result.applied.licenceId }]
       : [],
   )
   // Another replica may have recorded a refusal meanwhile.
@@ -136,17 +126,16 @@ async function recordProvisioned(tx: Transaction, applied: SentEffect[]): Promis
     tx,
     licences.map(({ id }) => id),
   )
-  const { sales = [], sessions = [] } = Object.groupBy(licences, tableOf)
-  await provisionSales(tx, sales)
-  return (await provisionSessions(tx, sessions)).map((row) =>
-    eventOf(row, {
-      case: 'paymentSucceeded',
-      value: { licenceId: row.licence_id ?? '', amount: row.amount, currency: row.currency },
-    }),
-  )
+  // Sales of other shops have no such event.
+  return (await provision(tx, licences))
+    .filter(({ id }) => !isSale(id))
+    .map((row) =>
+      eventOf(row, {
+        case: 'paymentSucceeded',
+        value: { licenceId: row.licence_id ?? '', amount: row.amount, currency: row.currency },
+      }),
+    )
 }
-
-const tableOf = ({ id }: { id: string }) => (isSale(id) ? 'sales' : 'sessions')
 
 function eventOf(
   row: { account_id: string; application_id: string },
@@ -157,19 +146,18 @@ function eventOf(
 
 /** A refused purchase waits for a replay, with all its effects. */
 async function recordFailedProvisions(tx: Transaction, sent: SentEffect[]): Promise<NewEvent[]> {
-  const refused = sent.flatMap(({ effect, outcome }) =>
-    'refused' in outcome ? [{ id: effect.purchase_ref, failure_reason: outcome.refused.code }] : [],
+  const refused = sent.flatMap(({ effect, result }) =>
+    'refused' in result ? [{ id: effect.purchase_ref, failure_reason: result.refused.code }] : [],
   )
   if (refused.length === 0) return []
   const stopped = await refuseEffects(
     tx,
     refused.map(({ id }) => id),
   )
-  const { sales = [], sessions = [] } = Object.groupBy(
+  const failed = await failToProvision(
+    tx,
     refused.filter(({ id }) => stopped.has(id)),
-    tableOf,
   )
-  const failed = [...(await failSessions(tx, sessions)), ...(await failSales(tx, sales))]
   return failed.map(({ id: sessionId, plan_id: planId, amount, currency, failure_reason, ...row }) =>
     eventOf(row, {
       case: 'paymentProvisionFailed',
@@ -182,10 +170,10 @@ async function recordFailedProvisions(tx: Transaction, sent: SentEffect[]): Prom
 async function recordProcessedRefunds(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
   const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
   if (ids.length === 0) return []
-  return (await markRefundsProcessed(tx, ids)).map(({ charge_ref: chargeRef, amount, lane, ...row }) =>
+  return (await markRefundsProcessed(tx, ids)).map(({ charge_ref: chargeRef, amount, kind, ...row }) =>
     eventOf(row, {
       case: 'refundProcessed',
-      value: { licenceId: row.licence_id ?? '', chargeRef, amount, lane },
+      value: { licenceId: row.licence_id ?? '', chargeRef, amount, lane: kind },
     }),
   )
 }
@@ -195,9 +183,9 @@ async function recordProcessedRefunds(tx: Transaction, applied: SentEffect[]): P
  * renewal that was applied before its end became known.
  */
 async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promise<void> {
-  for (const { effect, outcome } of applied) {
-    if (!('applied' in outcome) || effect.sent_again) continue
-    const { licenceId = '', status } = outcome.applied
+  for (const { effect, result } of applied) {
+    if (!('applied' in result) || effect.sent_again) continue
+    const { licenceId = '', status } = result.applied
     if (status !== 'revoked' && status !== 'retired') continue
     for (const renewal of await renewalsWithoutLicence(tx, effect)) {
       const alert = {

@@ -23,9 +23,9 @@ test('results that are recorded again, because the answer to their commit was lo
   const effects = await harness.sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, refund_id from purchase_effects
     where purchase_ref = ${session.id}`
-  const outcome = { applied: { licenceId, status: 'revoked', epoch: undefined } }
-  const sent = effects.map((effect) => ({ effect, outcome }))
-  const leased = [{ purchase_ref: session.id, attempts: 0, batch_limit: null }]
+  const result = { applied: { licenceId, status: 'revoked', epoch: undefined } }
+  const sent = effects.map((effect) => ({ effect, result }))
+  const leased = [{ purchase_ref: session.id, attempts: 0, is_late: false }]
   await harness.deps.change((tx) => recordResults(tx, leased, sent))
   await handled(harness, vendor)
   expect(alertsOf(harness, vendor)).toEqual(['renewal_without_licence'])

@@ -146,9 +146,9 @@ test('a replica that learns late that a purchase was lost raises no second alert
   const rows = await harness.sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, false as sent_again
     from purchase_effects where purchase_ref = ${session.id} and kind = 'renewed'`
-  const outcome = { lost: new ServiceError('not_found', 'no licence') }
-  const late = rows.map((effect) => ({ effect, outcome }))
-  const leased = [{ purchase_ref: session.id, attempts: 0, batch_limit: null }]
+  const result = { lost: new ServiceError('not_found', 'no licence') }
+  const late = rows.map((effect) => ({ effect, result }))
+  const leased = [{ purchase_ref: session.id, attempts: 0, is_late: false }]
   await harness.deps.change((tx) => recordResults(tx, leased, late))
   await handled(harness, vendor)
   expect(alertsOf(harness, vendor)).toEqual(['renewal_without_licence'])

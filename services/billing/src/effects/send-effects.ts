@@ -8,14 +8,13 @@ import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purchases'
 import { Counter } from 'prom-client'
 import type { BillingDependencies } from '../dependencies.ts'
-import { Shares } from '../queues/queue-rounds.ts'
 import { lease, listOwners, queues } from '../queues/queue-queries.ts'
 import type { DuePurchase } from '../queues/queue-queries.ts'
+import { Shares } from '../queues/queue-rounds.ts'
+import { isRevocation, isSale } from './effect.ts'
 import {
   findPostponedRevocations,
   findWaitingEffects,
-  isRevocation,
-  isSale,
   leaseSending,
   lockPurchases,
   releaseSending,
@@ -23,9 +22,9 @@ import {
 } from './effect-queries.ts'
 import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
+import type { LeasedPurchase, SendResult, SentEffect } from './record-results.ts'
 import { adopt } from './resend-effects.ts'
 import { findLicensingEpoch } from './resend-queries.ts'
-import type { LeasedPurchase, Outcome, SentEffect } from './record-results.ts'
 
 const perRound = 200
 // The limit of the RPC.
@@ -39,35 +38,24 @@ export function createSendRound(deps: BillingDependencies): () => Promise<number
     const { owners, each } = await shares.next(list)
     if (owners.length === 0) return 0
     const leased = await lease(deps.sql, queues.send, owners, each)
-    const { batches, rest } = batchesOf(leased)
+    const { usual = [], late = [] } = Object.groupBy(leased, (each) => (each.is_late ? 'late' : 'usual'))
+    // A purchase of a batch that licensing did not answer in time is sent alone, one of each account at a time.
+    const [alone, rest] = firstOfEach(late)
     await releaseSending(deps.sql, rest)
-    await Promise.all(batches.map((batch) => sendEffects(deps, batch)))
+    await Promise.all([usual, ...alone].map((batch) => sendEffects(deps, batch)))
     return leased.length
   }
 }
 
-/**
- * Purchases of a batch that licensing did not answer in time are sent apart from those of other accounts, in a batch half as
- * large. A purchase that takes too long is soon alone.
- */
-function batchesOf(leased: DuePurchase[]): { batches: DuePurchase[][]; rest: string[] } {
-  const late = Map.groupBy(leased, ({ account_id, batch_limit: limit }) => (limit === null ? '' : account_id))
-  const rest: string[] = []
-  const batches = [...late].map(([accountId, purchases]) => {
-    if (accountId === '') return purchases
-    const size = batchSize(purchases)
-    rest.push(...purchases.slice(size).map((each) => each.purchase_ref))
-    return purchases.slice(0, size)
-  })
-  return { batches, rest }
-}
-
-function batchSize(purchases: Pick<DuePurchase, 'batch_limit'>[]): number {
-  return Math.min(...purchases.map((each) => each.batch_limit ?? maxEffects))
+function firstOfEach(late: DuePurchase[]): [alone: DuePurchase[][], rest: string[]] {
+  const byAccount = [...Map.groupBy(late, (each) => each.account_id).values()]
+  const rest = byAccount.flatMap((own) => own.slice(1).map((each) => each.purchase_ref))
+  return [byAccount.map((own) => own.slice(0, 1)), rest]
 }
 
 /** Sends the waiting effects of purchases that the caller has leased, with no transaction open, and records the results. */
 async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]): Promise<SentEffect[]> {
+  if (leased.length === 0) return []
   const refs = leased.map((each) => each.purchase_ref)
   const [waiting, epoch] = await Promise.all([
     findWaitingEffects(deps.sql, refs),
@@ -75,23 +63,19 @@ async function sendEffects(deps: BillingDependencies, leased: LeasedPurchase[]):
   ])
   const postponed = await postponedAmong(deps, refs, waiting)
   const effects = waiting.filter((effect) => !postponed.includes(effect))
-  const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
+  const sent: SentEffect[] = postponed.map((effect) => ({ effect, result: { postponed: true } }))
   // An effect that was not applied stops later effects of its own purchase, but not of other purchases.
   const stopped = new Set<string>()
-  const size = batchSize(leased)
-  for (let from = 0; from < effects.length; from += size) {
-    const batch = effects.slice(from, from + size).filter((each) => !stopped.has(each.purchase_ref))
-    const outcomes = await apply(
-      deps,
-      epoch,
-      batch.filter((effect) => effect.kind !== null),
-    )
+  for (let from = 0; from < effects.length; from += maxEffects) {
+    const batch = effects.slice(from, from + maxEffects).filter((each) => !stopped.has(each.purchase_ref))
+    const toSend = batch.filter((effect) => effect.kind !== null)
+    const results = await apply(deps, epoch, toSend)
     for (const effect of batch) {
       if (stopped.has(effect.purchase_ref)) continue
-      const outcome = effect.kind === null ? notSent : outcomes.get(effect)!
-      if (!('applied' in outcome)) stopped.add(effect.purchase_ref)
-      if ('lost' in outcome) reportLost(deps, effect)
-      sent.push({ effect, outcome })
+      const result = effect.kind === null ? notSent : results.get(effect)!
+      if (!('applied' in result)) stopped.add(effect.purchase_ref)
+      if ('lost' in result) reportLost(deps, effect)
+      sent.push({ effect, result })
     }
   }
   await record(deps, leased, sent)
@@ -180,12 +164,12 @@ export async function provisionAgain(deps: BillingDependencies, purchaseRef: str
  * @throws ServiceError if no licence was provisioned
  */
 export async function provisionNow(deps: BillingDependencies, purchaseRef: string): Promise<void> {
-  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0, batch_limit: null }])
-  for (const { effect, outcome } of sent) {
-    if (effect.kind !== 'paid' || 'applied' in outcome || 'postponed' in outcome) continue
-    if ('refused' in outcome) throw outcome.refused
-    throw 'failed' in outcome && outcome.failed instanceof ServiceError
-      ? outcome.failed
+  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0, is_late: false }])
+  for (const { effect, result } of sent) {
+    if (effect.kind !== 'paid' || 'applied' in result || 'postponed' in result) continue
+    if ('refused' in result) throw result.refused
+    throw 'failed' in result && result.failed instanceof ServiceError
+      ? result.failed
       : new ServiceError('unavailable', 'the licensing service is temporarily unavailable')
   }
 }
@@ -195,36 +179,36 @@ async function apply(
   deps: BillingDependencies,
   epoch: bigint,
   effects: EffectRow[],
-): Promise<Map<EffectRow, Outcome>> {
+): Promise<Map<EffectRow, SendResult>> {
   if (effects.length === 0) return new Map()
   try {
     const answer = await deps.purchases.applyPurchaseEffects({ effects: effects.map(messageOf), epoch })
     const ordinal = await adopt(deps, answer)
-    return new Map(effects.map((effect, at) => [effect, outcomeOf(effect, answer.results[at], ordinal)]))
+    return new Map(effects.map((effect, at) => [effect, resultOf(effect, answer.results[at], ordinal)]))
   } catch (error) {
     const groups = Map.groupBy(effects, (effect) => effect.purchase_ref)
     deps.log.warn({ err: error, purchases: groups.size }, 'effects not applied')
     if (groups.size === 1 || (error instanceof ServiceError && error.code === 'unavailable')) {
-      const failed = { failed: error, late: isTimeout(error) ? effects.length : undefined }
+      const failed = { failed: error, isLate: isTimeout(error) }
       return new Map(effects.map((effect) => [effect, failed]))
     }
-    const outcomes: [EffectRow, Outcome][] = []
-    for (const group of groups.values()) outcomes.push(...(await apply(deps, epoch, group)))
-    return new Map(outcomes)
+    const results: [EffectRow, SendResult][] = []
+    for (const group of groups.values()) results.push(...(await apply(deps, epoch, group)))
+    return new Map(results)
   }
 }
 
-/** The outcome of an effect that changes no licence. */
-const notSent: Outcome = { applied: { licenceId: undefined, status: undefined, epoch: undefined } }
+/** The result of an effect that changes no licence. */
+const notSent: SendResult = { applied: { licenceId: undefined, status: undefined, epoch: undefined } }
 
-function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined, epoch: bigint): Outcome {
-  switch (result?.outcome.case) {
+function resultOf(effect: EffectRow, answer: PurchaseEffectResult | undefined, epoch: bigint): SendResult {
+  switch (answer?.outcome.case) {
     case 'applied': {
-      const { licence } = result.outcome.value
+      const { licence } = answer.outcome.value
       return { applied: { licenceId: licence?.id, status: licence?.status, epoch } }
     }
     case 'refused': {
-      const { code, detail } = result.outcome.value
+      const { code, detail } = answer.outcome.value
       const known = isErrorCode(code) ? code : 'internal'
       if (isTransient(known)) return { failed: new ServiceError(known, detail) }
       const refused = new ServiceError(known, detail)

@@ -18,7 +18,7 @@ async function factsOf(sessionId: string): Promise<number> {
 
 /** The median time of a decision, in milliseconds. */
 async function costOf(sessionId: string): Promise<number> {
-  const due = { purchase_ref: sessionId, account_id: '', ordered_at: null, attempts: 0, batch_limit: null }
+  const due = { purchase_ref: sessionId, account_id: '', ordered_at: null, attempts: 0, is_late: false }
   const times: number[] = []
   for (let run = 0; run < 41; run += 1) {
     const started = performance.now()

@@ -18,8 +18,8 @@ export async function insertFeeRefunds(sql: Sql, refunds: NewFeeRefund[]): Promi
 export async function cancelFeeRefunds(sql: Sql, paymentIds: string[]): Promise<void> {
   if (paymentIds.length === 0) return
   await sql`
-    update fee_refunds set canceled_at = now(), done_at = case when attempts = 0 then now() end
-    where payment_id = any(${paymentIds}) and done_at is null and canceled_at is null`
+    update fee_refunds set cancelled_at = now(), done_at = case when attempts = 0 then now() end
+    where payment_id = any(${paymentIds}) and done_at is null and cancelled_at is null`
 }
 
 export interface DueFeeRefund {
@@ -29,8 +29,8 @@ export interface DueFeeRefund {
   amount_minor: bigint
   attempts: number
   age_ms: number
-  /** How long ago it was canceled; null if it is owed. */
-  canceled_ms: number | null
+  /** How long ago it was cancelled; null if it is owed. */
+  cancelled_ms: number | null
   /** The charges of the payment. The platform's fee is a part of each. */
   charge_refs: string[]
 }
@@ -51,21 +51,21 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
     returning f.fee_entry_id, f.payment_id, p.session_id, f.amount_minor, f.attempts,
       case when p.charge_ref is null then '{}' else p.charge_ref || p.other_charge_refs end as charge_refs,
       (extract(epoch from now() - p.paid_at) * 1000)::float8 as age_ms,
-      (extract(epoch from now() - f.canceled_at) * 1000)::float8 as canceled_ms`
+      (extract(epoch from now() - f.cancelled_at) * 1000)::float8 as cancelled_ms`
   return refund
 }
 
 /** Whether a fee refund is still owed. This is checked right before the fee is refunded. */
 export async function isOwed(sql: Sql, feeEntryId: string): Promise<boolean> {
   const rows = await sql`
-    select from fee_refunds where fee_entry_id = ${feeEntryId} and canceled_at is null and done_at is null`
+    select from fee_refunds where fee_entry_id = ${feeEntryId} and cancelled_at is null and done_at is null`
   return rows.count > 0
 }
 
-/** Records that the fee was refunded. @returns false if the fee refund was canceled meanwhile */
+/** Records that the fee was refunded. @returns false if the fee refund was cancelled meanwhile */
 export async function finishFeeRefund(sql: Sql, feeEntryId: string): Promise<boolean> {
   const finished = await sql`
-    update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId} and canceled_at is null`
+    update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId} and cancelled_at is null`
   return finished.count > 0
 }
 

@@ -39,12 +39,12 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
   const { fee_entry_id: entry, charge_refs: chargeRefs } = refund
   try {
     if (chargeRefs.length === 0) {
-      if (refund.canceled_ms !== null) return await closeFeeRefund(sql, entry)
+      if (refund.cancelled_ms !== null) return await closeFeeRefund(sql, entry)
       throw new Error('its charge is not known yet')
     }
     const found = await Promise.all(chargeRefs.map((chargeRef) => processor.findFee(chargeRef)))
     const fees = found.filter((fee) => fee !== undefined)
-    if (refund.canceled_ms !== null) return await watchCanceled(deps, refund, refund.canceled_ms, fees)
+    if (refund.cancelled_ms !== null) return await watchCancelled(deps, refund, refund.cancelled_ms, fees)
     await refundOwedFee(deps, refund, fees)
   } catch (error) {
     if (refund.age_ms > timing.feeRefundGivenUp) {
@@ -86,18 +86,18 @@ async function refundOwedFee(
 const refundsOf = (refunds: ChargedFee['refunds'], entry: string) =>
   refunds.filter(({ entryId }) => entryId === entry)
 
-/** Watches a canceled fee refund: a request that was running when it was canceled may still take effect. */
-async function watchCanceled(
+/** Watches a cancelled fee refund: a request that was running when it was cancelled may still take effect. */
+async function watchCancelled(
   deps: BillingDependencies,
   refund: DueFeeRefund,
-  canceledMs: number,
+  cancelledMs: number,
   fees: ChargedFee[],
 ): Promise<void> {
   const { sql } = deps
   const { fee_entry_id: entry, attempts } = refund
   const [refunded] = fees.flatMap(({ refunds }) => refundsOf(refunds, entry))
   if (refunded) await recordRefunded(deps, refund, refunded.at)
-  else if (canceledMs > timing.canceledFeeRefundWatched) await closeFeeRefund(sql, entry)
+  else if (cancelledMs > timing.cancelledFeeRefundWatched) await closeFeeRefund(sql, entry)
   else await postponeFeeRefund(sql, entry, pauseAfter(timing.retryFeeRefund, attempts))
 }
 

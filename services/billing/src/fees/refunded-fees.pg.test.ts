@@ -122,7 +122,7 @@ describe.concurrent('of a sale,', () => {
       await makeDue(vendor)
       await eventually(async () => expect(await feeRefundsOf(vendor)).toMatchObject({ due: 0 }))
       await harness.sql`
-      update fee_refunds set canceled_at = canceled_at - interval '2 hours' where ${ofVendor(vendor)}`
+      update fee_refunds set cancelled_at = cancelled_at - interval '2 hours' where ${ofVendor(vendor)}`
       await untilDone(vendor)
       expect(interruption.begun).toBe(begun)
       expect(await ledgerOf(harness, vendor)).toEqual(expected)

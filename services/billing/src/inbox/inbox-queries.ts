@@ -10,7 +10,7 @@ export interface NewInboxEvent {
 }
 
 /**
- * Inserts an event that the processor delivered. It replaces an event that is parked, because the delivery has the API
+ * Inserts an event that the processor delivered. It replaces an event that is dead-lettered, because the delivery has the API
  * version that the endpoint is set to.
  *
  * @returns false if there is nothing new to read
@@ -22,27 +22,23 @@ export async function insertDelivery(
   const { count } = await sql`
     insert into processor_events as e (processor, event_id, merchant, type, body)
     values (${processor}, ${eventId}, ${merchant}, ${type}, ${Buffer.from(body)})
-    on conflict (processor, event_id) do update set body = excluded.body, parked = false, due_at = now(), attempts = 0
-    where e.parked and e.handled_at is null and e.merchant = excluded.merchant`
+    on conflict (processor, event_id) do update set body = excluded.body, dead_lettered = false, due_at = now(), attempts = 0
+    where e.dead_lettered and e.handled_at is null and e.merchant = excluded.merchant`
   return count > 0
 }
 
-/** Inserts listed events in this order. @returns how many were not there before */
-export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<number> {
-  let inserted = 0
-  for (let from = 0; from < events.length; from += insertedTogether) {
-    const rows = events.slice(from, from + insertedTogether).map(({ eventId: event_id, body, ...event }) => {
-      return { ...event, event_id, body: Buffer.from(body) }
-    })
-    const result = await sql`
-      insert into processor_events ${sql(rows, 'processor', 'event_id', 'merchant', 'type', 'body')}
-      on conflict (processor, event_id) do nothing`
-    inserted += result.count
-  }
-  return inserted
+/** Inserts listed events in this order. */
+export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<void> {
+  const textsOf = (name: 'processor' | 'eventId' | 'merchant' | 'type') =>
+    sql`${events.map((event) => event[name])}::text[]`
+  await sql`
+    insert into processor_events (processor, event_id, merchant, type, body)
+    select processor, event_id, merchant, type, convert_to(body, 'UTF8')
+    from unnest(${textsOf('processor')}, ${textsOf('eventId')}, ${textsOf('merchant')}, ${textsOf('type')},
+      ${events.map(({ body }) => Buffer.from(body).toString())}::text[])
+      with ordinality as e (processor, event_id, merchant, type, body, place) order by place
+    on conflict (processor, event_id) do nothing`
 }
-
-const insertedTogether = 500
 
 /** Which of these events are or were in the inbox. */
 export async function findKnownEvents(sql: Sql, processor: string, eventIds: string[]): Promise<Set<string>> {
@@ -52,13 +48,13 @@ export async function findKnownEvents(sql: Sql, processor: string, eventIds: str
 }
 
 /**
- * Marks events as handled, unless they are parked. The bodies are deleted: they contain customers' data, and the
+ * Marks events as handled, unless they are dead-lettered. The bodies are deleted: they contain customers' data, and the
  * processor keeps them.
  */
 export async function finishEvents(tx: Transaction, positions: bigint[]): Promise<void> {
   await tx`
     update processor_events set handled_at = clock_timestamp(), body = null, last_error = null
-    where position = any(${positions.map(String)}::bigint[]) and not parked`
+    where position = any(${positions.map(String)}::bigint[]) and not dead_lettered`
 }
 
 export async function postponeEvent(
@@ -73,21 +69,21 @@ export async function postponeEvent(
     where position = ${position} and handled_at is null`
 }
 
-/** Parks events until a new version understands them or an operator decides. */
-export async function parkEvents(
+/** Dead-letters events until a new version understands them or an operator decides. */
+export async function deadLetterEvents(
   tx: Transaction,
   events: { position: bigint; last_error: string }[],
 ): Promise<void> {
   await tx`
-    update processor_events e set parked = true, attempts = e.attempts + 1, last_error = p.last_error
+    update processor_events e set dead_lettered = true, attempts = e.attempts + 1, last_error = p.last_error
     from ${rowsOf(tx, 'processor_events', events)} p
     where e.position = p.position and e.handled_at is null`
 }
 
-/** Makes all parked events due again: a new version may understand them. */
-export async function unparkEvents(sql: Sql): Promise<number> {
+/** Makes all dead-lettered events due again: a new version may understand them. */
+export async function retryDeadLettered(sql: Sql): Promise<number> {
   const unparked = await sql`
-    update processor_events set parked = false, due_at = clock_timestamp() where parked and handled_at is null`
+    update processor_events set dead_lettered = false, due_at = clock_timestamp() where dead_lettered and handled_at is null`
   return unparked.count
 }
 
@@ -97,22 +93,22 @@ export interface UnhandledEvent {
   type: string
   received_at: Date
   attempts: number
-  parked: boolean
+  dead_lettered: boolean
   last_error: string | null
 }
 
-/** Events that are parked or have failed. */
+/** Events that are dead-lettered or have failed. */
 export async function listUnhandledEvents(sql: Sql, limit: number): Promise<UnhandledEvent[]> {
   return sql<UnhandledEvent[]>`
-    select event_id, merchant, type, received_at, attempts, parked, last_error from processor_events
-    where handled_at is null and (parked or attempts > 0)
+    select event_id, merchant, type, received_at, attempts, dead_lettered, last_error from processor_events
+    where handled_at is null and (dead_lettered or attempts > 0)
     order by position limit ${limit}`
 }
 
 /** @returns false if there is no such event, or if it was handled */
 export async function retryEvent(sql: Sql, eventId: string): Promise<boolean> {
   const retried = await sql`
-    update processor_events set parked = false, due_at = clock_timestamp()
+    update processor_events set dead_lettered = false, due_at = clock_timestamp()
     where event_id = ${eventId} and handled_at is null`
   return retried.count > 0
 }
@@ -120,7 +116,7 @@ export async function retryEvent(sql: Sql, eventId: string): Promise<boolean> {
 /** @returns false if there is no such event, or if it was handled */
 export async function discardEvent(sql: Sql, eventId: string): Promise<boolean> {
   const discarded = await sql`
-    update processor_events set parked = false, handled_at = clock_timestamp(), body = null,
+    update processor_events set dead_lettered = false, handled_at = clock_timestamp(), body = null,
       last_error = 'discarded by an operator'
     where event_id = ${eventId} and handled_at is null`
   return discarded.count > 0

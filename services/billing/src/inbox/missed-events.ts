@@ -71,41 +71,36 @@ async function alertGap({ change }: BillingDependencies, merchant: string, from:
 
 // About 50 MB.
 const maxBatchSize = 10_000
-// The newest 300 events.
-const newestPages = 3
 
 /**
  * Lists events that the processor has and that did not arrive, oldest first.
  *
+ * @param maxPages reads only the newest pages of 100 events
  * @returns only the oldest events if there are very many; the next call returns more
  */
-export async function readMissed(
+async function readMissed(
   deps: BillingDependencies,
   merchant: string,
   since: Date,
+  maxPages = Infinity,
 ): Promise<{ events: NewInboxEvent[]; isAll: boolean }> {
-  let missed: ListedEvent[] = []
+  const missed: ListedEvent[] = []
   let isAll = true
+  let pages = 0
   for await (const page of deps.processor.listEvents(merchant, since)) {
     missed.push(...(await missedOf(deps, page)))
-    if (missed.length <= maxBatchSize) continue
-    missed = missed.slice(-maxBatchSize)
-    isAll = false
+    if (missed.length > maxBatchSize) isAll = false
+    missed.splice(0, missed.length - maxBatchSize)
+    pages += 1
+    if (pages === maxPages) break
   }
   return { events: await forInbox(deps, merchant, missed), isAll }
 }
 
-/** Like `readMissed`, but only among the newest events, because the most recent ones may have been lost. */
+/** The most recent events that did not arrive: they may have been lost. */
 export async function readNewest(deps: BillingDependencies, merchant: string): Promise<NewInboxEvent[]> {
-  const missed: ListedEvent[] = []
-  let pages = 0
   const since = new Date((await databaseTime(deps.sql)).getTime() - timing.listedLate)
-  for await (const page of deps.processor.listEvents(merchant, since)) {
-    missed.push(...(await missedOf(deps, page)))
-    pages += 1
-    if (pages === newestPages) break
-  }
-  return forInbox(deps, merchant, missed)
+  return (await readMissed(deps, merchant, since, 3)).events
 }
 
 async function missedOf(

@@ -4,7 +4,7 @@ import { isValueRefused } from '@licensing/database/problems'
 import { alertOnce, alertVendors } from '../alerts/alert-vendor.ts'
 import { accountsOf, markDisconnected } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
-import { finishEvents, parkEvents, postponeEvent } from './inbox-queries.ts'
+import { finishEvents, deadLetterEvents, postponeEvent } from './inbox-queries.ts'
 import { NotUnderstood } from '../processor/processor.ts'
 import { queues } from '../queues/queue-queries.ts'
 import type { InboxEvent } from '../queues/queue-queries.ts'
@@ -15,7 +15,7 @@ import { recordFacts } from '../facts/record-facts.ts'
 
 const perRound = 500
 // An event that could not be stored so many times needs an operator.
-const parkAfter = 40
+const deadLetterAfter = 40
 
 /** @returns a round, which records events of the inbox and returns how many it took */
 export function createRecordRound(deps: BillingDependencies): () => Promise<number> {
@@ -32,15 +32,15 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
   const failures = event.attempts + 1
   const about = { err: error, event: event.event_id, type: event.type, attempts: failures }
   const reason = String(error).slice(0, 500)
-  if (failures < parkAfter && !isValueRefused(error)) {
+  if (failures < deadLetterAfter && !isValueRefused(error)) {
     deps.log.warn(about, 'processor event not recorded yet')
     return postponeEvent(deps.sql, event.position, reason, pauseAfter(timing.retryEvent, failures))
   }
-  deps.log.error(about, 'processor event cannot be recorded: parked')
-  await deps.change((tx) => park(tx, [{ event, reason }]), longLockTimeout)
+  deps.log.error(about, 'processor event cannot be recorded: dead-lettered')
+  await deps.change((tx) => deadLetter(tx, [{ event, reason }]), longLockTimeout)
 }
 
-/** Reads each event by itself. An event that is not understood is parked and does not stop other events. */
+/** Reads each event by itself. An event that is not understood is dead-lettered and does not stop other events. */
 async function recordEvents(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
   const facts: NewFact[] = []
   const disconnections: { merchant: string; at: Date }[] = []
@@ -61,15 +61,21 @@ async function recordEvents(deps: BillingDependencies, tx: Transaction, events: 
   }
   await recordFacts(tx, facts)
   for (const { merchant, at } of disconnections) await disconnect(tx, merchant, at)
-  await park(tx, notUnderstood)
+  await deadLetter(tx, notUnderstood)
   const positions = events.map((event) => event.position)
   await finishEvents(tx, positions)
 }
 
-async function park(tx: Transaction, notUnderstood: { event: InboxEvent; reason: string }[]): Promise<void> {
+async function deadLetter(
+  tx: Transaction,
+  notUnderstood: { event: InboxEvent; reason: string }[],
+): Promise<void> {
   if (notUnderstood.length === 0) return
-  const parked = notUnderstood.map(({ event, reason }) => ({ position: event.position, last_error: reason }))
-  await parkEvents(tx, parked)
+  const deadLettered = notUnderstood.map(({ event, reason }) => ({
+    position: event.position,
+    last_error: reason,
+  }))
+  await deadLetterEvents(tx, deadLettered)
   const first = new Map(notUnderstood.toReversed().map(({ event }) => [event.merchant, event]))
   for (const [merchant, { event_id: eventId, type }] of first) {
     await alertOnce(tx, await accountsOf(tx, merchant), {

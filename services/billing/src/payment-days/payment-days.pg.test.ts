@@ -36,12 +36,12 @@ test('payments and refunds count on their own UTC day, by currency; fees, net of
   await insertPayment(sql, anApp())
   await insertFee(sql, app, late, { kind: 'charge', amount: 49 })
   await insertFee(sql, app, early, { kind: 'charge', amount: 10 })
-  await insertRefund(sql, app, late, { at: '2026-03-05T08:00:00Z', amount: 900, lane: 'partial_refund' })
+  await insertRefund(sql, app, late, { at: '2026-03-05T08:00:00Z', amount: 900, kind: 'partial_refund' })
   await insertRefund(sql, app, late, { at: '2026-03-05T09:00:00Z', amount: 4000 })
   await insertFee(sql, app, late, { kind: 'credit', amount: -49, at: '2026-03-05T09:00:00Z' })
   await insertRefund(sql, app, early, {
     at: '2026-03-06T09:00:00Z',
-    lane: 'chargeback',
+    kind: 'chargeback',
     status: 'won',
     amount: 1000,
   })

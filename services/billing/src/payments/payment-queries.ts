@@ -46,20 +46,7 @@ export const paymentColumns = (sql: Sql) => sql`
   fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, other_charge_refs, charged_at, charge_state`
 
 /** Columns that are left out have their default. */
-export type NewPayment = Pick<
-  PaymentRow,
-  | 'id'
-  | 'account_id'
-  | 'application_id'
-  | 'plan_id'
-  | 'external_ref'
-  | 'amount'
-  | 'currency'
-  | 'fee_minor'
-  | 'paid_at'
-  | 'charge_state'
-> &
-  Partial<PaymentRow>
+export type NewPayment = Partial<PaymentRow> & Pick<PaymentRow, 'id' | 'application_id' | 'paid_at'>
 
 export async function insertPayment(sql: Sql, sourceKey: string, payment: NewPayment): Promise<void> {
   await insertRows(
@@ -85,10 +72,9 @@ export async function listPaymentRows(
 ): Promise<PaymentRow[]> {
   const { accountId, applicationId, licenceId, chargeRef } = filter
   const rows = rowsFor(page.limit)
-  const columns = { prefix: 'pay', id: sql`id`, time: sql`coalesce(charged_at, paid_at)` } as const
   return occurredIn(
     sql,
-    columns,
+    { prefix: 'pay', id: sql`id`, time: sql`coalesce(charged_at, paid_at)` },
     filter,
     (within) => sql<PaymentRow[]>`
       select ${paymentColumns(sql)} from payments

@@ -3,11 +3,12 @@ import { brokenConstraint } from '@licensing/database/problems'
 import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { PriceSchema, Price } from '@licensing/proto/billing'
+import type { PlanCopy } from '@licensing/proto/catalog'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import { checkMoney } from '../checks.ts'
-import type { Handler } from '../dependencies.ts'
+import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { putPrice, findPrice, removePrice } from './price-queries.ts'
-import type { PriceRow } from './price-queries.ts'
+import type { PlanScope, PriceRow } from './price-queries.ts'
 
 export const setPrice: Handler<'setPrice'> = async (
   { sql, catalog },
@@ -79,5 +80,18 @@ export function priceMessage(row: PriceRow): MessageInitShape<typeof PriceSchema
     mode: readMember('priceMode', row.mode),
     ...(row.period_months !== null && { periodMonths: row.period_months }),
     ...(row.updates_months !== null && { updatesMonths: row.updates_months }),
+  }
+}
+
+/** The plan that is to be sold. @throws ServiceError `validation_failed` if there is none */
+export async function findSoldPlan(
+  { catalog }: BillingDependencies,
+  { accountId, applicationId, planId }: PlanScope,
+): Promise<PlanCopy> {
+  try {
+    return await catalog.getPlanCopy({ accountId, applicationId, planId })
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'not_found') throw error
+    throw invalid('/plan_id', `there is no plan ${planId} in this application`)
   }
 }

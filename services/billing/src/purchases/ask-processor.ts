@@ -1,17 +1,14 @@
 import { longLockTimeout } from '@licensing/changes/change'
-import { createBatcher } from '@licensing/changes/batcher'
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../dependencies.ts'
 import { insertEvents } from '../inbox/inbox-queries.ts'
 import type { NewInboxEvent } from '../inbox/inbox-queries.ts'
 import { readNewest } from '../inbox/missed-events.ts'
 import type { Fact } from '../processor/facts.ts'
-import type { PaymentProcessor } from '../processor/processor.ts'
-import { writeAnswers } from './decide/decision-queries.ts'
+import type { PaymentProcessor } from '../processor/stripe/stripe-processor.ts'
+import { writeAnswer } from './decide/decision-queries.ts'
 import type { AnsweredQuestion } from './decide/decision-queries.ts'
-import type { QuestionKind } from './decide/decision.ts'
 import { lease, listOwners, queues } from '../queues/queue-queries.ts'
-import type { DueQuestion } from '../queues/queue-queries.ts'
+import type { DueQuestion, QuestionKind } from '../queues/queue-queries.ts'
 import { Shares } from '../queues/queue-rounds.ts'
 import { markDue } from '../facts/fact-queries.ts'
 import type { NewFact } from '../facts/fact-queries.ts'
@@ -22,7 +19,7 @@ const maxBatchSize = 32
 // Limits one account, so that slow answers for it do not delay others.
 const maxPerAccount = 8
 
-interface Answer {
+interface ProcessorAnswer {
   answered: AnsweredQuestion
   facts: NewFact[]
   /** Events that the processor lists and that have not arrived. */
@@ -35,15 +32,9 @@ export class ProcessorAsker {
   readonly #shares = new Shares(maxBatchSize, maxBatchSize)
   /** The running questions, with the account of each. */
   readonly #running = new Map<Promise<void>, string>()
-  /** Answers that arrive while others are being recorded are recorded together. */
-  readonly #record: (answer: Answer) => Promise<void>
 
   constructor(deps: BillingDependencies) {
     this.#deps = deps
-    this.#record = createBatcher((answers) => this.#recordAll(answers), {
-      maxBatchSize,
-      isTransient: isDatabaseUnavailable,
-    })
   }
 
   /** @returns how many questions it asked */
@@ -83,24 +74,19 @@ export class ProcessorAsker {
     this.#running.set(work, question.account_id)
   }
 
-  async #recordAll(answers: Answer[]): Promise<void[]> {
+  async #record({ answered, facts, events }: ProcessorAnswer): Promise<void> {
     const { change, wake } = this.#deps
-    const facts = answers.flatMap((answer) => answer.facts)
-    const answered = answers.map((answer) => answer.answered)
-    const purchases = answered.map((answer) => answer.purchase_ref)
-    const events = answers.flatMap((answer) => answer.events)
     await change(async (tx) => {
       await insertEvents(tx, events)
       await recordFacts(tx, facts)
-      await writeAnswers(tx, answered)
-      await markDue(tx, purchases)
+      await writeAnswer(tx, answered)
+      await markDue(tx, [answered.purchase_ref])
     }, longLockTimeout)
     if (events.length > 0) wake('record')
     wake('decide')
-    return answers.map(() => undefined)
   }
 
-  async #ask({ purchase_ref, kind, ref, merchant, attempts }: DueQuestion): Promise<Answer> {
+  async #ask({ purchase_ref, kind, ref, merchant, attempts }: DueQuestion): Promise<ProcessorAnswer> {
     const about = { purchase_ref, kind, ref }
     try {
       if (kind === 'events') {

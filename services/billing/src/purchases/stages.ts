@@ -2,15 +2,14 @@ import { maxIdleMs } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { measureWhenScraped } from '@licensing/process/measures'
 import { Gauge } from 'prom-client'
-import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
+import { closeDeadLetterAlerts } from '../alerts/open-alert-queries.ts'
 import type { BillingDependencies, Stage } from '../dependencies.ts'
 import { reachZeroCaps } from '../fees/spend-cap.ts'
-import { purgeHandledEvents, unparkEvents } from '../inbox/inbox-queries.ts'
+import { purgeHandledEvents, retryDeadLettered } from '../inbox/inbox-queries.ts'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { ProcessorAsker } from './ask-processor.ts'
 import { createDecideRound } from './decide/decide-purchases.ts'
-import { countBacklog, listBusy } from '../queues/queue-queries.ts'
-import type { Backlog } from '../queues/queue-queries.ts'
+import { backlog, countBacklog, listBusy } from '../queues/queue-queries.ts'
 import { purgeUnlinkedFacts } from '../facts/fact-queries.ts'
 import { createRecordRound } from '../inbox/record-events.ts'
 import { startResends } from '../effects/resend-effects.ts'
@@ -73,10 +72,10 @@ function startUpkeep(deps: BillingDependencies): Loop {
   const { sql, log, wake } = deps
   let isFirst = true
   return startDatabaseLoop('upkeep', log, timing.upkeep, async () => {
-    // A new version may understand events that an earlier version parked.
-    if (isFirst && (await unparkEvents(sql)) > 0) wake('record')
+    // A new version may understand events that an earlier version did not.
+    if (isFirst && (await retryDeadLettered(sql)) > 0) wake('record')
     isFirst = false
-    await closeParkedAlerts(sql)
+    await closeDeadLetterAlerts(sql)
     await reachZeroCaps(deps)
     const events = await purgeHandledEvents(sql, timing.handledEventKept, purgedTogether)
     const facts = await purgeUnlinkedFacts(sql, timing.unlinkedFactKept, purgedTogether)
@@ -84,22 +83,11 @@ function startUpkeep(deps: BillingDependencies): Loop {
   })
 }
 
-const gauge = (name: string, help: string) => new Gauge({ name, help })
-
-const gauges: Record<keyof Backlog, Gauge> = {
-  waiting: gauge('processor_events_waiting', 'Processor events not recorded yet'),
-  parked: gauge(
-    'processor_events_parked',
-    'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
-  ),
-  due: gauge('purchases_due', 'Purchases that need a decision, now or later'),
-  effects: gauge('purchases_unsent', 'Purchases with effects that have not been sent to licensing yet'),
-  questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
-}
+const gauges = Object.entries(backlog).map(([name, { help }]) => new Gauge({ name, help }))
 
 function measureBacklog({ sql, log }: BillingDependencies): () => void {
   return measureWhenScraped(log, 'billing', async () => {
-    const backlog = await countBacklog(sql)
-    for (const name of Object.keys(gauges) as (keyof Backlog)[]) gauges[name].set(backlog[name])
+    const counts = Object.values(await countBacklog(sql))
+    for (const [at, gauge] of gauges.entries()) gauge.set(counts[at]!)
   })
 }

@@ -1,6 +1,5 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { Stage } from '../dependencies.ts'
-import type { QuestionKind } from '../purchases/decide/decision.ts'
 import { timing } from '../timing.ts'
 
 /** A table whose rows wait for a stage. Each row belongs to an owner, and the owners get equal shares of each round. */
@@ -36,7 +35,7 @@ const events: Queue<InboxEvent> = {
   columns: ['position', 'event_id', 'merchant', 'type', 'body', 'attempts'],
   dueAt: 'due_at',
   order: 'position',
-  isWaiting: (sql) => sql`handled_at is null and not parked`,
+  isWaiting: (sql) => sql`handled_at is null and not dead_lettered`,
 }
 
 /** A purchase that needs a decision, or that has effects to send. */
@@ -45,19 +44,23 @@ export interface DuePurchase {
   account_id: string
   ordered_at: Date | null
   attempts: number
-  /** The most effects to send together with its own, if licensing did not answer a larger batch in time. */
-  batch_limit: number | null
+  /** Whether licensing did not answer a batch with it in time. */
+  is_late: boolean
 }
 
 const purchases = (dueAt: 'decide_at' | 'send_at'): Queue<DuePurchase> => ({
   table: 'purchases',
   owner: 'account_id',
   key: ['purchase_ref'],
-  columns: ['purchase_ref', 'account_id', 'ordered_at', 'attempts', 'batch_limit'],
+  columns: ['purchase_ref', 'account_id', 'ordered_at', 'attempts', 'is_late'],
   dueAt,
   order: dueAt,
   isWaiting: (sql) => sql`${sql(dueAt)} is not null`,
 })
+
+export const questionKinds = ['charge', 'invoice', 'subscription', 'records', 'events'] as const
+
+export type QuestionKind = (typeof questionKinds)[number]
 
 export interface DueQuestion {
   purchase_ref: string
@@ -186,21 +189,38 @@ export async function lease<Row extends object>(
 }
 
 /** How many rows wait for each stage. */
-export interface Backlog {
-  waiting: number
-  parked: number
-  due: number
-  effects: number
-  questions: number
-}
-
-export async function countBacklog(sql: Sql): Promise<Backlog> {
-  const [row] = await sql<Backlog[]>`
-    select
-      (select count(*) from processor_events where handled_at is null and not parked)::int as waiting,
-      (select count(*) from processor_events where parked)::int as parked,
-      (select count(*) from purchases where decide_at is not null)::int as due,
-      (select count(*) from purchases where send_at is not null)::int as effects,
-      (select count(*) from processor_questions where next_at is not null)::int as questions`
+export async function countBacklog(sql: Sql): Promise<Record<string, number>> {
+  const counts = Object.entries(backlog).map(
+    ([name, { of, where }]) => `(select count(*) from ${of} where ${where})::int as ${name}`,
+  )
+  const [row] = await sql<Record<string, number>[]>`select ${sql.unsafe(counts.join())}`
   return row!
 }
+
+export const backlog = {
+  processor_events_waiting: {
+    of: 'processor_events',
+    where: 'handled_at is null and not dead_lettered',
+    help: 'Processor events not recorded yet',
+  },
+  processor_events_dead_lettered: {
+    of: 'processor_events',
+    where: 'dead_lettered',
+    help: 'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
+  },
+  purchases_due: {
+    of: 'purchases',
+    where: 'decide_at is not null',
+    help: 'Purchases that need a decision, now or later',
+  },
+  purchases_unsent: {
+    of: 'purchases',
+    where: 'send_at is not null',
+    help: 'Purchases with effects that have not been sent to licensing yet',
+  },
+  processor_questions_waiting: {
+    of: 'processor_questions',
+    where: 'next_at is not null',
+    help: 'Questions that the processor has not answered yet',
+  },
+} as const

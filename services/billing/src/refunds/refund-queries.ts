@@ -4,7 +4,7 @@ import { rowsFor } from '@licensing/database/page'
 import { hasCharge } from '../payments/payment-queries.ts'
 import type { SaleFilter } from '../payments/payment-queries.ts'
 import { occurredIn } from '../period-queries.ts'
-import type { DisputeStatus, RefundLane, RefundStatus } from '@licensing/proto/closed-sets'
+import type { DisputeStatus, RefundKind, RefundStatus } from '@licensing/proto/closed-sets'
 
 export interface RefundRow {
   id: string
@@ -14,8 +14,8 @@ export interface RefundRow {
   charge_ref: string | null
   amount: bigint
   currency: string
-  lane: RefundLane
-  /** Status of the refund; of the dispute if the lane is `chargeback`. */
+  kind: RefundKind
+  /** Status of the refund; of the dispute if the kind is `chargeback`. */
   status: RefundStatus | DisputeStatus
   occurred_at: Date
   processed: boolean
@@ -27,7 +27,7 @@ export async function findRefundsOfSessions(
   sessionIds: string[],
 ): Promise<(RefundRow & { session_id: string })[]> {
   return sql<(RefundRow & { session_id: string })[]>`
-    select r.id, r.payment_id, r.ref, r.charge_ref, r.amount, r.currency, r.lane, r.status, r.occurred_at, r.processed,
+    select r.id, r.payment_id, r.ref, r.charge_ref, r.amount, r.currency, r.kind, r.status, r.occurred_at, r.processed,
       r.alerted, p.session_id
     from payments p join refunds r on r.payment_id = p.id
     where p.session_id = any(${sessionIds}) order by r.id`
@@ -39,7 +39,7 @@ export async function isRefundedInFull(sql: Sql, sessionId: string): Promise<boo
     select exists (
       select 1 from payments p join refunds r on r.payment_id = p.id
       where p.session_id = ${sessionId}
-        and (r.lane = 'chargeback' or (r.lane = 'full_refund' and r.status = 'succeeded'))
+        and (r.kind = 'chargeback' or (r.kind = 'full_refund' and r.status = 'succeeded'))
     ) as returned`
   return row!.returned
 }
@@ -59,13 +59,12 @@ export async function listRefundRows(
 ): Promise<ListedRefund[]> {
   const { accountId, applicationId, licenceId, chargeRef } = filter
   const rows = rowsFor(page.limit)
-  const columns = { prefix: 'rfd', id: sql`r.id`, time: sql`r.occurred_at` } as const
   return occurredIn(
     sql,
-    columns,
+    { prefix: 'rfd', id: sql`r.id`, time: sql`r.occurred_at` },
     filter,
     (within) => sql<ListedRefund[]>`
-    select r.id, r.amount, r.currency, r.lane, r.status, r.occurred_at, p.licence_id,
+    select r.id, r.amount, r.currency, r.kind, r.status, r.occurred_at, p.licence_id,
       ${refundedCharge(sql)} as charge_ref
     from refunds r join payments p on p.id = r.payment_id
     where r.application_id = ${applicationId} and r.account_id = ${accountId} ${within}

@@ -7,7 +7,7 @@ import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
 import { listSaleRows } from './sale-event-queries.ts'
-import type { ListedSale } from './sale-event-queries.ts'
+import type { SaleRow } from './sale-event-queries.ts'
 
 export const listSaleEvents: Handler<'listSaleEvents'> = async ({ sql }, request) => {
   if (request.status !== undefined && !isMember('saleStatus', request.status)) {
@@ -18,7 +18,7 @@ export const listSaleEvents: Handler<'listSaleEvents'> = async ({ sql }, request
   return { saleEvents: page.map(listedSaleMessage), hasMore }
 }
 
-function listedSaleMessage(row: ListedSale): MessageInitShape<typeof ListedSaleEventSchema> {
+function listedSaleMessage(row: SaleRow): MessageInitShape<typeof ListedSaleEventSchema> {
   return {
     id: row.id,
     saleId: row.sale_id,

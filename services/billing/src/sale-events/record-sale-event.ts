@@ -12,6 +12,7 @@ import { insertPayment } from '../payments/payment-queries.ts'
 import type { NewPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
+import { findSoldPlan } from '../prices/prices.ts'
 import { insertSalePurchase } from '../effects/effect-queries.ts'
 import { isTransient, provisionAgain, provisionNow, replay } from '../effects/send-effects.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
@@ -119,25 +120,20 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
 }
 
 async function soldPlan(
-  { sql, catalog }: BillingDependencies,
+  deps: BillingDependencies,
   request: RecordSaleEventRequest,
 ): Promise<{ planId: string; price: PriceRow | undefined }> {
-  const { accountId, applicationId, planId, priceId } = request
+  const { planId, priceId } = request
   if (planId === undefined) {
     if (priceId === undefined) throw invalid('/plan_id', 'is required without price_id')
-    const price = await findByPriceId(sql, request, priceId)
+    const price = await findByPriceId(deps.sql, request, priceId)
     if (!price) throw invalid('/price_id', `no plan of this application is mapped to price ${priceId}`)
     return { planId: price.plan_id, price }
   }
   if (priceId !== undefined)
     throw invalid('/price_id', 'cannot be combined with plan_id: send one of the two')
-  await catalog.getPlanCopy({ accountId, applicationId, planId }).catch((error: unknown) => {
-    if (error instanceof ServiceError && error.code === 'not_found') {
-      throw invalid('/plan_id', `there is no plan ${planId} in this application`)
-    }
-    throw error
-  })
-  return { planId, price: await findPrice(sql, { accountId, applicationId, planId }) }
+  await findSoldPlan(deps, { ...request, planId })
+  return { planId, price: await findPrice(deps.sql, { ...request, planId }) }
 }
 
 function expiryByPrice(price: PriceRow | undefined, occurredAt: Date): Date | null {

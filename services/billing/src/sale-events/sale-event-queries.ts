@@ -2,6 +2,7 @@ import type { Sql, Transaction } from '@licensing/database/connect'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import type { SaleStatus } from '@licensing/proto/closed-sets'
+import { rowsOf } from '@licensing/database/row-queries'
 import type { Metadata } from '@licensing/proto/metadata'
 import { occurredIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
@@ -22,13 +23,14 @@ export interface SaleRow {
   metadata: Metadata
   status: SaleStatus
   licence_id: string | null
+  failure_reason: string | null
 }
 
-export type NewSale = Omit<SaleRow, 'licence_id' | 'status'>
+export type NewSale = Omit<SaleRow, 'licence_id' | 'status' | 'failure_reason'>
 
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount, currency, occurred_at,
-  expires_on, updates_until, metadata, status, licence_id`
+  expires_on, updates_until, metadata, status, licence_id, failure_reason`
 
 /**
  * Inserts a sale. If another call is inserting the same sale, it waits for that.
@@ -36,12 +38,10 @@ const columns = (sql: Sql) => sql`
  * @returns false if the sale was recorded before
  */
 export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
+  const row = { ...sale, body_hash: `\\x${sale.body_hash.toString('hex')}`, status: 'provision_failed' }
   const inserted = await tx`
-    insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
-      currency, occurred_at, expires_on, updates_until, metadata, status)
-    values (${sale.id}, ${sale.account_id}, ${sale.application_id}, ${sale.sale_id}, ${sale.body_hash},
-      ${sale.external_ref}, ${sale.plan_id}, ${sale.amount}, ${sale.currency}, ${sale.occurred_at},
-      ${sale.expires_on}, ${sale.updates_until}, ${JSON.stringify(sale.metadata)}::text::jsonb, 'provision_failed')
+    insert into sale_events (${tx(Object.keys(row))})
+    select ${tx(Object.keys(row))} from ${rowsOf(tx, 'sale_events', [row])}
     on conflict (application_id, sale_id) do nothing`
   return inserted.count === 1
 }
@@ -62,35 +62,16 @@ interface SaleEventFilter extends Period {
   status?: string | undefined
 }
 
-export interface ListedSale {
-  id: string
-  sale_id: string
-  external_ref: string
-  plan_id: string
-  amount: bigint
-  currency: string
-  occurred_at: Date
-  status: SaleStatus
-  licence_id: string | null
-  failure_reason: string | null
-}
-
 /** A page of sale events in order of creation, newest first. */
-export async function listSaleRows(
-  sql: Sql,
-  filter: SaleEventFilter,
-  page: PageRequest,
-): Promise<ListedSale[]> {
+export async function listSaleRows(sql: Sql, filter: SaleEventFilter, page: PageRequest): Promise<SaleRow[]> {
   const { accountId, applicationId, status } = filter
   const rows = rowsFor(page.limit)
-  const columns = { prefix: 'sale', id: sql`id`, time: sql`occurred_at` } as const
   return occurredIn(
     sql,
-    columns,
+    { prefix: 'sale', id: sql`id`, time: sql`occurred_at` },
     filter,
-    (within) => sql<ListedSale[]>`
-      select id, sale_id, external_ref, plan_id, amount, currency, occurred_at, status, licence_id, failure_reason
-      from sale_events
+    (within) => sql<SaleRow[]>`
+      select ${columns(sql)} from sale_events
       where application_id = ${applicationId} and account_id = ${accountId} ${within}
         ${status === undefined ? sql`` : sql`and status = ${status}`}
         ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}

@@ -18,8 +18,6 @@ export interface Fee {
   fixedMinor: bigint
 }
 
-const feeColumns = (sql: Sql) => sql`fee_bps as bps, fee_fixed_minor as "fixedMinor"`
-
 const select = (sql: Sql) => sql`
   select id, name, alert_email, c.address as unconfirmed_alert_email, fee_bps, fee_fixed_minor, created_at
   from accounts left join alert_email_confirmations c on c.account_id = id`
@@ -59,36 +57,22 @@ export async function updateAlertEmail(sql: Sql, id: string, address: string | n
   await sql`update accounts set alert_email = ${address} where id = ${id}`
 }
 
-/** Changes the parts that are given. @returns the current fee; undefined if there is no such account */
-export async function updateFee(sql: Sql, id: string, fee: Partial<Fee>): Promise<Fee | undefined> {
-  const [row] = await sql<Fee[]>`
+/** Changes the parts that are given. */
+export async function updateFee(sql: Sql, id: string, fee: Partial<Fee>): Promise<void> {
+  await sql`
     update accounts set fee_bps = coalesce(${fee.bps ?? null}, fee_bps),
       fee_fixed_minor = coalesce(${fee.fixedMinor ?? null}, fee_fixed_minor)
-    where id = ${id}
-    returning ${feeColumns(sql)}`
-  return row
+    where id = ${id}`
 }
 
-export async function listAllAccounts(sql: Sql): Promise<AccountRow[]> {
-  return sql<AccountRow[]>`${select(sql)} order by id`
+/** The first accounts after `afterId`, oldest first. */
+export async function listAccountRows(sql: Sql, afterId: string, limit: number): Promise<AccountRow[]> {
+  return sql<AccountRow[]>`${select(sql)} where id > ${afterId} order by id limit ${limit}`
 }
 
 export async function findDemoAccount(sql: Sql): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`select id from accounts where demo`
   return row?.id
-}
-
-/** Records the fee that the service is configured to give new accounts. */
-export async function recordNewAccountFees(sql: Sql, fee: Fee): Promise<void> {
-  await sql`
-    insert into new_account_fees (fee_bps, fee_fixed_minor) values (${fee.bps}, ${fee.fixedMinor})
-    on conflict (only_row) do update
-    set fee_bps = excluded.fee_bps, fee_fixed_minor = excluded.fee_fixed_minor`
-}
-
-export async function findNewAccountFees(sql: Sql): Promise<Fee | undefined> {
-  const [row] = await sql<Fee[]>`select ${feeColumns(sql)} from new_account_fees`
-  return row
 }
 
 /** Lets one replica bootstrap at a time, until its transaction ends. */

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { AccountSchema } from '@licensing/proto/catalog'
+import type { AccountSchema, UpdateAccountRequest } from '@licensing/proto/catalog'
 import type { Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
@@ -17,12 +17,7 @@ export const getAccount: Handler<'getAccount'> = async ({ sql }, request) => {
 
 export const updateAccount: Handler<'updateAccount'> = async ({ sql, confirmationRequested }, request) => {
   const { accountId, name, alertEmail } = request
-  const violations = new Violations()
-  if (name !== undefined) violations.checkName('/name', name)
-  if (alertEmail && !emailAddress.test(alertEmail)) {
-    violations.add('/alert_email', 'must be an e-mail address')
-  }
-  violations.throwIfAny()
+  checkAccount(request)
   const row = await transaction(sql, async (tx) => {
     if (!(await lockAccount(tx, accountId))) return undefined
     if (name !== undefined) await updateName(tx, accountId, name)
@@ -32,6 +27,16 @@ export const updateAccount: Handler<'updateAccount'> = async ({ sql, confirmatio
   if (!row) throw notFound('account', accountId)
   if (alertEmail) confirmationRequested()
   return toAccount(row)
+}
+
+/** @throws ServiceError `validation_failed` */
+export function checkAccount({ name, alertEmail }: Pick<UpdateAccountRequest, 'name' | 'alertEmail'>): void {
+  const violations = new Violations()
+  if (name !== undefined) violations.checkName('/name', name)
+  if (alertEmail && !emailAddress.test(alertEmail)) {
+    violations.add('/alert_email', 'must be an e-mail address')
+  }
+  violations.throwIfAny()
 }
 
 /** A new address receives alerts after it is confirmed. Until then the previous address receives them. */
@@ -44,7 +49,7 @@ async function setAlertEmail(tx: Transaction, accountId: string, address: string
   if (address === '') await updateAlertEmail(tx, accountId, null)
 }
 
-function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
+export function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
   const { alert_email: confirmed, unconfirmed_alert_email: unconfirmed } = row
   const alertEmail = unconfirmed ?? confirmed
   return {

@@ -12,8 +12,8 @@ import { changeLicences, findLicences, licencesToChange, lockPlans } from '../li
 import type { FoundLicence, OnLocked } from '../lifecycle/licence-queries.ts'
 import { licenceMessage, licenceEvent } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { lifecycle, transitionOf } from '../lifecycle/licence.ts'
-import type { BulkTransition } from '../lifecycle/licence.ts'
+import { announcements, bulkChanges } from '../lifecycle/licence.ts'
+import type { BulkChange } from '../lifecycle/licence.ts'
 import { conflictOf, licenceNotFound, planArchived } from '../lifecycle/refusals.ts'
 
 type ChangeLicence = (request: LifecycleRequest) => Promise<MessageInitShape<typeof LicenceSchema>>
@@ -40,24 +40,23 @@ async function changeInTransaction(
   calls: Call[],
   onLocked: OnLocked,
 ): Promise<CallOutcome<LicenceRow>[]> {
-  const transition: BulkTransition = lifecycle[verb][0]
+  const change: BulkChange = bulkChanges[verb]
   // Lock order: plans before licences.
-  const planIds =
-    transition.where && (await lockPlans(tx, calls, { status: transition.where.plan, onLocked }))
+  const planIds = change.plan && (await lockPlans(tx, calls, { status: change.plan, onLocked }))
   const firstCalls = new Map(calls.toReversed().map((call) => [call.licenceId, call]))
   const selection = licencesToChange(tx, [...firstCalls.values()], {
-    from: transition.from,
+    from: change.from,
     planIds,
     onLocked,
   })
-  const changed = await changeLicences(tx, selection, transition)
+  const changed = await changeLicences(tx, selection, change)
   const outcomes = new Map<Call, CallOutcome<LicenceRow>>(
     changed.map((row) => [firstCalls.get(row.id)!, { kind: 'done', made: row }]),
   )
   await append(
     tx,
     ...changed.map((row) => ({
-      ...licenceEvent(transition.emits, row, row.plan_id),
+      ...licenceEvent(announcements[change.to].emits, row, row.plan_id),
       origin: firstCalls.get(row.id)!.origin,
     })),
   )
@@ -73,13 +72,13 @@ async function changeInTransaction(
 /** The outcome for a licence that the verb has not changed. */
 function outcomeOf(verb: LicenceVerb, call: Call, found: FoundLicence | undefined): CallOutcome<LicenceRow> {
   if (!found) return { kind: 'refused', error: licenceNotFound(call) }
-  const transition = transitionOf(verb, found, { plan: found.plan_status })
-  if (transition) return transition.to === 'same' ? { kind: 'done', made: found } : { kind: 'busy' }
-  const isRetired = (lifecycle[verb][0] as BulkTransition).from.includes(found.status)
-  const error = isRetired
-    ? planArchived(found, 'reactivate')
-    : conflictOf(found, found.plan_status, verbRules[verb])
-  return { kind: 'refused', error }
+  const { from, plan = found.plan_status, to, repeatable }: BulkChange = bulkChanges[verb]
+  if (from.includes(found.status)) {
+    if (plan === found.plan_status) return { kind: 'busy' }
+    return { kind: 'refused', error: planArchived(found, verb) }
+  }
+  if (repeatable && found.status === to) return { kind: 'done', made: found }
+  return { kind: 'refused', error: conflictOf(found, found.plan_status, verbRules[verb]) }
 }
 
 const verbRules: Record<LicenceVerb, string> = {

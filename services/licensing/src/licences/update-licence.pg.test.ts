@@ -17,6 +17,7 @@ import {
   changesOf,
 } from '../../test/makers.ts'
 import { apply, buy, daysAgo, inDays } from '../../test/purchases.ts'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 
 const harness = await forFile(startHarness)
 
@@ -144,6 +145,44 @@ test('a past end, a reference that breaks the rules, and any change of a revoked
   })
   const other = harness.licensing.updateLicence({ ...requestFor(licence, {}), accountId: 'acct_other' })
   expect(await refusal(other)).toMatchObject({ code: 'not_found' })
+})
+
+test('a licence that was suspended for failed payments when its subscription was cancelled is suspended again with a later end, without an event', async () => {
+  const plan = await givenPlan(harness)
+  const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: inDays(60) })
+  await apply(harness, bought, { kind: 'payment_failed' }, daysAgo(3))
+  await apply(harness, bought, { kind: 'canceled' }, daysAgo(2))
+  const sent = await events(harness, bought.licence)
+  const returned = { status: 'suspended', statusReason: 'payment_failed' }
+  expect(await update(bought.licence, { end: inDays(60) })).toMatchObject(returned)
+  expect((await history(harness, bought.licence)).at(-1)).toMatchObject({
+    type: 'changed',
+    from: 'expired',
+    to: 'suspended',
+  })
+  expect(await events(harness, bought.licence)).toEqual(sent)
+  const renewed = { kind: 'renewed', endsAt: timestampFromDate(inDays(90)) } as const
+  expect(await apply(harness, bought, renewed, daysAgo(1))).toMatchObject({ status: 'active' })
+})
+
+test('failed payments after the end of a licence do not suspend it when the vendor gives it a later end', async () => {
+  const plan = await givenPlan(harness)
+  const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: daysAgo(9) })
+  await sweepExpiries(harness.deps)
+  await apply(harness, bought, { kind: 'payment_failed' }, daysAgo(3))
+  expect(await update(bought.licence, { end: inDays(60) })).toMatchObject({ status: 'active' })
+  const stopped = { kind: 'renewal_stopped' } as const
+  expect(await apply(harness, bought, stopped, daysAgo(1))).toMatchObject({ status: 'active' })
+})
+
+test('a partial refund after the end, but before the sweep, downgrades the licence with an event when it gets a later end', async () => {
+  const plan = await givenPlan(harness)
+  const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: daysAgo(9) })
+  await apply(harness, bought, { kind: 'partially_refunded' }, daysAgo(3))
+  expect(await statusOf(harness, bought.licence)).toBe('active')
+  expect(await update(bought.licence, { end: inDays(60) })).toMatchObject({ status: 'downgraded' })
+  const types = (await events(harness, bought.licence)).map(({ type }) => type)
+  expect(types).toEqual(['licence.created', 'licence.downgraded'])
 })
 
 test('the new end applies to the purchase that governs the licence, and later renewals extend it', async () => {

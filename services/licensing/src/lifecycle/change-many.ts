@@ -2,12 +2,13 @@ import type { Statement, Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { licenceEvent } from './licence-row.ts'
-import type { BulkTransition } from './licence.ts'
+import { announcements } from './licence.ts'
+import type { BulkChange } from './licence.ts'
 import { changeLicencesUncounted } from './licence-queries.ts'
 import type { ChangedUncounted, Selection } from './licence-queries.ts'
 
 interface Changes {
-  transition: BulkTransition
+  change: BulkChange
   cause?: string
   /** The columns of `l` by which the selection is ordered. */
   order: Statement
@@ -32,9 +33,10 @@ const maxPauseMs = 50
  */
 export async function changeMany(
   tx: Transaction,
-  { transition, cause, order, select, steps = Infinity, atOnce, totalPauseMs = 0 }: Changes,
+  { change, cause, order, select, steps = Infinity, atOnce, totalPauseMs = 0 }: Changes,
 ): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
   const active = new Map<string, number>()
+  const { emits } = announcements[change.to]
   // After a failure no statement may be sent: the connection may already belong to another transaction.
   const ended = new AbortController()
   let [pauseLeftMs, tookMs] = [totalPauseMs, 0]
@@ -43,7 +45,7 @@ export async function changeMany(
     pauseLeftMs -= pauseMs
     if (pauseMs > 0) await sleep(pauseMs, undefined, ended)
     const startedMs = performance.now()
-    const changed = await changeLicencesUncounted(tx, select(after, atOnce), transition, { cause, order })
+    const changed = await changeLicencesUncounted(tx, select(after, atOnce), change, { cause, order })
     tookMs = performance.now() - startedMs
     return changed
   }
@@ -61,10 +63,10 @@ export async function changeMany(
       const last = changed.length < atOnce ? undefined : changed.at(-1)
       const isLast = !last || done === steps
       if (!isLast) step = start(last)
-      await append(tx, ...changed.map((licence) => licenceEvent(transition.emits, licence, licence.plan_id)))
+      await append(tx, ...changed.map((licence) => licenceEvent(emits, licence, licence.plan_id)))
       for (const { plan_id, status, former_status } of changed) {
-        const change = Number(status === 'active') - Number(former_status === 'active')
-        active.set(plan_id, (active.get(plan_id) ?? 0) + change)
+        const by = Number(status === 'active') - Number(former_status === 'active')
+        active.set(plan_id, (active.get(plan_id) ?? 0) + by)
       }
       count += changed.length
       if (isLast) return { count, last, active }

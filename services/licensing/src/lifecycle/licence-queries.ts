@@ -3,7 +3,8 @@ import { inOrderOf } from '@licensing/database/row-queries'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import { rowColumns } from './licence-row.ts'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
-import type { BulkTransition, LicenceState } from './licence.ts'
+import { announcements } from './licence.ts'
+import type { BulkChange, LicenceState } from './licence.ts'
 
 const columnList = rowColumns.map((name) => `l.${name}`).join(', ')
 
@@ -36,10 +37,10 @@ export function isInScope(licence: LicenceRow, { accountId, onlyApplicationId }:
 export const statusIn = (sql: Sql, statuses: readonly LicenceStatus[]) => sql`
   status in (${sql.unsafe(statuses.map((status) => `'${status}'`).join(', '))})`
 
-/** A licence with the columns on which transitions depend. */
+/** A licence with the columns on which its status depends. */
 export type LicenceStateRow = LicenceRow & LicenceState
 
-export const stateColumns = (sql: Sql) => sql`${licenceColumns(sql)}, l.expired_from, l.expired_from_reason`
+export const stateColumns = (sql: Sql) => sql`${licenceColumns(sql)}, l.hold, l.purchase`
 
 export type FoundLicence = LicenceStateRow & { plan_status: PlanStatus }
 
@@ -88,7 +89,7 @@ export const licencesToChange = (
     onLocked,
   }: { from: readonly LicenceStatus[]; planIds?: string[] | undefined; onLocked: OnLocked },
 ) => sql`
-  select l.id, l.status, l.status_reason, (${scopes.map(({ actor }) => actor)}::text[])[wanted.place] as actor
+  select l.id, l.status, (${scopes.map(({ actor }) => actor)}::text[])[wanted.place] as actor
   from ${joinScopes(sql, scopes)}
   where ${statusIn(sql, from)} ${planIds ? sql`and l.plan_id = any(${planIds}::text[])` : sql``}
   for update of l ${skipLocked(sql, onLocked)}`
@@ -113,7 +114,7 @@ export type ChangedUncounted = ChangedLicence &
   Pick<Changed, 'plan_id' | 'former_status'> & { expires_on: Date | null }
 
 /**
- * A subquery that locks licences `for update` and returns their id, status and status_reason, and the actor of the change.
+ * A subquery that locks licences `for update` and returns their id and status, and the actor of the change.
  * If it waits for the locks of several, it sorts the ids first (`offset 0` forces this order) and locks one by one: two such
  * statements cannot deadlock, and no licence beyond the limit is locked.
  */
@@ -122,13 +123,9 @@ export type Selection = Statement
 /**
  * Locks the licences of `selection`, changes them, and writes their history and the plans' counters.
  */
-export async function changeLicences(
-  sql: Sql,
-  selection: Selection,
-  transition: BulkTransition,
-): Promise<Changed[]> {
+export async function changeLicences(sql: Sql, selection: Selection, change: BulkChange): Promise<Changed[]> {
   return sql<Changed[]>`
-    with ${changed(sql, selection, transition)}, counted as (${countChanges(sql, sql`changed`)})
+    with ${changed(sql, selection, change)}, counted as (${countChanges(sql, sql`changed`)})
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
@@ -136,11 +133,11 @@ export async function changeLicences(
 export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
-  transition: BulkTransition,
+  change: BulkChange,
   { cause, order }: { cause: string | undefined; order: Statement },
 ): Promise<ChangedUncounted[]> {
   return sql<ChangedUncounted[]>`
-    with ${changed(sql, selection, transition, cause)}
+    with ${changed(sql, selection, change, cause)}
     select l.id, l.account_id, l.application_id, l.plan_id, l.status, l.status_reason, l.expires_on, l.former_status
     from changed l order by ${order}`
 }
@@ -151,22 +148,21 @@ export async function changeLicencesUncounted(
 const timeAfterKnownEvents = (sql: Sql) =>
   sql`greatest(clock_timestamp(), l.latest_event_at + interval '1 millisecond')`
 
-const changed = (sql: Sql, selection: Selection, transition: BulkTransition, cause?: string) => sql`
+const changed = (sql: Sql, selection: Selection, change: BulkChange, cause?: string) => sql`
   former as materialized (${selection}),
   changed as (
     update licences l set
-      status = ${transition.to},
-      status_reason = ${transition.reason ?? null},
-      expired_from = ${transition.storesStatus ? sql`former.status` : null},
-      expired_from_reason = ${transition.storesStatus ? sql`former.status_reason` : null},
-      ${transition.ignoresEarlierPaymentProblems ? sql`reactivated_at = ${timeAfterKnownEvents(sql)},` : sql``}
+      status = ${change.to},
+      status_reason = ${change.reason ?? null},
+      ${change.hold ? sql`hold = ${change.hold},` : sql``}
+      ${change.ignoresEarlierPaymentProblems ? sql`purchase = 'paid', reactivated_at = ${timeAfterKnownEvents(sql)},` : sql``}
       updated_at = clock_timestamp()
     from former where l.id = former.id
     returning ${licenceColumns(sql)}, former.status as former_status, former.actor
   ),
   recorded as (
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
-    select id, updated_at, ${transition.history}, former_status, status, actor, ${cause ?? null}
+    select id, updated_at, ${announcements[change.to].history}, former_status, status, actor, ${cause ?? null}
     from changed order by id
   )`
 

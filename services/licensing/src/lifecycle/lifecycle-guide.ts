@@ -1,33 +1,45 @@
-import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { webhookTypeOf } from '@licensing/proto/webhook-events'
-import { initialStatus, lifecycle, statuses } from './licence.ts'
-import type { Cause, Transition } from './licence.ts'
+import { announcements, initialStatus, statuses, statusRules } from './licence.ts'
+import type { Hold, PurchaseState } from './licence.ts'
 
 /** `write-lifecycle-guide.ts` writes this file. */
 export const guideFile = new URL('../../../../docs/guides/lifecycle.md', import.meta.url)
 
-const causes: Readonly<Record<Cause, string>> = {
-  suspend: 'you suspend it',
-  reactivate: 'you reactivate it',
-  revoke: 'you revoke it',
-  retire: 'you retire it',
-  extended: 'you give it a later expiry date',
-  plan_archived: 'its plan is archived',
-  expiry_passed: 'its expiry date passes',
-  payment_failed: 'renewals fail repeatedly',
-  inquiry_opened: 'an inquiry is opened about its payment',
-  inquiry_closed: 'the inquiry is closed in your favour',
-  refunded: 'a full refund or a chargeback',
-  partially_refunded: 'a partial refund',
-  canceled: 'its subscription is cancelled',
-  paid: 'the customer buys again',
-  purchase_replaced: 'an earlier purchase takes over',
-  renewed: 'a renewal is paid',
-  price_changed: 'its subscription moves to another price',
-  payment_recovered: 'failed payments are paid',
-  moved_to_retired_plan: 'it changes to a retired plan',
-  replaced_on_retired_plan: 'an earlier purchase of a retired plan takes over',
+/** When a rule starts to apply to a licence, and when it stops. */
+interface Words {
+  from: string
+  until: string
+}
+
+const never = { until: 'never' }
+const paid = 'a renewal is paid, or the customer buys again'
+
+const ofHolds: Readonly<Record<Exclude<Hold, 'none'>, Words>> = {
+  retired: { from: 'you retire it', ...never },
+  revoked: { from: 'you revoke it', ...never },
+  manual: { from: 'you suspend it', until: 'you reactivate it' },
+  plan_archived: { from: 'its plan is archived', until: 'you reactivate it, after you restored the plan' },
+}
+
+const ofPurchases: Readonly<Record<Exclude<PurchaseState, 'paid'>, Words>> = {
+  refunded: { from: 'a full refund or a chargeback', ...never },
+  canceled: {
+    from: 'its subscription is cancelled',
+    until: 'the customer buys again, or you set a later expiry date',
+  },
+  payment_failed: { from: 'renewals fail repeatedly', until: `you reactivate it, ${paid}` },
+  inquiry_opened: {
+    from: 'an inquiry is opened about its payment',
+    until: 'it is closed in your favour, or you reactivate the licence',
+  },
+  partially_refunded: { from: 'a partial refund', until: paid },
+}
+
+const ofEnd: Words = {
+  from: 'its expiry date passes',
+  until: 'a renewal is paid, the customer buys again, or you set a later expiry date',
 }
 
 const meanings: Readonly<Record<LicenceStatus, string>> = {
@@ -39,7 +51,7 @@ const meanings: Readonly<Record<LicenceStatus, string>> = {
   retired: 'permanently not valid; taken out of use',
 }
 
-/** The guide to the lifecycle, generated from the table of transitions. */
+/** The guide to the lifecycle, generated from the rules of statuses. */
 export function lifecycleGuide(): string {
   return `# The lifecycle of a licence
 
@@ -55,8 +67,7 @@ A new licence is \`active\` (${Object.keys(initialStatus).join(', ')}).
 
 ## Diagram
 
-Every change from and to \`active\`. A licence that is \`suspended\`, \`expired\` or \`downgraded\` can also change from one of these to another, and be
-revoked and retired: the [table](#transitions) has every change.
+Every change from and to \`active\`. The [table](#transitions) has every change.
 
 \`\`\`mermaid
 stateDiagram-v2
@@ -66,15 +77,30 @@ ${edges().join('\n')}
 
 ## Transitions
 
-| when | from | to | event |
+The status follows from what you say, from what the customer's payments call for, and from the expiry date. If several rows apply to a licence,
+the first one gives its status. When a row no longer applies, the next one does: a licence that you suspended and that then expired is suspended
+again after a renewal. If no row applies, the licence is \`active\`.
+
+| when | status | event | until |
 | --- | --- | --- | --- |
 ${rows().join('\n')}
 
-- "As before": the status before the licence expired.
-- A licence on a retired plan cannot become active.
-- If the customer has several purchases, the status also depends on the others: [payments](payments.md).
-- A verb that the status does not allow is refused with 409 \`conflict\`. The error contains the \`current\` status and the \`allowed\` verbs.
+- A licence that becomes \`active\` sends \`licence.reactivated\`, or \`licence.plan_changed\` if the customer has bought again or another purchase
+  has taken over with another plan. A renewal, and a change of the expiry date, send nothing else if they bring back an earlier status. If only the
+  reason of a suspension changes, no event is sent.
+- You can suspend an active licence, reactivate a suspended one, revoke any licence that is not retired, and retire any licence. Another verb is
+  refused with 409 \`conflict\`. The error contains the \`current\` status and the \`allowed\` verbs.
 - Revoking a revoked licence and retiring a retired licence change nothing. A revocation cannot be undone.
+- No licence is active on a retired plan. If one would become active, it is suspended with the reason \`plan_archived\`; if you asked for it, the call
+  is refused with 409 \`plan_archived\`. An archive suspends only active licences.
+- A partial refund also ends a suspension: the licence is downgraded.
+- If an expired licence gets another purchase, it is active, even if it was suspended before. A renewal, or a later expiry date, returns it to the
+  status that it had before.
+- A refund in part, a failed payment or an inquiry leaves an expired licence expired; of these, only the partial refund counts if you later set a new
+  expiry date. A full refund or a chargeback revokes it.
+- A licence whose expiry date has passed is never valid. Its status becomes \`expired\` within 30 seconds; until then only your calls, a full refund
+  and a chargeback change it.
+- If the customer has several purchases, the latest valid one decides: [payments](payments.md).
 
 ## When the product notices a change
 
@@ -83,36 +109,32 @@ ${rows().join('\n')}
 `
 }
 
-/** The transitions from and to `active`, and those of a revoked licence. With all transitions the diagram is unreadable. */
+const described = statusRules.flatMap(({ hold, purchase, isPast, status, reason }) => {
+  const words =
+    hold && hold !== 'none'
+      ? ofHolds[hold]
+      : purchase && purchase !== 'paid'
+        ? ofPurchases[purchase]
+        : isPast && ofEnd
+  return words ? [{ ...words, status, reason }] : []
+})
+
+/** The changes from and to `active`. With all changes the diagram is unreadable. */
 function edges(): string[] {
-  const labels = new Map<string, Set<string>>()
-  for (const [cause, transitions] of Object.entries(lifecycle)) {
-    for (const { from, to, where } of transitions as readonly Transition[]) {
-      const target = to === 'former' ? (where?.expiredFrom ?? 'active') : to
-      for (const status of from) {
-        if (target === 'same' || target === status) continue
-        if (status !== 'active' && target !== 'active' && status !== 'revoked') continue
-        const edge = `${status} --> ${target}`
-        labels.set(edge, (labels.get(edge) ?? new Set()).add(causes[cause as Cause]))
-      }
-    }
-  }
-  return [...labels].map(([edge, reasons]) => `    ${edge}: ${[...reasons].join('<br/>')}`)
+  return Object.entries(Object.groupBy(described, ({ status }) => status)).flatMap(([status, rules]) => {
+    const labels = (which: keyof Words) =>
+      [...new Set(rules.map((words) => words[which]))].filter((label) => label !== 'never').join('<br/>')
+    const [leaves, returns] = [labels('from'), labels('until')]
+    return [
+      `    active --> ${status}: ${leaves}`,
+      ...(returns === '' ? [] : [`    ${status} --> active: ${returns}`]),
+    ]
+  })
 }
 
 function rows(): string[] {
-  return Object.entries(lifecycle).flatMap(([cause, transitions]) => {
-    const grouped = new Map<string, Set<string>>()
-    for (const { from, to, emits } of transitions as readonly Transition[]) {
-      const target = to === 'former' ? 'as before' : to === 'same' ? 'the same' : `\`${to}\``
-      const event = emits === undefined ? 'none' : `\`${webhookTypeOf(emits)}\``
-      const key = `${target} | ${event}`
-      const froms = grouped.get(key) ?? new Set<string>()
-      for (const status of from) froms.add(`\`${status}\``)
-      grouped.set(key, froms)
-    }
-    return [...grouped].map(
-      ([result, froms]) => `| ${causes[cause as Cause]} | ${[...froms].join(', ')} | ${result} |`,
-    )
+  return described.map(({ from, status, reason, until }) => {
+    const shown = `\`${status}\`${reason === undefined ? '' : `, reason \`${reason}\``}`
+    return `| ${from} | ${shown} | \`${webhookTypeOf(announcements[status].emits)}\` | ${until} |`
   })
 }

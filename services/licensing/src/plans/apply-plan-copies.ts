@@ -6,7 +6,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { changeMany } from '../lifecycle/change-many.ts'
-import { lifecycle } from '../lifecycle/licence.ts'
+import { bulkChanges } from '../lifecycle/licence.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { awaitPlans } from './awaited-plan-queries.ts'
 import type { PlanVersion } from './awaited-plan-queries.ts'
@@ -127,7 +127,7 @@ async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string
   const isKnown = !(await insertArchive(tx, copy.id, copy.archiveVersion))
   if (isKnown && copy.status !== 'retired') return new Map()
   const { count, active } = await changeMany(tx, {
-    transition: lifecycle.plan_archived[0],
+    change: bulkChanges.plan_archived,
     cause: `archive:${copy.id}:${copy.archiveVersion}`,
     order: suspensionOrder(tx),
     atOnce: suspendedAtOnce,

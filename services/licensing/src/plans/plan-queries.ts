@@ -2,7 +2,7 @@ import type { Sql, Statement } from '@licensing/database/connect'
 import { inOrderOf } from '@licensing/database/row-queries'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
-import { lifecycle } from '../lifecycle/licence.ts'
+import { bulkChanges } from '../lifecycle/licence.ts'
 import type { Selection } from '../lifecycle/licence-queries.ts'
 import type { SnapshotEntitlement } from './snapshot.ts'
 
@@ -137,15 +137,15 @@ export const licencesToSuspend = (
   afterId: string,
   limit: number,
 ): Selection => {
-  const { from } = lifecycle.plan_archived[0]
+  const { from } = bulkChanges.plan_archived
   return sql`
-    select l.id, l.status, l.status_reason, ${archivedBy || 'catalog'}::text as actor
+    select l.id, l.status, ${archivedBy || 'catalog'}::text as actor
     from (
       select licence_id from licence_statuses
       where plan_id = ${planId} and ${statusIn(sql, from)} and licence_id > ${afterId}
       order by licence_id offset 0
     ) s cross join lateral (
-      select id, status, status_reason from licences
+      select id, status from licences
       where id = s.licence_id and plan_id = ${planId} and ${statusIn(sql, from)} for update
     ) l limit ${limit}`
 }

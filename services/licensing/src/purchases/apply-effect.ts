@@ -18,7 +18,6 @@ import { inOrderOfTime } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 import {
   effectName,
-  governingAt,
   issuedTerms,
   later,
   newPurchase,
@@ -63,18 +62,11 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
   const { licence } = purchased
   const plan = planFor(batch, effect, effect.planId)
   if (purchased.purchases.length === 0) savePayment(changes, purchased, issuedTerms(licence))
-  const [former, before] = [formerGoverning(purchased), governingAt(purchased, changes.now)]
+  const former = formerGoverning(purchased)
   const paid = paidFields(purchased)
   const purchase = boughtBy(effect, plan, licence.id)
   const brought = savePayment(changes, purchased, purchase)
-  const after = governingAt(purchased, changes.now)
-  reconcileLicence(changes, purchased, plans, byProcessor(effect), {
-    kind: 'paid',
-    purchase,
-    former,
-    before,
-    after,
-  })
+  reconcileLicence(changes, purchased, plans, byProcessor(effect), { kind: 'paid', former })
   changePaidFields(changes, licence, byProcessor(effect), {
     metadata: metadataAfter(purchased, paid.metadata, brought, purchase),
     updates_until: updatesAfter(purchased, paid.updates_until, effect.updatesUntil),
@@ -106,7 +98,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   const plan = kind === 'renewed' && effect.planId ? planFor(batch, effect, effect.planId) : undefined
   const purchase = purchaseOf(purchased, effect.purchaseRef)!
   if (purchased.known.has(effectName(purchase.purchase_ref, effect))) return
-  const [former, before] = [formerGoverning(purchased), governingAt(purchased, changes.now)]
+  const former = formerGoverning(purchased)
   const paid = paidFields(purchased)
   const formerOrder = purchase.ordered_at
   const recorded = recordEffect(purchased, purchase, effect, plan)
@@ -118,14 +110,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   licence.paid_updates_until = later(licence.paid_updates_until, paidUntil)
   licence.latest_event_at = later(licence.latest_event_at, later(effect.at, effect.orderedAt))
   changes.licences.set(licence.id, licence)
-  const after = governingAt(purchased, changes.now)
-  reconcileLicence(changes, purchased, plans, byProcessor(effect), {
-    kind,
-    purchase,
-    former,
-    before,
-    after,
-  })
+  reconcileLicence(changes, purchased, plans, byProcessor(effect), { kind, former })
   if (!takesPayments(purchased)) return
   changePaidFields(changes, licence, byProcessor(effect), {
     metadata: metadataAfter(purchased, paid.metadata, moved),
@@ -188,8 +173,8 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     metadata: effect.metadata,
     updates_until: effect.updatesUntil,
     trial: false,
-    expired_from: null,
-    expired_from_reason: null,
+    hold: 'none',
+    purchase: 'paid',
     snapshot_id: plan.snapshot_id,
     governed_by: effect.purchaseRef,
     reactivated_at: null,

@@ -2,12 +2,12 @@ import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
-import type { NewHistory } from '../lifecycle/history-queries.ts'
+import type { FieldChanges, NewHistory } from '../lifecycle/history-queries.ts'
 import { licenceFields } from '../lifecycle/licence-fields.ts'
 import type { FieldColumns } from '../lifecycle/licence-fields.ts'
 import { licenceEvent } from '../lifecycle/licence-row.ts'
-import { applyCauses } from '../lifecycle/licence.ts'
-import type { Cause, TransitionConditions } from '../lifecycle/licence.ts'
+import { stepsOf } from '../lifecycle/licence.ts'
+import type { Lead, ShownStatus } from '../lifecycle/licence.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
 import { lockLists } from '../revocations/revocation-queries.ts'
@@ -17,7 +17,6 @@ import { fellAt } from './purchase.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import { insertEffects, insertProvisions, upsertPaidEntries, upsertPurchases } from './purchase-queries.ts'
 import type { NewProvision } from './purchase-queries.ts'
-import { timeAfterKnownEvents } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
 /** The rows that a transaction has to write: licences and purchases with their final values. */
@@ -58,34 +57,26 @@ export interface By {
   cause?: string | undefined
 }
 
-interface LicenceChange {
-  causes: readonly Cause[]
-  conditions: TransitionConditions
-  by: By
-  /** The plan and end that the licence gets; by default it keeps them. */
-  terms?: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
-}
-
-/** Changes a licence as the lifecycle table says for these causes, one after the other. */
-export function changeLicence(changes: Changes, purchased: PurchasedLicence, change: LicenceChange): void {
-  const { licence } = purchased
-  const { causes, conditions, by, terms } = change
-  const { state, steps } = applyCauses(causes, licence, conditions)
+/**
+ * Changes a licence, and records and sends what follows from its status before and after.
+ *
+ * @param fields the changes in an entry of type `changed`
+ */
+export function changeLicence(
+  changes: Changes,
+  { licence }: PurchasedLicence,
+  after: Partial<LockedLicence> & ShownStatus,
+  leading: readonly Lead[],
+  by: By,
+  fields: FieldChanges = {},
+): void {
   const before = { ...licence }
-  const written = steps.some(({ transition }) => transition.history)
-  Object.assign(licence, state, terms, written && { updated_at: changes.now })
+  const steps = stepsOf(before, after, leading)
+  Object.assign(licence, after, steps.length > 0 && { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
-  for (const { transition, from, to } of steps) {
-    const { history, emits, ignoresEarlierPaymentProblems } = transition
-    if (ignoresEarlierPaymentProblems) licence.reactivated_at = timeAfterKnownEvents(purchased, changes.now)
-    if (history) {
-      const entry = { licenceId: licence.id, type: history, from, to, ...by, at: changes.now }
-      changes.history.push(
-        history === 'changed'
-          ? { ...entry, changes: { expires_on: licenceFields.changeOf('expires_on', before, licence) } }
-          : entry,
-      )
-    }
+  for (const { history: type, emits, from, to } of steps) {
+    const entry = { licenceId: licence.id, type, from, to, ...by, at: changes.now }
+    changes.history.push(type === 'changed' ? { ...entry, changes: fields } : entry)
     if (emits) changes.events.push(licenceEvent(emits, { ...licence }, before.plan_id))
   }
   if (before.status === 'active') count(changes, before.plan_id, -1)

@@ -110,8 +110,12 @@ test('of any purchases, those that are read lead to the same result as all of th
     const read = licences.get(licenceId)!.purchases
     if (read.length < purchases.length) fewer += 1
     const shown = (from: readonly Purchase[]) => {
-      const { current, isValid, decisive } = governingPurchase(from, reactivatedAt, readAt.getTime())
-      return { ref: current.purchase_ref, isValid, decisive }
+      const { current, isValid, state, uncancelled } = governingPurchase(
+        from,
+        reactivatedAt,
+        readAt.getTime(),
+      )
+      return { ref: current.purchase_ref, isValid, state, uncancelled }
     }
     expect(shown(read)).toEqual(shown(purchases))
     const refs = named.map(({ purchase_ref }) => purchase_ref)

@@ -16,6 +16,7 @@ import {
   history,
   refusal,
   statusOf,
+  update,
   verbOn,
   detailOf,
   licenceOf,
@@ -109,14 +110,24 @@ test('without a valid purchase the licence is revoked after a refund or chargeba
   }
 })
 
-test('a cancellation after a partial refund of a purchase that had ended leaves the licence expired', async () => {
+test('a partial refund of an expired licence changes nothing until the vendor gives the licence a later end', async () => {
   const { id: planId } = await givenPlan(harness)
-  const purchase = { planId, externalRef: unique('buyer'), orderedAt: daysAgo(60), endsAt: daysAgo(30) }
-  const bought = await buy(harness, purchase)
-  await apply(harness, bought, { kind: 'partially_refunded' }, daysAgo(2))
-  expect(await statusOf(harness, bought.licence)).toBe('downgraded')
-  await apply(harness, bought, { kind: 'canceled' }, daysAgo(1))
-  expect(await statusOf(harness, bought.licence)).toBe('expired')
+  const purchase = { planId, orderedAt: daysAgo(60) }
+  const [ended, cancelled] = [
+    await buy(harness, { ...purchase, endsAt: daysAgo(30) }),
+    await buy(harness, purchase),
+  ]
+  await sweepExpiries(harness.deps)
+  await apply(harness, cancelled, { kind: 'canceled' }, daysAgo(3))
+  for (const bought of [ended, cancelled]) {
+    const { licence } = bought
+    const seen = [await events(harness, licence), await history(harness, licence)]
+    await apply(harness, bought, { kind: 'partially_refunded' }, daysAgo(2))
+    expect(await statusOf(harness, licence)).toBe('expired')
+    expect([await events(harness, licence), await history(harness, licence)]).toEqual(seen)
+    await update(harness, licence, { expiresOn: null })
+    expect(await statusOf(harness, licence)).toBe('downgraded')
+  }
 })
 
 test('the terms on which a licence was issued count as its first purchase', async () => {

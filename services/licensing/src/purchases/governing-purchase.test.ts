@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { governingPurchase } from './governing-purchase.ts'
-import type { DecisiveEffect } from './governing-purchase.ts'
+import type { PurchaseState } from '../lifecycle/licence.ts'
 import { beforeAllPurchases } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 import { newPurchase } from './purchased-licence.ts'
@@ -24,23 +24,24 @@ const canceled: Purchase = { ...valid, terminated_at: day(5), canceled: true }
 
 const inquiry = (at: Date): Partial<Purchase> => ({ first_inquiry_at: at, inquiry_at: at })
 
-const ofOneSecond: [Partial<Purchase>, DecisiveEffect][] = [
+const ofOneSecond: [Partial<Purchase>, PurchaseState][] = [
   [{ renewed_at: day(10), failed_at: day(10) }, 'payment_failed'],
   [{ renewed_at: day(10), partially_refunded_at: day(10) }, 'partially_refunded'],
   [{ failed_at: day(10), ...inquiry(day(10)) }, 'payment_failed'],
   [{ ...inquiry(day(10)), inquiry_closed_at: day(10) }, 'paid'],
 ]
 
-test.each(ofOneSecond)('of %o, the events of one second, the decisive one is %s', (happened, decisive) => {
-  expect(governingPurchase([{ ...valid, ...happened }], null, day(15).getTime())).toMatchObject({ decisive })
+test.each(ofOneSecond)('after %o, the events of one second, the state is %s', (happened, state) => {
+  expect(governingPurchase([{ ...valid, ...happened }], null, day(15).getTime())).toMatchObject({ state })
 })
 
-test('an end that passes after a cancellation changes nothing more', () => {
+test('a cancelled purchase that is partially refunded later stays cancelled, also after its end', () => {
   const purchase = { ...canceled, partially_refunded_at: day(10) }
   for (const now of [day(15), day(25)]) {
     expect(governingPurchase([purchase], null, now.getTime())).toMatchObject({
       isValid: false,
-      decisive: 'partially_refunded',
+      state: 'canceled',
+      uncancelled: 'partially_refunded',
     })
   }
 })
@@ -72,7 +73,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
           expect(governingPurchase([issued, bought], null, now.getTime())).toMatchObject({
             current: { purchase_ref },
             isValid: false,
-            decisive: 'refunded',
+            state: 'refunded',
           })
         }
       }
@@ -90,6 +91,6 @@ test('a customer who buys and is refunded in the second in which an issued licen
   expect(governingPurchase([later, refunded], null, second(1_000).getTime())).toMatchObject({
     current: { purchase_ref: 'lic' },
     isValid: true,
-    decisive: 'paid',
+    state: 'paid',
   })
 })

@@ -1,22 +1,15 @@
-import type { EffectKind } from './effect.ts'
+import type { PurchaseState } from '../lifecycle/licence.ts'
 import { fellAt, inOrderOfTime } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 
-/**
- * The effect that decides which status the purchases of a licence require. `paid`: the purchases do not prevent the licence
- * from being active. It may still have ended; then the sweep expires it.
- */
-export type DecisiveEffect = Extract<
-  EffectKind,
-  'paid' | 'payment_failed' | 'inquiry_opened' | 'partially_refunded' | 'canceled' | 'refunded'
->
-
-/** The purchase that governs a licence, and the effect that decides about its status. */
+/** The purchase that governs a licence, and what the purchases call for. */
 export interface Governing {
   /** The latest valid purchase. If no purchase is valid, the purchase that was valid last. */
   current: Purchase
   isValid: boolean
-  decisive: DecisiveEffect
+  state: PurchaseState
+  /** What they would call for if the purchase had not been cancelled. */
+  uncancelled: PurchaseState
 }
 
 /**
@@ -47,8 +40,9 @@ export function governingPurchase(
   const latestValid = entries.findLastIndex(({ fell }) => fell === Infinity)
   const at = latestValid === -1 ? lastFallen(entries) : latestValid
   const { purchase: current } = entries[at]!
-  const isValid = latestValid !== -1
-  return { current, isValid, decisive: ending(current) ?? problemOf(timeline, at)?.kind ?? 'paid' }
+  const uncancelled = current.money_returned ? 'refunded' : (problemOf(timeline, at)?.kind ?? 'paid')
+  const state = current.terminated_at && !current.money_returned ? 'canceled' : uncancelled
+  return { current, isValid: latestValid !== -1, state, uncancelled }
 }
 
 interface Timeline {
@@ -61,13 +55,6 @@ interface Timeline {
 function lastFallen(entries: Timeline['entries']): number {
   const last = Math.max(...entries.map(({ fell }) => fell))
   return entries.findLastIndex(({ fell }) => fell === last)
-}
-
-/** Why the purchase is over: undefined if it is not, or if only its end has passed. A partial refund may follow the end. */
-function ending({ terminated_at, money_returned, partially_refunded_at }: Purchase) {
-  if (!terminated_at) return undefined
-  if (money_returned) return 'refunded'
-  return partially_refunded_at && partially_refunded_at > terminated_at ? 'partially_refunded' : 'canceled'
 }
 
 interface Problem {
@@ -96,9 +83,7 @@ function problemOf(timeline: Timeline, place: number, next?: number): Problem | 
     const at = Math.max(time.getTime(), ordered)
     return (later.length > 0 ? at > from : at >= from) && at < until ? at : undefined
   }
-  // After its end, a renewal counts only if it moves the end.
-  const renewed =
-    purchase.renewed_at && purchase.renewed_at.getTime() <= fell ? purchase.renewed_at.getTime() : -Infinity
+  const renewed = purchase.renewed_at?.getTime() ?? -Infinity
   const refunded = governedAt(purchase.partially_refunded_at)
   if (refunded !== undefined && renewed <= refunded) {
     return { kind: 'partially_refunded', since: refunded, about: place }

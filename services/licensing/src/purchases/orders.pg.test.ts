@@ -5,7 +5,7 @@ import { isFull } from '@licensing/test-support/drawn'
 import { array, assert, asyncProperty, nat } from 'fast-check'
 import { expect, test } from 'vitest'
 import { forFile, startHarness } from '../../test/harness.ts'
-import { givenPlan } from '../../test/makers.ts'
+import { findUnruledStatuses, givenPlan } from '../../test/makers.ts'
 import { effectsOf, mayRevokeEarly, orderBy, stories } from '../../test/purchase-stories.ts'
 import { unique } from '../../test/purchases.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
@@ -77,6 +77,7 @@ test('in any order, in calls of any size and with repetitions, the licence is th
     expect(isRevoked ? inOrder.at(-1)!.status : inOrder).toEqual(isRevoked ? inTime.at(-1)!.status : inTime)
   })
   await assert(inAnyOrder, { numRuns: isFull ? 300 : 20 })
+  expect(await findUnruledStatuses(harness)).toEqual([])
 }, 600_000)
 
 test.each(['refunded', 'canceled'] as const)(

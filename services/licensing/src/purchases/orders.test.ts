@@ -2,7 +2,7 @@ import { newId } from '@licensing/database/ids'
 import { isFull } from '@licensing/test-support/drawn'
 import { array, assert, nat, option, property } from 'fast-check'
 import { expect, test } from 'vitest'
-import { expirable, applyCauses } from '../lifecycle/licence.ts'
+import { expirable, statusOf } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { day, effectsOf, mayRevokeEarly, orderBy, ordersOf, stories } from '../../test/purchase-stories.ts'
 import { reconcileLicence } from './reconcile-licence.ts'
@@ -93,15 +93,10 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
   const { licence } = purchased
   const isPast = licence.expires_on && licence.expires_on <= now
   if (!isPast || !expirable.includes(licence.status)) return
-  if (purchased.purchases.length === 0) {
-    Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
-    return
-  }
-  const after = governingAt(purchased, now)
-  if (after.isValid) {
-    const change = { kind: 'ended' as const, former: formerGoverning(purchased), before: after, after }
+  if (purchased.purchases.length > 0 && governingAt(purchased, now).isValid) {
+    const change = { kind: 'ended' as const, former: formerGoverning(purchased) }
     reconcileLicence(changes, purchased, plans, { actor: 'sweep' }, change)
-  } else Object.assign(licence, applyCauses(['expiry_passed'], licence, {}).state)
+  } else Object.assign(licence, statusOf({ ...licence, end: licence.expires_on, now }))
 }
 
 /** docs/guides/payments.md, "Events in another order": the result may differ if a revocation was sent before an event that would have prevented it became known. */

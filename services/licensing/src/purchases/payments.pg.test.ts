@@ -29,6 +29,7 @@ import {
   kindOf,
   refusalOf,
   renew,
+  renewal,
 } from '../../test/purchases.ts'
 import type { Bought, EffectName } from '../../test/purchases.ts'
 
@@ -146,6 +147,34 @@ test('a renewal moves the expiry once for each invoice and sends no event', asyn
   expect((await history(harness, licence)).slice(1)).toEqual([
     { type: 'renewed', from: 'active', to: 'active', actor: 'processor', cause },
   ])
+})
+
+test('renewals that are reported late, each for a period that is over, neither expire nor reactivate the licence', async () => {
+  const plan = await givenPlan(harness)
+  const first = await buy(harness, { planId: plan.id, orderedAt: daysAgo(90), endsAt: daysAgo(60) })
+  for (const [at, end] of [
+    [60, daysAgo(30)],
+    [30, daysAgo(1)],
+    [1, inDays(30)],
+  ] as const) {
+    expect(await apply(harness, first, renewal(end), daysAgo(at))).toMatchObject({ status: 'active' })
+  }
+  expect(await eventTypes(harness, first.licence)).toEqual(['licence.created'])
+  const types = (await history(harness, first.licence)).map(({ type }) => type)
+  expect(types).toEqual(['created', 'renewed', 'renewed', 'renewed'])
+})
+
+test('a renewal on a retired plan suspends a downgraded licence because of the archive; after a restore the vendor reactivates it', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await bought(harness, plan.id)
+  await happen(harness, licence, 'a partial refund')
+  await archive(harness, plan)
+  const archived = { status: 'suspended', statusReason: 'plan_archived' }
+  expect(await renew(harness, licence, inDays(60))).toMatchObject(archived)
+  expect((await eventTypes(harness, licence)).at(-1)).toBe('licence.suspended')
+  await restore(harness, plan)
+  const reactivated = harness.licensing.reactivateLicence(verbOn(harness, licence))
+  expect(await reactivated).toMatchObject({ status: 'active' })
 })
 
 const effectNames: EffectName[] = [

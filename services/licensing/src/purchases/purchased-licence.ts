@@ -24,8 +24,8 @@ export type LockedLicence = LicenceStateRow & {
 }
 
 const otherColumns: Record<Exclude<keyof LockedLicence, keyof LicenceRow>, true> = {
-  expired_from: true,
-  expired_from_reason: true,
+  hold: true,
+  purchase: true,
   snapshot_id: true,
   governed_by: true,
   reactivated_at: true,

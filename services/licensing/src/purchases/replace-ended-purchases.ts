@@ -36,8 +36,7 @@ async function replaceIn(tx: Transaction, licenceIds: string[], onLocked: OnLock
     }
     const after = governingAt(purchased, changes.now)
     if (!after.isValid || after.current === former) continue
-    const change = { kind: 'ended' as const, former, before: after, after }
-    reconcileLicence(changes, purchased, plans, { actor: 'sweep' }, change)
+    reconcileLicence(changes, purchased, plans, { actor: 'sweep' }, { kind: 'ended', former })
   }
   await writeChanges(tx, changes)
   return changes.licences.size > 0

@@ -6,7 +6,7 @@ import type { Logger } from '@licensing/process/log'
 import type { Loop } from '@licensing/process/loop'
 import { Counter } from 'prom-client'
 import { changeMany } from '../lifecycle/change-many.ts'
-import { lifecycle } from '../lifecycle/licence.ts'
+import { bulkChanges } from '../lifecycle/licence.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
 import { markFallen } from '../purchases/purchase-queries.ts'
 import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
@@ -98,7 +98,7 @@ async function expirePast(
   start: Due | undefined,
 ): Promise<{ count: number; last?: Due | undefined }> {
   const { count, last, active } = await changeMany(tx, {
-    transition: lifecycle.expiry_passed[0],
+    change: bulkChanges.end_passed,
     order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),
     steps: stepsAtOnce,

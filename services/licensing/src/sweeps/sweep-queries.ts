@@ -15,14 +15,14 @@ export interface Due {
  * Licences that other transactions have locked are skipped: the next sweep finds them.
  */
 export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): Selection => sql`
-  select l.id, l.status, l.status_reason, 'sweep' as actor
+  select l.id, l.status, 'sweep' as actor
   from (
     select licence_id from licence_statuses
     where expires_on <= now() and ${statusIn(sql, expirable)}
       ${after ? sql`and (expires_on, licence_id) > (${after.expires_on}, ${after.id})` : sql``}
     order by expires_on, licence_id offset 0
   ) s cross join lateral (
-    select id, status, status_reason from licences
+    select id, status from licences
     where id = s.licence_id and expires_on <= now() and ${statusIn(sql, expirable)}
       and not exists (${validPurchase(sql)})
     for update skip locked

@@ -17,6 +17,7 @@ import {
   givenPlan,
   issue,
   newest,
+  findUnruledStatuses,
   findWrongStatuses,
   history,
   statusOf,
@@ -180,6 +181,7 @@ test('updates of a due licence that race verbs, an archive, the sweep, a payment
     }
     expect(await activeOn(harness, plan)).toBe(0n)
     expect(await findWrongStatuses(harness)).toEqual([])
+    expect(await findUnruledStatuses(harness)).toEqual([])
   }
 })
 

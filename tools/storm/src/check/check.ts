@@ -1,14 +1,11 @@
 import type { Outcome } from '../outcome.ts'
-import * as catalog from './catalog-writes.ts'
-import * as deliveries from './deliveries.ts'
-import * as feeds from './feeds.ts'
+import * as catalog from './catalog.ts'
+import * as events from './events.ts'
 import * as figures from './figures.ts'
 import * as histories from './histories.ts'
-import { leasesWithinLimit } from './leases.ts'
-import * as licences from './licence-writes.ts'
+import * as licences from './licences.ts'
 import * as money from './money.ts'
 import type { Rule } from './rule.ts'
-import { oneTrialEach } from './trials.ts'
 
 /** The rules that must hold after every storm. */
 export const rules = {
@@ -16,8 +13,8 @@ export const rules = {
   'each import made the licence that was answered': licences.importedOnce,
   'every licence was requested': licences.nothingUnasked,
   'activations match the answers': licences.activations,
-  'leases that have not ended never exceed max_concurrent': leasesWithinLimit,
-  'a machine has one trial of an application': oneTrialEach,
+  'leases that have not ended never exceed max_concurrent': licences.leasesWithinLimit,
+  'a machine has one trial of an application': licences.oneTrialEach,
   'a list shows each row once': licences.pages,
   'a history has only legal transitions': histories.oneLegalOrder,
   'the history has each acknowledged verb once': histories.verbsOnce,
@@ -33,15 +30,15 @@ export const rules = {
   'API keys match the answers': catalog.apiKeys,
   'the spend cap matches the answers': catalog.caps,
   'endpoints match the answers': catalog.endpoints,
-  'sequences have no gap and no duplicate': feeds.sequences,
-  'each change has one event, in order': feeds.oneEventAChange,
-  'each payment has its events': feeds.paymentEvents,
-  'a failed provision is reported once': feeds.failedProvisions,
-  'test events match the answers': feeds.testEvents,
-  'the feed never changes': feeds.feedReads,
-  'an event has one delivery per endpoint': deliveries.oneDeliveryEach,
-  'a delivery has arrived': deliveries.delivered,
-  'received events equal the recorded events': deliveries.arrivalsMatch,
+  'sequences have no gap and no duplicate': events.sequences,
+  'each change has one event, in order': events.oneEventAChange,
+  'each payment has its events': events.paymentEvents,
+  'a failed provision is reported once': events.failedProvisions,
+  'test events match the answers': events.testEvents,
+  'the feed never changes': events.feedReads,
+  'an event has one delivery per endpoint': events.oneDeliveryEach,
+  'a delivery has arrived': events.delivered,
+  'received events equal the recorded events': events.arrivalsMatch,
   'sales and checkouts match the answers': money.salesOnce,
   'payments match the processor': money.paymentsMatch,
   'licensing and billing agree': money.provisionsMatch,
@@ -68,7 +65,6 @@ export interface Violation {
 
 /** All violations in the outcome of a storm. */
 export function check(outcome: Outcome): Violation[] {
-  return Object.entries(rules).flatMap(([rule, find]) =>
-    find(outcome).map((detail) => ({ rule: rule as RuleName, detail })),
-  )
+  const names = Object.keys(rules) as RuleName[]
+  return names.flatMap((rule) => [...rules[rule](outcome)].map((detail) => ({ rule, detail })))
 }

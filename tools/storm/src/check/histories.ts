@@ -1,9 +1,6 @@
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
-import { ruledChanges } from '@licensing/test-support/licence-rules'
 import type { HistoryEntry, Outcome, Sent } from '../outcome.ts'
-import { groupBy, sentTo, type AskedTo, type Rule } from './rule.ts'
-
-type VerbSent = Sent & { asked: AskedTo<'verb'> }
+import { groupBy, isAcknowledged, isPossible, sentTo, type Rule } from './rule.ts'
 
 const verbs: Record<LicenceVerb, { entry: string; status: string }> = {
   suspend: { entry: 'suspended', status: 'suspended' },
@@ -14,51 +11,61 @@ const verbs: Record<LicenceVerb, { entry: string; status: string }> = {
 
 const initialEntries = new Set(['issued', 'imported', 'created', 'trial_started'])
 const withoutChange = new Set(['migrated', 'activation_freed'])
-const ruled = ruledChanges()
-// A purchase on a retired plan suspends a downgraded licence. The rules do not have this transition, because two causes act at once.
-ruled.get('suspended')!.from.add('downgraded')
+const valid = ['active', 'suspended', 'downgraded']
+const notOver = [...valid, 'expired']
+/** The statuses before and after each other type of entry. `keeps`: such an entry may also leave the status as it is. */
+const legal: Record<string, { from: string[]; to: string[]; keeps?: true }> = {
+  suspended: { from: notOver, to: ['suspended'] },
+  reactivated: { from: ['suspended', 'downgraded', 'expired'], to: ['active'] },
+  revoked: { from: notOver, to: ['revoked'] },
+  retired: { from: [...notOver, 'revoked'], to: ['retired'] },
+  expired: { from: valid, to: ['expired'] },
+  downgraded: { from: ['active', 'suspended', 'expired'], to: ['downgraded'] },
+  plan_changed: { from: notOver, to: ['active'], keeps: true },
+  renewed: { from: ['expired'], to: ['suspended', 'downgraded'], keeps: true },
+  changed: { from: ['expired'], to: ['suspended', 'downgraded'], keeps: true },
+}
 
 function isLegal({ type, from, to }: HistoryEntry): boolean {
   if (initialEntries.has(type)) return from === null && to === 'active'
   if (withoutChange.has(type)) return from === to
-  const change = ruled.get(type)
-  return change !== undefined && from !== null && change.from.has(from) && change.to.has(to)
+  const change = legal[type]
+  if (!change || from === null) return false
+  return (
+    (change.keeps && from === to && notOver.includes(to)) ||
+    (change.from.includes(from) && change.to.includes(to))
+  )
 }
 
 /** Entries by licence, oldest first. */
-export function historiesOf(outcome: Outcome): Map<string, HistoryEntry[]> {
-  const sorted = outcome.history.toSorted((one, other) => one.position - other.position)
-  return groupBy(sorted, ({ licenceId }) => licenceId)
+export function historiesOf({ history }: Outcome): Map<string, HistoryEntry[]> {
+  return groupBy(
+    history.toSorted((one, other) => one.position - other.position),
+    ({ licenceId }) => licenceId,
+  )
 }
 
 /** Each entry starts at the status of the entry before it, and the last entry has the licence's status. */
-export const oneLegalOrder: Rule = (outcome) => {
+export const oneLegalOrder: Rule = function* (outcome) {
   const histories = historiesOf(outcome)
   const known = new Set(outcome.licences.map(({ id }) => id))
-  const orphans = [...histories.keys()]
-    .filter((id) => !known.has(id))
-    .map((id) => `${id} has a history and does not exist`)
-  return outcome.licences
-    .flatMap(({ id, status }) => {
-      const entries = histories.get(id) ?? []
-      if (entries.length === 0) return [`${id} has no history`]
-      const broken = entries.flatMap((entry, place) => {
-        const before = entries[place - 1]?.to ?? null
-        if (entry.from !== before)
-          return [`${id} went from ${before} and its next entry is from ${entry.from}`]
-        if (isLegal(entry)) return []
-        return [`${id} was ${entry.type} from ${entry.from} to ${entry.to}, which is not a legal transition`]
-      })
-      const last = entries.at(-1)!.to
-      return last === status ? broken : [...broken, `${id} is ${status}, its history ends with ${last}`]
-    })
-    .concat(orphans)
+  for (const id of histories.keys()) if (!known.has(id)) yield `${id} has a history and does not exist`
+  for (const { id, status } of outcome.licences) {
+    let before: string | null = null
+    for (const entry of histories.get(id) ?? []) {
+      const { type, from, to } = entry
+      if (from !== before || !isLegal(entry))
+        yield `${id} was ${before} and then ${type} from ${from} to ${to}`
+      before = to
+    }
+    if (before !== status) yield `${id} is ${status}, its history ends with ${before}`
+  }
 }
 
 // The times of entries are rounded to milliseconds.
 const roundingMs = 2
 
-function couldBe({ asked, from, to, answered }: VerbSent, entry: HistoryEntry): boolean {
+function couldBe({ asked, from, to, answered }: Sent<'verb'>, entry: HistoryEntry): boolean {
   if (verbs[asked.verb].entry !== entry.type || entry.at < from - roundingMs) return false
   // A request without an answer may still have been executed later, by a frozen process that resumed.
   return answered === 'unknown' || entry.at <= to + roundingMs
@@ -69,112 +76,82 @@ const byVerb = ({ type, actor, cause }: HistoryEntry) =>
   actor.startsWith('key_') && cause === null && Object.values(verbs).some(({ entry }) => entry === type)
 
 /** The history of a licence has each acknowledged verb once, and no verb that was not requested. */
-export const verbsOnce: Rule = (outcome) => {
+export const verbsOnce: Rule = function* (outcome) {
   const histories = historiesOf(outcome)
   const sent = groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)
-  const ids = new Set([...sent.keys(), ...histories.keys()])
-  return [...ids].flatMap((id) => {
+  for (const id of new Set([...sent.keys(), ...histories.keys()])) {
     const history = histories.get(id) ?? []
     const entries = history.filter(byVerb)
-    const possible = (sent.get(id) ?? []).filter(({ answered }) => answered !== 'refused')
-    const certain = possible.filter(
-      (each) => each.answered === 'acknowledged' && !changedNothing(each, history),
-    )
-    return [
-      ...unmatched(certain, entries, couldBe).map(
-        (each) => `${each.asked.verb} of ${id} was acknowledged at ${each.to} and is not in its history`,
-      ),
-      ...unmatched(entries, possible, (entry, each) => couldBe(each, entry)).map(
-        (entry) => `${id} was ${entry.type} at ${entry.at} by ${entry.actor}, without a request at that time`,
-      ),
-    ]
-  })
-}
-
-/** Licences are suspended only by requested archives, and each archive suspended as many as it answered. */
-export const archivesCount: Rule = (outcome) => {
-  const archives = sentTo(outcome, 'archive').filter(({ asked }) => asked.do === 'archive')
-  const suspended = outcome.history.filter(
-    ({ type, actor, cause }) => type === 'suspended' && actor.startsWith('key_') && cause !== null,
-  )
-  const unasked = suspended.filter(
-    ({ cause, at }) =>
-      !archives.some(
-        ({ asked, answered, from }) =>
-          cause?.includes(asked.planId) && answered !== 'refused' && at >= from - roundingMs,
-      ),
-  )
-  const byCause = groupBy(suspended, ({ cause }) => cause!)
-  const counted = archives
-    .filter(({ answered, body }) => answered === 'acknowledged' && Number(body['suspended_licences']) > 0)
-    .flatMap(({ asked, to, body }) => {
-      const before = suspended.filter(
-        ({ cause, at }) => cause!.includes(asked.planId) && at <= to + roundingMs,
-      )
-      const found = byCause.get(before.at(-1)?.cause ?? '')?.length ?? 0
-      const said = Number(body['suspended_licences'])
-      return found === said
-        ? []
-        : [`archiving ${asked.planId} suspended ${found} licences and answered ${said}`]
-    })
-  return [
-    ...unasked.map(
-      ({ licenceId, cause }) => `${licenceId} was suspended by ${cause}, which was not requested`,
-    ),
-    ...counted,
-  ]
+    const possible = (sent.get(id) ?? []).filter(isPossible)
+    const certain = possible.filter((each) => isAcknowledged(each) && !changedNothing(each, history))
+    for (const { asked, to } of unmatched(certain, entries, couldBe))
+      yield `${asked.verb} of ${id} was acknowledged at ${to} and is not in its history`
+    for (const { type, at, actor } of unmatched(entries, possible, (entry, each) => couldBe(each, entry)))
+      yield `${id} was ${type} at ${at} by ${actor}, without a request at that time`
+  }
 }
 
 /** Revoking a revoked licence or retiring a retired one answers 200 and adds no entry to the history. */
-function changedNothing({ asked: { verb }, to }: VerbSent, entries: HistoryEntry[]): boolean {
+function changedNothing({ asked: { verb }, to }: Sent<'verb'>, entries: HistoryEntry[]): boolean {
   if (verb !== 'revoke' && verb !== 'retire') return false
   return entries.some(({ type, at }) => type === verbs[verb].entry && at <= to + roundingMs)
 }
 
+/** Licences are suspended only by requested archives, and each archive suspended as many as it answered. */
+export const archivesCount: Rule = function* (outcome) {
+  const archives = sentTo(outcome, 'archive')
+  const suspended = outcome.history.flatMap(({ type, actor, cause, licenceId, at }) =>
+    type === 'suspended' && actor.startsWith('key_') && cause !== null ? [{ licenceId, cause, at }] : [],
+  )
+  for (const { licenceId, cause, at } of suspended) {
+    const asked = archives.filter((each) => cause.includes(each.asked.planId) && at >= each.from - roundingMs)
+    if (!asked.some(isPossible)) yield `${licenceId} was suspended by ${cause}, which was not requested`
+  }
+  const byCause = groupBy(suspended, ({ cause }) => cause)
+  for (const { asked, to, body } of archives.filter(isAcknowledged)) {
+    // The latest archive of the plan that could have given this answer.
+    const before = suspended.filter(({ cause, at }) => cause.includes(asked.planId) && at <= to + roundingMs)
+    const found = byCause.get(before.at(-1)?.cause ?? '')?.length ?? 0
+    const said = Number(body['suspended_licences'])
+    if (said > 0 && found !== said)
+      yield `archiving ${asked.planId} suspended ${found} licences and answered ${said}`
+  }
+}
+
 /** The history has verbs in the order in which they were answered. */
-export const orderOfAnswers: Rule = (outcome) => {
+export const orderOfAnswers: Rule = function* (outcome) {
   const histories = historiesOf(outcome)
-  return [...groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)].flatMap(([id, sent]) => {
+  const answered = sentTo(outcome, 'verb').filter(isAcknowledged)
+  for (const [id, sent] of groupBy(answered, ({ asked }) => asked.licenceId)) {
     const entries = (histories.get(id) ?? []).filter(byVerb)
-    const placed = sent
-      .filter(({ answered }) => answered === 'acknowledged')
-      .flatMap((each) => {
-        const own = entries.filter((entry) => couldBe(each, entry))
-        return own.length === 1 ? [{ each, place: own[0]!.position }] : []
-      })
-    return placed.flatMap((one) =>
-      placed
-        .filter((other) => one.each.to < other.each.from && one.place > other.place)
-        .map(
-          (other) =>
-            `${id}: ${one.each.asked.verb} was answered before ${other.each.asked.verb} and is after it in the history`,
-        ),
-    )
-  })
+    const placed = sent.flatMap((each) => {
+      const [own, another] = entries.filter((entry) => couldBe(each, entry))
+      return own && !another ? [{ ...each, verb: each.asked.verb, place: own.position }] : []
+    })
+    for (const one of placed)
+      for (const other of placed)
+        if (one.to < other.from && one.place > other.place)
+          yield `${id}: ${one.verb} was answered before ${other.verb} and is after it in the history`
+  }
 }
 
 /** An answer has the status that the verb leads to. */
-export const answersMatch: Rule = (outcome) =>
-  sentTo(outcome, 'verb')
-    .filter(({ answered }) => answered === 'acknowledged')
-    .filter(({ asked, body }) => body['status'] !== verbs[asked.verb].status)
-    .map(
-      ({ asked, body }) => `${asked.verb} of ${asked.licenceId} was answered with ${String(body['status'])}`,
-    )
+export const answersMatch: Rule = function* (outcome) {
+  for (const { asked, body } of sentTo(outcome, 'verb').filter(isAcknowledged))
+    if (body['status'] !== verbs[asked.verb].status)
+      yield `${asked.verb} of ${asked.licenceId} was answered with ${String(body['status'])}`
+}
 
 /** A refusal names a status that the licence had. */
-export const refusalsMatch: Rule = (outcome) => {
+export const refusalsMatch: Rule = function* (outcome) {
   const histories = historiesOf(outcome)
-  return sentTo(outcome, 'verb')
-    .filter(({ status, body }) => status === 409 && typeof body['current'] === 'string')
-    .filter(({ asked, to, body }) => {
-      const entries = histories.get(asked.licenceId) ?? []
-      return !entries.some((entry) => entry.to === body['current'] && entry.at <= to + roundingMs)
-    })
-    .map(
-      ({ asked, body }) =>
-        `${asked.verb} of ${asked.licenceId} was refused as ${String(body['current'])}, a status that it never had`,
-    )
+  for (const { asked, status, to: until, body } of sentTo(outcome, 'verb')) {
+    const { current } = body
+    if (status !== 409 || typeof current !== 'string') continue
+    const entries = histories.get(asked.licenceId) ?? []
+    if (!entries.some(({ to, at }) => to === current && at <= until + roundingMs))
+      yield `${asked.verb} of ${asked.licenceId} was refused as ${current}, a status that it never had`
+  }
 }
 
 /**

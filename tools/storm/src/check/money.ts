@@ -1,201 +1,124 @@
 import type { Payment } from '../outcome.ts'
-import { groupBy, sentTo, timesProblem, duplicates, type Rule } from './rule.ts'
+import { asAnswered, groupBy, same, sentTo, sum, type Rule } from './rule.ts'
 
 const feeBps = 100
 
 /** Sales and checkouts exist as they were answered. */
-export const salesOnce: Rule = (outcome) => {
-  const sales = [
-    ...groupBy(sentTo(outcome, 'sale'), ({ asked }) => `${asked.appId} ${asked.saleId}`),
-  ].flatMap(([key, tries]) => {
-    const found = outcome.sales.filter(({ appId, saleId }) => `${appId} ${saleId}` === key)
-    const named = tries
-      .filter(({ answered }) => answered === 'acknowledged')
-      .map(({ body }) => body['licence_id'])
-      .filter((id) => typeof id === 'string')
-    return [
-      ...timesProblem(
-        `sale ${key}`,
-        tries.map(({ answered }) => answered),
-        found.length,
-      ),
-      ...named
-        .filter((id) => id !== found[0]?.licenceId)
-        .map((id) => `sale ${key} was answered with ${id} and has ${found[0]?.licenceId}`),
-    ]
+export const salesOnce: Rule = function* (outcome) {
+  const sales = sentTo(outcome, 'sale').map(({ asked, answered, body }) => {
+    return { answered, key: `${asked.appId} ${asked.saleId}`, id: body['licence_id'] as string | null }
   })
-  const checkouts = sentTo(outcome, 'checkout').flatMap(({ asked, answered, body }) => {
-    const found = outcome.sessions.filter(
-      ({ appId, externalRef }) => appId === asked.appId && externalRef === asked.externalRef,
-    )
-    const other = answered === 'acknowledged' && found[0] && found[0].id !== body['id']
-    return [
-      ...timesProblem(`checkout of ${asked.externalRef}`, [answered], found.length),
-      ...(other ? [`checkout of ${asked.externalRef} is not the one that was answered`] : []),
-    ]
+  const soldRows = outcome.sales.map(({ appId, saleId, licenceId }) => ({
+    key: `${appId} ${saleId}`,
+    id: licenceId,
+  }))
+  yield* asAnswered('sale', sales, soldRows)
+  const checkouts = sentTo(outcome, 'checkout').map(({ asked, answered, body }) => {
+    return { answered, key: `${asked.appId} ${asked.externalRef}`, id: body['id'] as string }
   })
-  return [...sales, ...checkouts]
+  const sessions = outcome.sessions.map(({ id, appId, externalRef }) => ({
+    key: `${appId} ${externalRef}`,
+    id,
+  }))
+  yield* asAnswered('checkout', checkouts, sessions)
 }
 
 /** Each payment at the processor is recorded once with its exact amount, and no other payment is recorded. */
-export const paymentsMatch: Rule = ({ payments, processor, sessions, sales }) => {
-  const expected = new Map<string, number>([
-    ...processor.paid.map(({ sessionId, amount }) => [`checkout:${sessionId}`, amount] as const),
-    ...processor.renewals.map(({ invoiceRef, amount }) => [`invoice:${invoiceRef}`, amount] as const),
-  ])
-  const keyOf = ({ sessionId, saleId, invoiceRef, sourceKey }: Payment) => {
-    if (saleId !== null) return undefined
-    return sourceKey.startsWith('invoice:') && invoiceRef ? `invoice:${invoiceRef}` : `checkout:${sessionId}`
-  }
-  const booked = groupBy(
-    payments.filter((payment) => keyOf(payment) !== undefined),
-    (payment) => keyOf(payment)!,
-  )
-  const saleTimes = groupBy(
-    payments.filter(({ saleId }) => saleId !== null),
-    ({ saleId }) => saleId!,
-  )
-  return [
-    ...[...expected].flatMap(([key, amount]) => {
-      const found = booked.get(key) ?? []
-      if (found.length !== 1) return [`${key} was paid and is booked ${found.length} times`]
-      return found[0]!.amount === amount
-        ? []
-        : [`${key} was paid ${amount} and is booked as ${found[0]!.amount}`]
-    }),
-    ...[...booked.keys()]
-      .filter((key) => !expected.has(key))
-      .map((key) => `${key} is booked and was never paid`),
-    ...processor.paid
-      .filter(({ sessionId }) => {
-        const status = sessions.find(({ id }) => id === sessionId)?.status
-        return status !== 'provisioned' && status !== 'provision_failed'
-      })
-      .map(({ sessionId }) => `session ${sessionId} was paid and is neither provisioned nor failed`),
-    ...sales
-      .filter(({ saleId }) => saleTimes.get(saleId)?.length !== 1)
-      .map(({ saleId }) => `sale ${saleId} is booked ${saleTimes.get(saleId)?.length ?? 0} times`),
+export const paymentsMatch: Rule = function* ({ payments, processor, sessions, sales }) {
+  const sourceOf = ({ sourceKey, invoiceRef, sessionId }: Payment) =>
+    sourceKey.startsWith('invoice:') && invoiceRef ? `invoice ${invoiceRef}` : `checkout ${sessionId}`
+  const paid = [
+    ...processor.paid.map(({ sessionId, amount }) => `checkout ${sessionId} of ${amount}`),
+    ...processor.renewals.map(({ invoiceRef, amount }) => `invoice ${invoiceRef} of ${amount}`),
   ]
+  const booked = payments.filter(({ saleId }) => saleId === null)
+  yield* same(
+    'payment by',
+    paid,
+    booked.map((each) => `${sourceOf(each)} of ${each.amount}`),
+  )
+  const sold = sales.map(({ saleId }) => saleId)
+  yield* same(
+    'payment of sale',
+    sold,
+    payments.flatMap(({ saleId }) => saleId ?? []),
+  )
+  const statusOf = new Map(sessions.map(({ id, status }) => [id, status]))
+  for (const { sessionId } of processor.paid)
+    if (!statusOf.get(sessionId)?.startsWith('provision'))
+      yield `session ${sessionId} was paid and is neither provisioned nor failed`
 }
 
 /** Billing and licensing name the same licence for each payment, and its history has the payment once. */
-export const provisionsMatch: Rule = ({ sessions, sales, provisions, history }) => {
-  const billed = new Map([
-    ...sessions.map(({ id, appId, status, licenceId }) => [`${appId} ${id}`, { status, licenceId }] as const),
-    ...sales.map(
-      ({ saleId, appId, status, licenceId }) => [`${appId} sale:${saleId}`, { status, licenceId }] as const,
-    ),
-  ])
-  const causes = groupBy(
-    history.filter(({ type }) => type === 'created' || type === 'plan_changed'),
-    ({ licenceId, cause }) => `${licenceId} ${cause}`,
-  )
-  const known = new Set(provisions.map(({ appId, paymentRef }) => `${appId} ${paymentRef}`))
-  return [
-    ...provisions.flatMap(({ appId, paymentRef, licenceId }) => {
-      const bill = billed.get(`${appId} ${paymentRef}`)
-      const times = causes.get(`${licenceId} ${paymentRef}`)?.length ?? 0
-      return [
-        ...(bill?.status === 'provisioned' && bill.licenceId === licenceId
-          ? []
-          : [
-              `licensing provisioned ${licenceId} for ${paymentRef}, billing has ${bill?.status} ${bill?.licenceId}`,
-            ]),
-        ...(times === 1 ? [] : [`the history of ${licenceId} has payment ${paymentRef} ${times} times`]),
-      ]
-    }),
-    ...[...billed]
-      .filter(([key, { status }]) => status === 'provisioned' && !known.has(key))
-      .map(([key]) => `billing says ${key} is provisioned, licensing does not know it`),
+export const provisionsMatch: Rule = function* ({ sessions, sales, provisions, history }) {
+  const billed = [
+    ...sessions.map((each) => ({ ...each, ref: each.id })),
+    ...sales.map((each) => ({ ...each, ref: `sale:${each.saleId}` })),
   ]
+  yield* same(
+    'provision',
+    billed
+      .filter(({ status }) => status === 'provisioned')
+      .map(({ appId, ref, licenceId }) => `${appId} ${ref} ${licenceId}`),
+    provisions.map(({ appId, paymentRef, licenceId }) => `${appId} ${paymentRef} ${licenceId}`),
+  )
+  const bought = history.filter(({ type }) => type === 'created' || type === 'plan_changed')
+  const causes = groupBy(bought, ({ licenceId, cause }) => `${licenceId} ${cause}`)
+  for (const { licenceId, paymentRef } of provisions)
+    if (causes.get(`${licenceId} ${paymentRef}`)?.length !== 1)
+      yield `the history of ${licenceId} does not have payment ${paymentRef} once`
 }
 
 /** The ledger has each fee once, and returns it once if the whole amount was refunded. */
-export const ledger: Rule = ({ payments, fees, refunds, processor }) => {
+export const ledger: Rule = function* ({ payments, fees, refunds, processor }) {
   const byPayment = groupBy(fees, ({ paymentId }) => paymentId)
+  const returned = groupBy(processor.refunds, ({ chargeRef }) => chargeRef)
   const known = new Set(payments.map(({ id }) => id))
-  return [
-    ...payments.flatMap((payment) => {
-      const due = payment.saleId === null ? Math.floor((payment.amount * feeBps + 5_000) / 10_000) : 0
-      const own = byPayment.get(payment.id) ?? []
-      const sum = (kind: string) =>
-        own.filter((fee) => fee.kind === kind).reduce((total, { amountMinor }) => total + amountMinor, 0)
-      const returned = processor.refunds
-        .filter(({ chargeRef }) => chargeRef === payment.chargeRef)
-        .reduce((total, { amount }) => total + amount, 0)
-      const credit = payment.chargeRef !== null && returned >= payment.amount ? due : 0
-      return [
-        ...(payment.feeMinor === due
-          ? []
-          : [`the fee of payment ${payment.id} is ${payment.feeMinor}, not ${due}`]),
-        ...(sum('charge') === due ? [] : [`payment ${payment.id} was charged ${sum('charge')}, not ${due}`]),
-        ...(sum('credit') === -credit
-          ? []
-          : [`payment ${payment.id} was credited ${-sum('credit')}, not ${credit}`]),
-        ...(sum('reversal') === 0 ? [] : [`a credit of payment ${payment.id} was reversed`]),
-      ]
-    }),
-    ...fees
-      .filter(({ paymentId }) => !known.has(paymentId))
-      .map(({ id }) => `fee ${id} belongs to no payment`),
-    ...refunds
-      .filter(({ paymentId }) => !known.has(paymentId))
-      .map(({ id }) => `refund ${id} belongs to no payment`),
-  ]
+  for (const { id, saleId, chargeRef, amount, feeMinor } of payments) {
+    const due = saleId === null ? Math.floor((amount * feeBps + 5_000) / 10_000) : 0
+    const refunded = sum((returned.get(chargeRef ?? '') ?? []).map((refund) => refund.amount))
+    const entered = (kind: string) =>
+      sum((byPayment.get(id) ?? []).filter((fee) => fee.kind === kind).map((fee) => fee.amountMinor))
+    const figures = [
+      { name: 'fee', is: feeMinor, should: due },
+      { name: 'charge', is: entered('charge'), should: due },
+      { name: 'credit', is: -entered('credit'), should: chargeRef !== null && refunded >= amount ? due : 0 },
+      { name: 'reversal', is: entered('reversal'), should: 0 },
+    ]
+    for (const { name, is, should } of figures)
+      if (is - should !== 0) yield `the ${name} of payment ${id} is ${is}, not ${should}`
+  }
+  for (const { id, paymentId } of [...fees, ...refunds])
+    if (!known.has(paymentId)) yield `${id} belongs to no payment`
 }
 
 /** Refunds and chargebacks are recorded once, with the processor's amounts. */
-export const refundsMatch: Rule = ({ refunds, payments, processor }) => {
+export const refundsMatch: Rule = function* ({ refunds, payments, processor }) {
   const chargeOf = new Map(payments.map(({ id, chargeRef }) => [id, chargeRef]))
-  const all = [...processor.refunds, ...processor.chargebacks]
-  const expected = new Map(all.map((each) => [each.ref, each]))
-  return [
-    ...all.flatMap(({ ref, chargeRef, amount }) => {
-      const found = refunds.filter((refund) => refund.ref === ref)
-      if (found.length !== 1) return [`refund ${ref} is booked ${found.length} times`]
-      const [refund] = found
-      if (refund!.amount !== amount) return [`refund ${ref} of ${amount} is booked as ${refund!.amount}`]
-      if (chargeOf.get(refund!.paymentId) !== chargeRef) return [`refund ${ref} is booked to another charge`]
-      return refund!.processed ? [] : [`refund ${ref} is booked and has had no consequence`]
-    }),
-    ...refunds
-      .filter(({ ref }) => !expected.has(ref))
-      .map(({ ref }) => `refund ${ref} is booked and was never made`),
-    ...duplicates(refunds.map(({ paymentId, ref }) => `${paymentId} ${ref}`)).map(
-      (key) => `refund ${key} is booked twice`,
-    ),
-  ]
+  const made = [...processor.refunds, ...processor.chargebacks]
+  yield* same(
+    'refund',
+    made.map(({ ref, chargeRef, amount }) => `${ref} of ${amount} from ${chargeRef}`),
+    refunds.map(({ ref, paymentId, amount }) => `${ref} of ${amount} from ${chargeOf.get(paymentId)}`),
+  )
+  for (const { ref, processed } of refunds) if (!processed) yield `refund ${ref} has had no consequence`
 }
 
 /** If a licence's payment was refunded or charged back or its subscription ended, products can no longer use the licence. */
-export const consequences: Rule = (outcome) => {
-  const { payments, sessions, licences, processor } = outcome
-  const licenceOf = new Map(licences.map((licence) => [licence.id, licence]))
-  const statusOf = (licenceId: string | null) => licenceOf.get(licenceId ?? '')?.status
+export const consequences: Rule = function* ({ payments, sessions, licences, processor }) {
+  const statusOf = new Map<string | null, string>(licences.map(({ id, status }) => [id, status]))
   const byCharge = groupBy(processor.refunds, ({ chargeRef }) => chargeRef)
   const charged = new Set(processor.chargebacks.map(({ chargeRef }) => chargeRef))
-  const ofOneOffs = payments.filter(({ sessionId, invoiceRef }) => sessionId !== null && invoiceRef === null)
-  const returned = ofOneOffs.flatMap(({ licenceId, chargeRef, amount }) => {
-    const status = statusOf(licenceId)
-    if (chargeRef === null || licenceId === null) return []
-    const refunded = (byCharge.get(chargeRef) ?? []).reduce((total, refund) => total + refund.amount, 0)
-    const over = status === 'revoked' || status === 'retired'
-    if ((refunded >= amount || charged.has(chargeRef)) && !over) {
-      return [`${licenceId} is ${status} though charge ${chargeRef} was refunded`]
-    }
-    if (refunded > 0 && refunded < amount && !charged.has(chargeRef) && status !== 'downgraded') {
-      return [`${licenceId} is ${status} though part of charge ${chargeRef} was refunded`]
-    }
-    return refunded === 0 && !charged.has(chargeRef) && over
-      ? [`${licenceId} is ${status} though nothing of charge ${chargeRef} was refunded`]
-      : []
-  })
-  const ended = processor.ended.flatMap((sessionId) => {
-    const licenceId = sessions.find(({ id }) => id === sessionId)?.licenceId ?? null
-    const status = statusOf(licenceId)
-    return licenceId === null || status === 'expired'
-      ? []
-      : [`${licenceId} is ${status} though its subscription ended`]
-  })
-  return [...returned, ...ended]
+  const isOver = (status = '') => status === 'revoked' || status === 'retired'
+  for (const { sessionId, invoiceRef, licenceId, chargeRef, amount } of payments) {
+    if (sessionId === null || invoiceRef !== null || licenceId === null || chargeRef === null) continue
+    const status = statusOf.get(licenceId)
+    const refunded = sum((byCharge.get(chargeRef) ?? []).map((refund) => refund.amount))
+    const part = refunded >= amount || charged.has(chargeRef) ? 'all' : refunded > 0 ? 'a part' : 'nothing'
+    if (part === 'a part' ? status !== 'downgraded' : isOver(status) !== (part === 'all'))
+      yield `${licenceId} is ${status} though ${part} of charge ${chargeRef} was refunded`
+  }
+  for (const { id, licenceId } of sessions)
+    if (processor.ended.includes(id) && licenceId !== null && statusOf.get(licenceId) !== 'expired')
+      yield `${licenceId} is ${statusOf.get(licenceId)} though its subscription ended`
 }

@@ -1,101 +1,117 @@
-import * as queries from './queries.ts'
+import { apiClient } from '@licensing/test-support/api-client'
 import type { World } from '../load/world.ts'
-import type { Arrival, Outcome } from '../outcome.ts'
-import type { StormStack } from '../stack/storm-stack.ts'
-import type { Databases } from './databases.ts'
-import { readLags } from './settled.ts'
-import { readEvents, readPlans, readProcessor, tryKeys } from './through-api.ts'
+import type { Outcome, Processor } from '../outcome.ts'
+import type { StormStack, Vendor } from '../stack.ts'
+import type { Databases } from './queries.ts'
 
-/** The data that the storm itself has recorded. */
-export interface Seen {
-  world: World
-  accepted: Set<number>
-  startMs: number
-  ready: Outcome['ready']
-  crashes: Outcome['crashes']
-}
+type Seen = Pick<Outcome, 'startMs' | 'ready' | 'crashes'> & { world: World; accepted: Set<number> }
 
 /** Reads all data of the system. Call it when no work is pending. */
-export async function collect(stack: StormStack, databases: Databases, seen: Seen): Promise<Outcome> {
-  const { catalog, licensing: licences, billing, notifier } = databases.of
-  const { world } = seen
-  const [catalogPlans, copies] = [
-    await queries.listCatalogPlans(catalog),
-    await queries.listPlanRows(licences),
-  ]
-  const ours = new Set(stack.vendors.map(({ accountId }) => accountId))
-  const keys = (await queries.listApiKeys(catalog)).filter(({ accountId }) => ours.has(accountId))
-  const outboxes = await Promise.all(
-    (['catalog', 'licensing', 'billing'] as const).map((name) =>
-      queries.countOutbox(databases.of[name], name),
-    ),
-  )
+export async function collect(
+  stack: StormStack,
+  databases: Databases,
+  { world, accepted, ...seen }: Seen,
+): Promise<Outcome> {
+  const lists = await databases.lists()
+  const ofEach = async <Item>(read: (get: Get, vendor: Vendor) => Promise<Item[]>) =>
+    (await Promise.all(stack.vendors.map((vendor) => read(getterOf(stack, vendor), vendor)))).flat()
   return {
-    accounts: stack.vendors.map(({ accountId, appId }) => ({ accountId, appId })),
-    sent: world.caller.sent,
+    ...lists,
+    ...seen,
+    accounts: stack.vendors,
+    sent: world.sent,
     feedReads: world.feedReads,
     walks: world.walks,
-    licences: await queries.listLicences(licences),
-    history: await queries.listHistory(licences),
-    plans: (await Promise.all(stack.vendors.map((vendor) => readPlans(stack, vendor)))).flat(),
-    planCopies: catalogPlans.map(({ id, status, version }) => {
-      const copy = copies.find((each) => each.id === id)
-      return {
-        planId: id,
-        catalog: { status, version },
-        licensing: copy ? { status: copy.status, version: copy.version } : null,
-      }
-    }),
-    definitions: await queries.listDefinitions(catalog),
-    activations: await queries.listActivations(licences),
-    leases: await queries.countLeases(licences),
-    trials: await queries.listTrials(licences),
-    apiKeys: await tryKeys(stack, keys, keyTexts(world)),
-    capMinor: await queries.listCaps(billing),
-    events: (await Promise.all(stack.vendors.map((vendor) => readEvents(stack, vendor)))).flat(),
-    endpoints: (await queries.listEndpoints(notifier)).map((each) => ({
-      ...each,
-      dead: each.url.includes('/dead/'),
-    })),
-    deliveries: await queries.listDeliveries(notifier),
-    arrivals: arrivals(stack, seen.accepted),
-    sessions: await queries.listSessions(billing),
-    sales: await queries.listSales(billing),
-    payments: await queries.listPayments(billing),
-    refunds: await queries.listRefunds(billing),
-    fees: await queries.listFees(billing),
-    provisions: await queries.listProvisions(licences),
-    revocations: await queries.listRevocations(licences),
+    plans: await ofEach(readPlans),
+    events: await ofEach(readEvents),
+    apiKeys: await tryKeys(stack, world, lists.apiKeys),
+    arrivals: arrivals(stack, accepted),
     processor: await readProcessor(stack.processor.url),
-    counters: [
-      ...(await queries.countLicensing(licences)),
-      ...(await queries.countBilling(billing)),
-      ...(await queries.countSequences(notifier)),
-    ],
-    leftovers: [
-      ...outboxes,
-      ...(await queries.countUnhandled(billing)),
-      await queries.countDeadLetters(licences, 'licensing'),
-      await queries.countDeadLetters(notifier, 'the notifier'),
-    ],
-    lags: await readLags(databases),
-    startMs: seen.startMs,
-    ready: seen.ready,
-    crashes: seen.crashes,
   }
 }
 
-function keyTexts({ caller }: World): Map<string, string> {
-  const made = caller.sent.filter(
-    ({ asked, answered }) => asked.do === 'create key' && answered === 'acknowledged',
-  )
-  return new Map(made.map(({ body }) => [String(body['id']), String(body['key'])]))
+type Get = <Body>(path: string) => Promise<Body>
+
+/** Sends GET requests to a gateway directly, not through a proxy. */
+function getterOf(stack: StormStack, { apiKey }: Vendor): Get {
+  const api = apiClient(stack.gatewayUrl, apiKey)
+  return async <Body>(path: string) => {
+    const { status, body } = await api.get<Body>(path)
+    if (status !== 200) throw new Error(`GET ${path} was answered with ${status} after the storm`)
+    return body
+  }
 }
 
-function arrivals({ receiver, links }: StormStack, accepted: Set<number>): Arrival[] {
-  // The path names the link to the receiver. The endpoint's URL has the port of that link.
+interface RawEnvelope {
+  id: string
+  type: string
+  sequence: number
+  created_at: string
+  account_id: string
+  application_id: string
+  data: { object: Record<string, unknown> }
+}
+
+/** All events of the account's feed. */
+async function readEvents(get: Get): Promise<Outcome['events']> {
+  const all: RawEnvelope[] = []
+  for (let after = 0; ;) {
+    const page = await get<{ data: RawEnvelope[]; next_after: number }>(`/v1/events?after=${after}&limit=200`)
+    if (page.data.length === 0) break
+    all.push(...page.data)
+    after = page.next_after
+  }
+  return all.map((envelope) => ({
+    ...envelope,
+    createdAt: Date.parse(envelope.created_at),
+    accountId: envelope.account_id,
+    appId: envelope.application_id,
+    object: envelope.data.object,
+    body: JSON.stringify(envelope),
+  }))
+}
+
+type RawPlan = Omit<Outcome['plans'][number], 'activeLicences'> & { active_licences: number }
+
+async function readPlans(get: Get, { appId }: Vendor): Promise<Outcome['plans']> {
+  const all: RawPlan[] = []
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const page: { data: RawPlan[]; next_cursor: string | null } = await get(
+      `/v1/apps/${appId}/plans?limit=200${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
+    )
+    all.push(...page.data)
+    cursor = page.next_cursor
+  }
+  return all.map((plan) => ({ ...plan, appId, activeLicences: plan.active_licences }))
+}
+
+/** Tries the vendors' keys of which the storm knows the text: whether any gateway still accepts them. */
+async function tryKeys(
+  stack: StormStack,
+  { sent }: World,
+  keys: Outcome['apiKeys'],
+): Promise<Outcome['apiKeys']> {
+  const made = sent.filter(({ asked, answered }) => asked.do === 'create key' && answered === 'acknowledged')
+  const texts = new Map(made.map(({ body }) => [body['id'], String(body['key'])]))
+  const accepts = async (key: string) => {
+    const answers = stack.gatewayUrls.map((url) => apiClient(url, key).get('/v1/events?limit=1'))
+    return (await Promise.all(answers)).some(({ status }) => status !== 401)
+  }
+  const ours = new Set(stack.vendors.map(({ accountId }) => accountId))
+  return Promise.all(
+    keys
+      .filter(({ accountId }) => ours.has(accountId))
+      .map(async (key) => {
+        const text = texts.get(key.id)
+        return { ...key, accepted: text === undefined ? null : await accepts(text) }
+      }),
+  )
+}
+
+function arrivals({ receiver, links }: StormStack, accepted: Set<number>): Outcome['arrivals'] {
   return receiver.requests.map(({ path, headers, body }, index) => {
-    const name = path.split('/')[1] === 'dead' ? 'steady' : path.split('/')[1]!
+    // The path names the link to the receiver. The endpoint's URL has the port of that link.
+    const name = path.split('/')[1]!.replace('dead', 'steady')
     return {
       url: `https://localhost:${links.get(`notifier>${name}`)!.port}${path}`,
       eventId: String(headers['webhook-id']),
@@ -104,4 +120,50 @@ function arrivals({ receiver, links }: StormStack, accepted: Set<number>): Arriv
       accepted: accepted.has(index),
     }
   })
+}
+
+type Stored<Item> = { object: Item }[]
+type Charged = { id: string; status: string; charge: string; amount: number }
+
+interface State {
+  collections: {
+    sessions: Stored<{ payment_status: string; amount_total: number; metadata: Record<string, string> }>
+    invoices: Stored<{ id: string; status: string; billing_reason: string; amount_paid: number }>
+    refunds: Stored<Charged>
+    subscriptions: Stored<{ status: string; metadata: Record<string, string> }>
+    disputes: Stored<Charged>
+  }
+}
+
+/** Reads the payments, refunds and disputes at the processor. */
+async function readProcessor(url: string): Promise<Processor> {
+  const response = await fetch(`${url}/_sim/state`, { signal: AbortSignal.timeout(10_000) })
+  const { sessions, invoices, refunds, subscriptions, disputes } = ((await response.json()) as State)
+    .collections
+  const chosen = <Item, Result>(
+    stored: Stored<Item>,
+    is: (item: Item) => boolean,
+    make: (item: Item) => Result,
+  ) =>
+    stored
+      .map(({ object }) => object)
+      .filter(is)
+      .map(make)
+  const returned = ({ id, charge, amount }: Charged) => ({ ref: id, chargeRef: charge, amount })
+  const sessionOf = ({ metadata }: { metadata: Record<string, string> }) => metadata['licensing_session_id']!
+  return {
+    paid: chosen(
+      sessions,
+      (each) => each.payment_status === 'paid',
+      (each) => ({ sessionId: sessionOf(each), amount: each.amount_total }),
+    ),
+    renewals: chosen(
+      invoices,
+      (each) => each.status === 'paid' && each.billing_reason !== 'subscription_create',
+      (each) => ({ invoiceRef: each.id, amount: each.amount_paid }),
+    ),
+    refunds: chosen(refunds, ({ status }) => status === 'succeeded', returned),
+    chargebacks: chosen(disputes, ({ status }) => !status.startsWith('warning'), returned),
+    ended: chosen(subscriptions, ({ status }) => status === 'canceled', sessionOf),
+  }
 }

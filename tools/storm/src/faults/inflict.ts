@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import type { Direction } from '@licensing/test-support/faulty-proxy'
 import type { Answer } from '@licensing/test-support/https-receiver'
 import { copyNatsStore, natsDamage } from '@licensing/test-support/nats-damage'
-import type { StormStack } from '../stack/storm-stack.ts'
+import type { StormStack } from '../stack.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
 /** How each receiver answers requests at present, by its name. If a name is absent, it answers 200. */
@@ -181,8 +181,8 @@ export const inflict: Record<FaultKind, Inflict> = {
     { answer: 'hang', applied: true },
   ]),
   'freeze processor': async ({ stack }) => {
-    process.kill(stack.processor.node.server.pid, 'SIGSTOP')
-    return async () => void process.kill(stack.processor.node.server.pid, 'SIGCONT')
+    process.kill(stack.processor.pid, 'SIGSTOP')
+    return async () => void process.kill(stack.processor.pid, 'SIGCONT')
   },
   'kill everything': async ({ stack }) => {
     const all = [...stack.members.values()]

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Outcome } from '../outcome.ts'
-import type { StormStack } from '../stack/storm-stack.ts'
+import type { StormStack } from '../stack.ts'
 import { inflict, type ReceiverAnswers } from './inflict.ts'
 import type { Fault } from './schedule.ts'
 

@@ -1,5 +1,5 @@
 import { randomOf } from '../random.ts'
-import { linkNames, processNames, receiverNames } from '../stack/links.ts'
+import { linkNames, processNames, receiverNames } from '../stack.ts'
 
 /** The targets of a fault. Faults of one target never overlap; faults of different targets do. */
 interface Kind {

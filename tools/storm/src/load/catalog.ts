@@ -1,67 +1,98 @@
-import { acknowledged, text, type Action } from './client.ts'
+import { acknowledged, text, type Action, type Client } from './client.ts'
 
 /** Archives and restores one of the changing plans. */
-export const changePlan: Action = async (client) => {
-  const { shop, random } = client
+export const changePlan: Action = async ({ app, shop, random, send }) => {
   const planId = random.pick(shop.changingPlanIds)
   const verb = random.chance(0.4) ? 'archive' : 'restore'
-  await client.send({ do: verb, planId }, 'POST', `/v1/apps/${shop.appId}/plans/${planId}/${verb}`)
+  await send({ do: verb, planId }, `POST ${app}/plans/${planId}/${verb}`)
 }
 
 /** Creates a plan, sometimes with a code that is taken, and renames it. */
-export const makePlan: Action = async (client) => {
-  const { shop, random } = client
-  const code = random.chance(0.2) ? 'steady' : `plan-${client.unique()}`
-  const name = `Plan ${client.unique()}`
-  const made = await client.send(
-    { do: 'create plan', appId: shop.appId, code, name },
-    'POST',
-    `/v1/apps/${shop.appId}/plans`,
-    { body: { code, name, entitlements: [{ key: 'seats', value: '5' }] } },
-  )
+export const makePlan: Action = async ({ app, shop: { appId }, random, unique, send }) => {
+  const code = random.chance(0.2) ? 'steady' : `plan-${unique()}`
+  const name = `Plan ${unique()}`
+  const body = { code, name, entitlements: [{ key: 'seats', value: '5' }] }
+  const made = await send({ do: 'create plan', appId, code, name }, `POST ${app}/plans`, body)
   if (!acknowledged(made)) return
-  const planId = text(made, 'id')
-  const renamed = `Plan ${client.unique()}`
-  await client.send(
-    { do: 'rename plan', planId, name: renamed },
-    'PATCH',
-    `/v1/apps/${shop.appId}/plans/${planId}`,
-    {
-      body: { name: renamed },
-    },
+  const [planId, renamed] = [text(made, 'id'), `Plan ${unique()}`]
+  await send({ do: 'rename plan', planId, name: renamed }, `PATCH ${app}/plans/${planId}`, { name: renamed })
+}
+
+/** Makes something, and removes the oldest if there are more than `max`. */
+async function makeAndRemove(
+  client: Client,
+  list: 'definitions' | 'keys' | 'endpoints',
+  max: number,
+  make: () => ReturnType<Client['send']>,
+  remove: (id: string) => Promise<unknown>,
+): Promise<void> {
+  const made = await make()
+  const ids = client.shop[list]
+  if (acknowledged(made)) ids.push(text(made, 'id'))
+  const id = ids.length > max ? ids.shift() : undefined
+  if (id !== undefined) await remove(id)
+}
+
+export const define: Action = (client) => {
+  const { app, shop, random, unique, send } = client
+  const key = random.chance(0.2) ? 'seats' : `feature_${unique()}`
+  const path = `${app}/entitlement-defs` as const
+  return makeAndRemove(
+    client,
+    'definitions',
+    10,
+    () => send({ do: 'define', appId: shop.appId, key }, `POST ${path}`, { key, kind: 'feature' }),
+    (definitionId) => send({ do: 'delete definition', definitionId }, `DELETE ${path}/${definitionId}`),
   )
 }
 
-export const define: Action = async (client) => {
-  const { shop, random } = client
-  const key = random.chance(0.2) ? 'seats' : `feature_${client.unique()}`
-  const made = await client.send(
-    { do: 'define', appId: shop.appId, key },
-    'POST',
-    `/v1/apps/${shop.appId}/entitlement-defs`,
-    { body: { key, kind: 'feature' } },
+export const changeKeys: Action = (client) => {
+  const { shop, unique, send } = client
+  const name = `key ${unique()}`
+  return makeAndRemove(
+    client,
+    'keys',
+    4,
+    () =>
+      send({ do: 'create key', accountId: shop.accountId, name }, 'POST /v1/api-keys', {
+        name,
+        scopes: ['read'],
+      }),
+    (keyId) => send({ do: 'revoke key', keyId }, `DELETE /v1/api-keys/${keyId}`),
   )
-  if (acknowledged(made)) shop.definitions.push(text(made, 'id'))
-  const definitionId = shop.definitions.length > 10 ? shop.definitions.shift() : undefined
-  if (definitionId === undefined) return
-  const path = `/v1/apps/${shop.appId}/entitlement-defs/${definitionId}`
-  await client.send({ do: 'delete definition', definitionId }, 'DELETE', path)
 }
 
-/** Makes an API key and, later, revokes it. */
-export const changeKeys: Action = async (client) => {
-  const { shop } = client
-  const name = `key ${client.unique()}`
-  const made = await client.send(
-    { do: 'create key', accountId: shop.accountId, name },
-    'POST',
-    '/v1/api-keys',
-    {
-      body: { name, scopes: ['read'] },
-    },
+export const changeEndpoints: Action = (client) => {
+  const { app, world, shop, unique, send } = client
+  const url = `https://localhost:${world.stack.links.get('notifier>steady')!.port}/steady/${unique()}`
+  const path = `${app}/webhook-endpoints` as const
+  return makeAndRemove(
+    client,
+    'endpoints',
+    4,
+    () =>
+      send({ do: 'create endpoint', appId: shop.appId, url }, `POST ${path}`, {
+        url,
+        subscribed_events: '*',
+      }),
+    (endpointId) => send({ do: 'delete endpoint', endpointId }, `DELETE ${path}/${endpointId}`),
   )
-  if (acknowledged(made)) shop.keys.push(text(made, 'id'))
-  const keyId = shop.keys.length > 4 ? shop.keys.shift() : undefined
-  if (keyId === undefined) return
-  await client.send({ do: 'revoke key', keyId }, 'DELETE', `/v1/api-keys/${keyId}`)
+}
+
+const useEndpoint =
+  (what: 'rotate' | 'test', verb: string): Action =>
+  async ({ app, shop, random, send }) => {
+    const endpointId = random.pick(shop.endpoints)
+    if (endpointId === undefined) return
+    await send({ do: what, endpointId }, `POST ${app}/webhook-endpoints/${endpointId}/${verb}`)
+  }
+
+export const rotateSecret = useEndpoint('rotate', 'rotate-secret')
+export const sendTestEvent = useEndpoint('test', 'test')
+
+/** Raises and lowers the cap of one vendor. Only one client sets it. */
+export const setCap: Action = async ({ shop: { accountId }, random, send }) => {
+  const capMinor = random.pick([null, 1_000_000_000, 60])
+  const body = { cap_minor: capMinor, currency: 'usd' }
+  await send({ do: 'cap', accountId, capMinor }, 'PUT /v1/spend-cap', body)
 }

@@ -1,33 +1,43 @@
-import { acknowledged, text, type Action, type Client } from './client.ts'
-import { atProcessor } from './open-shop.ts'
-import type { Bought } from './world.ts'
+import { acknowledged, text, untilAnswered, type Action, type Client } from './client.ts'
+import { somePlan } from './licences.ts'
+import type { Bought, World } from './world.ts'
 
 const urls = { success_url: 'https://shop.example.com/done', cancel_url: 'https://shop.example.com/back' }
 
+/** An action of a customer, a bank or time at the processor; undefined if it was refused or not answered. */
+export async function atProcessor(
+  { stack }: Pick<World, 'stack'>,
+  action: string,
+  body: object,
+): Promise<Record<string, unknown> | undefined> {
+  try {
+    const response = await fetch(`${stack.processor.url}/_sim/${action}`, {
+      method: 'POST',
+      signal: AbortSignal.timeout(20_000),
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    const answer = (await response.json()) as Record<string, unknown>
+    return response.status === 200 ? answer : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** Opens a checkout and pays it. */
 export const buy: Action = async (client) => {
-  const { shop, random } = client
+  const { app, shop, random, send } = client
   const mode = random.chance(0.4) ? 'subscription' : 'payment'
-  const planId = mode === 'payment' ? shop.oneOffPlanId : shop.subscriptionPlanId
+  const planId = shop.planIds[mode]
   const externalRef = `buyer-${client.unique()}`
-  const sent = await client.send(
-    { do: 'checkout', appId: shop.appId, externalRef, planId },
-    'POST',
-    `/v1/apps/${shop.appId}/checkout-sessions`,
-    { body: { plan_id: planId, external_ref: externalRef, ...urls } },
-  )
+  const asked = { do: 'checkout', appId: shop.appId, externalRef, planId } as const
+  const body = { plan_id: planId, external_ref: externalRef, ...urls }
+  const sent = await send(asked, `POST ${app}/checkout-sessions`, body)
   if (!acknowledged(sent)) return
   const checkoutRef = text(sent, 'url').split('/').at(-1)!
-  const bought: Bought = {
-    checkoutRef,
-    mode,
-    paid: false,
-    subscription: undefined,
-    over: false,
-  }
+  const bought: Bought = { checkoutRef, mode, paid: false, subscription: undefined, over: false }
   shop.sessions.push(bought)
-  if (random.chance(0.15)) return
-  await pay(client, bought)
+  if (random.chance(0.85)) await pay(client, bought)
 }
 
 async function pay({ world, random }: Client, bought: Bought): Promise<void> {
@@ -47,18 +57,15 @@ export const afterwards: Action = async (client) => {
   const bought = random.pick(shop.sessions.filter(({ over }) => !over).slice(-12))
   if (bought === undefined) return
   if (!bought.paid) return pay(client, bought)
-  const { subscription } = bought
-  if (subscription !== undefined && random.chance(0.7)) return subscriptionLife(client, bought, subscription)
-  if (subscription !== undefined) return undefined
+  if (bought.subscription !== undefined) {
+    if (random.chance(0.7)) await subscriptionLife(client, bought, bought.subscription)
+    return
+  }
   const charge = bought.checkoutRef
   const what = random.weighted({ full: 3, partial: 3, chargeback: 2, inquiry: 2 })
-  if (what === 'partial') {
-    await atProcessor(world, 'refund', { charge, amount: random.between(1, 900) })
-    bought.over = random.chance(0.5)
-    return undefined
-  }
-  bought.over = true
+  bought.over = what !== 'partial' || random.chance(0.5)
   if (what === 'full') return atProcessor(world, 'refund', { charge })
+  if (what === 'partial') return atProcessor(world, 'refund', { charge, amount: random.between(1, 900) })
   const dispute = await atProcessor(world, 'dispute', { charge, kind: what })
   if (what === 'inquiry' && typeof dispute?.['id'] === 'string') {
     await atProcessor(world, 'close-dispute', { dispute: dispute['id'], outcome: 'warning_closed' })
@@ -70,48 +77,27 @@ async function subscriptionLife(
   bought: Bought,
   subscription: string,
 ): Promise<void> {
-  const what = random.weighted({ renew: 5, fail: 3, cancel: 1 })
-  if (what === 'renew') await atProcessor(world, 'renew', { subscription })
-  if (what === 'fail') await atProcessor(world, 'fail-invoice', { subscription })
-  if (what === 'cancel') {
-    await atProcessor(world, 'cancel', { subscription, when: 'now' })
-    bought.over = true
-  }
+  const what = random.weighted({ renew: 5, 'fail-invoice': 3, cancel: 1 })
+  await atProcessor(world, what, { subscription, ...(what === 'cancel' && { when: 'now' }) })
+  if (what === 'cancel') bought.over = true
 }
 
 /** Reports a sale of another shop. Without an answer, it reports the sale again. */
 export const sell: Action = async (client) => {
-  const { shop, random } = client
+  const { app, shop, random } = client
   const number = client.unique()
-  const planId = random.chance(0.3) ? random.pick(shop.changingPlanIds) : shop.steadyPlanId
+  const planId = somePlan(client)
   // Some customers buy again, which changes the plan of their licence.
   const externalRef = random.chance(0.3) ? `regular-${random.between(1, 5)}` : `sold-${number}`
-  const amount = random.between(100, 5_000)
   const saleId = `sale-${number}`
   const body = {
     sale_id: saleId,
     external_ref: externalRef,
     plan_id: planId,
-    amount,
+    amount: random.between(100, 5_000),
     currency: 'usd',
     occurred_at: new Date().toISOString(),
   }
-  for (let tries = 0; tries < 3 && client.world.running; tries += 1) {
-    const sent = await client.send(
-      { do: 'sale', appId: shop.appId, saleId, externalRef, planId, amount },
-      'POST',
-      `/v1/apps/${shop.appId}/sale-events`,
-      { body },
-    )
-    if (sent.answered !== 'unknown') return
-  }
-}
-
-/** Raises and lowers the cap of one vendor. Only one client sets it. */
-export const setCap: Action = async (client) => {
-  const { shop, random } = client
-  const capMinor = random.pick([null, 1_000_000_000, 60])
-  await client.send({ do: 'cap', accountId: shop.accountId, capMinor }, 'PUT', '/v1/spend-cap', {
-    body: { cap_minor: capMinor, currency: 'usd' },
-  })
+  const asked = { do: 'sale', appId: shop.appId, saleId, externalRef, planId } as const
+  await untilAnswered(client, () => client.send(asked, `POST ${app}/sale-events`, body))
 }

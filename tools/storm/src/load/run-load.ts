@@ -1,35 +1,36 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { randomOf } from '../random.ts'
-import { changeKeys, changePlan, define, makePlan } from './catalog.ts'
+import * as catalog from './catalog.ts'
 import { clientOf, type Action } from './client.ts'
-import { changeLicence, importLicences, issue, migrate } from './licences.ts'
-import { afterwards, buy, sell, setCap } from './payments.ts'
-import { activate, tryOut, useActivation } from './products.ts'
-import { changeEndpoints, look, readFeed, rotateSecret, sendTestEvent, walkLicences } from './reading.ts'
+import * as licences from './licences.ts'
+import * as payments from './payments.ts'
+import * as products from './products.ts'
+import * as reading from './reading.ts'
 import type { World } from './world.ts'
 
-const actions: Record<string, { weight: number; act: Action }> = {
-  issue: { weight: 14, act: issue },
-  changeLicence: { weight: 26, act: changeLicence },
-  importLicences: { weight: 5, act: importLicences },
-  migrate: { weight: 3, act: migrate },
-  activate: { weight: 6, act: activate },
-  tryOut: { weight: 4, act: tryOut },
-  useActivation: { weight: 8, act: useActivation },
-  makePlan: { weight: 1.5, act: makePlan },
-  define: { weight: 1.5, act: define },
-  changeKeys: { weight: 1.5, act: changeKeys },
-  changeEndpoints: { weight: 1, act: changeEndpoints },
-  rotateSecret: { weight: 1, act: rotateSecret },
-  sendTestEvent: { weight: 2, act: sendTestEvent },
-  buy: { weight: 5, act: buy },
-  afterwards: { weight: 6, act: afterwards },
-  sell: { weight: 4, act: sell },
-  readFeed: { weight: 6, act: readFeed },
-  walkLicences: { weight: 1, act: walkLicences },
-  look: { weight: 5, act: look },
-}
-const weights = Object.fromEntries(Object.entries(actions).map(([name, { weight }]) => [name, weight]))
+/** Each action with its weight. */
+const actions: [number, Action][] = [
+  [14, licences.issue],
+  [26, licences.changeLicence],
+  [5, licences.importLicences],
+  [3, licences.migrate],
+  [6, products.activate],
+  [4, products.tryOut],
+  [8, products.useActivation],
+  [1.5, catalog.makePlan],
+  [1.5, catalog.define],
+  [1.5, catalog.changeKeys],
+  [1, catalog.changeEndpoints],
+  [1, catalog.rotateSecret],
+  [2, catalog.sendTestEvent],
+  [5, payments.buy],
+  [6, payments.afterwards],
+  [4, payments.sell],
+  [6, reading.readFeed],
+  [1, reading.walkLicences],
+  [5, reading.look],
+]
+const weights = Object.fromEntries(actions.map(([weight], number) => [`${number}`, weight]))
 
 const clientCount = 9
 const minPauseMs = 20
@@ -41,15 +42,15 @@ export function startLoad(world: World, seed: number): { stop(): Promise<void> }
     const random = randomOf(seed * 1_000 + number)
     const client = clientOf(world, world.shops[number % world.shops.length]!, random)
     while (world.running) {
-      await (act ?? actions[random.weighted(weights)]!.act)(client)
+      await (act ?? actions[Number(random.weighted(weights))]![1])(client)
       await sleep(pauseMs ?? random.between(minPauseMs, maxPauseMs))
     }
   }
   const workers = [
     ...Array.from({ length: clientCount }, (_, number) => worker(number)),
     // Only one client changes the plans of each vendor, and one the cap, so that the checks know the final values.
-    ...world.shops.map((_, number) => worker(number + 3 * clientCount, changePlan, 2_500)),
-    worker(world.shops.length - 1 + 6 * clientCount, setCap, 4_000),
+    ...world.shops.map((_, number) => worker(number + 3 * clientCount, catalog.changePlan, 2_500)),
+    worker(world.shops.length - 1 + 6 * clientCount, catalog.setCap, 4_000),
   ]
   const running = Promise.all(workers)
   return {

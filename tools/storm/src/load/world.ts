@@ -1,7 +1,5 @@
-import type { FeedRead, Walk } from '../outcome.ts'
-import type { StormStack } from '../stack/storm-stack.ts'
-import type { Vendor } from '../stack/vendors.ts'
-import type { Caller } from './caller.ts'
+import type { Outcome, Sent } from '../outcome.ts'
+import type { StormStack, Vendor } from '../stack.ts'
 
 /** The vendor's data that its clients know from answers. */
 export interface Shop extends Vendor {
@@ -9,11 +7,10 @@ export interface Shop extends Vendor {
   steadyPlanId: string
   /** Plans that are archived and restored during the storm, each by one client. */
   changingPlanIds: string[]
-  oneOffPlanId: string
-  subscriptionPlanId: string
+  planIds: Record<'payment' | 'subscription', string>
   licences: { id: string; key: string }[]
   legacyKeys: string[]
-  activations: { id: string; token: string; licenceId: string }[]
+  activations: { id: string; token: string }[]
   definitions: string[]
   endpoints: string[]
   keys: string[]
@@ -30,11 +27,10 @@ export interface Bought {
   over: boolean
 }
 
-export interface World {
+export interface World extends Pick<Outcome, 'feedReads' | 'walks'> {
   stack: StormStack
-  caller: Caller
   shops: Shop[]
-  feedReads: FeedRead[]
-  walks: Walk[]
+  /** All requests so far, with their answers. */
+  sent: Sent[]
   running: boolean
 }

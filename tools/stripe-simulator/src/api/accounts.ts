@@ -40,22 +40,18 @@ export function refuseUnlessConnected(world: World, account: string): void {
   })
 }
 
-const platform = {
-  id: platformApplication,
-  object: 'application',
-  name: 'Licensing Platform (simulated)',
-} as const
-
 /** The vendor disconnects the platform. The platform's keys can then no longer use the account. */
-export function deauthorize(world: World, account: string): void {
+export function deauthorize(world: World, account: string): Account {
   if (world.deauthorized.has(account)) throw impossible(`${account} is not connected`)
   world.deauthorized.add(account)
+  const platform = { id: platformApplication, object: 'application', name: 'Licensing (simulated)' } as const
   emit(world, 'account.application.deauthorized', platform, undefined, account)
+  return connectedAccount(account)
 }
 
-export function authorize(world: World, account: string): void {
+export function authorize(world: World, account: string): Account {
   if (!world.deauthorized.delete(account)) throw impossible(`${account} is connected already`)
-  emit(world, 'account.application.authorized', platform, undefined, account)
+  return connectedAccount(account)
 }
 
 /** The account object of a connected vendor that is ready to sell. */

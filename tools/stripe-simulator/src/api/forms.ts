@@ -31,7 +31,7 @@ export type Shape = Record<string, z.ZodType>
 export function read<Known extends Shape>(shape: Known, values: unknown): z.output<z.ZodObject<Known>> {
   const given = Object.entries(Object(values) as object).filter(([, value]) => value !== null)
   const result = z.strictObject(shape).safeParse(Object.fromEntries(given))
-  if (result.success) return result.data as z.output<z.ZodObject<Known>>
+  if (result.success) return result.data
   const { issues } = result.error
   const unknown = issues.find(({ code }) => code === 'unrecognized_keys')
   throw refusal(unknown ?? issues[0]!, Object.fromEntries(given))

@@ -114,18 +114,14 @@ export const routes: Route[] = [
     '/v1/checkout/sessions',
     {
       mode: z.enum(['payment', 'subscription']),
-      ui_mode: z.literal('hosted_page').optional(),
       success_url: webUrl,
       cancel_url: webUrl.optional(),
       client_reference_id: text.max(200, 'Longer than at most 200 characters').optional(),
-      customer_email: text.optional(),
-      expires_at: integer().optional(),
       metadata,
       line_items: listOf(z.strictObject({ price: text, quantity: integer(1).default(1) })),
       payment_intent_data: z
         .strictObject({
           application_fee_amount: integer().optional(),
-          description: text.optional(),
           metadata,
         })
         .optional(),
@@ -135,7 +131,6 @@ export const routes: Route[] = [
             .regex(/^(100|\d{1,2}(\.\d{1,2})?)$/, 'Not a percentage')
             .transform(Number)
             .optional(),
-          description: text.optional(),
           metadata,
         })
         .optional(),
@@ -152,19 +147,16 @@ export const routes: Route[] = [
         throw invalidRequest(`No such price: '${id}'`, { code: 'resource_missing', param })
       })
       const data = of.payment_intent_data ?? of.subscription_data
-      return openCheckout(world, account, {
-        page: {
-          mode: of.mode,
-          successUrl: of.success_url,
-          cancelUrl: of.cancel_url ?? null,
-          clientReferenceId: of.client_reference_id ?? null,
-          customerEmail: of.customer_email ?? null,
-          metadata: of.metadata,
-        },
-        expiresAt: of.expires_at,
+      const page = {
+        mode: of.mode,
+        successUrl: of.success_url,
+        cancelUrl: of.cancel_url ?? null,
+        clientReferenceId: of.client_reference_id ?? null,
+        metadata: of.metadata,
+      }
+      return openCheckout(world, account, page, {
         lines,
         metadata: data?.metadata ?? {},
-        description: data?.description ?? null,
         applicationFeeAmount: of.payment_intent_data?.application_fee_amount ?? null,
         applicationFeePercent: of.subscription_data?.application_fee_percent ?? null,
       })

@@ -129,11 +129,12 @@ function once(
 function answerOf(world: World, account: Owner, route: Route, request: FastifyRequest): Outcome {
   try {
     const { id = '' } = request.params as { id?: string }
-    const given = request.method === 'POST' ? parseForm(String(request.body ?? '')) : request.query
+    const body = typeof request.body === 'string' ? request.body : ''
+    const given = request.method === 'POST' ? parseForm(body) : request.query
     const { expand: paths = {}, ...values } = given as Record<string, object>
     const result = route.run({ world, account, id }, values)
-    const body = asJson(expand(world, account, result, Object.values(paths) as string[]))
-    return { answer: { status: 200, body }, savable: true }
+    const answer = asJson(expand(world, account, result, Object.values(paths) as string[]))
+    return { answer: { status: 200, body: answer }, savable: true }
   } catch (error) {
     return failure(error, request)
   }

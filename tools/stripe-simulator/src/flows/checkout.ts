@@ -11,46 +11,30 @@ import { settleInvoice } from './invoice.ts'
 import { openIntent, settlePayment, submitPayment, type Payer, type PaymentOutcome } from './payment.ts'
 import { markPastDue, startSubscription } from './subscription.ts'
 
-const minute = 60
-const day = 24 * 60 * minute
-
-export type CheckoutOrder = Order & {
-  page: Pick<
-    NewCheckoutSession,
-    'mode' | 'successUrl' | 'cancelUrl' | 'clientReferenceId' | 'customerEmail' | 'metadata'
-  >
-  expiresAt: number | undefined
-}
-
 export function openCheckout(
   world: World,
   account: Owner,
-  { page, expiresAt, ...order }: CheckoutOrder,
+  page: Pick<NewCheckoutSession, 'mode' | 'successUrl' | 'cancelUrl' | 'clientReferenceId' | 'metadata'>,
+  order: Order,
 ): CheckoutSession {
   const created = world.now
-  const ends = expiresAt ?? created + day
-  if (ends < created + 30 * minute || ends > created + day) {
-    throw invalidRequest('`expires_at` must be between 30 minutes and 24 hours after Checkout creation.', {
-      param: 'expires_at',
-    })
-  }
   const currency = checkPrices(page.mode, order)
   const amount = order.lines.reduce(
     (sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity,
     0,
   )
-  const min = minimums[currency] ?? 1
+  const [min] = minimums.find(([, currencies]) => currencies.includes(currency)) ?? [1]
   if (amount > 0 && amount < min) {
     throw invalidRequest(
       `The Checkout Session's total amount due must add up to at least ${amountText(min, currency)}`,
       { code: 'amount_too_small' },
     )
   }
-  checkFee(account, order, amount)
+  checkFee(order, amount)
   const id = newId('cs_test')
   world.orders.set(id, structuredClone(order))
   const url = `${world.publicUrl}/pay/${id}`
-  const session = newCheckoutSession({ ...page, id, created, amount, currency, url, expiresAt: ends })
+  const session = newCheckoutSession({ ...page, id, created, amount, currency, url })
   return add(world, world.sessions, account, session)
 }
 
@@ -74,11 +58,7 @@ function checkPrices(mode: NewCheckoutSession['mode'], { lines }: Order): string
   return currency
 }
 
-function checkFee(account: Owner, order: Order, amount: number): void {
-  const fee = order.applicationFeeAmount
-  if (account === null && (fee !== null || order.applicationFeePercent !== null)) {
-    throw invalidRequest('An application fee needs a direct charge: send the Stripe-Account header.')
-  }
+function checkFee({ applicationFeeAmount: fee }: Order, amount: number): void {
   if (fee !== null && fee > amount) {
     throw invalidRequest('The application fee cannot be greater than the total amount of the charge.', {
       param: 'payment_intent_data[application_fee_amount]',
@@ -90,11 +70,18 @@ function checkFee(account: Owner, order: Order, amount: number): void {
  * Stripe's minimum of a charge, in minor units. For other currencies Stripe converts to the vendor's currency; the simulator
  * does not. A free checkout has no charge.
  */
-const minimums: Record<string, number> = {
-  ...{ aed: 200, aud: 50, bgn: 100, brl: 50, cad: 50, chf: 50, czk: 1500, dkk: 250, eur: 50, gbp: 30 },
-  ...{ hkd: 400, huf: 17_500, inr: 50, jpy: 50, mxn: 1000, myr: 200, nok: 300, nzd: 50, pln: 200 },
-  ...{ ron: 200, sek: 300, sgd: 50, thb: 1000, usd: 50 },
-}
+const minimums: [least: number, currencies: string][] = [
+  [30, 'gbp'],
+  [50, 'aud brl cad chf eur inr jpy nzd sgd usd'],
+  [100, 'bgn'],
+  [200, 'aed myr pln ron'],
+  [250, 'dkk'],
+  [300, 'nok sek'],
+  [400, 'hkd'],
+  [1000, 'mxn thb'],
+  [1500, 'czk'],
+  [17_500, 'huf'],
+]
 
 /**
  * The price of a checkout line. A price that the vendor has set takes precedence. Otherwise the session's metadata sets the
@@ -218,7 +205,6 @@ function intentOf(world: World, session: CheckoutSession): PaymentIntent {
     currency: session.currency ?? '',
     applicationFeeAmount: order.applicationFeeAmount && Math.min(order.applicationFeeAmount, amount),
     customer: null,
-    description: order.description,
     metadata: order.metadata,
   })
   session.payment_intent = intent.id

@@ -1,6 +1,6 @@
 import { impossible } from '../api/errors.ts'
 import { emit } from '../events.ts'
-import { newDispute, reinstatement, withdrawal, type DisputeKind } from '../objects/dispute.ts'
+import { newDispute, withdrawal, type DisputeKind } from '../objects/dispute.ts'
 import type { Charge, Dispute } from '../objects/wire.ts'
 import { add, need, ownerOf, type World } from '../world.ts'
 
@@ -21,7 +21,6 @@ export function openDispute(world: World, charge: Charge, { kind, amount, force 
   charge.disputed = true
   add(world, world.disputes, ownerOf(world, charge), dispute)
   emit(world, 'charge.dispute.created', dispute)
-  if (kind === 'chargeback') emit(world, 'charge.dispute.funds_withdrawn', dispute)
   return dispute
 }
 
@@ -37,7 +36,6 @@ export function escalateDispute(world: World, dispute: Dispute): Dispute {
   if (dispute.payment_method_details?.card) dispute.payment_method_details.card.case_type = 'chargeback'
   const previous = { status, is_charge_refundable, balance_transactions }
   emit(world, 'charge.dispute.updated', dispute, previous)
-  emit(world, 'charge.dispute.funds_withdrawn', dispute)
   return dispute
 }
 
@@ -53,11 +51,6 @@ export function closeDispute(
   const previous = { status: dispute.status }
   dispute.status = result
   emit(world, 'charge.dispute.closed', dispute, previous)
-  if (result === 'won') {
-    const charge = need(world.charges, 'charge', dispute.charge)
-    dispute.balance_transactions.push(reinstatement(dispute.id, charge, dispute.amount, world.now))
-    emit(world, 'charge.dispute.funds_reinstated', dispute)
-  }
   return dispute
 }
 

@@ -19,7 +19,6 @@ export function draftInvoice(
   })
   add(world, world.invoices, account, invoice)
   subscription.latest_invoice = invoice.id
-  emit(world, 'invoice.created', invoice)
   return invoice
 }
 
@@ -35,7 +34,6 @@ export function finalizeInvoice(world: World, invoice: Invoice): void {
   invoice.status_transitions.finalized_at = world.now
   invoice.webhooks_delivered_at = world.now
   if (invoice.amount_due > 0) openPayment(world, invoice, invoice.amount_due)
-  emit(world, 'invoice.finalized', invoice)
 }
 
 export function ledgerOf(world: World, { id }: Subscription) {
@@ -47,14 +45,13 @@ export function subscriptionOf(world: World, invoice: Invoice): Subscription {
 }
 
 function openPayment(world: World, invoice: Invoice, amount: number): InvoicePayment {
-  const { application_fee_percent, customer, description } = subscriptionOf(world, invoice)
+  const { application_fee_percent, customer } = subscriptionOf(world, invoice)
   const account = ownerOf(world, invoice)
   const intent = openIntent(world, account, {
     amount,
     currency: invoice.currency,
     applicationFeeAmount: feeOf(amount, application_fee_percent),
     customer,
-    description,
     // Metadata of a subscription does not reach its payments.
     metadata: {},
   })

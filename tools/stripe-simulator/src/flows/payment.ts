@@ -2,10 +2,10 @@ import { impossible } from '../api/errors.ts'
 import { emit } from '../events.ts'
 import { newId } from '../ids.ts'
 import {
+  authorized,
   newApplicationFee,
   newCharge,
   newPaymentIntent,
-  outcome,
   type NewPaymentIntent,
 } from '../objects/charge.ts'
 import type { Charge, PaymentIntent, PaymentMethod } from '../objects/wire.ts'
@@ -21,7 +21,6 @@ export function openIntent(
 ): PaymentIntent {
   const intent = newPaymentIntent({ ...wanted, created: world.now })
   add(world, world.paymentIntents, account, intent)
-  emit(world, 'payment_intent.created', intent)
   return intent
 }
 
@@ -32,51 +31,33 @@ export function submitPayment(world: World, intent: PaymentIntent, { method, ema
   const charge = newCharge({ created: world.now, intent, method, email })
   add(world, world.charges, ownerOf(world, intent), charge)
   intent.latest_charge = charge.id
-  if (method === 'card') return
-  emit(world, 'charge.pending', charge)
-  emit(world, 'payment_intent.processing', intent)
 }
 
 export function settlePayment(world: World, intent: PaymentIntent, result: PaymentOutcome): void {
-  const charge = need(world.charges, 'charge', intent.latest_charge as string | null)
+  const charge = need(world.charges, 'charge', intent.latest_charge)
   if (result === 'succeeded') succeed(world, intent, charge)
-  else fail(world, intent, charge)
+  else fail(intent, charge)
 }
 
 function succeed(world: World, intent: PaymentIntent, charge: Charge): void {
   charge.status = 'succeeded'
   charge.paid = true
   charge.amount_captured = charge.amount
-  charge.outcome = outcome('authorized')
+  charge.outcome = authorized
   intent.status = 'succeeded'
   intent.amount_received = intent.amount
-  intent.last_payment_error = null
   if (settingsOf(world, ownerOf(world, charge)).capture === 'immediate') bookCharge(world, charge)
   else world.openCaptures.add(charge.id)
   emit(world, 'charge.succeeded', charge)
-  emit(world, 'payment_intent.succeeded', intent)
 }
 
-function fail(world: World, intent: PaymentIntent, charge: Charge): void {
-  const byCard = charge.payment_method_details?.type === 'card'
-  const code = byCard ? 'card_declined' : 'payment_method_provider_decline'
-  const message = byCard ? 'Your card was declined.' : 'The bank refused the debit.'
+function fail(intent: PaymentIntent, charge: Charge): void {
   charge.status = 'failed'
   charge.captured = false
-  charge.failure_code = code
-  charge.failure_message = message
-  charge.outcome = outcome('issuer_declined')
+  charge.failure_code = 'card_declined'
+  charge.failure_message = 'The payment was declined.'
   intent.status = 'requires_payment_method'
   intent.payment_method = null
-  intent.last_payment_error = {
-    charge: charge.id,
-    code,
-    decline_code: 'generic_decline',
-    message,
-    type: 'card_error',
-  }
-  emit(world, 'charge.failed', charge)
-  emit(world, 'payment_intent.payment_failed', intent)
 }
 
 /** Ends an asynchronous capture: the balance transaction and the application fee come. */

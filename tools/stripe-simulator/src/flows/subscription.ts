@@ -33,7 +33,6 @@ export function startSubscription(
     created,
     currency: order.lines[0]!.price.currency,
     customer: newId('cus'),
-    description: order.description,
     paymentMethod: newId('pm'),
     metadata: { ...order.metadata },
     applicationFeePercent: order.applicationFeePercent,
@@ -50,7 +49,6 @@ export function startSubscription(
     finalizesAt: null,
   })
   finalizeInvoice(world, invoice)
-  emit(world, 'customer.subscription.created', subscription)
   submitInvoice(world, invoice, payer)
   if (payer.method === 'card' || invoice.amount_due === 0) settleInvoice(world, invoice, 'succeeded')
   return { subscription, invoice }
@@ -201,7 +199,7 @@ export function periodOf(item: SubscriptionItem): Period {
 
 export const pauseBehaviors = ['keep_as_draft', 'mark_uncollectible', 'void'] as const
 
-/** What happens to an invoice while collection is paused. */
+/** Keeps, voids or writes off an invoice while collection is paused. */
 function setAside(world: World, invoice: Invoice, behavior: (typeof pauseBehaviors)[number]): void {
   if (behavior === 'keep_as_draft') {
     invoice.auto_advance = false
@@ -213,11 +211,9 @@ function setAside(world: World, invoice: Invoice, behavior: (typeof pauseBehavio
   if (behavior === 'void') {
     invoice.status = 'void'
     invoice.status_transitions.voided_at = world.now
-    emit(world, 'invoice.voided', invoice)
   } else {
     invoice.status = 'uncollectible'
     invoice.status_transitions.marked_uncollectible_at = world.now
-    emit(world, 'invoice.marked_uncollectible', invoice)
   }
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { authorize, connectedAccount, deauthorize } from '../api/accounts.ts'
+import { authorize, deauthorize } from '../api/accounts.ts'
 import { impossible, noSuch } from '../api/errors.ts'
 import { flag, integer, read, text, type Shape } from '../api/forms.ts'
 import { newId } from '../ids.ts'
@@ -25,7 +25,7 @@ import {
   updateSubscription,
 } from './subscription.ts'
 
-/** What a customer, a bank or a vendor does, or the passing of time. It returns the object that it changed. */
+/** An action of a customer, a bank or a vendor, or the passing of time. It returns the object that it changed. */
 type Flow = (world: World, values: object) => object
 
 function flow<Known extends Shape>(
@@ -45,10 +45,18 @@ const proration = z.enum(prorations).default('always_invoice')
 
 const sessionIn = (world: World, id: string) => need(world.sessions, 'checkout session', id)
 
-function subscriptionIn(world: World, id: string): Subscription {
-  const found = need(world.subscriptions, 'subscription', id)
-  if (found.status === 'canceled') throw impossible(`${id} has ended`)
-  return found
+/** A flow of a subscription that has not ended. */
+function ofSubscription<Known extends Shape>(
+  shape: Known,
+  run: (world: World, subscription: Subscription, parameters: z.output<z.ZodObject<Known>>) => object,
+): Flow {
+  return (world, values) => {
+    const { subscription: id, ...rest } = values as { subscription?: unknown }
+    const named = read({ subscription: text }, { subscription: id })
+    const subscription = need(world.subscriptions, 'subscription', named.subscription)
+    if (subscription.status === 'canceled') throw impossible(`${subscription.id} has ended`)
+    return run(world, subscription, read(shape, rest))
+  }
 }
 
 const flows: Record<string, Flow> = {
@@ -73,7 +81,6 @@ const flows: Record<string, Flow> = {
       amount,
       force,
       status: z.enum(refundStatuses).default('succeeded'),
-      reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).default('requested_by_customer'),
     },
     (world, { charge: id, ...refunding }) => refundCharge(world, findPaidCharge(world, id), refunding),
   ),
@@ -91,24 +98,14 @@ const flows: Record<string, Flow> = {
     closeDispute(world, need(world.disputes, 'dispute', dispute), outcome),
   ),
 
-  renew: flow({ subscription: text, created, first_part: integer(1).optional() }, (world, of) => {
-    const subscription = subscriptionIn(world, of.subscription)
+  renew: ofSubscription({ created, first_part: integer(1).optional() }, (world, subscription, of) => {
     renew(world, subscription, { created: of.created, firstPart: of.first_part })
     return subscription
   }),
-  'fail-invoice': flow(
-    {
-      subscription: text,
-      created,
-      manual: flag.default(false),
-      after_final: z.enum(['leave', 'cancel']).default('leave'),
-    },
-    (world, { subscription, manual, after_final, ...when }) =>
-      failInvoice(world, subscriptionIn(world, subscription), {
-        ...when,
-        isManual: manual,
-        afterFinal: after_final,
-      }),
+  'fail-invoice': ofSubscription(
+    { created, manual: flag.default(false), after_final: z.enum(['leave', 'cancel']).default('leave') },
+    (world, subscription, { created: time, manual, after_final: afterFinal }) =>
+      failInvoice(world, subscription, { created: time, isManual: manual, afterFinal }),
   ),
   'pay-invoice': flow({ invoice: text }, (world, { invoice: id }) => {
     const invoice = need(world.invoices, 'invoice', id)
@@ -117,46 +114,38 @@ const flows: Record<string, Flow> = {
     payInvoice(world, subscriptionOf(world, invoice), invoice)
     return invoice
   }),
-  'pause-collection': flow(
-    { subscription: text, behavior: z.enum(pauseBehaviors).optional() },
-    (world, { subscription, behavior }) =>
-      updateSubscription(world, subscriptionIn(world, subscription), {
+  'pause-collection': ofSubscription(
+    { behavior: z.enum(pauseBehaviors).optional() },
+    (world, subscription, { behavior }) =>
+      updateSubscription(world, subscription, {
         pause_collection: behavior === undefined ? null : { behavior, resumes_at: null },
       }),
   ),
-  cancel: flow(
+  cancel: ofSubscription(
     {
-      subscription: text,
       when: z.enum(['now', 'period_end', 'undo']).default('now'),
       reason: z.enum(endReasons).default('cancellation_requested'),
     },
-    (world, { subscription: id, when, reason }) => {
-      const subscription = subscriptionIn(world, id)
+    (world, subscription, { when, reason }) => {
       if (when === 'now') return endSubscription(world, subscription, reason)
       return when === 'undo' ? undoCancel(world, subscription) : cancelAtPeriodEnd(world, subscription)
     },
   ),
-  'change-price': flow({ subscription: text, price: text, proration }, (world, of) =>
-    changePrice(world, subscriptionIn(world, of.subscription), of.price, of.proration),
+  'change-price': ofSubscription({ price: text, proration }, (world, subscription, of) =>
+    changePrice(world, subscription, of.price, of.proration),
   ),
-  'add-item': flow({ subscription: text, price: text, proration }, (world, of) =>
-    addItem(world, subscriptionIn(world, of.subscription), of.price, of.proration),
+  'add-item': ofSubscription({ price: text, proration }, (world, subscription, of) =>
+    addItem(world, subscription, of.price, of.proration),
   ),
-  'remove-item': flow({ subscription: text, item: text, proration }, (world, of) =>
-    removeItem(world, subscriptionIn(world, of.subscription), of.item, of.proration),
+  'remove-item': ofSubscription({ item: text, proration }, (world, subscription, of) =>
+    removeItem(world, subscription, of.item, of.proration),
   ),
-  'invoice-item': flow({ subscription: text, count: integer(1).default(1) }, (world, of) =>
-    addInvoiceItems(world, subscriptionIn(world, of.subscription), of.count),
+  'invoice-item': ofSubscription({ count: integer(1).default(1) }, (world, subscription, of) =>
+    addInvoiceItems(world, subscription, of.count),
   ),
 
-  deauthorize: flow({ account }, (world, of) => {
-    deauthorize(world, of.account)
-    return connectedAccount(of.account)
-  }),
-  authorize: flow({ account }, (world, of) => {
-    authorize(world, of.account)
-    return connectedAccount(of.account)
-  }),
+  deauthorize: flow({ account }, (world, of) => deauthorize(world, of.account)),
+  authorize: flow({ account }, (world, of) => authorize(world, of.account)),
   'set-price': flow(
     {
       id: text,
@@ -166,7 +155,7 @@ const flows: Record<string, Flow> = {
       currency: text.regex(/^[a-z]{3}$/),
       recurring: z
         .strictObject({
-          interval: z.enum(['day', 'week', 'month', 'year']),
+          interval: z.enum(['month', 'year']),
           interval_count: integer(1).default(1),
         })
         .optional(),
@@ -212,7 +201,7 @@ export function runFlow(world: World, name: string, values: unknown): object {
   const time = read({ created }, { created: given['created'] }).created
   // Only an attempt to collect an invoice behaves differently at a given time.
   if (name !== 'renew' && name !== 'fail-invoice') delete given['created']
-  // What a vendor does in the dashboard, Stripe treats as an API call.
+  // Stripe treats the actions of a vendor in its dashboard as API calls.
   const isVendors = name === 'refund' || (name === 'cancel' && given['reason'] !== 'payment_failed')
   const cause = { id: isVendors ? newId('req') : null, idempotency_key: null }
   const now = realTime() + (world.ahead.get(customerOf(world, Object.values(given)) ?? '') ?? 0)

@@ -17,17 +17,7 @@ export function nextPeriod(anchor: number, current: Period, price: Price): Perio
 function addPeriods(anchor: number, count: number, price: Price): number {
   if (price.recurring === null) throw new Error(`price ${price.id} has no billing period`)
   const { interval, interval_count: each } = price.recurring
-  const units = count * each
-  switch (interval) {
-    case 'day':
-      return anchor + units * 86_400
-    case 'week':
-      return anchor + units * 7 * 86_400
-    case 'month':
-      return addMonths(anchor, units)
-    case 'year':
-      return addMonths(anchor, units * 12)
-  }
+  return addMonths(anchor, count * each * (interval === 'year' ? 12 : 1))
 }
 
 function addMonths(anchor: number, months: number): number {

@@ -1,5 +1,6 @@
 import { newId, platformApplication } from '../ids.ts'
 import {
+  nulls,
   listOf,
   type ApplicationFee,
   type Charge,
@@ -21,6 +22,8 @@ export function newCharge({ created, intent, method, email }: NewCharge): Charge
   return {
     id: newId(method === 'card' ? 'ch' : 'py'),
     object: 'charge',
+    ...nulls('on_behalf_of receipt_email receipt_number receipt_url review shipping source source_transfer'),
+    ...nulls('statement_descriptor statement_descriptor_suffix transfer_data transfer_group'),
     amount: intent.amount,
     amount_captured: 0,
     amount_refunded: 0,
@@ -42,71 +45,44 @@ export function newCharge({ created, intent, method, email }: NewCharge): Charge
     fraud_details: {},
     livemode: false,
     metadata: { ...intent.metadata },
-    on_behalf_of: null,
     outcome: null,
     paid: false,
     payment_intent: intent.id,
     payment_method: intent.payment_method,
     payment_method_details: method === 'card' ? simulatedCard() : simulatedBankAccount(),
-    receipt_email: null,
-    receipt_number: null,
-    receipt_url: null,
     refunded: false,
-    review: null,
-    shipping: null,
-    source: null,
-    source_transfer: null,
-    statement_descriptor: null,
-    statement_descriptor_suffix: null,
     status: 'pending',
-    transfer_data: null,
-    transfer_group: null,
   }
 }
 
-export function outcome(type: 'authorized' | 'issuer_declined'): Charge['outcome'] {
-  const paid = type === 'authorized'
-  return {
-    advice_code: null,
-    network_advice_code: null,
-    network_decline_code: null,
-    network_status: paid ? 'approved_by_network' : 'declined_by_network',
-    reason: paid ? null : 'generic_decline',
-    risk_level: 'normal',
-    seller_message: paid
-      ? 'Payment complete.'
-      : 'The bank did not return any further details with this decline.',
-    type,
-  }
+/** The outcome of a charge that was paid. */
+export const authorized: Charge['outcome'] = {
+  ...nulls('advice_code network_advice_code network_decline_code reason'),
+  network_status: 'approved_by_network',
+  risk_level: 'normal',
+  seller_message: 'Payment complete.',
+  type: 'authorized',
 }
 
 function simulatedCard(): Charge['payment_method_details'] {
   return {
     card: {
-      amount_authorized: null,
-      authorization_code: null,
+      ...nulls('amount_authorized authorization_code electronic_commerce_indicator fingerprint installments'),
+      ...nulls('mandate network_transaction_id three_d_secure transaction_link_id wallet'),
       brand: 'visa',
       checks: { address_line1_check: null, address_postal_code_check: null, cvc_check: 'pass' },
       country: 'US',
-      electronic_commerce_indicator: null,
       exp_month: 12,
       exp_year: 2030,
       extended_authorization: { status: 'disabled' },
-      fingerprint: null,
       funding: 'credit',
       incremental_authorization: { status: 'unavailable' },
-      installments: null,
       last4: '4242',
-      mandate: null,
       multicapture: { status: 'unavailable' },
       network: 'visa',
       network_token: { used: false },
-      network_transaction_id: null,
       overcapture: { maximum_amount_capturable: 0, status: 'unavailable' },
       regulated_status: 'unregulated',
-      three_d_secure: null,
-      transaction_link_id: null,
-      wallet: null,
     },
     type: 'card',
   }
@@ -133,7 +109,6 @@ export type NewPaymentIntent = {
   currency: string
   applicationFeeAmount: number | null
   customer: string | null
-  description: string | null
   metadata: Metadata
 }
 
@@ -141,48 +116,33 @@ export function newPaymentIntent(wanted: NewPaymentIntent): PaymentIntent {
   return {
     id: newId('pi'),
     object: 'payment_intent',
-    allowed_payment_method_types: null,
+    ...nulls('allowed_payment_method_types automatic_payment_methods cancellation_reason client_secret'),
+    ...nulls('customer_account excluded_payment_method_types next_action on_behalf_of'),
+    ...nulls('payment_method_configuration_details payment_record processing receipt_email review'),
+    ...nulls('setup_future_usage shipping source statement_descriptor statement_descriptor_suffix'),
+    ...nulls('transfer_data transfer_group'),
     amount: wanted.amount,
     amount_capturable: 0,
     amount_details: { tip: {} },
     amount_received: 0,
     application: platformApplication,
     application_fee_amount: wanted.applicationFeeAmount,
-    automatic_payment_methods: null,
     canceled_at: null,
-    cancellation_reason: null,
     capture_method: 'automatic_async',
-    client_secret: null,
     confirmation_method: 'automatic',
     created: wanted.created,
     currency: wanted.currency,
     customer: wanted.customer,
-    customer_account: null,
-    description: wanted.description,
-    excluded_payment_method_types: null,
+    description: null,
     last_payment_error: null,
     latest_charge: null,
     livemode: false,
     managed_payments: { enabled: false },
     metadata: wanted.metadata,
-    next_action: null,
-    on_behalf_of: null,
     payment_method: null,
-    payment_method_configuration_details: null,
     payment_method_options: {},
     payment_method_types: ['card', 'us_bank_account'],
-    payment_record: null,
-    processing: null,
-    receipt_email: null,
-    review: null,
-    setup_future_usage: null,
-    shipping: null,
-    source: null,
-    statement_descriptor: null,
-    statement_descriptor_suffix: null,
     status: 'requires_payment_method',
-    transfer_data: null,
-    transfer_group: null,
   }
 }
 

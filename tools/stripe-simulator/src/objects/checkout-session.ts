@@ -1,4 +1,4 @@
-import type { CheckoutSession, Metadata, Mode } from './wire.ts'
+import { nulls, type CheckoutSession, type Metadata, type Mode } from './wire.ts'
 
 export type NewCheckoutSession = {
   id: string
@@ -9,9 +9,7 @@ export type NewCheckoutSession = {
   url: string
   successUrl: string
   cancelUrl: string | null
-  expiresAt: number
   clientReferenceId: string | null
-  customerEmail: string | null
   metadata: Metadata
 }
 
@@ -20,23 +18,20 @@ export function newCheckoutSession(wanted: NewCheckoutSession): CheckoutSession 
   return {
     id: wanted.id,
     object: 'checkout.session',
+    ...nulls('after_expiration allow_promotion_codes allowed_payment_method_types'),
+    ...nulls('billing_address_collection client_secret collected_information consent consent_collection'),
+    ...nulls('currency_conversion customer_account discounts integration_identifier locale origin_context'),
+    ...nulls('payment_link payment_method_configuration_details permissions recovered_from'),
+    ...nulls('saved_payment_method_options setup_intent shipping_address_collection shipping_cost'),
+    ...nulls('submit_type wallet_options'),
     adaptive_pricing: { enabled: false },
-    after_expiration: null,
-    allow_promotion_codes: null,
-    allowed_payment_method_types: null,
     amount_subtotal: wanted.amount,
     amount_total: wanted.amount,
     automatic_tax: { enabled: false, liability: null, provider: null, status: null },
-    billing_address_collection: null,
     cancel_url: wanted.cancelUrl,
     client_reference_id: wanted.clientReferenceId,
-    client_secret: null,
-    collected_information: null,
-    consent: null,
-    consent_collection: null,
     created: wanted.created,
     currency: wanted.currency,
-    currency_conversion: null,
     custom_fields: [],
     custom_text: {
       after_submit: null,
@@ -45,55 +40,36 @@ export function newCheckoutSession(wanted: NewCheckoutSession): CheckoutSession 
       terms_of_service_acceptance: null,
     },
     customer: null,
-    customer_account: null,
     customer_creation: subscribing ? 'always' : 'if_required',
     customer_details: null,
-    customer_email: wanted.customerEmail,
-    discounts: null,
-    expires_at: wanted.expiresAt,
-    integration_identifier: null,
+    customer_email: null,
+    expires_at: wanted.created + 24 * 3600,
     invoice: null,
     invoice_creation: subscribing ? null : noInvoice(),
     livemode: false,
-    locale: null,
     managed_payments: { enabled: false },
     metadata: wanted.metadata,
     mode: wanted.mode,
-    origin_context: null,
     payment_intent: null,
-    payment_link: null,
     payment_method_collection: subscribing ? 'always' : 'if_required',
-    payment_method_configuration_details: null,
     payment_method_options: {},
     payment_method_types: ['card', 'us_bank_account'],
     payment_status: 'unpaid',
-    permissions: null,
     phone_number_collection: { enabled: false },
-    recovered_from: null,
-    saved_payment_method_options: null,
-    setup_intent: null,
-    shipping_address_collection: null,
-    shipping_cost: null,
     shipping_options: [],
     status: 'open',
-    submit_type: null,
     subscription: null,
     success_url: wanted.successUrl,
     total_details: { amount_discount: 0, amount_shipping: 0, amount_tax: 0 },
     ui_mode: 'hosted_page',
     url: wanted.url,
-    wallet_options: null,
   }
 }
 
 export function customerDetails(email: string): CheckoutSession['customer_details'] {
   return {
-    address: null,
-    business_name: null,
+    ...nulls('address business_name individual_name name phone'),
     email,
-    individual_name: null,
-    name: null,
-    phone: null,
     tax_exempt: 'none',
     tax_ids: [],
   }

@@ -1,5 +1,5 @@
 import { newId } from '../ids.ts'
-import type { BalanceTransaction, Charge, Dispute } from './wire.ts'
+import { nulls, type BalanceTransaction, type Charge, type Dispute } from './wire.ts'
 
 const answerWithinSeconds = 9 * 24 * 3600
 const disputeFee = 1500
@@ -79,54 +79,15 @@ export function withdrawal(
   }
 }
 
-/** A dispute that is won gives amount and fee back. */
-export function reinstatement(
-  disputeId: string,
-  charge: Charge,
-  amount: number,
-  created: number,
-): BalanceTransaction {
-  const { fee_details, ...withdrawn } = withdrawal(disputeId, charge, amount, created)
-  return {
-    ...withdrawn,
-    amount,
-    description: `Chargeback reversal for ${charge.id}`,
-    fee: -disputeFee,
-    fee_details: fee_details.map((detail) => ({ ...detail, amount: -detail.amount })),
-    net: amount + disputeFee,
-    reporting_category: 'dispute_reversal',
-  }
-}
-
 function noEvidence(): Dispute['evidence'] {
   return {
-    access_activity_log: null,
-    billing_address: null,
-    cancellation_policy: null,
-    cancellation_policy_disclosure: null,
-    cancellation_rebuttal: null,
-    customer_communication: null,
-    customer_email_address: null,
-    customer_name: null,
-    customer_purchase_ip: null,
-    customer_signature: null,
-    duplicate_charge_documentation: null,
-    duplicate_charge_explanation: null,
-    duplicate_charge_id: null,
-    product_description: null,
-    receipt: null,
-    refund_policy: null,
-    refund_policy_disclosure: null,
-    refund_refusal_explanation: null,
-    service_date: null,
-    service_documentation: null,
-    shipping_address: null,
-    shipping_carrier: null,
-    shipping_date: null,
-    shipping_documentation: null,
-    shipping_tracking_number: null,
-    uncategorized_file: null,
-    uncategorized_text: null,
+    ...nulls('access_activity_log billing_address cancellation_policy cancellation_policy_disclosure'),
+    ...nulls('cancellation_rebuttal customer_communication customer_email_address customer_name'),
+    ...nulls('customer_purchase_ip customer_signature duplicate_charge_documentation'),
+    ...nulls('duplicate_charge_explanation duplicate_charge_id product_description receipt refund_policy'),
+    ...nulls('refund_policy_disclosure refund_refusal_explanation service_date service_documentation'),
+    ...nulls('shipping_address shipping_carrier shipping_date shipping_documentation'),
+    ...nulls('shipping_tracking_number uncategorized_file uncategorized_text'),
     enhanced_evidence: {},
   }
 }

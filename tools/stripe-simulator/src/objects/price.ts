@@ -1,14 +1,12 @@
 import { newId } from '../ids.ts'
-import type { Price } from './wire.ts'
-
-type Interval = 'day' | 'week' | 'month' | 'year'
+import { nulls, type Price } from './wire.ts'
 
 export type NewPrice = {
   id: string
   created: number
   currency: string
   unitAmount: number
-  recurring: { interval: Interval; intervalCount: number } | null
+  recurring: { interval: 'month' | 'year'; intervalCount: number } | null
   product?: string | undefined
   active?: boolean
 }
@@ -18,15 +16,13 @@ export function newPrice(wanted: NewPrice): Price {
   return {
     id: wanted.id,
     object: 'price',
+    ...nulls('custom_unit_amount lookup_key nickname tiers_mode transform_quantity'),
     active: wanted.active ?? true,
     billing_scheme: 'per_unit',
     created,
     currency,
-    custom_unit_amount: null,
     livemode: false,
-    lookup_key: null,
     metadata: {},
-    nickname: null,
     product: wanted.product ?? newId('prod'),
     recurring: recurring && {
       interval: recurring.interval,
@@ -36,8 +32,6 @@ export function newPrice(wanted: NewPrice): Price {
       usage_type: 'licensed',
     },
     tax_behavior: 'unspecified',
-    tiers_mode: null,
-    transform_quantity: null,
     type: recurring === null ? 'one_time' : 'recurring',
     unit_amount: unitAmount,
     unit_amount_decimal: String(unitAmount),

@@ -1,5 +1,5 @@
 import { newId } from '../ids.ts'
-import type { Charge, Refund } from './wire.ts'
+import { nulls, type Charge, type Refund } from './wire.ts'
 
 export const refundStatuses = ['pending', 'requires_action', 'succeeded', 'failed', 'canceled'] as const
 export type RefundStatus = (typeof refundStatuses)[number]
@@ -9,21 +9,20 @@ type NewRefund = {
   charge: Charge
   amount: number
   status: RefundStatus
-  reason: Refund['reason']
 }
 
-export function newRefund({ created, charge, amount, status, reason }: NewRefund): Refund {
+export function newRefund({ created, charge, amount, status }: NewRefund): Refund {
   const byCard = charge.payment_method_details?.type === 'card'
   return {
     id: newId(byCard ? 're' : 'pyr'),
     object: 'refund',
+    ...nulls('customer_account receipt_number source_transfer_reversal transfer_reversal'),
     amount,
     balance_transaction: newId('txn'),
     charge: charge.id,
     created,
     currency: charge.currency,
     customer: charge.customer,
-    customer_account: null,
     destination_details: byCard
       ? {
           card: { type: 'refund', reference_status: 'pending', reference_type: 'acquirer_reference_number' },
@@ -33,11 +32,8 @@ export function newRefund({ created, charge, amount, status, reason }: NewRefund
     metadata: {},
     payment_intent: charge.payment_intent,
     payment_method: charge.payment_method,
-    reason,
-    receipt_number: null,
-    source_transfer_reversal: null,
+    reason: 'requested_by_customer',
     status,
-    transfer_reversal: null,
     ...(status === 'pending' && { pending_reason: 'processing' }),
   }
 }

@@ -1,12 +1,11 @@
 import { newId, platformApplication } from '../ids.ts'
 import type { Period } from './billing-period.ts'
-import { listOf, type Metadata, type Price, type Subscription, type SubscriptionItem } from './wire.ts'
+import { nulls, listOf, type Metadata, type Price, type Subscription, type SubscriptionItem } from './wire.ts'
 
 type NewSubscription = {
   created: number
   currency: string
   customer: string
-  description: string | null
   paymentMethod: string
   metadata: Metadata
   applicationFeePercent: number | null
@@ -19,14 +18,15 @@ export function newSubscription(wanted: NewSubscription): Subscription {
   return {
     id,
     object: 'subscription',
+    ...nulls('billing_cycle_anchor_config billing_thresholds customer_account days_until_due'),
+    ...nulls('default_source next_pending_invoice_item_invoice on_behalf_of pending_invoice_item_interval'),
+    ...nulls('pending_setup_intent pending_update schedule test_clock transfer_data trial_end trial_start'),
     application: platformApplication,
     application_fee_percent: wanted.applicationFeePercent,
     automatic_tax: { disabled_reason: null, enabled: false, liability: null },
     billing_cycle_anchor: created,
-    billing_cycle_anchor_config: null,
     billing_mode: { flexible: { proration_discounts: 'included' }, type: 'flexible' },
     billing_schedules: [],
-    billing_thresholds: null,
     cancel_at: null,
     cancel_at_period_end: false,
     canceled_at: null,
@@ -35,12 +35,9 @@ export function newSubscription(wanted: NewSubscription): Subscription {
     created,
     currency: wanted.currency,
     customer: wanted.customer,
-    customer_account: null,
-    days_until_due: null,
     default_payment_method: wanted.paymentMethod,
-    default_source: null,
     default_tax_rates: [],
-    description: wanted.description,
+    description: null,
     discounts: [],
     ended_at: null,
     invoice_settings: {
@@ -58,27 +55,17 @@ export function newSubscription(wanted: NewSubscription): Subscription {
     livemode: false,
     managed_payments: { enabled: false },
     metadata: wanted.metadata,
-    next_pending_invoice_item_invoice: null,
-    on_behalf_of: null,
     pause_collection: null,
     payment_settings: {
       payment_method_options: null,
       payment_method_types: null,
       save_default_payment_method: 'off',
     },
-    pending_invoice_item_interval: null,
-    pending_setup_intent: null,
-    pending_update: null,
-    schedule: null,
     start_date: created,
     status: 'active',
-    test_clock: null,
-    transfer_data: null,
-    trial_end: null,
     trial_settings: {
       end_behavior: { billing_cycle_anchor: null, missing_payment_method: 'create_invoice' },
     },
-    trial_start: null,
   }
 }
 
@@ -110,6 +97,7 @@ export function planOf(price: Price): SubscriptionItem['plan'] {
   return {
     id: price.id,
     object: 'plan',
+    ...nulls('meter tiers_mode transform_usage trial_period_days'),
     active: price.active,
     amount: price.unit_amount,
     amount_decimal: price.unit_amount_decimal,
@@ -120,12 +108,8 @@ export function planOf(price: Price): SubscriptionItem['plan'] {
     interval_count: price.recurring?.interval_count ?? 1,
     livemode: false,
     metadata: price.metadata,
-    meter: null,
     nickname: price.nickname,
     product: price.product,
-    tiers_mode: null,
-    transform_usage: null,
-    trial_period_days: null,
     usage_type: 'licensed',
   }
 }

@@ -43,6 +43,13 @@ export type Metadata = Record<string, string>
 export type Mode = 'payment' | 'subscription'
 export type PaymentMethod = 'card' | 'delayed'
 
+type Names<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Names<Rest> : Text
+
+/** Members that are null, by their names: what a simulated object does not have. */
+export function nulls<const Text extends string>(names: Text): Record<Names<Text>, null> {
+  return Object.fromEntries(names.split(' ').map((name) => [name, null])) as Record<Names<Text>, null>
+}
+
 export type List<T> = { object: 'list'; data: T[]; has_more: boolean; url: string }
 
 export function listOf<T>(url: string, data: T[]): List<T> {

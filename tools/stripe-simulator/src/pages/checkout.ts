@@ -21,7 +21,7 @@ export function serveCheckout(server: FastifyInstance, world: World): void {
     // If the form is sent twice, the session is paid only once.
     if (session.status !== 'open') return reply.redirect(`/pay/${id}`, 303)
     const { how, email } = parseForm(String(body))
-    const payer = { session: id, email: email || session.customer_email || buyer }
+    const payer = { session: id, email: email || buyer }
     if (how === 'declined') {
       runFlow(world, 'fail', payer)
       return reply.redirect(`/pay/${id}?declined=1`, 303)
@@ -57,7 +57,7 @@ function payForm(session: CheckoutSession, total: string, isDeclined: boolean): 
     <form method="post" action="/pay/${session.id}">
       <label>
         E-mail (optional)
-        <input type="email" name="email" value="${session.customer_email}" placeholder="${buyer}" />
+        <input type="email" name="email" placeholder="${buyer}" />
       </label>
       <button class="main" name="how" value="card">${verb} ${total}</button>
       <button name="how" value="delayed">Pay by bank debit (settles later)</button>

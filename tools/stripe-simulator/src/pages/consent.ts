@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { authenticate, authorize, isConnected } from '../api/accounts.ts'
+import { authenticate, isConnected } from '../api/accounts.ts'
 import { StripeError } from '../api/errors.ts'
 import { parseForm } from '../api/forms.ts'
 import { newId, platformApplication } from '../ids.ts'
-import { at, realTime, type World } from '../world.ts'
+import type { World } from '../world.ts'
 import { html, sendPage, type Html } from './html.ts'
 
 type Fields = Record<string, string | undefined>
@@ -27,7 +27,7 @@ export function serveConsent(server: FastifyInstance, world: World): void {
       back.searchParams.set('error_description', 'The user denied your request')
       return reply.redirect(back.href, 303)
     }
-    if (world.deauthorized.has(account)) at(world, realTime(), () => authorize(world, account))
+    world.deauthorized.delete(account)
     if (!isConnected(world, account)) {
       return refuse(reply, 400, ['invalid_request', `There is no account ${account}`])
     }

@@ -64,13 +64,12 @@ export function sendPage(reply: FastifyReply, title: string, body: Html): Fastif
     .send(page.text)
 }
 
-const colours: Record<string, string> = {
-  ...{ active: 'good', complete: 'good', delivered: 'good', paid: 'good', succeeded: 'good', won: 'good' },
-  ...{ canceled: 'bad', dropped: 'bad', failed: 'bad', lost: 'bad', needs_response: 'bad' },
-}
+const good = ['active', 'complete', 'delivered', 'paid', 'succeeded', 'won']
+const bad = ['canceled', 'dropped', 'failed', 'lost', 'needs_response']
 
 export function chip(status: string): Html {
-  return html`<span class="chip ${colours[status]}">${status.replaceAll('_', ' ')}</span>`
+  const colour = good.includes(status) ? 'good' : bad.includes(status) && 'bad'
+  return html`<span class="chip ${colour}">${status.replaceAll('_', ' ')}</span>`
 }
 
 const style = new Html(`

@@ -5,7 +5,7 @@ import { answerTo, failureOf, refusalText } from './failures.ts'
 
 const timeoutMs = 5_000
 
-/** Whether the platform can reach an account. */
+/** Whether an account exists and is connected to the platform. @throws ServiceError `unavailable` */
 export async function isConnected(stripe: Stripe, connectedAccount: string): Promise<boolean> {
   try {
     const { id } = await stripe.accounts.retrieve(connectedAccount, {}, { timeout: timeoutMs })
@@ -18,6 +18,7 @@ export async function isConnected(stripe: Stripe, connectedAccount: string): Pro
 
 const isNone = (failure: string) => failure === 'absent' || failure === 'account'
 
+/** The page on which the owner of an account lets the platform act for it. @throws ServiceError `unavailable` */
 export function consentUrl(
   { clientId, connectBase, apiBase }: StripeSettings,
   state: string,
@@ -40,6 +41,11 @@ export function consentUrl(
   return url.href
 }
 
+/**
+ * Exchanges the code with which that page returned; it can be used once.
+ *
+ * @throws ServiceError `bad_request` if Stripe refuses it, `unavailable`
+ */
 export async function redeemConsent(
   stripe: Stripe,
   code: string,

@@ -11,18 +11,21 @@ const maxReferenceLength = 200
  * Opens a Checkout Session as a direct charge on the connected account. The idempotency key is the id of the checkout
  * session here, so that a repetition after a lost answer opens no second one. If Stripe's price differs from the price
  * that the plan is mapped to, the customer pays Stripe's price, and the checkout is opened again with the fee on that.
+ *
+ * @param feeFor the fee on another amount
  */
 export async function openCheckout(
   stripe: Stripe,
   order: CheckoutOrder,
+  urls: CheckoutUrls,
   feeFor: (amount: bigint) => bigint,
 ): Promise<OpenedCheckout> {
   try {
-    const opened = await create(stripe, order, order.sessionId)
+    const opened = await create(stripe, order, urls, order.id)
     const { amount, currency } = opened
     if (amount === order.amount && currency === order.currency) return opened
-    const charged = { ...order, amount, currency, feeMinor: feeFor(amount) }
-    const again = await create(stripe, charged, `${order.sessionId}:${amount}${currency}`)
+    const charged = { ...order, amount, currency, fee_minor: feeFor(amount) }
+    const again = await create(stripe, charged, urls, `${order.id}:${amount}${currency}`)
     await stripe.checkout.sessions
       .expire(opened.checkoutRef, {}, { stripeAccount: connectedAccountOf(order.merchant), timeout: 5_000 })
       // An error is ignored: nobody has the URL of this checkout, and it expires by itself.
@@ -33,8 +36,18 @@ export async function openCheckout(
   }
 }
 
-async function create(stripe: Stripe, order: CheckoutOrder, idempotencyKey: string): Promise<OpenedCheckout> {
-  const session = await stripe.checkout.sessions.create(parameters(order), {
+interface CheckoutUrls {
+  successUrl: string
+  cancelUrl: string
+}
+
+async function create(
+  stripe: Stripe,
+  order: CheckoutOrder,
+  urls: CheckoutUrls,
+  idempotencyKey: string,
+): Promise<OpenedCheckout> {
+  const session = await stripe.checkout.sessions.create(parameters(order, urls), {
     stripeAccount: connectedAccountOf(order.merchant),
     idempotencyKey,
     maxNetworkRetries: 2,
@@ -50,25 +63,25 @@ async function create(stripe: Stripe, order: CheckoutOrder, idempotencyKey: stri
   }
 }
 
-function parameters(order: CheckoutOrder): Stripe.Checkout.SessionCreateParams {
+function parameters(order: CheckoutOrder, urls: CheckoutUrls): Stripe.Checkout.SessionCreateParams {
   // Stripe does not copy a session's metadata to its payment or subscription.
   const metadata = {
-    [metadataKeys.sessionId]: order.sessionId,
-    [metadataKeys.applicationId]: order.applicationId,
-    [metadataKeys.planId]: order.planId,
+    [metadataKeys.sessionId]: order.id,
+    [metadataKeys.applicationId]: order.application_id,
+    [metadataKeys.planId]: order.plan_id,
   }
   const agreed = {
     [metadataKeys.amount]: String(order.amount),
     [metadataKeys.currency]: order.currency,
-    ...(order.mode === 'subscription' && { [metadataKeys.intervalCount]: String(order.intervalMonths) }),
+    ...(order.mode === 'subscription' && { [metadataKeys.intervalCount]: String(order.period_months ?? 1) }),
   }
   return {
     mode: order.mode,
-    line_items: [{ price: order.priceId, quantity: 1 }],
-    success_url: order.successUrl,
-    cancel_url: order.cancelUrl,
+    line_items: [{ price: order.price_id, quantity: 1 }],
+    success_url: urls.successUrl,
+    cancel_url: urls.cancelUrl,
     metadata: { ...metadata, ...agreed },
-    ...(order.externalRef.length <= maxReferenceLength && { client_reference_id: order.externalRef }),
+    ...(order.external_ref.length <= maxReferenceLength && { client_reference_id: order.external_ref }),
     ...(order.mode === 'payment'
       ? { payment_intent_data: { metadata, ...feeOnPayment(order) } }
       : { subscription_data: { metadata, ...feeOnSubscription(order) } }),
@@ -76,12 +89,14 @@ function parameters(order: CheckoutOrder): Stripe.Checkout.SessionCreateParams {
 }
 
 // Stripe takes no fee above the amount. The ledger has the whole fee.
-function feeOnPayment({ feeMinor, amount }: CheckoutOrder): { application_fee_amount?: number } {
-  const fee = feeMinor < amount ? feeMinor : amount
+function feeOnPayment({ fee_minor: minor, amount }: CheckoutOrder): { application_fee_amount?: number } {
+  const fee = minor < amount ? minor : amount
   return fee > 0n ? { application_fee_amount: Number(fee) } : {}
 }
 
 // Stripe takes a percentage of subscriptions. The fixed part of the fee is only in the ledger.
-function feeOnSubscription({ feeMinor, feeBps }: CheckoutOrder): { application_fee_percent?: number } {
-  return feeMinor > 0n && feeBps > 0 ? { application_fee_percent: feeBps / 100 } : {}
+function feeOnSubscription({ fee_minor: minor, fee_bps: bps }: CheckoutOrder): {
+  application_fee_percent?: number
+} {
+  return minor > 0n && bps > 0 ? { application_fee_percent: bps / 100 } : {}
 }

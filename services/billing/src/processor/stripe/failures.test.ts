@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { PaymentProcessor } from '../processor.ts'
+import type { PaymentProcessor } from './stripe-processor.ts'
 import { stripeProcessor } from './stripe-processor.ts'
 
 // Possible answers of Stripe, and the answer that each caller gets.
@@ -40,22 +40,21 @@ afterAll(() => {
 })
 
 const order = {
-  sessionId: 'cs_1',
-  accountId: 'acct_1',
-  applicationId: 'app_1',
-  planId: 'pln_1',
-  externalRef: 'customer',
+  id: 'cs_1',
+  application_id: 'app_1',
+  plan_id: 'pln_1',
+  external_ref: 'customer',
   merchant: 'stripe:acct_1',
-  priceId: 'price_1',
+  price_id: 'price_1',
   mode: 'payment' as const,
   amount: 4900n,
   currency: 'usd',
-  intervalMonths: 1,
-  feeMinor: 245n,
-  feeBps: 500,
-  successUrl: 'https://vendor.example/thanks',
-  cancelUrl: 'https://vendor.example/cancel',
+  period_months: null,
+  fee_minor: 245n,
+  fee_bps: 500,
 }
+
+const urls = { successUrl: 'https://vendor.example/thanks', cancelUrl: 'https://vendor.example/cancel' }
 
 const merchant = 'stripe:acct_1'
 
@@ -72,7 +71,7 @@ type AsksNobody = 'name' | 'live' | 'verify' | 'understands' | 'read' | 'consent
 const calls = {
   isConnected: (processor) => processor.isConnected('acct_1'),
   redeemConsent: (processor) => processor.redeemConsent('ac_1'),
-  openCheckout: (processor) => processor.openCheckout(order, () => 0n),
+  openCheckout: (processor) => processor.openCheckout(order, urls, () => 0n),
   createWebhook: (processor) => processor.createWebhook('https://licensing.example/'),
   findCharge: (processor) => processor.findCharge(merchant, 'ch_1'),
   chargeRecords: (processor) => processor.chargeRecords(merchant, 'ch_1'),

@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Stripe } from 'stripe'
-import type { PaymentProcessor, VerifiedEvent } from '../processor.ts'
+import type { VerifiedEvent } from '../processor.ts'
 import { consentUrl, isConnected, redeemConsent } from './accounts.ts'
 import { openCheckout } from './checkout.ts'
 import { isLiveKey, merchantOf, newStripeClient } from './client.ts'
@@ -11,34 +11,47 @@ import { inUsedVersion, listEvents } from './listed-events.ts'
 import { chargeRecords, findCharge, findInvoice, findSubscription } from './look-ups.ts'
 import { verifySignature, createWebhook, webhookNeeds } from './webhooks.ts'
 
-/** Implements the payment processor with Stripe. Only this folder knows Stripe's objects. */
-export function stripeProcessor(settings: StripeSettings): PaymentProcessor {
+export type PaymentProcessor = ReturnType<typeof stripeProcessor>
+
+/**
+ * Stripe as the payment processor. Only this folder knows Stripe's objects. A look-up returns undefined if Stripe says that
+ * there is no such object, and rejects if Stripe does not answer or refuses.
+ */
+export function stripeProcessor(settings: StripeSettings) {
   const clients = { usual: newStripeClient(settings), once: newStripeClient(settings, { once: true }) }
-  const connected = (kind: keyof typeof clients = 'usual'): Stripe => {
-    const client = clients[kind]
-    if (client) return client
-    throw new ServiceError('unavailable', 'no payment processor is configured')
-  }
+  const using =
+    <Rest extends unknown[], Result>(
+      call: (stripe: Stripe, ...rest: Rest) => Result,
+      kind: keyof typeof clients = 'usual',
+    ) =>
+    (...rest: Rest): Result => {
+      const client = clients[kind]
+      if (client) return call(client, ...rest)
+      throw new ServiceError('unavailable', 'no payment processor is configured')
+    }
   return {
-    name: 'stripe',
+    name: 'stripe' as const,
+    /** Whether real money moves. */
     live: isLiveKey(settings.secretKey),
-    verify: (body, signature) => verifiedEvent(verifySignature(body, signature, settings.webhookSecrets)),
+    verify: (body: Uint8Array, signature: string | undefined) =>
+      verifiedEvent(verifySignature(body, signature, settings.webhookSecrets)),
     understands: isUsed,
     read: readEvent,
-    isConnected: (connectedAccount) => isConnected(connected(), connectedAccount),
-    consentUrl: (state, returnUrl) => consentUrl(settings, state, returnUrl),
-    redeemConsent: (code) => redeemConsent(connected(), code),
-    openCheckout: (order, feeFor) => openCheckout(connected(), order, feeFor),
-    findCharge: (merchant, paymentRef) => findCharge(connected(), merchant, paymentRef),
-    chargeRecords: (merchant, chargeRef) => chargeRecords(connected(), merchant, chargeRef),
-    findInvoice: (merchant, invoiceRef) => findInvoice(connected(), merchant, invoiceRef),
-    findSubscription: (merchant, subscriptionRef) => findSubscription(connected(), merchant, subscriptionRef),
-    findFee: (chargeRef) => findFee(connected(), chargeRef),
-    refundFee: (feeRef, amountMinor, entryId) => refundFee(connected('once'), feeRef, amountMinor, entryId),
-    listEvents: (merchant, since) => listEvents(connected(), merchant, since),
-    inUsedVersion: (merchant, events) => inUsedVersion(connected(), merchant, events),
+    isConnected: using(isConnected),
+    consentUrl: (state: string, returnUrl: string) => consentUrl(settings, state, returnUrl),
+    redeemConsent: using(redeemConsent),
+    openCheckout: using(openCheckout),
+    findCharge: using(findCharge),
+    chargeRecords: using(chargeRecords),
+    findInvoice: using(findInvoice),
+    findSubscription: using(findSubscription),
+    findFee: using(findFee),
+    // A request is never repeated: if the answer is lost, `findFee` says whether it took effect.
+    refundFee: using(refundFee, 'once'),
+    listEvents: using(listEvents),
+    inUsedVersion: using(inUsedVersion),
     webhookNeeds,
-    createWebhook: (url) => createWebhook(connected(), url),
+    createWebhook: using(createWebhook),
   }
 }
 

@@ -1,58 +1,61 @@
-import { purchaseEnd } from '@licensing/proto/closed-sets'
 import { addMonths, updatesPaid } from '../../calendar.ts'
+import { effectMeanings, isEnd } from '../../effects/effect.ts'
+import type { NewEffect } from '../../effects/effect.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { SubscriptionItem } from '../../processor/facts.ts'
+import { timing } from '../../timing.ts'
 import { refundEffect } from './decide-refunds.ts'
 import type { PaymentWithRefunds } from './decide-refunds.ts'
-import { ask, hasPassed } from './decision.ts'
-import type { History, MappedPrice, NewEffect, Subject } from './decision.ts'
+import { allOf, anyOf, ask, until, waitsOf } from './decision.ts'
+import type { Decided, History, Later, MappedPrice, Part, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './merge-facts.ts'
 import type { Invoice } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
 import { renewalOf } from './scheduled-end.ts'
-import { timing } from '../../timing.ts'
-
-/** Decides the effects that are sent to licensing, in the order of the processor's clock. */
-export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]): void {
-  const { history, decision } = subject
-  const { session, effects: known } = history
-  const main = payments[0]!.payment
-  const orderedAt = main.charged_at ?? main.paid_at
-  const first = known.has('paid')
-    ? orderCorrectedEffect(history, orderedAt)
-    : paidEffect(subject, main, orderedAt)
-  if (!first && !known.has('paid')) return
-  const incomplete = new Set<DraftEffect>()
-  const refunds = payments.flatMap((each) => {
-    const own = refundEffects(subject, each)
-    if (!each.isComplete) for (const newEffect of own) incomplete.add(newEffect)
-    return own
-  })
-  const later = [
-    ...renewalEffects(subject),
-    ...failureEffects(subject),
-    ...refunds,
-    ...renewalChangeEffects(subject),
-    ...endEffects(subject),
-  ]
-    .filter((newEffect) => !known.has(newEffect.effect_key))
-    // The sort is stable: effects of the same time stay in this order, because a later one can depend on an earlier one.
-    .sort((a, b) => a.at.getTime() - b.at.getTime())
-  // An effect that waits stops later effects. Otherwise the events about a refund and an end would depend on which arrives first.
-  const waits = (newEffect: DraftEffect) =>
-    incomplete.has(newEffect) || (waitsForOthers(newEffect) && !areOthersKnown(subject, newEffect))
-  const firstWaiting = later.findIndex(waits)
-  if (firstWaiting >= 0) later.splice(firstWaiting)
-  decision.effects = [...(first ? [first] : []), ...later].map((newEffect) => ({
-    ...newEffect,
-    ordered_at: orderedAt,
-    state: session.status === 'provision_failed' ? 'refused' : 'waiting',
-  }))
-}
-
-const waitsForOthers = ({ kind }: DraftEffect) => kind !== null && purchaseEnd[kind] !== null
 
 type DraftEffect = Omit<NewEffect, 'ordered_at' | 'state'>
+
+/** Decides the effects that are sent to licensing, in the order of the processor's clock. */
+export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]): Part {
+  const { history } = subject
+  const main = payments[0]!.payment
+  const orderedAt = main.charged_at ?? main.paid_at
+  const first = history.effects.has('paid')
+    ? { now: orderCorrectedEffect(history, orderedAt) }
+    : paidEffect(subject, main, orderedAt)
+  if ('later' in first) return { waits: [first] }
+  const refunds = payments.flatMap((payment) =>
+    refundEffects(subject, payment).map((effect) => ({ effect, complete: payment.complete })),
+  )
+  const others = [
+    ...renewalEffects(subject),
+    ...failureEffects(subject),
+    ...renewalChangeEffects(subject),
+    ...endEffects(subject),
+  ].map((effect) => ({ effect, complete: { now: true } as const }))
+  const later = [...refunds, ...others]
+    .filter(({ effect }) => !history.effects.has(effect.effect_key))
+    .sort((one, other) => compare(one.effect, other.effect))
+  const effects = [...first.now]
+  const waits = unreadInvoices(subject)
+  for (const { effect, complete } of later) {
+    const decided = 'now' in complete && isEnd(effect) ? othersKnown(subject, effect) : complete
+    waits.push(...waitsOf(decided))
+    // An effect that waits stops later effects. Otherwise the events about a refund and an end would depend on which arrives first.
+    if ('later' in decided) break
+    effects.push(effect)
+  }
+  const state = history.session.status === 'provision_failed' ? 'refused' : 'waiting'
+  return { effects: effects.map((effect) => ({ ...effect, ordered_at: orderedAt, state })), waits }
+}
+
+/** Orders effects by their time, those of the same time by their rank. An effect on no licence has the rank of a refund. */
+function compare(one: DraftEffect, other: DraftEffect): number {
+  const rank = ({ kind }: DraftEffect) => effectMeanings[kind ?? 'refunded'].rank
+  return (
+    one.at.getTime() - other.at.getTime() || rank(one) - rank(other) || (one.cause < other.cause ? -1 : 1)
+  )
+}
 
 function newEffect(
   kind: NewEffect['kind'],
@@ -81,45 +84,48 @@ function newEffect(
 function orderCorrectedEffect(
   { orderedAt: before, session, effects }: History,
   orderedAt: Date,
-): DraftEffect | undefined {
+): DraftEffect[] {
   const at = orderedAt.getTime()
-  if (!before || before.getTime() === at) return undefined
+  if (!before || before.getTime() === at) return []
   // Licensing applies each cause once.
   const earlier = [...effects].filter((key) => key.startsWith('order_corrected:')).length
   const cause = earlier === 0 ? session.id : `${session.id}:${earlier}`
-  return newEffect('order_corrected', `order_corrected:${at}:${earlier}`, cause, at)
+  return [newEffect('order_corrected', `order_corrected:${at}:${earlier}`, cause, at)]
 }
 
-function paidEffect(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect | undefined {
+function paidEffect(subject: Subject, main: PaymentRow, orderedAt: Date): Decided<DraftEffect[]> {
   const { history, checkout, paidAt } = subject
   const { id, plan_id, external_ref, metadata, mode, updates_months } = history.session
-  const waitsUntil = checkout.recordedMs + timing.chargeBeforePaid
-  if (main.charge_state === 'pending' && !hasPassed(subject, waitsUntil)) return undefined
-  const ends_at = endOfFirst(subject)
-  if (ends_at === 'unknown') return undefined
+  const charge = until(subject, checkout.recordedMs + timing.chargeBeforePaid)
+  if (main.charge_state === 'pending' && 'later' in charge) return charge
+  const end = endOfFirst(subject)
+  if ('later' in end) return end
   const at = Math.max(paidAt, orderedAt.getTime())
   const updates_until = updatesPaid(updates_months, new Date(paidAt))
-  const sold = { plan_id, external_ref, ends_at, updates_until, metadata, renews: mode === 'subscription' }
-  return newEffect('paid', 'paid', id, at, sold)
+  const renews = mode === 'subscription'
+  const sold = { plan_id, external_ref, ends_at: end.now, updates_until, metadata, renews }
+  return { now: [newEffect('paid', 'paid', id, at, sold)] }
 }
 
 /** A subscription is not sent before the end of its period is known: without it the licence would never end. */
-function endOfFirst(subject: Subject): Date | null | 'unknown' {
+function endOfFirst(subject: Subject): Decided<Date | null> {
   const { history, invoices, checkout, paidAt, rules } = subject
   const { session } = history
   if (session.mode === 'payment') {
-    return session.period_months === null ? null : addMonths(new Date(paidAt), session.period_months)
+    const { period_months: months } = session
+    return { now: months === null ? null : addMonths(new Date(paidAt), months) }
   }
   const first = invoices.find((invoice) => invoice.reason === 'first')
   const reported = first?.periodEnd ?? soldItemOf(subject)?.periodEnd
-  if (reported !== undefined) return new Date(reported + rules.graceMs)
+  if (reported !== undefined) return { now: new Date(reported + rules.graceMs) }
   const invoiceRef = checkout.invoiceRef ?? session.invoice_ref
   const subscriptionRef = checkout.subscriptionRef ?? session.subscription_ref
   // The first invoice is asked for, because the subscription may have entered a later period that is not paid.
-  const asksInvoice =
-    !first && invoiceRef !== null && ask(subject, 'invoice', invoiceRef, checkout.recordedMs).waiting
-  if (!asksInvoice && subscriptionRef) ask(subject, 'subscription', subscriptionRef, checkout.recordedMs)
-  return 'unknown'
+  const asked =
+    first || invoiceRef === null ? undefined : ask(subject, 'invoice', invoiceRef, checkout.recordedMs)
+  if (asked && 'later' in asked) return asked
+  const other = subscriptionRef && ask(subject, 'subscription', subscriptionRef, checkout.recordedMs)
+  return other && 'later' in other ? other : { later: Infinity, questions: [] }
 }
 
 // The processor's clock counts in seconds. Effects of one second are ordered by the paid cycle that they belong to, so that a
@@ -143,17 +149,12 @@ function soldItemOf({ history: { facts, session, prices } }: Subject): Subscript
   return subscription && new PurchasedItem(session.price_id, prices).soldAmong(subscription.items)
 }
 
-/**
- * Each invoice after the first moves the end, and the plan follows the price. If it is not known which line of the invoice
- * is for the purchase, the renewal waits for the processor's answer, however long that takes.
- */
+/** Each invoice after the first moves the end, and the plan follows the price. */
 function renewalEffects(subject: Subject): DraftEffect[] {
   const { invoices, rules } = subject
   return invoices.flatMap((invoice) => {
-    const { invoiceRef, reason, isRead, periodEnd, priceRef, recordedMs } = invoice
-    if (reason === 'first') return []
-    if (!isRead) ask(subject, 'invoice', invoiceRef, recordedMs)
-    if (periodEnd === undefined) return []
+    const { invoiceRef, reason, periodEnd, priceRef } = invoice
+    if (reason === 'first' || periodEnd === undefined) return []
     const ends_at = new Date(periodEnd + rules.graceMs)
     const { plan_id = null, updates_months } = termsAt(subject, priceRef)
     const updates_until = updatesPaid(updates_months, new Date(invoice.paidAt))
@@ -162,6 +163,17 @@ function renewalEffects(subject: Subject): DraftEffect[] {
       newEffect('renewed', `renewed:${invoiceRef}`, invoiceRef, at, { ends_at, plan_id, updates_until }),
     ]
   })
+}
+
+/**
+ * If it is not known which line of an invoice is for the purchase, its renewal waits for the processor's answer, however long
+ * that takes.
+ */
+function unreadInvoices(subject: Subject): Later[] {
+  const unread = subject.invoices.filter(({ reason, isRead }) => reason !== 'first' && !isRead)
+  return waitsOf(
+    ...unread.map(({ invoiceRef, recordedMs }) => ask(subject, 'invoice', invoiceRef, recordedMs)),
+  )
 }
 
 /**
@@ -202,16 +214,17 @@ function failureEffects(subject: Subject): DraftEffect[] {
  * suspends nothing: an expired licence is not suspended. Both wait for `othersArrive`, and until billing has read the events
  * that the processor lists and that did not arrive. If the processor does not answer, they wait until `lookAtEvents`.
  */
-function areOthersKnown(subject: Subject, { cause }: DraftEffect): boolean {
+function othersKnown(subject: Subject, { cause }: DraftEffect): Decided<true> {
   const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
-  const { waiting } = ask(subject, 'events', cause, knownMs)
-  const haveArrived = hasPassed(subject, knownMs + timing.othersArrive)
-  return haveArrived && (!waiting || hasPassed(subject, knownMs + timing.lookAtEvents))
+  return allOf(
+    until(subject, knownMs + timing.othersArrive),
+    anyOf(ask(subject, 'events', cause, knownMs), until(subject, knownMs + timing.lookAtEvents)),
+  )
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */
 function refundEffects(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] {
-  const { refunds, lanes, disputes } = paidBy
+  const { refunds, kinds, disputes } = paidBy
   const cycle = countCycles(subject, paidBy.invoice)
   const inquiries = disputes
     .filter((dispute) => dispute.inquiry && paysForCurrentCycle(subject, paidBy, dispute.openedAt))
@@ -220,10 +233,10 @@ function refundEffects(subject: Subject, paidBy: PaymentWithRefunds): DraftEffec
   const opened = new Set([...subject.history.effects, ...inquiries.map((each) => each.effect_key)])
   const refunded = refunds.map((refund) => {
     const { id, ref } = refund
-    const { lane, at } = lanes.get(id)!
-    const kind = lane === 'full_refund' ? 'refunded' : 'partially_refunded'
+    const { kind, at } = kinds.get(id)!
+    const effect = kind === 'full_refund' ? 'refunded' : 'partially_refunded'
     const isCurrent = paysForCurrentCycle(subject, paidBy, at)
-    return newEffect(isCurrent ? kind : null, refundEffect(id), ref, at + cycle, { refund_id: id })
+    return newEffect(isCurrent ? effect : null, refundEffect(id), ref, at + cycle, { refund_id: id })
   })
   const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []

@@ -2,20 +2,19 @@ import { newId } from '@licensing/database/ids'
 import type { FeeKind } from '@licensing/proto/closed-sets'
 import { creditWindowMs, isFeeRefundCause, periodOf } from '../../fees/fee.ts'
 import type { PaymentWithRefunds } from './decide-refunds.ts'
-import type { LedgerEntry, Subject } from './decision.ts'
+import type { LedgerEntry, Part, Subject } from './decision.ts'
 import { stepsOf } from './refund-steps.ts'
 import type { CountedRefund } from './refund-steps.ts'
 
 /** Posts the fee of a payment, and credits and reversals that follow from its refunds. */
-export function decideFees(subject: Subject, refunded: PaymentWithRefunds): void {
-  const { history, decision, now } = subject
+export function decideFees({ history, now }: Subject, refunded: PaymentWithRefunds): Part {
   const { payment } = refunded
-  if (payment.fee_minor === 0n) return
+  if (payment.fee_minor === 0n) return {}
   const posted = history.ledger.filter((entry) => entry.payment_id === payment.id)
   const chargedAt = payment.charged_at ?? payment.paid_at
   const charge = posted.find((entry) => entry.kind === 'charge')
   // A fee belongs to the month of the charge, so it waits until the charge is known or cannot be found.
-  if (!charge && payment.charge_state === 'pending') return
+  if (!charge && payment.charge_state === 'pending') return {}
   const entry = (change: Pick<LedgerEntry, 'kind' | 'cause' | 'occurred_at'>): LedgerEntry => ({
     id: newId('fee'),
     payment_id: payment.id,
@@ -25,24 +24,22 @@ export function decideFees(subject: Subject, refunded: PaymentWithRefunds): void
     period: charge?.period ?? periodOf(chargedAt),
     ...change,
   })
-  if (!charge) decision.entries.push(entry({ kind: 'charge', cause: '', occurred_at: chargedAt }))
-  if (!refunded.isComplete) return
+  const charges = charge ? [] : [entry({ kind: 'charge', cause: '', occurred_at: chargedAt })]
+  if ('later' in refunded.complete) return { entries: charges }
   const before = posted.flatMap(({ kind, cause }) => (kind === 'charge' ? [] : [{ kind, cause }]))
   const wanted = feeChanges(refunded.refunds, refunded.total, chargedAt.getTime())
   const changes = missingChanges(wanted, before, now.getTime()).map(({ kind, cause, at }) =>
     entry({ kind, cause, occurred_at: new Date(at) }),
   )
-  decision.entries.push(...changes)
-  refundCredits(subject, changes, payment.id)
-}
-
-/** A credited fee is also refunded at the processor, unless the credit was reversed in the meantime. */
-function refundCredits({ decision }: Subject, changes: LedgerEntry[], paymentId: string): void {
-  const credits = changes.filter((entry) => entry.kind === 'credit')
+  // A credited fee is also refunded at the processor, unless the credit was reversed in the meantime.
+  const credits = changes.filter(({ kind }) => kind === 'credit')
   const reversals = changes.length - credits.length
-  if (reversals > 0 && reversals >= credits.length) decision.canceledFeeRefunds.push(paymentId)
-  for (const { id, amount_minor: amount } of credits.slice(reversals)) {
-    decision.feeRefunds.push({ fee_entry_id: id, payment_id: paymentId, amount_minor: -amount })
+  return {
+    entries: [...charges, ...changes],
+    cancelledFeeRefunds: reversals > 0 && reversals >= credits.length ? [payment.id] : [],
+    feeRefunds: credits.slice(reversals).map(({ id, amount_minor: amount }) => {
+      return { fee_entry_id: id, payment_id: payment.id, amount_minor: -amount }
+    }),
   }
 }
 

@@ -1,8 +1,8 @@
 import { newId } from '@licensing/database/ids'
 import { feeOf } from '../../fees/fee.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
-import { ask, differ, hasPassed } from './decision.ts'
-import type { Subject } from './decision.ts'
+import { ask, allOf, differ, until, waitsOf } from './decision.ts'
+import type { Decided, Part, Subject } from './decision.ts'
 import { chargeNamed, mergeCharge, ofKind } from './merge-facts.ts'
 import type { Charge, Checkout, Invoice } from './merge-facts.ts'
 import { timing } from '../../timing.ts'
@@ -14,6 +14,7 @@ const changingColumns: (keyof PaymentRow)[] = [
   'fee_minor',
   'payment_ref',
   'charge_ref',
+  'other_charge_refs',
   'charged_at',
   'charge_state',
 ]
@@ -32,6 +33,7 @@ export interface ChargedPayment {
   invoice: Invoice | null
   /** In the order in which they were charged. An invoice may be paid in several parts. */
   parts: PaymentPart[]
+  part: Part
 }
 
 /** All payments of the purchase: the payment of the checkout, and the payment of each later invoice. */
@@ -41,25 +43,24 @@ export function decidePayments(subject: Subject): ChargedPayment[] {
 }
 
 function decidePayment(subject: Subject, invoice: Invoice | null): ChargedPayment {
-  const { history, checkout, invoices, decision } = subject
+  const { history, checkout, invoices } = subject
   const known = history.payments.find((payment) => payment.invoice_ref === (invoice?.invoiceRef ?? null))
   const own = invoice ?? invoices.find((each) => each.reason === 'first')
   const invoiceRef = own?.invoiceRef ?? checkout.invoiceRef
   const parts = partsOf(subject, invoice, invoiceRef, known)
   const due = moneyOf(own ?? checkout)
-  const charge_state = chargeState(subject, { invoice, invoiceRef, known, parts, due })
+  const state = chargeState(subject, { invoice, invoiceRef, known, parts, due })
+  const charge_state = 'now' in state ? state.now : 'pending'
   const charged = chargedBy(parts)
   // The charged amount counts, even if the price was mapped with another amount.
   const money = (charge_state === 'known' ? charged : undefined) ?? due ?? charged
   const payment = { ...paymentRow(subject, invoice, known, parts, money), charge_state }
-  if (known?.charge_state === 'absent') {
-    for (const { charge, paymentRef } of parts) if (!charge) ask(subject, 'charge', paymentRef, 0)
-  }
-  const others = (row: PaymentRow | undefined) => row?.other_charge_refs.join()
-  if (!known || differ(known, payment, changingColumns) || others(known) !== others(payment)) {
-    decision.payments.push(payment)
-  }
-  return { payment, invoice, parts }
+  // The processor may find a charge later that it did not find at first.
+  const missing = known?.charge_state === 'absent' ? parts.filter(({ charge }) => !charge) : []
+  const asked = missing.map(({ paymentRef }) => ask(subject, 'charge', paymentRef, 0))
+  const isChanged = !known || differ(known, payment, changingColumns)
+  const part = { payments: isChanged ? [payment] : [], waits: waitsOf(state, ...asked) }
+  return { payment, invoice, parts, part }
 }
 
 /** The parts of a payment that are known. */
@@ -149,30 +150,30 @@ interface Charging extends Pick<ChargedPayment, 'invoice' | 'parts'> {
 }
 
 /**
- * `pending` while a charge may still become known. The fee waits for all of them, because it belongs to the month of the
- * first charge and is a part of their sum. If the known charges are less than the invoice, the processor is asked for others.
+ * Waits while a charge may still become known. The fee waits for all of them, because it belongs to the month of the first
+ * charge and is a part of their sum. If the known charges are less than the invoice, the processor is asked for others.
  */
 function chargeState(
   subject: Subject,
   { invoice, invoiceRef, known, parts, due }: Charging,
-): PaymentRow['charge_state'] {
+): Decided<PaymentRow['charge_state']> {
   const { recordedMs: sinceMs } = invoice ?? subject.checkout
   const charged = chargedBy(parts)
   if (charged) {
     const isLess = due !== undefined && due.currency === charged.currency && charged.amount < due.amount
-    const asks = isLess && invoiceRef !== undefined
-    return asks && ask(subject, 'invoice', invoiceRef, sinceMs).waiting ? 'pending' : 'known'
+    const others = isLess && invoiceRef !== undefined && ask(subject, 'invoice', invoiceRef, sinceMs)
+    return others && 'later' in others ? others : { now: 'known' }
   }
   const { mode, amount } = subject.history.session
   const toPay = due?.amount ?? Number(known?.amount ?? amount)
-  if (toPay === 0 || (mode === 'payment' && parts.length === 0)) return 'none'
-  if (known && known.charge_state !== 'pending') return known.charge_state
-  if (parts.length > 0) {
-    const unknown = parts.filter(({ charge }) => !charge)
-    const answers = unknown.map(({ paymentRef }) => ask(subject, 'charge', paymentRef, sinceMs))
-    return answers.some(({ waiting }) => waiting) ? 'pending' : 'absent'
-  }
-  if (invoiceRef !== undefined)
-    return ask(subject, 'invoice', invoiceRef, sinceMs).waiting ? 'pending' : 'absent'
-  return hasPassed(subject, sinceMs + timing.othersArrive) ? 'absent' : 'pending'
+  if (toPay === 0 || (mode === 'payment' && parts.length === 0)) return { now: 'none' }
+  if (known && known.charge_state !== 'pending') return { now: known.charge_state }
+  const unknown = parts.filter(({ charge }) => !charge)
+  const answered =
+    parts.length > 0
+      ? allOf(...unknown.map(({ paymentRef }) => ask(subject, 'charge', paymentRef, sinceMs)))
+      : invoiceRef === undefined
+        ? until(subject, sinceMs + timing.othersArrive)
+        : ask(subject, 'invoice', invoiceRef, sinceMs)
+  return 'later' in answered ? answered : { now: 'absent' }
 }

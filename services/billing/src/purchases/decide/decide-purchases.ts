@@ -40,8 +40,8 @@ async function decideAll(deps: BillingDependencies, tx: Transaction, due: DuePur
     for (const alert of decision.alerts) await alertVendors(tx, [accountId], alert, applicationId)
   }
   const decisions = decided.map(({ decision }) => decision)
-  const canceled = decisions.flatMap((decision) => decision.canceledFeeRefunds)
-  await cancelFeeRefunds(tx, canceled)
+  const cancelled = decisions.flatMap((decision) => decision.cancelledFeeRefunds)
+  await cancelFeeRefunds(tx, cancelled)
   const feeRefunds = decisions.flatMap((decision) => decision.feeRefunds)
   await insertFeeRefunds(tx, feeRefunds)
   const entries = decided.flatMap(({ history, decision }) =>

@@ -113,7 +113,7 @@ describe('the ledger', () => {
     const recorded = record(givenHistory(), facts)
     expect(recorded.decisions.flatMap((decision) => decision.feeRefunds)).toHaveLength(1)
     const paymentId = recorded.history.payments[0]!.id
-    expect(recorded.decisions.flatMap((decision) => decision.canceledFeeRefunds)).toEqual([paymentId])
+    expect(recorded.decisions.flatMap((decision) => decision.cancelledFeeRefunds)).toEqual([paymentId])
   })
 
   test('waits for the charge’s month while the processor may still report it', () => {
@@ -137,8 +137,8 @@ describe('an invoice that is paid in two parts', () => {
     { ...charged, chargeRef: 'ch_2', paymentRef: 'pi_2', amount: 2900, chargedAt: start + second },
   ]
   const ofSecond = { chargeRef: 'ch_2', paymentRef: 'pi_2' }
-  const lanesOf = ({ history }: Recorded) =>
-    history.refunds.map(({ charge_ref, lane, amount }) => `${charge_ref} ${lane} ${amount}`).sort()
+  const kindsOf = ({ history }: Recorded) =>
+    history.refunds.map(({ charge_ref, kind, amount }) => `${charge_ref} ${kind} ${amount}`).sort()
 
   test('is one payment of their sum, with one fee, in every order', () => {
     for (const order of permutations(parts)) {
@@ -167,13 +167,13 @@ describe('an invoice that is paid in two parts', () => {
     const second = refund('re_2', start + 2 * day, { amount: 2900, ...ofSecond })
     const partly = record(given(), [...parts, first])
     expect(effectsOf(partly)).toEqual(['paid', 'partially_refunded re_1'])
-    expect(lanesOf(partly)).toEqual(['ch_1 partial_refund 2000'])
+    expect(kindsOf(partly)).toEqual(['ch_1 partial_refund 2000'])
     const other = record(given(), [...parts, second])
     expect(effectsOf(other)).toEqual(['paid', 'partially_refunded re_2'])
-    expect(lanesOf(other)).toEqual(['ch_2 partial_refund 2900'])
+    expect(kindsOf(other)).toEqual(['ch_2 partial_refund 2900'])
     for (const order of permutations([parts[5]!, first, second])) {
       const fully = record(given(), [...parts.slice(0, 5), ...order], { together: true })
-      expect(lanesOf(fully)).toEqual(['ch_1 partial_refund 2000', 'ch_2 full_refund 2900'])
+      expect(kindsOf(fully)).toEqual(['ch_1 partial_refund 2000', 'ch_2 full_refund 2900'])
       expect(ledgerOf(fully)).toEqual(['charge 49', 'credit -49 re_2'])
       // The refund that becomes known last is the full one if the other had its effect before.
       const apart = record(given(), [...parts.slice(0, 5), ...order])
@@ -189,7 +189,7 @@ describe('an invoice that is paid in two parts', () => {
   test('is charged back by a dispute of any of its charges', () => {
     const recorded = record(given(), [...parts, dispute('du_1', start + day, { amount: 2900, ...ofSecond })])
     expect(effectsOf(recorded)).toEqual(['paid', 'charged_back du_1'])
-    expect(lanesOf(recorded)).toEqual(['ch_2 chargeback 2900'])
+    expect(kindsOf(recorded)).toEqual(['ch_2 chargeback 2900'])
   })
 })
 
@@ -308,7 +308,7 @@ describe('a purchase', () => {
   test.each([
     ['that was canceled is listed as it was when it was made', 'canceled', 'partial_refund'],
     ['that is pending is listed as the last refund', 'pending', 'full_refund'],
-  ] as const)('with a refund %s, in any order of the facts', (_, status, lane) => {
+  ] as const)('with a refund %s, in any order of the facts', (_, status, kind) => {
     const facts = [
       charged,
       refund('re_1', start + day, { amount: 3000, status }),
@@ -317,8 +317,8 @@ describe('a purchase', () => {
     for (const order of permutations(facts)) {
       const { refunds } = record(givenHistory(), [paid, ...order]).history
       expect(refunds.toSorted((a, b) => (a.ref < b.ref ? -1 : 1))).toMatchObject([
-        { ref: 're_1', lane, status },
-        { ref: 're_2', lane: 'partial_refund', status: 'succeeded' },
+        { ref: 're_1', kind, status },
+        { ref: 're_2', kind: 'partial_refund', status: 'succeeded' },
       ])
     }
   })
@@ -363,7 +363,7 @@ describe('a purchase', () => {
     expect(asked).toContainEqual(expect.stringMatching(/^records ch_1:1000:/))
     expect(history.refunds).toEqual([])
     const known = record(history, [refund('re_1', start + day, { amount: 1000 })]).history
-    expect(known.refunds).toMatchObject([{ ref: 're_1', lane: 'partial_refund' }])
+    expect(known.refunds).toMatchObject([{ ref: 're_1', kind: 'partial_refund' }])
   })
 
   test('whose facts are all known delays only its revocation', () => {

@@ -1,10 +1,9 @@
-import { paymentStates } from '../../checkout-sessions/session-queries.ts'
 import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
 import { decideEffects } from './decide-effects.ts'
 import { decideFees } from './decide-fees.ts'
 import { decidePayments } from './decide-payments.ts'
 import { decideRefunds } from './decide-refunds.ts'
-import { nothingDecided } from './decision.ts'
+import { combine } from './decision.ts'
 import type { Decision, History, Rules, Subject } from './decision.ts'
 import { mergeCheckout, mergeInvoices } from './merge-facts.ts'
 import type { Checkout } from './merge-facts.ts'
@@ -15,39 +14,26 @@ import { PurchasedItem } from './purchased-item.ts'
  * the same decisions, in any order in which they became known.
  */
 export function decide(history: History, now: Date, rules: Rules): Decision {
-  const decision = nothingDecided()
-  const { session } = history
-  const checkout = mergeCheckout(history.facts, session.checkout_ref)
-  decision.session = sessionChanges(session, checkout)
-  if (checkout.state !== 'paid' || checkout.paidAt === undefined) {
-    const status = checkout.state && statusWithoutPayment[checkout.state]
-    if (status && session.status === 'open') decision.session.status = status
-    return decision
-  }
-  const item = new PurchasedItem(session.price_id, history.prices)
-  const invoices = mergeInvoices(history.facts, checkout.invoiceRef, item)
-  const subject: Subject = { history, checkout, paidAt: checkout.paidAt, invoices, now, rules, decision }
+  const { session, facts, prices } = history
+  const checkout = mergeCheckout(facts, session.checkout_ref)
+  const changes = sessionChanges(session, checkout)
+  const { paidAt } = checkout
+  if (paidAt === undefined) return combine(changes, [])
+  const invoices = mergeInvoices(facts, checkout.invoiceRef, new PurchasedItem(session.price_id, prices))
+  const subject: Subject = { history, checkout, paidAt, invoices, now, rules }
   const payments = decidePayments(subject)
-  const withRefunds = payments.map((payment) => decideRefunds(subject, payment))
-  for (const each of withRefunds) decideFees(subject, each)
-  decideEffects(subject, withRefunds)
-  return decision
+  const refunded = payments.map((payment) => decideRefunds(subject, payment))
+  const fees = refunded.map((payment) => decideFees(subject, payment))
+  const effects = decideEffects(subject, refunded)
+  return combine(changes, [...[...payments, ...refunded].map(({ part }) => part), ...fees, effects])
 }
-
-/** The status of a session whose checkout ended without a payment. */
-const statusWithoutPayment = {
-  unpaid: undefined,
-  expired: 'expired',
-  failed: 'canceled',
-  paid: undefined,
-} as const
 
 /** Changes of the session's own row that follow from the facts. */
 function sessionChanges(session: SessionRow, checkout: Checkout): Partial<SessionRow> {
   const { state, paidAt } = checkout
   const change: Partial<SessionRow> = {}
-  const paymentState = state === undefined ? 0 : paymentStates[state]
-  if (paymentState > session.payment_state) change.payment_state = paymentState
+  if (session.status === 'open' && state === 'expired') change.status = 'expired'
+  if (session.status === 'open' && state === 'failed') change.status = 'canceled'
   if (paidAt !== undefined && session.paid_at?.getTime() !== paidAt) {
     change.paid_at = new Date(paidAt)
     change.paid_amount = checkout.amount === undefined ? null : BigInt(checkout.amount)

@@ -127,7 +127,7 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
       tx,
       'refunds',
       refunds,
-      tx`on conflict (id) do update set charge_ref = excluded.charge_ref, status = excluded.status, lane = excluded.lane,
+      tx`on conflict (id) do update set charge_ref = excluded.charge_ref, status = excluded.status, kind = excluded.kind,
         occurred_at = excluded.occurred_at, alerted = excluded.alerted`,
     ),
     insertRows(tx, 'purchase_effects', effects, tx`on conflict (purchase_ref, effect_key) do nothing`),
@@ -148,7 +148,7 @@ async function updateSessions(tx: Transaction, decided: Decided[]): Promise<void
   if (rows.length === 0) return
   await tx`
     update checkout_sessions s set status = coalesce(r.status, s.status),
-      payment_state = coalesce(r.payment_state, s.payment_state), paid_at = coalesce(r.paid_at, s.paid_at),
+      paid_at = coalesce(r.paid_at, s.paid_at),
       paid_amount = coalesce(r.paid_amount, s.paid_amount), paid_currency = coalesce(r.paid_currency, s.paid_currency),
       payment_ref = coalesce(r.payment_ref, s.payment_ref), invoice_ref = coalesce(r.invoice_ref, s.invoice_ref),
       subscription_ref = coalesce(r.subscription_ref, s.subscription_ref)
@@ -186,16 +186,13 @@ export interface AnsweredQuestion extends Pick<DueQuestion, 'purchase_ref' | 'ki
   pause_ms: number | null
 }
 
-export async function writeAnswers(tx: Transaction, answers: AnsweredQuestion[]): Promise<void> {
+export async function writeAnswer(
+  tx: Transaction,
+  { purchase_ref, kind, ref, found, pause_ms }: AnsweredQuestion,
+): Promise<void> {
   await tx`
-    update processor_questions q set found = coalesce(a.found, q.found),
-      next_at = clock_timestamp() + a.pause_ms * interval '1 millisecond',
-      answered_at = case when a.found is not null then clock_timestamp() end
-    from unnest(
-      ${answers.map((answer) => answer.purchase_ref)}::text[], ${answers.map((answer) => answer.kind)}::text[],
-      ${answers.map((answer) => answer.ref)}::text[],
-      ${answers.map(({ found }) => found?.toString() ?? null)}::text[]::boolean[],
-      ${answers.map((answer) => answer.pause_ms)}::int[]
-    ) as a (purchase_ref, kind, ref, found, pause_ms)
-    where q.purchase_ref = a.purchase_ref and q.kind = a.kind and q.ref = a.ref`
+    update processor_questions set found = coalesce(${found}, found),
+      next_at = clock_timestamp() + ${pause_ms}::int * interval '1 millisecond',
+      answered_at = case when ${found}::boolean is not null then clock_timestamp() end
+    where purchase_ref = ${purchase_ref} and kind = ${kind} and ref = ${ref}`
 }

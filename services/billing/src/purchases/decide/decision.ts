@@ -1,13 +1,13 @@
-import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
-import type { Metadata } from '@licensing/proto/metadata'
-import type { VendorAlert } from '../../alerts/alert-vendor.ts'
 import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
+import type { VendorAlert } from '../../alerts/alert-vendor.ts'
+import type { NewEffect } from '../../effects/effect.ts'
 import type { NewFeeRefund } from '../../fees/fee-refund-queries.ts'
 import type { NewFeeEntry } from '../../fees/ledger-queries.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
+import type { QuestionKind } from '../../queues/queue-queries.ts'
 import type { RefundRow } from '../../refunds/refund-queries.ts'
-import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
 import { maxUnanswered, timing } from '../../timing.ts'
+import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
 
 /** All known facts of one checkout session, and all earlier decisions about it. */
 export interface History {
@@ -32,10 +32,6 @@ export interface MappedPrice {
 
 export type LedgerEntry = Omit<NewFeeEntry, 'account_id' | 'application_id'>
 
-export const questionKinds = ['charge', 'invoice', 'subscription', 'records', 'events'] as const
-
-export type QuestionKind = (typeof questionKinds)[number]
-
 export interface Question {
   kind: QuestionKind
   ref: string
@@ -44,76 +40,14 @@ export interface Question {
   found: boolean | null
 }
 
-/** New decisions that follow from a history. */
-export interface Decision {
-  session: Partial<SessionRow>
-  /** New and changed payments. */
-  payments: PaymentRow[]
-  refunds: RefundRow[]
-  entries: LedgerEntry[]
-  /** Fees to refund at the processor. */
-  feeRefunds: NewFeeRefund[]
-  /** Payments whose pending fee refunds are no longer owed. */
-  canceledFeeRefunds: string[]
-  effects: NewEffect[]
-  alerts: VendorAlert[]
-  questions: { kind: QuestionKind; ref: string; next_at: Date }[]
-  /** When to decide again although nothing has happened. */
-  next: Date | undefined
-}
-
-/** An effect of a purchase, as it is sent to licensing. */
-export interface Effect {
-  /** Null if no licence changes and only the vendor is notified. */
-  kind: PurchaseEffectKind | null
-  /** Business key of the invoice, refund, dispute or subscription. */
-  cause: string
-  at: Date
-  ordered_at: Date
-  plan_id: string | null
-  external_ref: string | null
-  ends_at: Date | null
-  /** Null if the payment does not change the end of updates. */
-  updates_until: Date | null
-  metadata: Metadata | null
-  /** Whether `paid` begins a subscription. */
-  renews: boolean
-  refund_id: string | null
-}
-
-/** `refused`: the effect, and all later effects of its purchase, wait for a replay. */
-export const effectStates = ['waiting', 'refused', 'done'] as const
-
-export type EffectState = (typeof effectStates)[number]
-
-export interface NewEffect extends Effect {
-  effect_key: string
-  state: Exclude<EffectState, 'done'>
-}
-
-export function nothingDecided(): Decision {
-  return {
-    session: {},
-    payments: [],
-    refunds: [],
-    entries: [],
-    feeRefunds: [],
-    canceledFeeRefunds: [],
-    effects: [],
-    alerts: [],
-    questions: [],
-    next: undefined,
-  }
-}
-
 export interface Rules {
   /** How many consecutive failed payments of a subscription suspend its licence. */
   failuresBeforeSuspend: number
-  /** How long after the end of its period a subscription that is not canceled remains valid. */
+  /** How long after the end of its period a subscription that is not cancelled remains valid. */
   graceMs: number
 }
 
-/** A paid checkout, and the unfinished decision about it. */
+/** A paid checkout. */
 export interface Subject {
   history: History
   checkout: Checkout
@@ -121,40 +55,120 @@ export interface Subject {
   invoices: Invoice[]
   now: Date
   rules: Rules
-  decision: Decision
 }
 
-/** Whether this time has passed. If not, the purchase is decided again at that time. */
-export function hasPassed({ decision, now }: Subject, atMs: number): boolean {
-  if (now.getTime() >= atMs) return true
-  if (decision.next === undefined || atMs < decision.next.getTime()) decision.next = new Date(atMs)
-  return false
+/** A value that is decided now, or what it waits for. */
+export type Decided<Value> = { now: Value } | Later
+
+export interface Later {
+  /** When to decide again although nothing has happened; infinite if only a fact or an answer can change the decision. */
+  later: number
+  /** What to ask the processor. */
+  questions: NewQuestion[]
 }
 
-/** Whether the rows differ in any of these columns. */
-export function differ<Row extends object>(one: Row, other: Row, names: readonly (keyof Row)[]): boolean {
-  return names.some((name) => one[name]?.valueOf() !== other[name]?.valueOf())
+export interface NewQuestion {
+  kind: QuestionKind
+  ref: string
+  next_at: Date
+}
+
+/** The rows of a decision. */
+export interface DecidedRows {
+  /** New and changed payments. */
+  payments: PaymentRow[]
+  /** New and changed refunds. */
+  refunds: RefundRow[]
+  entries: LedgerEntry[]
+  /** Fees to refund at the processor. */
+  feeRefunds: NewFeeRefund[]
+  /** Payments whose pending fee refunds are no longer owed. */
+  cancelledFeeRefunds: string[]
+  effects: NewEffect[]
+  alerts: VendorAlert[]
+}
+
+/** What one decider decides. */
+export interface Part extends Partial<DecidedRows> {
+  waits?: Later[]
+}
+
+/** New decisions that follow from a history. */
+export interface Decision extends DecidedRows {
+  session: Partial<SessionRow>
+  questions: NewQuestion[]
+  /** When to decide again although nothing has happened. */
+  next: Date | undefined
+}
+
+/** Combines the parts of a decision. Their order does not matter, except that effects are sent in it. */
+export function combine(session: Partial<SessionRow>, parts: Part[]): Decision {
+  const { later, questions } = mergeWaits(parts.flatMap((part) => part.waits ?? []))
+  return {
+    session,
+    payments: parts.flatMap((part) => part.payments ?? []),
+    refunds: parts.flatMap((part) => part.refunds ?? []),
+    entries: parts.flatMap((part) => part.entries ?? []),
+    feeRefunds: parts.flatMap((part) => part.feeRefunds ?? []),
+    cancelledFeeRefunds: parts.flatMap((part) => part.cancelledFeeRefunds ?? []),
+    effects: parts.flatMap((part) => part.effects ?? []),
+    alerts: parts.flatMap((part) => part.alerts ?? []),
+    questions,
+    next: later === Infinity ? undefined : new Date(later),
+  }
+}
+
+function mergeWaits(waits: Later[]): Later {
+  const questions = new Map(
+    waits.flatMap((wait) => wait.questions.map((question) => [`${question.kind} ${question.ref}`, question])),
+  )
+  return { later: Math.min(...waits.map(({ later }) => later)), questions: [...questions.values()] }
+}
+
+/** What these decisions wait for. */
+export function waitsOf(...decided: Decided<unknown>[]): Later[] {
+  return decided.filter((each) => 'later' in each)
+}
+
+/** Waits for all of these. */
+export function allOf(...decided: Decided<unknown>[]): Decided<true> {
+  const waits = waitsOf(...decided)
+  return waits.length === 0 ? { now: true } : mergeWaits(waits)
+}
+
+/** Waits until one of these is decided. */
+export function anyOf(...decided: Decided<unknown>[]): Decided<true> {
+  const waits = waitsOf(...decided)
+  return waits.length < decided.length ? { now: true } : mergeWaits(waits)
+}
+
+/** Waits until this time. */
+export function until({ now }: Subject, atMs: number): Decided<true> {
+  return now.getTime() >= atMs ? { now: true } : { later: atMs, questions: [] }
 }
 
 /**
  * Asks the processor, unless the question was asked before. It waits for `eventBeforeQuestion`, because an event may answer it.
  *
- * @returns whether the answer is still expected, and whether the processor has such an object
+ * @returns whether the processor has such an object; false too if it does not answer
  */
 export function ask(
-  { history, decision, now }: Subject,
+  { history, now }: Subject,
   kind: QuestionKind,
   ref: string,
   sinceMs: number,
-): { waiting: boolean; found: boolean } {
+): Decided<boolean> {
   const asked = history.questions.find((each) => each.kind === kind && each.ref === ref)
-  if (asked) {
-    const waiting = asked.found === null && asked.attempts < maxUnanswered
-    return { waiting, found: asked.found === true }
+  if (!asked) {
+    const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))
+    return { later: Infinity, questions: [{ kind, ref, next_at }] }
   }
-  const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))
-  if (!decision.questions.some((each) => each.kind === kind && each.ref === ref)) {
-    decision.questions.push({ kind, ref, next_at })
-  }
-  return { waiting: true, found: false }
+  const isExpected = asked.found === null && asked.attempts < maxUnanswered
+  return isExpected ? { later: Infinity, questions: [] } : { now: asked.found === true }
+}
+
+/** Whether the rows differ in any of these columns. Lists are compared as texts. */
+export function differ<Row extends object>(one: Row, other: Row, names: readonly (keyof Row)[]): boolean {
+  const text = (value: unknown) => (value instanceof Date ? value.getTime() : String(value))
+  return names.some((name) => text(one[name]) !== text(other[name]))
 }

@@ -106,8 +106,8 @@ function check({ history, decisions }: Ended, name: string): void {
     ...(effects.filter((effect) => effect.kind === 'refunded').length === 1 ? [] : ['refunded not once']),
     ...(sum === 4900n ? [] : [`refunds of ${sum}`]),
     ...history.refunds
-      .filter((row) => (row.lane === 'full_refund') !== (kinds.get(row.id) === 'refunded'))
-      .map((row) => `${row.ref} is listed as ${row.lane} and was sent as ${String(kinds.get(row.id))}`),
+      .filter((row) => (row.kind === 'full_refund') !== (kinds.get(row.id) === 'refunded'))
+      .map((row) => `${row.ref} is listed as ${row.kind} and was sent as ${String(kinds.get(row.id))}`),
   ]
   const ledger = history.ledger.map((entry) => entry.kind).join(' ')
   if (ledger !== 'charge credit') problems.push(`ledger: ${ledger}`)
@@ -123,7 +123,7 @@ const nameOf = (step: Step) =>
         ? `charge ${step.refunded}`
         : step.kind
 
-describe('a charge that is refunded in two parts ends with one full refund, in the lane that is listed', () => {
+describe('a charge that is refunded in two parts ends with one full refund, of the kind that is listed', () => {
   const stories: Story[] = (['read', 'unavailable'] as const).flatMap((records) =>
     [0, 1].flatMap((apart) =>
       (
@@ -199,8 +199,8 @@ test('a refund that arrives seconds after the events of a later one stays the ea
     { ...charged, refunded: 4900, reportedAt: at + day + 1_000 },
   ]
   const wrong = permutations<Fact>(events).filter((order) => {
-    const lanes = arrive(order).refunds.map(({ ref, lane }) => `${ref} ${lane}`)
-    return lanes.sort().join() !== 're_1 partial_refund,re_2 full_refund'
+    const found = arrive(order).refunds.map(({ ref, kind }) => `${ref} ${kind}`)
+    return found.sort().join() !== 're_1 partial_refund,re_2 full_refund'
   })
   expect(wrong.map((order) => order.map(nameOf).join(', '))).toEqual([])
 })
@@ -268,8 +268,8 @@ test('a charge that is refunded completely ends as refunded, with any refunds, f
       const kinds = new Map(effects.map((effect) => [effect.refund_id, effect.kind]))
       for (const row of history.refunds) {
         const isFull = kinds.get(row.id) === 'refunded'
-        expect({ ref: row.ref, lane: row.lane }).toMatchObject({
-          lane: isFull ? 'full_refund' : 'partial_refund',
+        expect({ ref: row.ref, kind: row.kind }).toMatchObject({
+          kind: isFull ? 'full_refund' : 'partial_refund',
         })
       }
       if (standingAt(parts, Infinity) < 4900) return

@@ -1,4 +1,4 @@
-import type { RefundLane } from '@licensing/proto/closed-sets'
+import type { RefundKind } from '@licensing/proto/closed-sets'
 import type { MergedRefund } from './merge-facts.ts'
 
 /** A refund that succeeded, with the id of its row. */
@@ -49,38 +49,38 @@ export function stepsOf(refunds: CountedRefund[], total: number): Step[] {
   return steps
 }
 
-/** The lane of a refund in the list, in the effect for licensing and in the vendor's event. */
-export interface TimedLane {
-  lane: RefundLane
+/** The kind of a refund in the list, in the effect for licensing and in the vendor's event. */
+export interface TimedKind {
+  kind: RefundKind
   /** When it took effect. */
   at: number
 }
 
 /**
- * The lane of each refund, by its id. The refund that completes the amount of the charge is the full refund. If its effect
+ * The kind of each refund, by its id. The refund that completes the amount of the charge is the full refund. If its effect
  * was decided as a partial refund, because an earlier refund was not known then, the earlier refund becomes the full one:
  * a charge that is refunded completely has one full refund, in whatever order its refunds become known.
  *
- * @param decided lanes of refunds whose effects were decided: they do not change
+ * @param decided kinds of refunds whose effects were decided: they do not change
  */
-export function lanesOf(
+export function kindsOf(
   refunds: CountedRefund[],
   total: number,
-  decided: ReadonlyMap<string, RefundLane>,
-): Map<string, TimedLane> {
-  const lanes = new Map<string, TimedLane>()
+  decided: ReadonlyMap<string, RefundKind>,
+): Map<string, TimedKind> {
+  const kinds = new Map<string, TimedKind>()
   const open: CountedRefund[] = []
   for (const { refund, direction, at, refunded } of stepsOf(refunds, total)) {
     if (direction === -1) continue
-    const lane = refunded >= total ? 'full_refund' : 'partial_refund'
-    const decidedLane = decided.get(refund.id)
-    lanes.set(refund.id, { lane: decidedLane ?? lane, at })
-    if (lane === 'partial_refund') {
-      if (decidedLane === undefined) open.push(refund)
-    } else if (decidedLane === 'partial_refund') {
+    const kind = refunded >= total ? 'full_refund' : 'partial_refund'
+    const decidedKind = decided.get(refund.id)
+    kinds.set(refund.id, { kind: decidedKind ?? kind, at })
+    if (kind === 'partial_refund') {
+      if (decidedKind === undefined) open.push(refund)
+    } else if (decidedKind === 'partial_refund') {
       const other = open.pop()
-      if (other) lanes.set(other.id, { lane, at })
+      if (other) kinds.set(other.id, { kind, at })
     }
   }
-  return lanes
+  return kinds
 }

@@ -1,8 +1,11 @@
-import { Refusal, UsageError } from './command.ts'
-import type { Command, KeepingService } from './command.ts'
-import { findApplicationOfAnyAccount } from '../applications/application-queries.ts'
+import { CatalogService } from '@licensing/proto/catalog'
+import { RootKeyService } from '@licensing/proto/root-keys'
+import { SecretsService } from '@licensing/proto/secrets'
+import { Refusal, servicesOf, UsageError } from './command.ts'
+import type { Command } from './command.ts'
 
-const keepers = ['licensing', 'notifier'] as const satisfies KeepingService[]
+/** The services that store secrets. */
+const keepers = ['licensing', 'notifier'] as const
 const timeoutMs = 55_000
 
 /** `licensing-admin re-encrypt`: encrypts the secrets of the services with the first key of their `ENCRYPTION_KEY`. */
@@ -11,10 +14,10 @@ export const reEncrypt: Command = {
   summary:
     'encrypts all secrets again with the first key of ENCRYPTION_KEY; set NEW,OLD on all replicas first, remove OLD afterwards',
   options: { service: { required: false } },
-  async run({ secrets }, { service }) {
-    const lines: string[] = []
-    for (const name of servicesOf(service)) {
-      const calls = secrets(name)
+  async run({ callsOf }, { service }) {
+    const lines: object[] = []
+    for (const name of servicesOf(keepers, service)) {
+      const calls = callsOf(name, SecretsService)
       let reEncrypted = 0
       let keyId: string | undefined
       for (let done = false; !done;) {
@@ -31,17 +34,10 @@ export const reEncrypt: Command = {
           )
         }
       }
-      lines.push(JSON.stringify({ service: name, key_id: keyId, re_encrypted: reEncrypted }))
+      lines.push({ service: name, key_id: keyId, re_encrypted: reEncrypted })
     }
     return lines
   },
-}
-
-function servicesOf(service: string | undefined): readonly KeepingService[] {
-  if (service === undefined) return keepers
-  const known = keepers.find((name) => name === service)
-  if (!known) throw new UsageError(`--service must be ${keepers.join(' or ')}, not ${service}`)
-  return [known]
 }
 
 /** `licensing-admin rotate-root-key`: replaces the root key that is compiled into products. */
@@ -51,13 +47,14 @@ export const rotateRootKey: Command = {
     'adds a root key, to compile into new releases of the product beside the old one; --retire ends the older keys, earliest 180 days after the rotation unless --force',
   options: { app: { required: true } },
   flags: ['retire', 'force'],
-  async run({ sql, rootKeys }, { app = '', retire, force }) {
+  async run({ callsOf }, { app = '', retire, force }) {
     if (force !== undefined && retire === undefined) throw new UsageError('--force goes with --retire')
-    if (!(await findApplicationOfAnyAccount(sql, app))) throw new Refusal(`there is no application ${app}`)
+    await callsOf('catalog', CatalogService).findApplicationOwner({ applicationId: app })
+    const rootKeys = callsOf('licensing', RootKeyService)
     const { rootKey, current, retired } =
       retire === undefined
-        ? await rootKeys().rotateRootKey({ applicationId: app })
-        : await rootKeys().retireRootKeys({ applicationId: app, force: force !== undefined })
-    return [JSON.stringify({ app_id: app, root_key: rootKey, current, retired })]
+        ? await rootKeys.rotateRootKey({ applicationId: app })
+        : await rootKeys.retireRootKeys({ applicationId: app, force: force !== undefined })
+    return [{ app_id: app, root_key: rootKey, current, retired }]
   },
 }

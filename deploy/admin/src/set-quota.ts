@@ -1,17 +1,15 @@
-import type { Sql } from '@licensing/database/connect'
 import type { Quota } from '@licensing/proto/closed-sets'
 import { closedSets } from '@licensing/proto/closed-sets'
 import { quotas } from '@licensing/proto/quotas'
-import { setQuota as saveQuota } from '@licensing/quotas/quota-queries'
-import { findAccount } from '../accounts/account-queries.ts'
-import type { Command, CountingService } from './command.ts'
-import { Refusal, UsageError, wholeNumberOf } from './command.ts'
+import type { Callee } from '@licensing/proto/callers'
+import { CatalogService } from '@licensing/proto/catalog'
+import { QuotaService } from '@licensing/proto/quota-service'
+import { UsageError, wholeNumberOf } from './command.ts'
+import type { Command } from './command.ts'
 
 const optionOf = (quota: Quota) => quota.replaceAll('_', '-')
 
-type Owner = 'catalog' | CountingService
-
-const owners: Record<Quota, readonly Owner[]> = {
+const owners: Record<Quota, readonly Callee[]> = {
   applications: ['catalog'],
   api_keys: ['catalog'],
   plans: ['catalog'],
@@ -36,7 +34,7 @@ export const setQuota: Command = {
     account: { required: true },
     ...Object.fromEntries(options.map((option) => [option, { required: false }])),
   },
-  async run({ sql, quotas: quotasOf }, given) {
+  async run({ callsOf }, given) {
     const wanted = closedSets.quota.flatMap((quota) => {
       const text = given[optionOf(quota)]
       return text === undefined
@@ -45,31 +43,13 @@ export const setQuota: Command = {
     })
     if (wanted.length === 0) throw new UsageError(`give at least one of --${options.join(', --')}`)
     const accountId = given.account!
-    if (!(await findAccount(sql, accountId))) throw new Refusal(`there is no account ${accountId}`)
-    // All addresses are checked first: if one is missing, nothing is changed.
+    await callsOf('catalog', CatalogService).getAccount({ accountId })
+    // All addresses are checked first: if one is missing, nothing is changed. The service that checks a quota stores it, so
+    // that the next transaction of each replica sees it.
     const changes = wanted.flatMap(({ quota, max }) =>
-      owners[quota].map((owner) => changeOf(sql, quotasOf, owner, { accountId, quota, max })),
+      owners[quota].map((owner) => ({ calls: callsOf(owner, QuotaService), quota, max: BigInt(max) })),
     )
-    for (const change of changes) await change()
-    return [
-      JSON.stringify({
-        account_id: accountId,
-        ...Object.fromEntries(wanted.map(({ quota, max }) => [quota, max])),
-      }),
-    ]
+    for (const { calls, quota, max } of changes) await calls.setQuota({ accountId, quota, max })
+    return [{ account_id: accountId, ...Object.fromEntries(wanted.map(({ quota, max }) => [quota, max])) }]
   },
-}
-
-type QuotasOf = Parameters<Command['run']>[0]['quotas']
-
-/** The service that checks a quota stores it, so that the next transaction of each replica sees it. */
-function changeOf(
-  sql: Sql,
-  quotasOf: QuotasOf,
-  owner: Owner,
-  { accountId, quota, max }: { accountId: string; quota: Quota; max: number },
-): () => Promise<unknown> {
-  if (owner === 'catalog') return () => saveQuota(sql, accountId, quota, max)
-  const calls = quotasOf(owner)
-  return () => calls.setQuota({ accountId, quota, max: BigInt(max) })
 }

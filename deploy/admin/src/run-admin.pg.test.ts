@@ -1,13 +1,16 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { newId } from '@licensing/database/ids'
-import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
-import { bootstrap } from '../bootstrap.ts'
-import { checksumOf, hashOfKey } from '../api-keys/key-format.ts'
-import { catalogOfFile } from '../../test/catalog.ts'
+import { checksumOf, hashOfKey } from '../../../services/catalog/src/api-keys/key-format.ts'
+import { catalogOfFile, givenTenant, newAccountFee } from '../../../services/catalog/test/catalog.ts'
 import { runAdmin } from './run-admin.ts'
 
 const catalog = await catalogOfFile()
 const { calls } = catalog
+const environment = { GRPC_ADDRESS: catalog.address }
 
 async function adminJson(
   args: string[],
@@ -19,18 +22,26 @@ async function adminJson(
   return JSON.parse(output) as Record<string, string>
 }
 
-test('create-account creates an account, an application and a key with all scopes, even on an empty database', async () => {
-  await using database = await createTestDatabase()
-  const environment = { DATABASE_URL: database.url }
+/** The line of an account in `list`. */
+async function listed(accountId: string): Promise<unknown> {
+  const { output } = await runAdmin(['list'], environment)
+  const accounts = output
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { account_id: string })
+  return accounts.find(({ account_id: id }) => id === accountId)
+}
+
+test('create-account creates an account, an application and a key with all scopes', async () => {
   const made = await adminJson(['create-account', '--name', 'Acme & Söhne'], environment)
   expect(Object.keys(made)).toEqual(['account_id', 'app_id', 'key'])
   expect(checksumOf(made.key!.slice(0, -6))).toBe(made.key!.slice(-6))
-  expect(await adminJson(['list'], environment)).toMatchObject({
+  expect(await listed(made.account_id!)).toMatchObject({
     account_id: made.account_id,
     name: 'Acme & Söhne',
     alert_email: null,
-    fee_bps: 100,
-    fee_fixed_minor: 0,
+    fee_bps: newAccountFee.bps,
+    fee_fixed_minor: Number(newAccountFee.fixedMinor),
     apps: [{ app_id: made.app_id, name: 'Acme & Söhne' }],
     keys: [
       { scopes: ['admin', 'read', 'revoke', 'issue'], last_four: made.key!.slice(-4), revoked_at: null },
@@ -39,39 +50,34 @@ test('create-account creates an account, an application and a key with all scope
 })
 
 test('control characters in names of vendors are printed as JSON escapes', async () => {
-  const environment = { DATABASE_URL: catalog.databaseUrl }
   const { account_id: accountId } = await adminJson(['create-account', '--name', 'A'], environment)
   const name = 'A\u001b[2J\u009b31m\u202e\u2028\u007f'
   await calls.updateAccount({ accountId: accountId!, name })
   const { output } = await runAdmin(['list'], environment)
-  expect(output).toMatch(/^[\x20-\x7e]+\n$/)
-  expect(JSON.parse(output)).toMatchObject({ name })
+  expect(output.split('\n').find((line) => line.includes(accountId!))).toMatch(/^[\x20-\x7e]+$/)
+  expect(await listed(accountId!)).toMatchObject({ name })
   const refused = await runAdmin(['create-account', '--nam\u001b[2J\u202ee', 'A'], environment)
   expect(refused.errors).toContain('nam\\u001b[2J\\u202ee')
   expect(refused.errors.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u202e]/u)
 })
 
 test('a new account has the fee of the running service, or the fee in the environment of the command', async () => {
-  const { sql, databaseUrl: DATABASE_URL } = catalog
-  const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 250, FEE_FIXED_MINOR: 30 }
-  await bootstrap(sql, { ...settings, BOOTSTRAP_API_KEY: undefined })
   const feeOf = async (accountId: string) => {
     const { feeBps, feeFixedMinor } = await calls.getAccount({ accountId })
     return [feeBps, feeFixedMinor]
   }
-  const first = await adminJson(['create-account', '--name', 'A'], { DATABASE_URL })
+  const first = await adminJson(['create-account', '--name', 'A'], environment)
   expect(await feeOf(first.account_id!)).toEqual([250, 30n])
-  const second = await adminJson(['create-account', '--name', 'B'], { DATABASE_URL, FEE_BPS: '0' })
+  const second = await adminJson(['create-account', '--name', 'B'], { ...environment, FEE_BPS: '0' })
   expect(await feeOf(second.account_id!)).toEqual([0, 30n])
   const change = ['set-fee', '--account', first.account_id!, '--bps', '90', '--fixed-minor', '5']
-  await adminJson(change, { DATABASE_URL })
+  await adminJson(change, environment)
   expect(await feeOf(first.account_id!)).toEqual([90, 5n])
-  await adminJson(['set-fee', '--account', first.account_id!, '--fixed-minor', '7'], { DATABASE_URL })
+  await adminJson(['set-fee', '--account', first.account_id!, '--fixed-minor', '7'], environment)
   expect(await feeOf(first.account_id!)).toEqual([90, 7n])
 })
 
 test('a key created by the command is valid at once and refused after it is revoked; revoking again succeeds', async () => {
-  const environment = { DATABASE_URL: catalog.databaseUrl }
   const account = await adminJson(['create-account', '--name', 'A'], environment)
   const wanted = ['create-key', '--account', account.account_id!, '--name', 'CI', '--scopes', 'read, issue']
   const made = await adminJson([...wanted, '--app', account.app_id!], environment)
@@ -87,8 +93,6 @@ test('a key created by the command is valid at once and refused after it is revo
 })
 
 test('wrong usage has exit code 2 and a refusal exit code 1, both with a message', async () => {
-  await using database = await createTestDatabase()
-  const environment = { DATABASE_URL: database.url }
   const refusals: [string[], number, string][] = [
     [['create-acount'], 2, 'unknown command create-acount'],
     [['create-account'], 2, 'missing: --name'],
@@ -124,16 +128,41 @@ test('wrong usage has exit code 2 and a refusal exit code 1, both with a message
   }
 })
 
-test('a missing DATABASE_URL or an unreachable database is reported with a message', async () => {
+test('a missing address of the catalog, or one at which nothing listens, is reported with a message', async () => {
   expect(await runAdmin(['list'], {})).toMatchObject({
     code: 2,
-    errors: expect.stringContaining('DATABASE_URL'),
+    errors: expect.stringContaining('GRPC_ADDRESS'),
   })
-  const nowhere = await runAdmin(['list'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
-  expect(nowhere).toMatchObject({
-    code: 1,
-    errors: expect.stringContaining('the database cannot be reached'),
-  })
+  const nowhere = await runAdmin(['list'], { GRPC_ADDRESS: '127.0.0.1:1' })
+  expect(nowhere).toMatchObject({ code: 1, output: '' })
+  expect(nowhere.errors).toMatch(/^licensing-admin: .+\n$/)
+})
+
+test.each([
+  [[], 2, 'give at least one of --applications, --api-keys, --plans, --entitlement-defs'],
+  [['--plans', 'x'], 2, '--plans must be a whole number from 0 to 100000, not x'],
+  [['--plans', '-1'], 2, "Option '--plans' argument is ambiguous"],
+  [['--entitlement-defs', '2001'], 2, '--entitlement-defs must be a whole number from 0 to 2000'],
+  [['--plans', '5'], 1, 'there is no account acct_x'],
+  [['--activations', '5', '--plans', '5'], 2, 'set LICENSING_ADDRESS'],
+])('set-quota with %j ends with %d, says what is wrong and changes nothing', async (args, code, message) => {
+  const { accountId } = await givenTenant(catalog)
+  const account = code === 1 ? 'acct_x' : accountId
+  const outcome = await runAdmin(['set-quota', '--account', account, ...args], environment)
+  expect(outcome).toMatchObject({ code, output: '' })
+  expect(outcome.errors).toContain(message)
+  expect(await catalog.sql`select 1 from account_quotas where account_id = ${accountId}`).toHaveLength(0)
+})
+
+test('after set-quota the command creates no key over the quota', async () => {
+  const { accountId } = await givenTenant(catalog)
+  await adminJson(['set-quota', '--account', accountId, '--api-keys', '0'], environment)
+  const made = await runAdmin(
+    ['create-key', '--account', accountId, '--name', 'x', '--scopes', 'read'],
+    environment,
+  )
+  expect(made).toMatchObject({ code: 1, output: '' })
+  expect(made.errors).toContain('this account may have 0 API keys in force')
 })
 
 test('help names every command', async () => {
@@ -155,8 +184,8 @@ test('help names every command', async () => {
 })
 
 test('rotate-root-key needs an existing application, and --force only with --retire', async () => {
-  const environment = { DATABASE_URL: catalog.databaseUrl, LICENSING_ADDRESS: catalog.licensing.address }
-  const outcome = (...args: string[]) => runAdmin(['rotate-root-key', ...args], environment)
+  const withLicensing = { ...environment, LICENSING_ADDRESS: catalog.licensing.address }
+  const outcome = (...args: string[]) => runAdmin(['rotate-root-key', ...args], withLicensing)
   expect(await outcome()).toMatchObject({ code: 2 })
   const unknown = newId('app')
   for (const app of [unknown, 'nonsense']) {
@@ -166,4 +195,29 @@ test('rotate-root-key needs an existing application, and --force only with --ret
     })
   }
   expect(await outcome('--app', unknown, '--force')).toMatchObject({ code: 2 })
+})
+
+test('the command writes results to standard output, errors to standard error, and sets its exit code', async () => {
+  const run = async (...args: string[]) => {
+    const command = spawn(join(import.meta.dirname, 'licensing-admin.ts'), args, {
+      env: { PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const [output, errors] = await Promise.all([
+      text(command.stdout),
+      text(command.stderr),
+      once(command, 'close'),
+    ])
+    return { output, errors, code: command.exitCode }
+  }
+  expect(await run('--help')).toMatchObject({
+    code: 0,
+    errors: '',
+    output: expect.stringContaining('set-fee'),
+  })
+  expect(await run('lst')).toMatchObject({
+    code: 2,
+    errors: expect.stringContaining('unknown command lst'),
+    output: '',
+  })
 })

@@ -1,23 +1,21 @@
-import { connect } from '@licensing/database/connect'
-import { migrate } from '@licensing/database/migrate'
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
-import { address, callConfig, ConfigError, readConfig } from '@licensing/process/config'
-import { BillingOperationsService } from '@licensing/proto/billing-operations'
-import { DeadLettersService } from '@licensing/proto/dead-letters'
-import { QuotaService } from '@licensing/proto/quota-service'
-import { SecretsService } from '@licensing/proto/secrets'
-import { RootKeyService } from '@licensing/proto/root-keys'
+import {
+  address,
+  callConfig,
+  ConfigError,
+  listenAddress,
+  readConfig,
+  wholeNumber,
+} from '@licensing/process/config'
+import type { Callee } from '@licensing/proto/callers'
 import { printable, printableLines } from '@licensing/terminal/printable'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { feeConfig } from '../config.ts'
-import { catalogMigrations } from '../migrations.ts'
-import type { Command, ConsumingService, CountingService, KeepingService } from './command.ts'
-import { Refusal, UsageError } from './command.ts'
 import { createAccount, createKey, list, revoke, setFee } from './accounts.ts'
+import { Refusal, UsageError } from './command.ts'
+import type { AdminDependencies, Command } from './command.ts'
 import { deadLetters } from './dead-letters.ts'
 import { processorEvents, processorWebhook, resendEffects } from './processor.ts'
 import { reEncrypt, rotateRootKey } from './secrets.ts'
@@ -40,32 +38,35 @@ const commands: Record<string, Command> = {
 
 type Environment = Record<string, string | undefined>
 
+const addresses = {
+  catalog: 'GRPC_ADDRESS',
+  billing: 'BILLING_ADDRESS',
+  licensing: 'LICENSING_ADDRESS',
+  notifier: 'NOTIFIER_ADDRESS',
+} as const satisfies Record<Callee, string>
+
 const environment = z.object({
-  DATABASE_URL: z.url().describe('postgres://… of the catalog service’s database'),
-  LICENSING_ADDRESS: address
-    .optional()
-    .describe('host:port of the licensing service, for dead-letters, rotate-root-key and set-quota'),
-  NOTIFIER_ADDRESS: address
-    .optional()
-    .describe('host:port of the notifier service, for dead-letters and set-quota'),
-  BILLING_ADDRESS: address
-    .optional()
-    .describe('host:port of the billing service, for processor-… and set-quota'),
+  GRPC_ADDRESS: listenAddress.describe('host:port at which the catalog service listens on this machine'),
+  LICENSING_ADDRESS: address.optional().describe('host:port of the licensing service'),
+  NOTIFIER_ADDRESS: address.optional().describe('host:port of the notifier service'),
+  BILLING_ADDRESS: address.optional().describe('host:port of the billing service'),
   CALL_KEYS: callConfig.CALL_KEYS,
   PUBLIC_URL: z.url().optional().describe('public address of the gateway, for processor-webhook --create'),
-  FEE_BPS: feeConfig.FEE_BPS.unwrap().optional(),
-  FEE_FIXED_MINOR: feeConfig.FEE_FIXED_MINOR.unwrap().optional(),
+  FEE_BPS: wholeNumber().optional().describe('transaction fee of new accounts, in basis points'),
+  FEE_FIXED_MINOR: wholeNumber()
+    .optional()
+    .describe('fixed part of the transaction fee of new accounts, in minor units'),
 })
 
 /** Lines for standard output and standard error, and the exit code. */
-interface Outcome {
+interface Ended {
   output: string
   errors: string
   code: number
 }
 
 /** Runs `licensing-admin` with these arguments. */
-export async function runAdmin(args: string[], env: Environment): Promise<Outcome> {
+export async function runAdmin(args: string[], env: Environment): Promise<Ended> {
   const [name = '--help', ...rest] = args
   if (['--help', '-h', 'help'].includes(name) || rest.includes('--help')) {
     return { output: help(), errors: '', code: 0 }
@@ -75,7 +76,11 @@ export async function runAdmin(args: string[], env: Environment): Promise<Outcom
     if (!command) throw new UsageError(`unknown command ${name}`)
     const lines = await run(command, argumentsOf(command, rest), env)
     // A line may contain names that a vendor chose.
-    return { output: lines.map((line) => `${printable(line)}\n`).join(''), errors: '', code: 0 }
+    return {
+      output: lines.map((line) => `${printable(JSON.stringify(line))}\n`).join(''),
+      errors: '',
+      code: 0,
+    }
   } catch (error) {
     const usage = error instanceof UsageError
     const errors = `licensing-admin: ${printableLines(explain(error))}\n${usage ? `\n${help()}` : ''}`
@@ -83,52 +88,35 @@ export async function runAdmin(args: string[], env: Environment): Promise<Outcom
   }
 }
 
-const addresses = {
-  billing: 'BILLING_ADDRESS',
-  licensing: 'LICENSING_ADDRESS',
-  notifier: 'NOTIFIER_ADDRESS',
-} as const
-
 async function run(
   command: Command,
   given: Record<string, string | undefined>,
   env: Environment,
-): Promise<string[]> {
+): Promise<object[]> {
   const config = readConfig(environment, env)
-  const sql = connect(config.DATABASE_URL, { name: 'licensing-admin', max: 2 })
   using channels = new DisposableStack()
-  const addressOf = (service: keyof typeof addresses) => {
-    const variable = addresses[service]
+  const addressOf = (callee: Callee) => {
+    if (callee === 'catalog') return connectable(config.GRPC_ADDRESS)
+    const variable = addresses[callee]
     const target = config[variable]
-    if (!target) throw new UsageError(`set ${variable} to the address of the ${service} service`)
+    if (!target) throw new UsageError(`set ${variable} to the address of the ${callee} service`)
     return target
   }
-  const to = (service: keyof typeof addresses) =>
-    [addressOf(service), { sign: signCalls('catalog', service, { ...config, CALLER_CHECK: 'off' }) }] as const
-  const deadLetters = (service: ConsumingService) =>
-    channels.adopt(connectTo(DeadLettersService, ...to(service)), (channel) => channel.close()).calls
-  const rootKeys = () =>
-    channels.adopt(connectTo(RootKeyService, ...to('licensing')), (channel) => channel.close()).calls
-  const quotas = (service: CountingService) =>
-    channels.adopt(connectTo(QuotaService, ...to(service)), (channel) => channel.close()).calls
-  const secrets = (service: KeepingService) =>
-    channels.adopt(connectTo(SecretsService, ...to(service)), (channel) => channel.close()).calls
-  const billing = () =>
-    channels.adopt(connectTo(BillingOperationsService, ...to('billing')), (channel) => channel.close()).calls
-  try {
-    // This may be the first process that uses the database.
-    await migrate(sql, catalogMigrations)
-    const fee = {
-      ...(config.FEE_BPS !== undefined && { bps: config.FEE_BPS }),
-      ...(config.FEE_FIXED_MINOR !== undefined && { fixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
-    }
-    return await command.run(
-      { sql, fee, deadLetters, rootKeys, quotas, secrets, billing, publicUrl: config.PUBLIC_URL },
-      given,
-    )
-  } finally {
-    await sql.end({ timeout: 5 })
+  const callsOf: AdminDependencies['callsOf'] = (callee, service) => {
+    const sign = signCalls('catalog', callee, { ...config, CALLER_CHECK: 'off' })
+    return channels.adopt(connectTo(service, addressOf(callee), { sign }), (channel) => channel.close()).calls
   }
+  const fee = {
+    ...(config.FEE_BPS !== undefined && { feeBps: config.FEE_BPS }),
+    ...(config.FEE_FIXED_MINOR !== undefined && { feeFixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
+  }
+  return await command.run({ callsOf, fee, publicUrl: config.PUBLIC_URL }, given)
+}
+
+/** The address at which a process on this machine reaches a server that listens on all addresses or on one. */
+function connectable({ host, port }: { host: string; port: number }): string {
+  if (host === '::' || host === '0.0.0.0') return `localhost:${port}`
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 
 function argumentsOf(command: Command, args: string[]): Record<string, string | undefined> {
@@ -165,13 +153,14 @@ function parsed(args: string[], options: Record<string, { type: 'string' | 'bool
 
 function explain(error: unknown): string {
   if (error instanceof ServiceError && error.errors.length > 0) {
-    return error.errors.map(({ pointer, message }) => `${pointer.slice(1)} ${message}`).join('; ')
+    return error.errors
+      .map(({ pointer, message }) => `${pointer.slice(1).replaceAll('_', '-')} ${message}`)
+      .join('; ')
   }
   if (error instanceof ServiceError || error instanceof Refusal || error instanceof UsageError) {
     return error.message
   }
   if (error instanceof ConfigError) return error.message
-  if (isDatabaseUnavailable(error)) return `the database cannot be reached: ${(error as Error).message}`
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }
 
