@@ -81,7 +81,10 @@ export async function record(tx: Transaction, records: NewRecord[]): Promise<voi
 }
 
 /** The bytes of an answer, as they are recorded. */
-export function bytesOf<O extends DescMessage, T>({ schema, toMessage }: RecordedAnswer<O, T>, made: T): Uint8Array {
+export function bytesOf<O extends DescMessage, T>(
+  { schema, toMessage }: RecordedAnswer<O, T>,
+  made: T,
+): Uint8Array {
   return toBinary(schema, withoutSecrets(schema, create(schema, toMessage(made))))
 }
 

@@ -8,6 +8,7 @@ import { keepBaseline, printSection, readBaseline, worseThan, writeReport } from
 import type { Section } from './report.ts'
 import { scale } from './scale.ts'
 import { support } from './support.ts'
+import { suspensions } from './suspensions.ts'
 import { tails } from './tails.ts'
 import { unknownKeys } from './unknown-keys.ts'
 import { webhooksIsolation } from './webhooks-isolation.ts'
@@ -20,6 +21,7 @@ import { webhooksSpeed } from './webhooks-speed.ts'
 const sections: Record<string, () => Promise<Section>> = {
   gateway,
   'change-to-delivery': changeToDelivery,
+  suspensions,
   tails,
   scale,
   billing,

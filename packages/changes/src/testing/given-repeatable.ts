@@ -1,4 +1,3 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { connect } from '@licensing/database/connect'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
@@ -13,7 +12,7 @@ import { idempotencyMigrations } from '../migrations.ts'
 import { createChange } from '../change.ts'
 import { createRepeatable } from '../repeatable.ts'
 
-interface CallOptions {
+export interface CallOptions {
   key?: string
   body?: string
   path?: string
@@ -58,7 +57,10 @@ export async function givenRepeatable({ replicas = 1, connections = 10 } = {}) {
     sql,
     steps,
     /** Calls the replicas in turn. */
-    call: (options: CallOptions = {}) => call(handlers[calls++ % replicas]!, options),
+    call: async (options: CallOptions = {}) => {
+      const { answer, replayed } = await call(handlers[calls++ % replicas]!, options)
+      return { id: answer.apiKey?.id, secret: answer.key, replayed }
+    },
     made: async () => (await sql`select id from made`).length,
     records: async () =>
       sql<{ answer: Buffer; is_finished: boolean }[]>`select answer, is_finished from idempotency_keys`,
@@ -84,10 +86,10 @@ function handlerOf(pool: Database, steps: Steps) {
 }
 
 /** Calls a handler as the server does. */
-export async function call(
-  handler: (request: object) => Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>>,
+export async function call<Answer>(
+  handler: (request: object) => Promise<Answer>,
   { key, body = '', path = '/v1/things', accountId = 'acct_1', deadlineMs = 20_000 }: CallOptions,
-) {
+): Promise<{ answer: Answer; replayed: boolean }> {
   const served: ServedKey | undefined =
     key === undefined
       ? undefined
@@ -98,5 +100,5 @@ export async function call(
     idempotencyKey: served,
   }
   const answer = await withCallContext(context, () => handler({}))
-  return { id: answer.apiKey?.id, secret: answer.key, replayed: served?.replayed ?? false }
+  return { answer, replayed: served?.replayed ?? false }
 }

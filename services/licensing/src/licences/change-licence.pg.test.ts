@@ -1,3 +1,4 @@
+import { keyed } from '@licensing/changes/testing/keyed'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import { newId } from '@licensing/database/ids'
@@ -68,38 +69,43 @@ test('history cannot be changed or deleted', async () => {
   await expect(harness.sql`truncate licence_history`).rejects.toThrow('append-only')
 })
 
-test('concurrent calls share transactions, and each has its own answer, history and event', async () => {
-  const plan = await givenPlan(harness)
-  const licences = await atOnce(60, () => givenLicence(harness, { planId: plan.id }))
-  const revoked = await givenLicenceIn(harness, 'revoked', plan.id)
-  const before = (await events(harness)).length
-  const suspend = (licence: { id: string }, actor: string) =>
-    harness.licensing.suspendLicence({ ...verbOn(harness, licence), actor })
-  const twice = licences[0]!
-  const answers = await Promise.allSettled([
-    ...licences.map((licence, at) => suspend(licence, `key_${at}`)),
-    suspend(twice, 'key_again'),
-    suspend(revoked, 'key_again'),
-    suspend({ id: newId('lic') }, 'key_again'),
-  ])
-  const refused = answers.slice(60).map((answer) => answer.status === 'rejected' && String(answer.reason))
-  expect(answers.slice(0, 60).map(({ status }) => status)).toEqual(licences.map(() => 'fulfilled'))
-  expect(refused).toEqual([
-    expect.stringContaining('is suspended'),
-    expect.stringContaining('is revoked'),
-    expect.stringContaining('there is no licence'),
-  ])
-  const entries = await harness.sql<{ licence_id: string; actor: string; xact: string }[]>`
+test.each(['without', 'with'])(
+  'concurrent calls %s keys share transactions, and each has its own answer, history and event',
+  async (keys) => {
+    const plan = await givenPlan(harness)
+    const licences = await atOnce(60, () => givenLicence(harness, { planId: plan.id }))
+    const revoked = await givenLicenceIn(harness, 'revoked', plan.id)
+    const before = (await events(harness)).length
+    const suspend = (licence: { id: string }, actor: string) => {
+      const made = () => harness.licensing.suspendLicence({ ...verbOn(harness, licence), actor })
+      return keys === 'with' ? keyed(`/${licence.id}/suspend`, made, { key: actor }) : made()
+    }
+    const twice = licences[0]!
+    const answers = await Promise.allSettled([
+      ...licences.map((licence, at) => suspend(licence, `key_${at}`)),
+      suspend(twice, 'key_again'),
+      suspend(revoked, 'key_again'),
+      suspend({ id: newId('lic') }, 'key_again'),
+    ])
+    const refused = answers.slice(60).map((answer) => answer.status === 'rejected' && String(answer.reason))
+    expect(answers.slice(0, 60).map(({ status }) => status)).toEqual(licences.map(() => 'fulfilled'))
+    expect(refused).toEqual([
+      expect.stringContaining('is suspended'),
+      expect.stringContaining('is revoked'),
+      expect.stringContaining('there is no licence'),
+    ])
+    const entries = await harness.sql<{ licence_id: string; actor: string; xact: string }[]>`
     select licence_id, actor, xmin::text as xact from licence_history
     where type = 'suspended' and licence_id = any(${licences.map(({ id }) => id)}::text[])`
-  expect(new Map(entries.map(({ licence_id, actor }) => [licence_id, actor]))).toEqual(
-    new Map(licences.map(({ id }, at) => [id, `key_${at}`])),
-  )
-  expect(entries).toHaveLength(60)
-  expect(new Set(entries.map(({ xact }) => xact)).size).toBeLessThan(20)
-  expect((await events(harness)).slice(before).map(({ object }) => object['licence_id'])).toHaveLength(60)
-  expect(await activeOn(harness, plan)).toBe(0n)
-})
+    expect(new Map(entries.map(({ licence_id, actor }) => [licence_id, actor]))).toEqual(
+      new Map(licences.map(({ id }, at) => [id, `key_${at}`])),
+    )
+    expect(entries).toHaveLength(60)
+    expect(new Set(entries.map(({ xact }) => xact)).size).toBeLessThan(20)
+    expect((await events(harness)).slice(before).map(({ object }) => object['licence_id'])).toHaveLength(60)
+    expect(await activeOn(harness, plan)).toBe(0n)
+  },
+)
 
 test('a licence that another transaction has locked delays no call for another licence', async () => {
   const plan = await givenPlan(harness)

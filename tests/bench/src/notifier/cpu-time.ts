@@ -25,6 +25,12 @@ export async function cpuSeconds(pid: number): Promise<number> {
   return total(pid)
 }
 
+/** CPU seconds that each of these processes has used so far, without its descendants; 0 for a process that has ended. */
+export async function cpuSecondsOfEach(pids: number[]): Promise<number[]> {
+  const found = await Promise.all(pids.map(readProcess))
+  return found.map((process) => process?.seconds ?? 0)
+}
+
 async function readProcess(id: number): Promise<Process | undefined> {
   try {
     const text = await readFile(`/proc/${id}/stat`, 'utf8')
