@@ -100,11 +100,29 @@ export function keyOfCall(): ServedKey | undefined {
   return key
 }
 
-/** A copy of an answer without `shown_once` fields (proto/rpc/v1/idempotency.proto), also in nested messages. */
+/** An answer without `shown_once` fields (proto/rpc/v1/idempotency.proto), also in nested messages. */
 export function withoutSecrets<O extends DescMessage>(schema: O, answer: MessageShape<O>): MessageShape<O> {
+  if (!hasSecrets(schema)) return answer
   const copy = clone(schema, answer)
   clearSecrets(schema, copy)
   return copy
+}
+
+// Reading the options of all fields takes 100 µs.
+const known = new Map<DescMessage, boolean>()
+
+function hasSecrets(schema: DescMessage): boolean {
+  const found = known.get(schema) ?? reachesSecret(schema)
+  known.set(schema, found)
+  return found
+}
+
+function reachesSecret(schema: DescMessage, visited = new Set<DescMessage>()): boolean {
+  if (visited.has(schema)) return false
+  visited.add(schema)
+  return schema.fields.some(
+    (field) => getOption(field, shown_once) || (field.message && reachesSecret(field.message, visited)),
+  )
 }
 
 function clearSecrets(schema: DescMessage, message: Message): void {
