@@ -11,7 +11,7 @@ import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
 import { installationFields, offlineActivationSchema } from '../activations/activation-routes.ts'
 import { vendorActivationJson, vendorActivationSchema } from '../licences/licence-detail-json.ts'
-import { licenceFields, licenceJson } from '../licences/licence-json.ts'
+import { licenceProperties, licenceJson } from '../licences/licence-json.ts'
 import { findLicence, licenceScope } from '../licences/one-licence-routes.ts'
 import { customerPageFields, maxOfflineDays } from './customer-page-json.ts'
 
@@ -53,11 +53,11 @@ const licenceSchema = z
     app: appSchema.describe('The application and the settings of its page.'),
     key: z.string().describe('The licence key.'),
     plan_name: z.string().describe('The name of the plan.'),
-    status: licenceFields.status,
-    status_reason: licenceFields.status_reason,
-    expires_on: licenceFields.expires_on,
-    updates_until: licenceFields.updates_until,
-    trial: licenceFields.trial,
+    status: licenceProperties.status,
+    status_reason: licenceProperties.status_reason,
+    expires_on: licenceProperties.expires_on,
+    updates_until: licenceProperties.updates_until,
+    trial: licenceProperties.trial,
     entitlements: z
       .array(
         z.strictObject({
