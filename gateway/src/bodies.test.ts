@@ -81,7 +81,8 @@ test('NUL and unpaired surrogates are refused in every text that is stored', asy
 test('null is the same as leaving a field out', async () => {
   const seen: unknown[] = []
   gateway.answers.licensing.issueLicence = async (request) => {
-    seen.push([request.restrictions, request.expiresOn, Buffer.from(request.bodyHash).toString('hex')])
+    const { restrictions, expiresOn } = request.fields!
+    seen.push([restrictions, expiresOn, Buffer.from(request.bodyHash).toString('hex')])
     return { licence: { id: 'lic_1', status: 'active' } }
   }
   for (const more of [{}, { restrictions: null, expires_on: null }]) {

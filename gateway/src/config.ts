@@ -1,10 +1,8 @@
-import { address, listenAddress, processConfig, wholeNumber } from '@licensing/process/config'
+import { address, listenAddress, parsedBy, processConfig, wholeNumber } from '@licensing/process/config'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { parseTrustedProxies } from './admission/client-address.ts'
-import type { TrustsProxy } from './admission/client-address.ts'
 import { parseSessionKeys } from './admission/session-encryption.ts'
-import type { SessionKeys } from './admission/session-encryption.ts'
 
 // `../..` is the root of the checkout for this file, and of the image for the bundled program.
 const guides = fileURLToPath(new URL('../../docs/site/dist', import.meta.url))
@@ -27,10 +25,8 @@ export const gatewayConfig = z.object({
   PRODUCT_TRIALS_PER_DAY: wholeNumber(1)
     .default(20)
     .describe('new trials a UTC day of one application and address'),
-  TRUST_PROXY: z
-    .string()
+  TRUST_PROXY: parsedBy(parseTrustedProxies)
     .optional()
-    .transform(trustedProxies)
     .describe(
       'proxies whose X-Forwarded-For is trusted: how many, or their addresses and CIDRs, comma separated',
     ),
@@ -46,31 +42,9 @@ export const gatewayConfig = z.object({
     .string()
     .default(builtPortal)
     .describe('folder of the built portal, served at /portal if it exists'),
-  PORTAL_SESSION_KEY: z
-    .string()
+  PORTAL_SESSION_KEY: parsedBy(parseSessionKeys)
     .optional()
-    .transform(sessionKeys)
     .describe(
       'key that encrypts sessions of the portal: 32 bytes in base64url, the same on all replicas; to rotate it, set NEW,OLD',
     ),
 })
-
-function sessionKeys(text: string | undefined, context: z.RefinementCtx): SessionKeys | undefined {
-  if (text === undefined) return undefined
-  try {
-    return parseSessionKeys(text)
-  } catch (error) {
-    context.addIssue({ code: 'custom', message: (error as Error).message })
-    return z.NEVER
-  }
-}
-
-function trustedProxies(text: string | undefined, context: z.RefinementCtx): false | TrustsProxy {
-  if (text === undefined) return false
-  try {
-    return parseTrustedProxies(text)
-  } catch (error) {
-    context.addIssue({ code: 'custom', message: (error as Error).message })
-    return z.NEVER
-  }
-}

@@ -130,8 +130,9 @@ test('the error for an invalid name of a metadata entry points to it', async () 
 
 test('an entry may have any name that the rule allows, even a name of an objectâ€™s property such as __proto__', async () => {
   const sent: unknown[] = []
-  gateway.answers.licensing.updateLicence = async ({ metadata }) => {
-    sent.push(Object.entries(metadata?.set ?? {}), metadata?.remove, metadata?.clear)
+  gateway.answers.licensing.updateLicence = async ({ fields, mask }) => {
+    const { metadata } = fields!
+    sent.push(Object.entries(metadata?.set ?? {}), metadata?.remove, metadata?.clear, mask!.paths)
     return { id: 'lic_1', status: 'active', metadata: metadata?.set ?? {} }
   }
   const path = pathOf('/v1/licences/{licence_id}')
@@ -145,7 +146,9 @@ test('an entry may have any name that the rule allows, even a name of an objectâ
   expect(Object.entries(answer.body['metadata'] as object)).toEqual(entries)
   await gateway.api.patch(path, { body: { metadata: null } })
   await gateway.api.patch(path, { body: {} })
-  expect(sent).toEqual([entries, ['gone', 'toString'], false, [], [], true, [], undefined, undefined])
+  const paths = ['metadata']
+  const unchanged = [[], undefined, undefined, []]
+  expect(sent).toEqual([entries, ['gone', 'toString'], false, paths, [], [], true, paths, ...unchanged])
 })
 
 test('licences can be filtered by at most three metadata entries with different names', async () => {

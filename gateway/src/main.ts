@@ -36,7 +36,7 @@ export const program = defineProgram(
         wrongKeysPerAddress: config.PRODUCT_WRONG_KEYS_PER_MINUTE,
         trialsPerAddress: config.PRODUCT_TRIALS_PER_DAY,
       },
-      trustProxy: config.TRUST_PROXY,
+      trustProxy: config.TRUST_PROXY ?? false,
       publicUrl: config.PUBLIC_URL,
       guidesFolder: config.GUIDES_DIR,
       downloadsFolder: config.DOWNLOADS_DIR,

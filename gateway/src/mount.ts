@@ -9,7 +9,7 @@ import type { Throttle } from './admission/throttle.ts'
 import { bodyHash } from './http/canonical-json.ts'
 import { readInput, sentIdempotencyKey } from './read-input.ts'
 import { takesIdempotencyKey } from './route.ts'
-import type { Answer, Call, Route } from './route.ts'
+import type { Call, Route, RouteAnswer } from './route.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -57,8 +57,8 @@ async function withGuessableKey(
   call: Call,
   throttle: Throttle,
   reply: FastifyReply,
-  answer: () => Promise<Answer>,
-): Promise<Answer> {
+  answer: () => Promise<RouteAnswer>,
+): Promise<RouteAnswer> {
   if (!guessableKey) return answer()
   const key = guessableKey(call)
   throttle.checkKey(reply, call.caller, key)
@@ -74,7 +74,7 @@ async function withGuessableKey(
   }
 }
 
-async function answerOf(route: Route, call: Call): Promise<Answer> {
+async function answerOf(route: Route, call: Call): Promise<RouteAnswer> {
   const key = sentIdempotencyKey(call)
   if (key === undefined || route.needsIdempotencyKey || !takesIdempotencyKey(route)) return route.handle(call)
   const sent = { path: pathOf(route, call), key, bodyHash: bodyHash(call.sentBody) }

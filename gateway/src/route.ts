@@ -59,7 +59,7 @@ interface ProcessorCall extends Request {
 export type Call = VendorCall | ProductCall | ActivationCall | ProcessorCall
 
 /** The answer of a handler. The default of `status` is the status of the route. */
-export interface Answer<Body = unknown> {
+export interface RouteAnswer<Body = unknown> {
   status?: number
   headers?: Record<string, string>
   body?: Body
@@ -105,7 +105,7 @@ export interface Route {
    * that it is wrong, and counts against the caller.
    */
   guessableKey?(call: Call): string
-  handle(call: Call): Promise<Answer>
+  handle(call: Call): Promise<RouteAnswer>
 }
 
 type Params<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
@@ -146,7 +146,7 @@ interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
   guessableKey?: (call: TypedCall<For, Path, undefined, Body>) => string
   handle: (
     call: TypedCall<For, Path, Query, Body>,
-  ) => Promise<Reply extends z.ZodType ? Answer<z.output<Reply>> : Answer<never>>
+  ) => Promise<Reply extends z.ZodType ? RouteAnswer<z.output<Reply>> : RouteAnswer<never>>
 }
 
 /** How bodies of each audience are counted. */

@@ -16,16 +16,16 @@ const at = { seconds: 1_793_000_000n, nanos: 0 }
 const licence = { id: 'lic_1', status: 'active', createdAt: at, updatedAt: at }
 const app = `/v1/apps/${appId}`
 
-type Answer = (answers: StandIns, word: string) => void
+type AnswerWith = (answers: StandIns, word: string) => void
 
 const refund =
-  (lane: string): Answer =>
+  (lane: string): AnswerWith =>
   ({ billing }, status) => {
     billing.listRefunds = async () => ({ refunds: [{ id: 'rfd_1', lane, status, occurredAt: at }] })
   }
 
 /** Some fields with a word of a closed set. The compiler demands that each field of an answer with a closed set is checked. */
-const readings: [set: SetName, path: string, Answer][] = [
+const readings: [set: SetName, path: string, AnswerWith][] = [
   [
     'licenceStatus',
     '/v1/licences/lic_01k9zj3v8qe5ktw2m4x6r7n8ab',

@@ -27,16 +27,16 @@ import { parseSessionKeys } from '../src/admission/session-encryption.ts'
 import { connectServices } from '../src/services.ts'
 import type { ServiceAddresses } from '../src/services.ts'
 
-type Answers<S extends DescService> = Partial<Handlers<S>>
+type SomeHandlers<S extends DescService> = Partial<Handlers<S>>
 
 /** The answers of the services behind the gateway. An RPC without an entry fails with `internal`. */
 export interface StandIns {
-  catalog: Answers<typeof CatalogService>
-  licensing: Answers<typeof LicensingService>
-  products: Answers<typeof ProductService>
-  rootKeys: Answers<typeof RootKeyService>
-  billing: Answers<typeof BillingService>
-  notifier: Answers<typeof NotifierService>
+  catalog: SomeHandlers<typeof CatalogService>
+  licensing: SomeHandlers<typeof LicensingService>
+  products: SomeHandlers<typeof ProductService>
+  rootKeys: SomeHandlers<typeof RootKeyService>
+  billing: SomeHandlers<typeof BillingService>
+  notifier: SomeHandlers<typeof NotifierService>
 }
 
 export interface KnownKey {
@@ -235,7 +235,7 @@ export function hashOf(key: string): string {
   return hash('sha256', key, 'hex')
 }
 
-function catalogAnswers(keys: Map<string, KnownKey>): Answers<typeof CatalogService> {
+function catalogAnswers(keys: Map<string, KnownKey>): SomeHandlers<typeof CatalogService> {
   return {
     authenticateKey: async ({ keyHash }) => {
       const known = keys.get(Buffer.from(keyHash).toString('hex'))
@@ -256,7 +256,7 @@ function catalogAnswers(keys: Map<string, KnownKey>): Answers<typeof CatalogServ
   }
 }
 
-function standIn<S extends DescService>(service: S, answers: Answers<S>, calls: string[]) {
+function standIn<S extends DescService>(service: S, answers: SomeHandlers<S>, calls: string[]) {
   const handlers: Record<string, (request: never) => Promise<unknown>> = {}
   for (const { localName } of service.methods) {
     handlers[localName] = async (request) => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { changedMetadata, problemOfMetadata } from './metadata.ts'
+import { changedMetadata, problemOfChange, problemOfMetadata } from './metadata.ts'
 
 const entries = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`n${at}`, 'v']))
@@ -30,16 +30,12 @@ test('metadata has at most 50 entries with short names and values', () => {
 })
 
 test('a change keeps other entries, and is refused as a whole if the result has too many', () => {
-  const change = { clear: false, remove: ['a'], set: { b: '2', c: '3' } }
-  expect(changedMetadata({ a: '1', b: '1', d: '4' }, change)).toEqual({
-    metadata: { b: '2', d: '4', c: '3' },
-  })
-  expect(changedMetadata({ a: '1' }, { clear: true, remove: [], set: {} })).toEqual({ metadata: {} })
-  expect(changedMetadata(entries(50), { clear: false, remove: [], set: { n0: 'w' } }).problem).toBeUndefined()
-  expect(
-    changedMetadata(entries(50), { clear: false, remove: ['n1'], set: { new: 'w' } }).problem,
-  ).toBeUndefined()
-  expect(changedMetadata(entries(50), { clear: false, remove: [], set: { new: 'w' } }).problem).toContain(
-    '50',
-  )
+  const change = { remove: ['a'], set: { b: '2', c: '3' } }
+  expect(changedMetadata({ a: '1', b: '1', d: '4' }, change)).toEqual({ b: '2', d: '4', c: '3' })
+  expect(changedMetadata({ a: '1' }, { clear: true, remove: [], set: {} })).toEqual({})
+  expect(problemOfChange(entries(50), { remove: [], set: { n0: 'w' } })).toBeUndefined()
+  expect(problemOfChange(entries(50), { remove: ['n1'], set: { new: 'w' } })).toBeUndefined()
+  const tooMany = { pointer: '', problem: expect.stringContaining('50') }
+  expect(problemOfChange(entries(50), { remove: [], set: { new: 'w' } })).toEqual(tooMany)
+  expect(problemOfChange({}, { remove: ['a b'], set: {} })?.pointer).toBe('/a b')
 })

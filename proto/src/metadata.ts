@@ -29,14 +29,21 @@ export function problemOfMetadata(metadata: Metadata): { pointer: string; proble
   return undefined
 }
 
-/** Metadata after a change; `problem` is set if it would have too many entries. */
-export function changedMetadata(
+type Change = Pick<MetadataChange, 'remove' | 'set'> & { clear?: boolean | undefined }
+
+/** The problem of a change, or of the metadata after it, like `problemOfMetadata`. */
+export function problemOfChange(
   held: Metadata,
-  { clear, remove, set }: Pick<MetadataChange, 'clear' | 'remove' | 'set'>,
-): { metadata: Metadata; problem?: string } {
+  change: Change,
+): { pointer: string; problem: string } | undefined {
+  const removed = change.remove.map((name) => problemOfMetadata({ [name]: '' })).find(Boolean)
+  return problemOfMetadata(change.set) ?? removed ?? problemOfMetadata(changedMetadata(held, change))
+}
+
+/** Metadata after a change. */
+export function changedMetadata(held: Metadata, { clear, remove, set }: Change): Metadata {
   const kept = clear ? [] : Object.entries(held).filter(([name]) => !remove.includes(name))
-  const metadata = Object.fromEntries([...kept, ...Object.entries(set)])
-  return Object.keys(metadata).length > metadataLimits.entries ? { metadata, problem: tooMany } : { metadata }
+  return Object.fromEntries([...kept, ...Object.entries(set)])
 }
 
 /**
@@ -54,6 +61,11 @@ export function mergedMetadata(held: Metadata, brought: Metadata): Metadata {
   )
   const taken = Object.entries(brought).filter(([name]) => isHeld(name) || fitting.has(name))
   return Object.fromEntries([...Object.entries(held), ...taken])
+}
+
+/** The entries in the order of their names. */
+export function byName(metadata: Metadata): Metadata {
+  return Object.fromEntries(Object.entries(metadata).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 /** A name as a part of a JSON Pointer (RFC 6901). */

@@ -1,5 +1,9 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { LicenceClient, type LicenceClientOptions } from '../src/product/client.ts'
+import { memoryStore } from '../src/product/store.ts'
 import { LicensingServer } from './licensing-server.ts'
 
 describe('a product and a service that speak HTTP', () => {
@@ -59,6 +63,48 @@ describe('a product and a service that speak HTTP', () => {
       expect(service.requests).toHaveLength(1)
     },
   )
+
+  it('takes an answer that never ends, or is too long, for no answer, and reads no more of it', async () => {
+    const { promise: closed, resolve } = Promise.withResolvers<void>()
+    let sent = 0
+    const text = '"'.padEnd(65_536, 'x')
+    const endless = createServer((request, response) => {
+      response.on('close', resolve)
+      response.writeHead(200, { 'content-type': 'application/json' })
+      const send = () => {
+        while (!response.destroyed && response.write(text)) sent += text.length
+      }
+      response.on('drain', send)
+      if (request.url?.endsWith('/refresh')) response.write('{"token":')
+      else send()
+    })
+    endless.listen(0, '127.0.0.1')
+    await once(endless, 'listening')
+    onTestFinished(() => endless.close().closeAllConnections())
+    await using service = await LicensingServer.start()
+    const baseUrl = `http://127.0.0.1:${(endless.address() as AddressInfo).port}`
+    const flooded = givenClient(service, { baseUrl, timeoutMs: 60_000 })
+    await expect(flooded.activate()).resolves.toMatchObject({ reason: 'unexpected_answer' })
+    await closed
+    expect(sent).toBeLessThan(64 * 1024 * 1024)
+
+    const store = memoryStore()
+    const licenceKey = service.issue()
+    await givenClient(service, { store, licenceKey }).activate()
+    const slow = givenClient(service, { baseUrl, store, licenceKey, timeoutMs: 300 })
+    await expect(slow.refresh()).resolves.toMatchObject({ status: 'licensed', problem: { code: 'timeout' } })
+  })
+
+  it('reads an answer as UTF-8, whatever character set it names', async () => {
+    await using service = await LicensingServer.start()
+    const licence = givenClient(service)
+    service.instead = {
+      status: 403,
+      body: { code: 'licence_refused', reason: 'geschlossen – Ü', detail: 'no' },
+      headers: { 'content-type': 'application/json; charset=utf-16' },
+    }
+    await expect(licence.activate()).resolves.toMatchObject({ status: 'refused', reason: 'geschlossen – Ü' })
+  })
 
   it('follows no redirect, so its token goes nowhere else', async () => {
     await using service = await LicensingServer.start()

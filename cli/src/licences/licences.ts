@@ -115,9 +115,9 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
       const app = await appId()
       const restrictions = restrictionsOf(options)
       const body = {
+        ...fieldsOf(options),
         external_ref: externalRef,
         plan_id: await findPlanId(backend, app, plan),
-        ...timesOf(options),
         ...(metadata !== undefined && { metadata }),
         ...(Object.keys(restrictions).length > 0 && { restrictions }),
       }
@@ -148,14 +148,13 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
         `licences set ${ID} --metadata crm_id=A-1045 --max-seats 5`,
       ),
     )
-    .action(async (id, { externalRef, metadata, removeMetadata, restrictions, ...options }) => {
+    .action(async (id, { metadata, removeMetadata, restrictions, ...options }) => {
       const changed = restrictionsOf(options)
       const isLimited = Object.keys(changed).length > 0
       if (!restrictions && isLimited)
         throw new UsageError('--no-restrictions excludes the other restrictions')
       const body = {
-        ...(externalRef !== undefined && { external_ref: externalRef }),
-        ...timesOf(options),
+        ...fieldsOf(options),
         ...((metadata ?? removeMetadata) && { metadata: { ...metadata, ...removeMetadata } }),
         ...(!restrictions && { restrictions: null }),
       }
@@ -233,15 +232,38 @@ const withFields = <Arguments extends unknown[], Options extends OptionValues>(
     )
     .option('--lease-minutes <number>', 'duration of a lease', wholeNumber(1, 10_080))
 
-interface Times {
-  readonly expiresOn?: string | undefined
-  readonly updatesUntil?: string | undefined
-}
+type WithFields = typeof withFields<[], { externalRef?: string | undefined }>
+type FieldOptions = ReturnType<ReturnType<WithFields>['opts']>
 
-const timesOf = ({ expiresOn, updatesUntil }: Times) => ({
-  ...(expiresOn !== undefined && { expires_on: expiresOn === 'none' ? null : expiresOn }),
-  ...(updatesUntil !== undefined && { updates_until: updatesUntil === 'none' ? null : updatesUntil }),
-})
+/** The fields with one option each. The service sets the omitted ones, or they have several options. */
+type Fields = Omit<
+  Schemas['Licence'],
+  | 'id'
+  | 'key'
+  | 'status'
+  | 'status_reason'
+  | 'plan_id'
+  | 'application_id'
+  | 'trial'
+  | 'created_at'
+  | 'updated_at'
+  | 'metadata'
+  | 'restrictions'
+>
+
+const orNull = (value: string | undefined) => (value === 'none' ? null : value)
+
+/** The fields that the options give. */
+function fieldsOf({ externalRef, expiresOn, updatesUntil }: FieldOptions) {
+  const fields: { [Name in keyof Fields]: Fields[Name] | undefined } = {
+    external_ref: externalRef,
+    expires_on: orNull(expiresOn),
+    updates_until: orNull(updatesUntil),
+  }
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined),
+  ) as Partial<Fields>
+}
 
 interface Limits {
   readonly domain?: readonly string[] | undefined

@@ -59,14 +59,14 @@ const environment = z.object({
 })
 
 /** Lines for standard output and standard error, and the exit code. */
-interface Ended {
+interface CommandResult {
   output: string
   errors: string
   code: number
 }
 
 /** Runs `licensing-admin` with these arguments. */
-export async function runAdmin(args: string[], env: Environment): Promise<Ended> {
+export async function runAdmin(args: string[], env: Environment): Promise<CommandResult> {
   const [name = '--help', ...rest] = args
   if (['--help', '-h', 'help'].includes(name) || rest.includes('--help')) {
     return { output: help(), errors: '', code: 0 }

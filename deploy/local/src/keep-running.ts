@@ -1,7 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { pause, pauseAfter } from '@licensing/process/retry'
 
-const FIRST_PAUSE_MS = 500
-const MAX_PAUSE_MS = 10_000
+const PAUSES = { firstMs: 500, maxMs: 10_000 }
 /** A child that ran for this long is not in a crash loop. */
 const STABLE_AFTER_MS = 60_000
 
@@ -26,16 +25,16 @@ export function keepRunning(child: Child, say: (line: string) => void): () => Pr
   const { signal } = stopping
   let restarting: Promise<void> | undefined
   const watch = async () => {
-    let pauseMs = FIRST_PAUSE_MS
+    let ends = 0
     while (!signal.aborted) {
       const since = Date.now()
       const how = await child.ended()
       if (signal.aborted) return
-      if (Date.now() - since > STABLE_AFTER_MS) pauseMs = FIRST_PAUSE_MS
+      ends = Date.now() - since > STABLE_AFTER_MS ? 1 : ends + 1
+      const pauseMs = pauseAfter(PAUSES, ends)
       say(`${child.name} ended (${how}); starting it again in ${pauseMs / 1000} s`)
-      await sleep(pauseMs, undefined, { signal }).catch(() => undefined)
+      await pause(pauseMs, signal)
       if (signal.aborted) return
-      pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
       restarting = child.restart().catch((error: unknown) => {
         say(`${child.name} could not be started: ${error instanceof Error ? error.message : String(error)}`)
       })

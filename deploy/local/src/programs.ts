@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { DataFolder } from './data-folder.ts'
 import { keepRunning } from './keep-running.ts'
 import type { Waits } from './waits.ts'
-import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
+import { startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
 
 /** Longer than the services need to finish running requests. */
 const STOP_GRACE_MS = 30_000
@@ -104,15 +104,4 @@ function keepProgram(
     },
   }
   return keepRunning(child, say)
-}
-
-/** Calls `work` again, at most three times, if a port that it chose was taken by another program. */
-export async function retryTakenPorts<Result>(work: () => Promise<Result>): Promise<Result> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (!(error instanceof NotReadyError && error.portTaken) || attempt === 3) throw error
-    }
-  }
 }

@@ -102,21 +102,19 @@ const dayMs = 24 * 60 * minuteMs
 const maxCallers = 100_000
 const maxRightKeys = 50_000
 
-/** Counts requests of each caller in windows. A window begins with the caller's first request. */
+/** Counts requests of each caller in windows of a minute. A window begins with the caller's first request. */
 class RateLimit {
   /** `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). */
   readonly policy: string
   readonly #name: string
   readonly #max: number
-  readonly #windowMs: number
   readonly #windows = new LRUCache<string, Window>({ max: maxCallers })
 
   /** @param max requests of a caller in one window */
-  constructor(name: string, max: number, windowMs = minuteMs) {
+  constructor(name: string, max: number) {
     this.#name = name
     this.#max = max
-    this.#windowMs = windowMs
-    this.policy = `"${name}";q=${max};w=${windowMs / 1000}`
+    this.policy = `"${name}";q=${max};w=${minuteMs / 1000}`
   }
 
   /** Counts one request. */
@@ -124,7 +122,7 @@ class RateLimit {
     const nowMs = Date.now()
     let window = this.#windows.get(caller)
     if (!window || nowMs >= window.endsMs) {
-      window = { count: 0, endsMs: nowMs + this.#windowMs }
+      window = { count: 0, endsMs: nowMs + minuteMs }
       this.#windows.set(caller, window)
     }
     const allowed = window.count < this.#max
@@ -132,18 +130,12 @@ class RateLimit {
     return this.#allowance(allowed, window, nowMs)
   }
 
-  /** Undoes the count of one request. */
-  undo(caller: string): void {
-    const window = this.#windows.get(caller)
-    if (window && window.count > 0) window.count--
-  }
-
   /** The requests left, without counting one. */
   peek(caller: string): Allowance {
     const nowMs = Date.now()
     const window = this.#windows.get(caller)
     if (!window || nowMs >= window.endsMs) {
-      return { allowed: true, remaining: this.#max, resetSeconds: this.#windowMs / 1000 }
+      return { allowed: true, remaining: this.#max, resetSeconds: minuteMs / 1000 }
     }
     return this.#allowance(window.count < this.#max, window, nowMs)
   }

@@ -7,12 +7,6 @@ import { limitKeyOf } from '../admission/client-address.ts'
 import { asServiceError } from '../http/problem.ts'
 import { pageHeaders } from './html.ts'
 
-type Answer = (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  work: () => Promise<string>,
-) => Promise<FastifyReply>
-
 /**
  * Answers requests for a page on which a person confirms something, without an API key. `work` returns the page; if it
  * throws, `refusal` returns a page with the error.
@@ -21,8 +15,8 @@ export function answers(
   { throttle }: AdmissionDependencies,
   log: Logger,
   refusal: (error: ServiceError) => string,
-): Answer {
-  return async (request, reply, work) => {
+) {
+  return async (request: FastifyRequest, reply: FastifyReply, work: () => Promise<string>) => {
     try {
       throttle.unauthenticated(reply, limitKeyOf(request.ip))
       return await reply.headers(pageHeaders).send(await work())

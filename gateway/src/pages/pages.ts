@@ -8,6 +8,8 @@ import { routes } from '../routes/table.ts'
 import { mountReference } from './api-reference.ts'
 import { mountDownloads } from './downloads.ts'
 import { mountGuides } from './guides.ts'
+import { escapeHtml } from './html.ts'
+import { sendPage } from './page.ts'
 
 interface PageDependencies {
   health: Health
@@ -15,11 +17,6 @@ interface PageDependencies {
   publicUrl?: string | undefined
   guidesFolder?: string | undefined
   downloadsFolder?: string | undefined
-}
-
-const pageHeaders = {
-  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-  'x-content-type-options': 'nosniff',
 }
 
 /** The pages of the gateway outside of `/v1`. */
@@ -37,9 +34,12 @@ export async function mountPages(
     const { code } = request.params
     if (!isErrorCode(code)) throw new ServiceError('not_found', 'there is no such error code')
     const wantsHtml = request.headers.accept?.includes('text/html') ?? false
-    reply.headers(pageHeaders).header('vary', 'Accept')
-    if (wantsHtml) return reply.type('text/html; charset=utf-8').send(errorPage(code))
-    return reply.type('text/plain; charset=utf-8').send(errorText(code))
+    reply.header('vary', 'Accept')
+    if (wantsHtml) return sendPage(reply, errorCatalogue[code].title, errorPage(code))
+    return reply
+      .header('x-content-type-options', 'nosniff')
+      .type('text/plain; charset=utf-8')
+      .send(errorText(code))
   })
 
   app.get('/healthz', (_request, reply) => reply.header('cache-control', 'no-store').send({ status: 'ok' }))
@@ -82,31 +82,12 @@ function cachedReadiness(health: Health): () => ReturnType<Health['check']> {
 
 function errorPage(code: ErrorCode): string {
   const { http, title, meaning, remedy } = errorCatalogue[code]
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
-<style>
-  :root { color-scheme: light dark }
-  body { font: 1.05rem/1.6 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1.5rem }
-  p.status { opacity: 0.7; margin: 0 }
-  h1 { margin: 0 0 1.5rem }
-  code { font-size: 0.95em }
-</style>
-</head>
-<body>
-<p class="status">HTTP ${http} · <code>${code}</code></p>
+  return `<p>HTTP ${http} · <code>${code}</code></p>
 <h1>${title}</h1>
 <h2>What it means</h2>
 <p>${html(meaning)}</p>
 <h2>What to do</h2>
-<p>${html(remedy)}</p>
-<p><a href="/docs">API reference</a></p>
-</body>
-</html>
-`
+<p>${html(remedy)}</p>`
 }
 
 function errorText(code: ErrorCode): string {
@@ -115,8 +96,5 @@ function errorText(code: ErrorCode): string {
 }
 
 function html(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll(/`([^`]+)`/g, '<code>$1</code>')
+  return escapeHtml(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
 }

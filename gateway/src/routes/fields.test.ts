@@ -20,19 +20,13 @@ import { grantSchema, offlineActivationSchema } from './activations/activation-r
 import { apiKeySchema } from './api-keys/api-key-routes.ts'
 import { appSchema } from './apps/app-routes.ts'
 import { entitlementDefSchema } from './entitlement-defs/entitlement-def-routes.ts'
-import {
-  licenceDetailSchema,
-  overrideSchema,
-  vendorActivationSchema,
-} from './licences/licence-detail-json.ts'
-import { licenceFields, licenceSchema, restrictionsSchema } from './licences/licence-json.ts'
+import { detailProperties, overrideSchema, vendorActivationSchema } from './licences/licence-detail-json.ts'
+import { restrictionsSchema } from './licences/licence-fields.ts'
+import { licenceSchema } from './licences/licence-json.ts'
 import { planSchema } from './plans/plan-json.ts'
 import { priceSchema } from './prices/price-routes.ts'
 import { deliverySchema } from './webhook-deliveries/webhook-delivery-routes.ts'
 import { webhookEndpointSchema } from './webhook-endpoints/webhook-endpoint-json.ts'
-
-const shown = <Fields extends object>(fields: Fields) =>
-  Object.fromEntries(Object.keys(fields).map((name) => [name, true])) as Record<keyof Fields, true>
 
 /** Messages with their REST schemas, the fields that have another name in REST, and the reasons for fields that it hides. */
 const resources: [
@@ -51,11 +45,7 @@ const resources: [
   [PriceSchema, priceSchema, {}],
   [LicenceSchema, licenceSchema, {}],
   [RestrictionsSchema, restrictionsSchema, {}],
-  [
-    LicenceDetailSchema,
-    licenceDetailSchema.omit(shown(licenceFields)),
-    { hidden: { licence: 'its fields are shown' } },
-  ],
+  [LicenceDetailSchema, { shape: detailProperties }, { hidden: { licence: 'its fields are shown' } }],
   [OverrideSchema, overrideSchema, {}],
   [ActivationSchema, vendorActivationSchema, {}],
   [TokenGrantSchema, grantSchema, {}],

@@ -4,7 +4,7 @@ import { isLockTimeout } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import { hasAppended } from '@licensing/events/outbox'
 import type { ServedKey } from '@licensing/grpc/call-context'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { retry } from '@licensing/process/retry'
 import { bytesOf, claimKey, continuing, keyOfCall, record } from './claims.ts'
 import type { RecordedAnswer } from './claims.ts'
 import { setLockTimeout } from './record-queries.ts'
@@ -59,7 +59,7 @@ const defaultMaxWaitMs = 4_000
 
 /** @param wake called after a commit that appended events: the relay's `wake` */
 export function createChange(sql: Database, wake: () => void = () => {}): Change {
-  const retry = limitConcurrency(concurrentRetries)
+  const limitRetries = limitConcurrency(concurrentRetries)
   return async (work, { answer, lockTimeoutMs, maxWaitMs = defaultMaxWaitMs } = {}) => {
     const key = answer && keyOfCall()
     const commit = async (timeoutMs: number) => {
@@ -75,19 +75,17 @@ export function createChange(sql: Database, wake: () => void = () => {}): Change
       return made
     }
     const deadline = performance.now() + maxWaitMs
-    let pauseMs = 10
-    let attempt = () => commit(lockTimeoutMs ?? firstLockTimeoutMs)
-    for (;;) {
-      try {
-        return await attempt()
-      } catch (error) {
-        if (error instanceof LostRace) continue
-        if (!isLockTimeout(error) || performance.now() >= deadline) throw error
-      }
-      await sleep(pauseMs * (0.5 + Math.random()))
-      pauseMs = Math.min(pauseMs * 2, 250)
-      attempt = () => retry(() => commit(lockTimeoutMs ?? nextLockTimeoutMs))
+    let hasWaited = false
+    const attempt = () =>
+      hasWaited
+        ? limitRetries(() => commit(lockTimeoutMs ?? nextLockTimeoutMs))
+        : commit(lockTimeoutMs ?? firstLockTimeoutMs)
+    const isRetried = (error: unknown) => {
+      if (error instanceof LostRace) return 'at once'
+      hasWaited ||= isLockTimeout(error)
+      return isLockTimeout(error) && performance.now() < deadline
     }
+    return retry(attempt, { firstMs: 15, maxMs: 375, jitter: 2 / 3, isRetried })
   }
 }
 

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { oneConnection } from './connect.ts'
-import type { Database, Transaction } from './connect.ts'
+import type { Database } from './connect.ts'
 import { locks } from './locks.ts'
 import { transaction, withoutTimeLimit } from './transaction.ts'
 
@@ -19,13 +18,11 @@ interface Migration {
   checksum: string
 }
 
-const watchEveryMs = 500
-
 /**
  * Applies the migrations that the database does not have yet, each in its own transaction. Several replicas may call this
  * at once: one of them applies a migration, and the others wait until it is done.
  *
- * @param step reports progress: each migration at its start, and again while the server works on it
+ * @param step reports each migration at its start
  * @returns the names applied
  * @throws Error if a migration was edited after it was applied
  */
@@ -61,16 +58,12 @@ function isKnown({ name, checksum }: Migration, applied: string | undefined): bo
 
 /** @returns false if another replica has applied it meanwhile */
 async function apply(sql: Database, migration: Migration, step: (name: string) => void): Promise<boolean> {
-  const name = `migration ${migration.name}`
-  step(name)
-  await using watched = watch(sql, () => step(name))
-  // Without `await` the watch would end before the transaction.
-  return await transaction(sql, async (tx) => {
+  step(`migration ${migration.name}`)
+  return transaction(sql, async (tx) => {
     // A replica waits for another one that migrates, however long that takes.
     await withoutTimeLimit(tx)
     await tx`set local lock_timeout = 0`
     await tx`set local transaction_timeout = 0`
-    await watched.follow(tx)
     await tx`select pg_advisory_xact_lock(${locks.migration})`
     await tx`
       create table if not exists migrations (
@@ -85,44 +78,6 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
     await tx`insert into migrations (name, checksum) values (${migration.name}, ${migration.checksum})`
     return true
   })
-}
-
-/**
- * Distinguishes a migration that takes long from a broken connection: asks the server over another connection whether it
- * still works on the migration.
- */
-function watch(
-  sql: Database,
-  atWork: () => void,
-): { follow(tx: Transaction): Promise<void> } & AsyncDisposable {
-  const other = oneConnection(sql)
-  let pid: number | undefined
-  let asking = false
-  const ask = async () => {
-    if (pid === undefined || asking) return
-    asking = true
-    try {
-      const [session] = await other<
-        { state: string }[]
-      >`select state from pg_stat_activity where pid = ${pid}`
-      if (session?.state === 'active') atWork()
-    } catch {
-      // No answer means no progress.
-    } finally {
-      asking = false
-    }
-  }
-  const timer = setInterval(() => void ask(), watchEveryMs)
-  return {
-    async follow(tx) {
-      const [backend] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`
-      pid = backend?.pid
-    },
-    async [Symbol.asyncDispose]() {
-      clearInterval(timer)
-      await other.end({ timeout: 1 })
-    },
-  }
 }
 
 async function read(folder: MigrationFolder): Promise<Migration[]> {

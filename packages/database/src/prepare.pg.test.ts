@@ -53,7 +53,7 @@ async function givenStart<Between extends AsyncDisposable & { port: number }>(
   }
 }
 
-test('while PostgreSQL recovers, a start waits, logs one line, reports progress, and no probe queries the database; then it continues', async () => {
+test('while PostgreSQL recovers, a start waits, logs one line, names its step, and no probe queries the database; then it continues', async () => {
   await using given = await givenStart(startRecoveringPostgres)
   await using folder = await givenFolder('create table first (id int)')
   const { between, start, lines, steps, probe } = given
@@ -119,29 +119,6 @@ test('a stop ends the wait for a database', async () => {
   await eventually(() => between.refused >= 2)
   stop()
   expect(await outcome).toBeInstanceOf(Error)
-})
-
-test('a long migration reports progress while the server works on it, and none once its connection stalls', async () => {
-  await using given = await givenStart(startFaultyProxy)
-  await using folder = await givenFolder('select pg_sleep(3)')
-  const { between, start, steps, others } = given
-  const prepared = prepareDatabase(start, () => migrate(start.sql, [folder], start.step))
-  const migrating = () => steps.filter((step) => step === 'migration test/0001-first.sql').length
-  await eventually(() => migrating() >= 4)
-  between.hold('to-client')
-  const state = async () => {
-    const [session] = await others<{ state: string }[]>`
-      select state from pg_stat_activity where application_name = 'start' and query like '%pg_sleep%'`
-    return session?.state
-  }
-  await eventually(async () => expect(await state()).toBe('idle in transaction'))
-  const before = migrating()
-  // Long enough for two questions to the server, which both get no answer.
-  await new Promise((resolve) => setTimeout(resolve, 1_500))
-  expect(migrating()).toBe(before)
-  between.flow()
-  await prepared
-  expect(given.lines).toEqual([])
 })
 
 test('a pool whose connections are all in use is ready, because the probe has its own connection', async () => {

@@ -1,6 +1,6 @@
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { retry } from '@licensing/process/retry'
 import { isSilent, oneConnection } from './connect.ts'
 import type { Database } from './connect.ts'
 import { isDatabaseUnavailable, isSetupProblem } from './problems.ts'
@@ -11,7 +11,7 @@ interface PrepareOptions {
   otherPools?: Database[]
   health: Health
   log: Logger
-  /** Reports the progress of the start. */
+  /** Names the current step of the start. */
   step: (name: string) => void
   stopping: AbortSignal
 }
@@ -41,19 +41,21 @@ export async function prepareDatabase(
     await probing`select 1`
   })
   health.aliveUnless(() => ([sql, ...otherPools].some(isSilent) ? 'the database does not answer' : null))
-  for (let waiting = false; problem !== null;) {
-    step(waiting ? 'waiting for the database' : 'database')
-    try {
-      await sql`select 1`
-      await work()
-      if (waiting) log.info('the database is available, start goes on')
-      problem = null
-    } catch (error) {
-      if (stopping.aborted || isSetupProblem(error) || !isDatabaseUnavailable(error)) throw error
-      problem = `is unavailable: ${error instanceof Error ? error.message : String(error)}`
-      if (!waiting) log.warn({ err: error }, 'start waits for the database, which is unavailable')
-      waiting = true
-      await sleep(retryMs, undefined, { signal: stopping })
-    }
+  step('database')
+  let isWaiting = false
+  const prepare = async () => {
+    await sql`select 1`
+    await work()
   }
+  const isRetried = (error: unknown) => {
+    if (stopping.aborted || isSetupProblem(error) || !isDatabaseUnavailable(error)) return false
+    problem = `is unavailable: ${error instanceof Error ? error.message : String(error)}`
+    if (!isWaiting) log.warn({ err: error }, 'start waits for the database, which is unavailable')
+    isWaiting = true
+    step('waiting for the database')
+    return true
+  }
+  await retry(prepare, { firstMs: retryMs, maxMs: retryMs, isRetried, signal: stopping })
+  if (isWaiting) log.info('the database is available, start goes on')
+  problem = null
 }

@@ -1,4 +1,5 @@
 import type { Database, Sql, Statement, Transaction } from './connect.ts'
+import { retry } from '@licensing/process/retry'
 import { isFailedBefore, isRetryable } from './problems.ts'
 
 const maxTries = 10
@@ -73,12 +74,6 @@ export async function withoutTimeLimit(tx: Transaction): Promise<void> {
  * @example await retrying(() => sql`insert …`)
  */
 export async function retrying<T>(work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await work()
-    } catch (error) {
-      if (tries >= maxTries || !isRetryable(error)) throw error
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(10 * 2 ** tries, 500)))
-    }
-  }
+  const isRetried = (error: unknown, failures: number) => failures < maxTries && isRetryable(error)
+  return retry(work, { firstMs: 20, maxMs: 500, jitter: 1, isRetried })
 }

@@ -1,7 +1,7 @@
 import { connect, DebugEvents, Events } from 'nats'
 import type { ConnectionOptions, Msg, NatsConnection } from 'nats'
 import type { Logger } from '@licensing/process/log'
-import { pause } from '@licensing/process/loop'
+import { pause } from '@licensing/process/retry'
 import { EventEmitter, once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 

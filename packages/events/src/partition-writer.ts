@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf'
 import type { Sql } from '@licensing/database/connect'
 import { Outage } from '@licensing/database/outage'
 import { transaction } from '@licensing/database/transaction'
-import { pause } from '@licensing/process/loop'
+import { pause, pauseAfter } from '@licensing/process/retry'
 import type { EventBatch, LoggedEvent } from '@licensing/proto/event-log'
 import { streamOf } from '@licensing/proto/event-streams'
 import { EventSchema } from '@licensing/proto/events'
@@ -99,7 +99,7 @@ export class PartitionWriter {
         tries += 1
         if (isTransient || (tries < poisonTries && part[0]!.received)) {
           this.#report(error, part, tries)
-          await pause(Math.min(50 * 2 ** tries, 2_000), signal)
+          await pause(pauseAfter({ firstMs: 100, maxMs: 2_000 }, tries), signal)
           continue
         }
         await this.#deadLetter(part[0]!, error)

@@ -14,7 +14,7 @@ import type { ServiceError as GrpcError } from '@grpc/grpc-js'
 import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
 import { context, SpanKind } from '@opentelemetry/api'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { retry } from '@licensing/process/retry'
 import type { SignCall } from './callers.ts'
 import { callContext } from './call-context.ts'
 import { fromWire, notAnswered, ServiceError } from './errors.ts'
@@ -166,18 +166,12 @@ function unary(
       }
     })
   }
-  return inSpan(name, { kind: SpanKind.CLIENT }, context.active(), async () => {
-    for (;;) {
-      try {
-        return await attempt()
-      } catch (error) {
-        // If grpc-js retries the method, an earlier attempt may have been executed.
-        if (isRetriedByGrpc(method) || !isRefused(error) || Date.now() + refusedPauseMs > deadline)
-          throw error
-      }
-      await sleep(refusedPauseMs)
-    }
-  })
+  // If grpc-js retries the method, an earlier attempt may have been executed.
+  const isRetried = (error: unknown) =>
+    !isRetriedByGrpc(method) && isRefused(error) && Date.now() + refusedPauseMs <= deadline
+  return inSpan(name, { kind: SpanKind.CLIENT }, context.active(), () =>
+    retry(attempt, { firstMs: refusedPauseMs, maxMs: refusedPauseMs, isRetried }),
+  )
 }
 
 // A stopping server refuses the streams that arrive before its client learns that it stops.

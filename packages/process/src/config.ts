@@ -57,14 +57,18 @@ export const wholeNumber = (min = 0) =>
     .transform(Number)
     .refine((value) => value >= min, `must be at least ${min}`)
 
-const peerKeys = z.string().transform((text, context) => {
-  try {
-    return parsePeerKeys(text)
-  } catch (error) {
-    context.addIssue({ code: 'custom', message: (error as Error).message })
-    return z.NEVER
-  }
-})
+/** A text that a parser reads, which throws if the text is invalid. */
+export const parsedBy = <Out>(parse: (text: string) => Out) =>
+  z.string().transform((text, context) => {
+    try {
+      return parse(text)
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: (error as Error).message })
+      return z.NEVER
+    }
+  })
+
+const peerKeys = parsedBy(parsePeerKeys)
 
 /** Configuration of a process that calls the services. */
 export const callConfig = {
@@ -86,9 +90,6 @@ export const processConfig = {
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
     .describe('lowest level that is logged'),
-  START_LIMIT_SECONDS: wholeNumber(2)
-    .default(60)
-    .describe('most seconds that a start may go without progress before the process ends'),
   ...callConfig,
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('OTLP/HTTP collector that traces are sent to'),
 }

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { pauseAfter, type Pauses } from './retry.ts'
 
 export interface LoopOptions {
   /**
@@ -17,7 +18,7 @@ export interface LoopOptions {
   /** Whether an error means that a dependency of the work, such as the database, is unavailable. */
   isOutage: (error: unknown) => boolean
   /** Pause after a failure, doubled with each further failure. By default `everyMs`, and at most 2,000 ms. */
-  retry?: { firstMs: number; maxMs: number }
+  retry?: Pauses
 }
 
 const maxRetryMs = 2_000
@@ -43,7 +44,7 @@ const earlyMs = 25
  */
 export class Loop {
   readonly #options: LoopOptions
-  readonly #retry: { firstMs: number; maxMs: number }
+  readonly #retry: Pauses
   readonly #stopped = new AbortController()
   // Rounds must not have the deadline and the request id of a request that wakes the loop.
   readonly #inOwnContext = AsyncLocalStorage.snapshot()
@@ -127,14 +128,13 @@ export class Loop {
     } catch (error) {
       this.#failures += 1
       this.#report(error)
-      const { firstMs, maxMs } = this.#retry
-      return Math.max(1, Math.min(firstMs * 2 ** (this.#failures - 1), maxMs))
+      return Math.max(1, pauseAfter(this.#retry, this.#failures))
     }
   }
 
   #idlePauseMs(): number {
     const { everyMs } = this.#options
-    return Math.min(everyMs * 2 ** Math.min(this.#idleRounds - 1, 20), Math.max(everyMs, maxIdleMs))
+    return pauseAfter({ firstMs: everyMs, maxMs: Math.max(everyMs, maxIdleMs) }, this.#idleRounds)
   }
 
   #report(error: unknown): void {
@@ -159,18 +159,4 @@ export function startLoop(options: LoopOptions): Loop {
   const loop = new Loop(options)
   loop.start()
   return loop
-}
-
-/** Resolves after `ms` milliseconds, or at once when the signal aborts. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal.addEventListener('abort', end, { once: true })
-  })
 }

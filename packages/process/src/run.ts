@@ -4,22 +4,21 @@ import { ConfigError } from './config.ts'
 import { Health } from './health.ts'
 import { keepHeapSmall } from './heap.ts'
 import { startOperationsServer } from './operations-server.ts'
-import { StartWatch } from './start-watch.ts'
-import type { StartProgress } from './start-watch.ts'
 import { startTelemetry } from './telemetry.ts'
 
 /** The parameters of a start. `onStop` registers what must be closed when the process stops; it is closed in reverse order. */
-export interface Process extends StartProgress {
+export interface Process {
   log: Logger
   health: Health
   /** Aborted when the process stops, which can be during its start. */
   stopping: AbortSignal
   onStop: (name: string, stop: () => Promise<void> | void) => void
+  /** Sets the current step of the start, which /readyz names. */
+  step: (name: string) => void
 }
 
 interface ProcessSettings {
   LOG_LEVEL: string
-  START_LIMIT_SECONDS: number
   METRICS_ADDRESS?: { host: string; port: number } | undefined
   OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined
 }
@@ -29,9 +28,8 @@ export interface Program {
   name: string
   /**
    * Runs it alone in this process until SIGTERM or SIGINT. It is ready from the end of its start until it stops. A stop
-   * closes everything in reverse order and exits with 0. If the start fails or makes no progress for START_LIMIT_SECONDS, it
-   * closes what was opened and exits with 1; /healthz fails after half of that time. If the environment is invalid, it prints
-   * the invalid variables and exits with 2.
+   * closes everything in reverse order and exits with 0. If the start fails, it closes what was opened and exits with 1. If the
+   * environment is invalid, it prints the invalid variables and exits with 2.
    *
    * With `STOP_WITH_PARENT=1` it also stops at the end of standard input, so that it does not run longer than the process
    * that started it.
@@ -49,7 +47,7 @@ export interface LaunchOptions {
   env: Record<string, string | undefined>
   /** The file for its log. */
   logFile: string
-  /** Called once if the start fails or makes no progress. The log has the cause. */
+  /** Called once if the start fails. The log has the cause. */
   failed: (reason: string) => void
 }
 
@@ -120,15 +118,16 @@ function launch<C extends ProcessSettings>(
   let stopped: Promise<boolean> | undefined
   const stop = (reason: string) => {
     stopping.abort()
-    watch.end()
     return (stopped ??= stopAll(log, health, stops, reason))
   }
-  const watch = watchStart(log, config.START_LIMIT_SECONDS, () => failed('start makes no progress'))
+  let current = 'start'
+  const step = (what: string) => {
+    current = what
+  }
   let started = false
   health.add('start', () => {
-    if (!started) throw new Error(`has not finished: ${watch.current}`)
+    if (!started) throw new Error(`has not finished: ${current}`)
   })
-  health.aliveUnless(() => watch.problem())
   const begin = async () => {
     const telemetry = await startTelemetry(name, config.OTEL_EXPORTER_OTLP_ENDPOINT)
     onStop('telemetry', () => telemetry.stop())
@@ -136,10 +135,9 @@ function launch<C extends ProcessSettings>(
       const operations = await startOperationsServer(config.METRICS_ADDRESS, health)
       onStop('operations server', () => operations.stop())
     }
-    await start({ log, health, onStop, step: watch.step, stopping: stopping.signal }, config)
+    await start({ log, health, onStop, step, stopping: stopping.signal }, config)
     if (stopping.signal.aborted) return
     started = true
-    watch.end()
     log.info('serving')
   }
   begin().catch((error: unknown) => {
@@ -149,17 +147,6 @@ function launch<C extends ProcessSettings>(
     failed('could not start')
   })
   return { health, stop }
-}
-
-function watchStart(log: Logger, limitSeconds: number, giveUp: () => void): StartWatch {
-  return new StartWatch({
-    limitMs: limitSeconds * 1_000,
-    slow: (step) => log.warn({ step, seconds: limitSeconds / 2 }, 'start makes no progress'),
-    stuck: (step) => {
-      log.fatal({ step, seconds: limitSeconds }, 'could not start: no progress')
-      giveUp()
-    },
-  })
 }
 
 function settingsOrExit<C>(name: string, readSettings: (env: Record<string, string | undefined>) => C): C {

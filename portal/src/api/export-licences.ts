@@ -3,7 +3,12 @@ import type { Licence, LicenceFilters } from './licences.ts'
 import { given } from './paged-list.ts'
 
 /** The heading of each column, and its value for a licence. */
-type Columns = Readonly<Record<string, (licence: Licence) => string | null>>
+type Columns = Readonly<
+  Record<
+    Exclude<keyof Licence, 'application_id' | 'restrictions' | 'updated_at'> | 'plan',
+    (licence: Licence) => string | null
+  >
+>
 
 /** The licences that match the filters as CSV (RFC 4180), newest first. */
 export async function licencesAsCsv(

@@ -8,13 +8,23 @@ export type LicenceDetail = Schemas['LicenceDetail']
 export type LicenceStatus = Licence['status']
 export type Verb = LicenceDetail['allowed'][number]
 
-export interface LicenceChange {
-  external_ref?: string
-  restrictions?: Licence['restrictions']
-  expires_on?: string | null
-  updates_until?: string | null
-  metadata?: Record<string, string | null>
-}
+/** The fields that a vendor gives a licence. The service sets the others. */
+export type GivenFields = Omit<
+  Licence,
+  | 'id'
+  | 'key'
+  | 'status'
+  | 'status_reason'
+  | 'plan_id'
+  | 'application_id'
+  | 'trial'
+  | 'created_at'
+  | 'updated_at'
+>
+
+export type LicenceChange = Partial<
+  Omit<GivenFields, 'metadata'> & { metadata: Record<string, string | null> }
+>
 
 export const licenceStatuses = membersOf<LicenceStatus>({
   active: true,

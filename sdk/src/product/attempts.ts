@@ -1,7 +1,7 @@
 import type { AbsenceReason, FailureReason, Operation, Problem } from './reasons.ts'
 
 /**
- * What the calls of this process came to: a value beside `Held`, which ends with the process. It explains the state
+ * The outcomes of the calls of this process: a value beside `Held`, which ends with the process. It explains the state
  * and decides when the next call may be. Times are in milliseconds of trusted time.
  */
 export interface Attempts {

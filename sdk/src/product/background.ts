@@ -82,7 +82,7 @@ interface BackgroundInput {
   readonly jitter: number
 }
 
-/** What is due, at the time that was last observed. */
+/** The work that is due, at the time that was last observed. */
 export function dueTimes(input: BackgroundInput): DueTimes {
   const { held, attempts, jitter } = input
   const { time, turnedBack } = held.time

@@ -323,7 +323,7 @@ async function receiveList(
   return { code: acceptance, detail: `version ${version} is expired, or not newer than the stored list` }
 }
 
-// What the calls share
+// Steps that the calls share
 
 /** Reads the token of an answer to a request with `nonce`, and accepts it; null if it is valid. */
 async function receiveToken(

@@ -12,7 +12,7 @@ import {
 import { describe, expect, it } from 'vitest'
 import { absorb, apply, merge, revocationsOf, tokenOf } from './held.ts'
 import type { Held, HeldList, Licence, Token, Verified } from './held.ts'
-import type { Keys, RevocationList, TokenClaims } from './trust.ts'
+import type { Keys, TokenClaims } from './trust.ts'
 
 /** Few different values, so that two drawn ones are often of the same licence, revision, second or version. */
 const few = integer({ min: 0, max: 2 })
@@ -140,7 +140,7 @@ const answers = constantFrom('token', 'freed', 'exchange', 'refusal', 'list').ch
       case 'list':
         return {
           kind,
-          list: { ...list, issuedAt: 3, expiresAt: 50 } as RevocationList,
+          list: { ...list, issuedAt: 3, expiresAt: 50 },
           etag: null,
           since: null,
         }

@@ -11,7 +11,7 @@ import {
 import type { Keys, RevocationList, TokenClaims } from './trust.ts'
 
 /**
- * What an installation knows for sure: a value, which never changes. All of it was verified. Three functions make a new one:
+ * The verified knowledge of an installation: a value, which never changes. Three functions make a new one:
  * `merge` joins two processes' knowledge, `apply` adds an answer of the service, `observed` reads the clock.
  * Times are in milliseconds since 1970 UTC.
  */
@@ -19,7 +19,7 @@ export interface Held {
   readonly licence: Licence
   /** The keys that verify texts of the service. */
   readonly keys: Keys | null
-  /** What is known of revocations, by licence id. The store keeps the entry of its token's licence. */
+  /** The known revocations, by licence id. The store keeps the entry of its token's licence. */
   readonly revocations: Readonly<Record<string, Revocations>>
   readonly time: SeenTime
 }
@@ -91,7 +91,7 @@ export function tokenOf({ licence: { token } }: Held): Token | null {
   return token?.formerFingerprint === null ? token : null
 }
 
-/** What is known of revocations of the token's licence. */
+/** The known revocations of the token's licence. */
 export function revocationsOf(held: Held): Revocations {
   const id = tokenOf(held)?.claims.licenceId
   return (id !== undefined && held.revocations[id]) || { list: null, namedBy: null }
@@ -219,7 +219,7 @@ export type Verified =
   /** The list held is the latest. */
   | { readonly kind: 'list_unchanged' }
 
-/** What is known after an answer. The clock has been read before. */
+/** Adds an answer. The clock has been read before. */
 export function apply(held: Held, answer: Verified): Held {
   const { licence } = held
   switch (answer.kind) {

@@ -42,8 +42,8 @@ export type RefusalReason = RefusingStatus | (typeof otherRefusals)[number] | (s
 const otherRefusals = [
   'domain_not_allowed',
   'limit_reached',
-  'no_place',
   'quota_exceeded',
+  'no_place',
   'trial_used',
   'unknown_plan',
   'plan_archived',
@@ -95,7 +95,7 @@ export const problemCodes = [
   'unexpected_error',
 ] as const
 
-/** What a problem came from. */
+/** The origin of a problem. */
 export type Operation = (typeof operations)[number]
 export const operations = [
   'activate',

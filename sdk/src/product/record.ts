@@ -111,7 +111,7 @@ function parse(text: string): StoredRecord | null {
   }
 }
 
-/** What the store says to this installation. */
+/** The content of the store, as read for this installation. */
 export interface Found {
   /** The verified content, as far as it is for this installation. */
   readonly held: Held

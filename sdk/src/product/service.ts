@@ -56,7 +56,10 @@ export function connect(baseUrl: string, send: typeof fetch): Ask {
         // The service never redirects. A redirect comes from the login page of a network, for example.
         const init = { method: call.method, headers, body, signal, redirect: 'manual' } as const
         const response = await send(`${base}${call.path}`, init)
-        return readAnswer(response, await response.text())
+        const text = await readText(response)
+        return text === null
+          ? failure('unexpected_answer', 'the answer is too long')
+          : readAnswer(response, text)
       }
       return await Promise.race([exchange(), rejectWhenAborted(signal)])
     } catch (error) {
@@ -64,6 +67,25 @@ export function connect(baseUrl: string, send: typeof fetch): Ask {
         ? failure('timeout', `${call.path} was not answered in time`)
         : failure('unreachable', messageOf(error))
     }
+  }
+}
+
+/** A whole revocation list has about 1.3 MB. A longer answer is of another server, and would fill the memory. */
+const MAX_ANSWER_BYTES = 2 * 1024 * 1024
+
+/** The body of an answer; null if it is too long. */
+async function readText(response: Response): Promise<string | null> {
+  if (!response.body) return response.text()
+  const decoder = new TextDecoder()
+  let text = ''
+  let length = 0
+  const reader = response.body.getReader()
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    length += value.length
+    text += decoder.decode(value, { stream: true })
+    if (length > MAX_ANSWER_BYTES) return reader.cancel().then(() => null)
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Keeps the state of an installation between starts: one text, which is replaced as a whole (`vectors/README.md` describes
- * it). All functions may throw or reject: the client then continues in memory, and `state.problem` says so.
+ * Keeps the knowledge of an installation between starts: one text, which is replaced as a whole. All functions may throw or
+ * reject: the client then continues in memory, and `state.problem` says so.
  *
  * Before each save the client reads the store and uses what is newer there: a revocation list, a key set, a token. A store
  * that several processes share needs `update`: without it, a process can overwrite what another one wrote between `read`

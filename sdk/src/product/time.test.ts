@@ -14,7 +14,7 @@ import {
 const moment = integer({ min: 0, max: 4e12 })
 const count = integer({ min: 0, max: 3 })
 
-/** What a process knows after it has read the store. */
+/** The time of a process after it has read the store. */
 function merge(mine: SeenTime, stored: SeenTime, local: number): SeenTime {
   const now = observe(mine, local)
   return mergeTimes(now, admit(stored, now))

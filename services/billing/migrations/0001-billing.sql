@@ -84,7 +84,6 @@ create table checkout_sessions (
   status text not null default 'open'
     check (status in ('open', 'provisioned', 'provision_failed', 'expired', 'canceled')),
   licence_id text collate "C",
-  provisioned_at timestamptz,
   failure_reason text,
   -- The processor's state of the checkout.
   merchant text collate "C" not null,
@@ -121,7 +120,6 @@ create table sale_events (
   metadata jsonb not null default '{}',
   status text not null check (status in ('provisioned', 'provision_failed')),
   licence_id text collate "C",
-  provisioned_at timestamptz,
   -- Why the sale could not be provisioned; null if it could.
   failure_reason text,
   created_at timestamptz(3) not null default now(),
@@ -266,7 +264,6 @@ create table processor_questions (
   attempts integer not null default 0,
   -- Whether the processor has such an object.
   found boolean,
-  answered_at timestamptz(3),
   primary key (purchase_ref, kind, ref)
 );
 create index processor_questions_due on processor_questions (account_id, next_at) where next_at is not null;

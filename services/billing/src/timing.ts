@@ -14,13 +14,13 @@ export const timing = {
   /** After this time a paid purchase is sent although the time of its charge, which orders purchases, is not known. */
   chargeBeforePaid: second,
   /** Pauses between retries: the first, doubled up to the longest. */
-  retryEvent: { first: 250, longest: minute },
-  retryDecision: { first: 250, longest: minute },
-  retryEffect: { first: 250, longest: 5 * second },
+  retryEvent: { firstMs: 250, maxMs: minute },
+  retryDecision: { firstMs: 250, maxMs: minute },
+  retryEffect: { firstMs: 250, maxMs: 5 * second },
   /** After licensing did not answer in time. */
-  retryLate: { first: second, longest: minute },
-  retryQuestion: { first: 500, longest: 15 * minute },
-  retryFeeRefund: { first: 2 * second, longest: hour },
+  retryLate: { firstMs: second, maxMs: minute },
+  retryQuestion: { firstMs: 500, maxMs: 15 * minute },
+  retryFeeRefund: { firstMs: 2 * second, maxMs: hour },
   /** The processor adds the application fee within an hour of the charge. After this time it never will. */
   feeRefundGivenUp: 30 * day,
   /** A request that was running when its fee refund was cancelled takes effect within this time, or never. */
@@ -48,10 +48,3 @@ export const maxUnanswered = 3
  * waiting: about five minutes. Time in which billing does not run does not count.
  */
 export const maxPostponements = 60
-
-export type Pauses = { first: number; longest: number }
-
-/** The pause after this many failures in a row. */
-export function pauseAfter({ first, longest }: Pauses, failures: number): number {
-  return Math.min(first * 2 ** Math.min(failures - 1, 30), longest)
-}

@@ -6,9 +6,9 @@ interface Sent {
   token: string
 }
 
-type Answer = (request: Sent) => { retryAfterSeconds: number } | Promise<{ retryAfterSeconds: number }>
+type AnswerMail = (request: Sent) => { retryAfterSeconds: number } | Promise<{ retryAfterSeconds: number }>
 
-const accept: Answer = () => ({ retryAfterSeconds: 0 })
+const accept: AnswerMail = () => ({ retryAfterSeconds: 0 })
 
 export type NotifierStub = ReturnType<typeof notifierStub>
 
@@ -24,7 +24,7 @@ export function notifierStub() {
     },
     /** The mails to an account, in order. */
     sentTo: (accountId: string) => sent.filter((mail) => mail.accountId === accountId),
-    answerWith: (given: Answer) => void (answer = given),
+    answerWith: (given: AnswerMail) => void (answer = given),
     /** Sends each mail again. */
     recover: () => void (answer = accept),
   } satisfies ConfirmationSender & Record<string, unknown>

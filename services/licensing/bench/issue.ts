@@ -17,6 +17,7 @@ import { IssueLicenceRequestSchema } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { createIssueLicence } from '../src/licences/issue-licence.ts'
 import { insertLicences } from '../src/licences/issue-queries.ts'
+import { licenceFields } from '../src/lifecycle/licence-fields.ts'
 import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { licensingMigrations } from '../src/migrations.ts'
 import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
@@ -75,36 +76,39 @@ async function rate(
 
 let unique = 0
 const newLicence = () => ({
+  ...licenceFields.none,
   id: newId('lic'),
   key: newLicenceKey(),
-  accountId,
-  applicationId,
-  planId,
+  account_id: accountId,
+  application_id: applicationId,
+  plan_id: planId,
   actor: 'key_1',
-  externalRef: `customer-${(unique += 1) % 10_000}`,
-  domains: [],
-  maxActivations: null,
-  maxSeats: null,
-  maxConcurrent: null,
-  leaseMinutes: null,
-  expiresOn: null,
-  metadata: {},
-  updatesUntil: null,
-  idempotencyKey: newId('evt'),
-  bodyHash: '00'.repeat(32),
+  external_ref: `customer-${(unique += 1) % 10_000}`,
+  idempotency_key: newId('evt'),
+  idempotency_hash: `\\x${'00'.repeat(32)}`,
 })
 const measures = {
   'bare statement, one licence each': () =>
-    rate(callers, async () => (await insertLicences(sql, [newLicence()], 'skip')).size),
-  'bare statement, batches': () =>
     rate(
-      1,
-      async () => (await insertLicences(sql, Array.from({ length: callers }, newLicence), 'skip')).size,
+      callers,
+      async () => (await insertLicences(sql, { kind: 'issued', licences: [newLicence()] }, 'skip')).size,
     ),
+  'bare statement, batches': () =>
+    rate(1, async () => {
+      const licences = Array.from({ length: callers }, newLicence)
+      return (await insertLicences(sql, { kind: 'issued', licences }, 'skip')).size
+    }),
   'the handler': () =>
     rate(callers, async () => {
-      const { idempotencyKey, externalRef } = newLicence()
-      const request = { accountId, applicationId, actor: 'key_1', planId, idempotencyKey, externalRef }
+      const { idempotency_key: idempotencyKey, external_ref: externalRef } = newLicence()
+      const request = {
+        accountId,
+        applicationId,
+        actor: 'key_1',
+        planId,
+        idempotencyKey,
+        fields: { externalRef },
+      }
       await issue(create(IssueLicenceRequestSchema, { ...request, bodyHash: new Uint8Array(32) }))
       return 1
     }),

@@ -95,7 +95,8 @@ create table licences (
     check (status in ('active', 'suspended', 'revoked', 'expired', 'retired', 'downgraded')),
   -- Why it is suspended.
   status_reason text,
-  -- What the status follows from, with the end: what the vendor or the plan says, and what its purchases call for.
+  -- The status follows from these two and the end: the word of the vendor or the plan, and the effect on its purchases that
+  -- decides.
   hold text not null default 'none' check (hold in ('none', 'manual', 'plan_archived', 'revoked', 'retired')),
   purchase text not null default 'paid' check (
     purchase in ('paid', 'payment_failed', 'inquiry_opened', 'partially_refunded', 'canceled', 'refunded')

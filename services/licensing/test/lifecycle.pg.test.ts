@@ -31,6 +31,7 @@ import {
   restore,
   findUnruledStatuses,
   findWrongStatuses,
+  update,
   verbOn,
   detailOf,
 } from './makers.ts'
@@ -204,12 +205,7 @@ const changes: Record<string, Change> = {
     },
   },
   'an end moved ahead': {
-    call: (given) =>
-      harness.licensing.updateLicence({
-        ...verb(given),
-        expiresOn: timestampFromDate(inDays(90)),
-        neverExpires: false,
-      }),
+    call: (given) => update(harness, given.licence, { expiresOn: timestampFromDate(inDays(90)) }),
     expected: ({ plan, position: { hold, ...position } }) => {
       const before = stateOf({ hold, ...position })
       if (!payable.includes(before.status)) return { refused: 'conflict' }
@@ -282,7 +278,7 @@ async function observe(licences: Given[]) {
 
 type Observed = Awaited<ReturnType<typeof observe>>[number]
 
-/** What is visible after a change. */
+/** The visible result of a change. */
 function shownAfter({ licence, plan }: Given, result: Expected, before: Observed): Partial<Observed> {
   if ('refused' in result) return {}
   const { after, steps, actor = '', cause } = result

@@ -69,7 +69,7 @@ async function givenSurroundings(postgresUrl?: string) {
         actor,
         idempotencyKey: key,
         bodyHash: Buffer.alloc(32),
-        externalRef: 'customer',
+        fields: { externalRef: 'customer' },
         planId: plan.id,
       }),
     /** Publishes events of catalog, also while its RPCs are unavailable. */

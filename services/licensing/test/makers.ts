@@ -1,5 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf'
-import type { DescMessage, Message } from '@bufbuild/protobuf'
+import type { Message } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import type { RequestOf } from '@licensing/grpc/client'
@@ -9,14 +9,14 @@ import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
 import type {
-  ImportItemSchema,
   ImportLicencesResponse,
   IssueLicenceResponse,
   Licence,
   LicenceDetail,
+  LicenceFields,
+  LicenceFieldsSchema,
   ListLicencesRequestSchema,
   ListLicencesResponse,
-  UpdateLicenceRequestSchema,
 } from '@licensing/proto/licensing'
 import { toWebhook } from '@licensing/proto/webhook-events'
 import { isFull } from '@licensing/test-support/drawn'
@@ -59,7 +59,7 @@ export interface IssueFields {
 export async function issue(harness: Harness, fields: IssueFields = {}): Promise<IssueLicenceResponse> {
   const { accountId, applicationId } = harness
   const { domains, maxActivations, maxSeats, maxConcurrent, leaseMinutes } = fields
-  const { metadata: entries, updatesUntil } = fields
+  const { metadata: set, updatesUntil } = fields
   const restricted = domains ?? maxActivations ?? maxSeats ?? maxConcurrent
   return harness.licensing.issueLicence({
     accountId,
@@ -69,14 +69,16 @@ export async function issue(harness: Harness, fields: IssueFields = {}): Promise
     bodyHash: createHash('sha256')
       .update(fields.body ?? 'body')
       .digest(),
-    externalRef: fields.externalRef ?? 'customer',
     planId: fields.planId ?? (await givenPlan(harness)).id,
-    expiresOn: fields.expiresOn && timestampFromDate(fields.expiresOn),
-    metadata: entries && { entries },
-    updatesUntil: updatesUntil && timestampFromDate(updatesUntil),
-    ...(restricted !== undefined && {
-      restrictions: { domains: domains ?? [], maxActivations, maxSeats, maxConcurrent, leaseMinutes },
-    }),
+    fields: {
+      externalRef: fields.externalRef ?? 'customer',
+      expiresOn: fields.expiresOn && timestampFromDate(fields.expiresOn),
+      metadata: set && { set },
+      updatesUntil: updatesUntil && timestampFromDate(updatesUntil),
+      ...(restricted !== undefined && {
+        restrictions: { domains: domains ?? [], maxActivations, maxSeats, maxConcurrent, leaseMinutes },
+      }),
+    },
   })
 }
 
@@ -96,24 +98,50 @@ export async function licenceOf(harness: Harness, licence: { id: string }): Prom
   return (await detailOf(harness, licence)).licence!
 }
 
-type FieldsOf<Schema extends DescMessage> = Partial<Exclude<RequestOf<Schema>, Message>>
+type GivenFields = Exclude<RequestOf<typeof LicenceFieldsSchema>, LicenceFields>
+/** Null removes a field. */
+export type FieldChange = { [Name in keyof GivenFields]: GivenFields[Name] | null }
 
-/** Changes the given fields of a licence. */
-export const update = (
-  harness: Harness,
-  licence: { id: string },
-  fields: FieldsOf<typeof UpdateLicenceRequestSchema>,
-): Promise<Licence> =>
-  harness.licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, ...fields })
+/** The request that changes the given fields of a licence. */
+export function changeOf(harness: Harness, licence: { id: string }, change: FieldChange) {
+  const given = Object.entries(change).filter(([, value]) => value !== undefined)
+  const columnOf = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  return {
+    ...verbOn(harness, licence),
+    fields: Object.fromEntries(given.filter(([, value]) => value !== null)) as GivenFields,
+    mask: { paths: given.map(([name]) => columnOf(name)) },
+  }
+}
+
+export const update = (harness: Harness, licence: { id: string }, change: FieldChange): Promise<Licence> =>
+  harness.licensing.updateLicence(changeOf(harness, licence, change))
+
+/** An item of an import. */
+export const itemOf = ({
+  legacyKey,
+  planId,
+  problem,
+  ...fields
+}: { legacyKey: string; planId: string; problem?: string } & GivenFields) => ({
+  legacyKey,
+  planId,
+  problem,
+  fields: { externalRef: 'customer', ...fields },
+})
 
 export function importItems(
   harness: Harness,
-  items: (FieldsOf<typeof ImportItemSchema> & { legacyKey: string; planId: string })[],
+  items: Parameters<typeof itemOf>[0][],
   dryRun = false,
 ): Promise<ImportLicencesResponse> {
   const { accountId, applicationId } = harness
-  const named = items.map((item) => ({ externalRef: 'customer', ...item }))
-  return harness.licensing.importLicences({ accountId, applicationId, actor, items: named, dryRun })
+  return harness.licensing.importLicences({
+    accountId,
+    applicationId,
+    actor,
+    items: items.map(itemOf),
+    dryRun,
+  })
 }
 
 /** A licence in a status, reached by real calls. */
@@ -181,7 +209,7 @@ export const firstPage = { limit: 0, beforeId: '' }
 
 export const list = (
   harness: Harness,
-  filter: FieldsOf<typeof ListLicencesRequestSchema> = {},
+  filter: Partial<Exclude<RequestOf<typeof ListLicencesRequestSchema>, Message>> = {},
 ): Promise<ListLicencesResponse> => {
   const { accountId, applicationId } = harness
   return harness.licensing.listLicences({

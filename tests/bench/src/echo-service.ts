@@ -40,8 +40,8 @@ const server = await serve({
   services: [
     implement(LicensingService, {
       ...rest(LicensingService),
-      issueLicence: (request: { externalRef: string }) =>
-        Promise.resolve({ licence: { ...licence, externalRef: request.externalRef }, replayed: false }),
+      issueLicence: ({ fields }: { fields: { externalRef: string } }) =>
+        Promise.resolve({ licence: { ...licence, externalRef: fields.externalRef }, replayed: false }),
       getLicence: () => Promise.resolve({ licence, entitlements, activations: [], callHome: [] }),
     } as unknown as Handlers<typeof LicensingService>),
     implement(ProductService, {

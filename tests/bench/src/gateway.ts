@@ -3,6 +3,7 @@ import { connect } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { insertLicences } from '../../../services/licensing/src/licences/issue-queries.ts'
+import { licenceFields } from '../../../services/licensing/src/lifecycle/licence-fields.ts'
 import { newLicenceKey } from '../../../services/licensing/src/lifecycle/licence-key.ts'
 import { scaledSeconds } from './bench-scale.ts'
 import { usualCalls } from './calls.ts'
@@ -54,7 +55,11 @@ export async function gateway(): Promise<Section> {
     measured(
       round,
       'issue bare',
-      await loop(() => insertLicences(sql, [issueOf(stack, planId)], 'wait'), 16, seconds),
+      await loop(
+        () => insertLicences(sql, { kind: 'issued', licences: [issueOf(stack, planId)] }, 'wait'),
+        16,
+        seconds,
+      ),
     )
   }
   await sql.end()
@@ -88,22 +93,15 @@ export async function gateway(): Promise<Section> {
 
 function issueOf({ accountId, appId: applicationId }: Stack, planId: string) {
   return {
+    ...licenceFields.none,
     id: newId('lic'),
     key: newLicenceKey(),
-    accountId,
-    applicationId,
-    planId,
+    account_id: accountId,
+    application_id: applicationId,
+    plan_id: planId,
     actor: 'bench',
-    externalRef: 'customer-1',
-    domains: [],
-    maxActivations: null,
-    maxSeats: null,
-    maxConcurrent: null,
-    leaseMinutes: null,
-    expiresOn: null,
-    metadata: {},
-    updatesUntil: null,
-    idempotencyKey: randomBytes(12).toString('hex'),
-    bodyHash: '00'.repeat(32),
+    external_ref: 'customer-1',
+    idempotency_key: randomBytes(12).toString('hex'),
+    idempotency_hash: `\\x${'00'.repeat(32)}`,
   }
 }

@@ -103,8 +103,8 @@ test('licensing alone: it copies the plans before it is ready, and issues withou
     actor: newId('key'),
     idempotencyKey: 'order-1',
     bodyHash: createHash('sha256').update('body').digest(),
-    externalRef: 'customer-1',
     planId,
+    fields: { externalRef: 'customer-1' },
   })
   expect(licence).toMatchObject({ status: 'active', planId })
   await calls.suspendLicence({ accountId, licenceId: licence!.id, actor: newId('key') })

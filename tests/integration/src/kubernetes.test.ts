@@ -40,7 +40,11 @@ interface Deployment {
         env: { name: string; value?: string; valueFrom?: Record<string, { name: string; key: string }> }[]
         resources: { requests: Record<string, string> }
         securityContext: { readOnlyRootFilesystem: boolean; allowPrivilegeEscalation: boolean }
-        [probe: `${string}Probe`]: { httpGet: { port: string } }
+        [probe: `${string}Probe`]: {
+          httpGet: { port: string; path: string }
+          periodSeconds: number
+          failureThreshold: number
+        }
       }[]
     }
   }
@@ -113,6 +117,9 @@ test.each(componentNames)('%s: selectors, ports and probes match', (component) =
   for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
     expect(ports).toContain(container![probe]!.httpGet.port)
   }
+  // A start that is stuck is repeated. A start that waits for the database has half an hour.
+  const { httpGet: asked, periodSeconds, failureThreshold } = container!.startupProbe!
+  expect([asked.path, periodSeconds * failureThreshold]).toEqual(['/readyz', 1_800])
   const service = specOf<{ selector: Record<string, string>; ports: Port[] }>('Service', component)
   expect(service.selector).toEqual(label)
   for (const { targetPort } of service.ports) expect(ports).toContain(targetPort)

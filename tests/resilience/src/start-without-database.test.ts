@@ -45,10 +45,7 @@ function services(stack: Stack): { name: (typeof names)[number]; service: TestPr
 }
 
 /** The environment that an earlier test may have changed. */
-const usual = (name: (typeof names)[number]) => ({
-  DATABASE_URL: stack.databaseUrls[name],
-  START_LIMIT_SECONDS: '30',
-})
+const usual = (name: (typeof names)[number]) => ({ DATABASE_URL: stack.databaseUrls[name] })
 
 /** Returns a function that reads the log lines of a process from now on. */
 async function logFromNow(service: TestProcess): Promise<() => Promise<Line[]>> {
@@ -98,10 +95,8 @@ function through(url: string, port: number): string {
 
 test('services that start while PostgreSQL is down or recovering stay alive, log one line, and serve within 10 s after its start', async () => {
   await server.kill()
-  const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '5' }))
+  const { started, logs } = await startAll(stack, () => ({}))
   for (const { service } of services(stack)) await expectWaiting(service)
-  // Not a poll: the test is about a wait longer than a start may go without progress.
-  await sleep(6_000)
   for (const { service } of services(stack)) {
     expect((await fetch(`${service.operationsUrl}/healthz`)).status).toBe(200)
   }
@@ -126,7 +121,7 @@ test('if a recovering PostgreSQL refuses the first connection, services still st
   for (const log of logs) expectOneLine(await log())
 })
 
-test('if the connection stalls during a start, /healthz fails, the start ends within its limit, and the next start serves', async () => {
+test('if the connection stalls during a start, /healthz fails; when it works again, the start goes on', async () => {
   await using proxy = await startFaultyProxy(new URL(server.url()).host)
   const service = stack.processes.catalog[0]!
   const url = stack.databaseUrls.catalog
@@ -135,9 +130,7 @@ test('if the connection stalls during a start, /healthz fails, the start ends wi
   // Blocks the start at a known point, with the lock of catalog's bootstrap.
   await blocker`select pg_advisory_lock(${locks.bootstrap})`
   await service.stop()
-  const log = await logFromNow(service)
-  const started = service.start({ DATABASE_URL: through(url, proxy.port), START_LIMIT_SECONDS: '5' })
-  const ended = started.catch((error: unknown) => error)
+  const started = service.start({ DATABASE_URL: through(url, proxy.port) })
   await eventually(async () => {
     const waiting = await others`
       select 1 from pg_stat_activity where application_name = 'catalog' and wait_event = 'advisory'`
@@ -146,20 +139,14 @@ test('if the connection stalls during a start, /healthz fails, the start ends wi
   proxy.hold()
   await blocker`select pg_advisory_unlock(${locks.bootstrap})`
   blocker.release()
-  const stalledAt = performance.now()
   await eventually(async () => {
     const answer = await fetch(`${service.operationsUrl}/healthz`)
     expect(answer.status).toBe(503)
-    expect(await answer.json()).toEqual({ status: 'start does not get on: bootstrap' })
+    expect(await answer.json()).toEqual({ status: 'the database does not answer' })
   })
-  expect(String(await ended)).toContain('exit code 1')
-  // The limit, plus the 5 s in which the pool ends its running queries.
-  expect(performance.now() - stalledAt).toBeLessThan(10_000 + servesWithinMs)
-  const fatal = (await log()).filter(({ level }) => level === 'fatal')
-  expect(fatal).toMatchObject([{ msg: 'could not start: no progress', step: 'bootstrap' }])
   proxy.flow()
   await others.end({ timeout: 1 })
-  await service.start()
+  await started
   expect((await fetch(`${service.operationsUrl}/readyz`)).status).toBe(200)
 })
 

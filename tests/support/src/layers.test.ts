@@ -3,7 +3,16 @@ import { globSync, readFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { expect, test } from 'vitest'
 
-const parts = ['services/catalog', 'services/licensing', 'services/notifier', 'gateway', 'portal', 'cli', 'sdk']
+const parts = [
+  'services/catalog',
+  'services/licensing',
+  'services/billing',
+  'services/notifier',
+  'gateway',
+  'portal',
+  'cli',
+  'sdk',
+]
 
 /** The layers of a part from the bottom up, each with its folders and files (docs/architecture.md, "Layers"). */
 function layersOf(part: string): string[][] {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { dropDatabases, ensureDatabases } from '@licensing/local-servers/databases'
-import { NotReadyError } from '@licensing/local-servers/node-process'
+import { retryTakenPorts } from '@licensing/local-servers/node-process'
 import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local-servers/secrets'
 import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local-servers/services'
 import {
@@ -31,13 +31,7 @@ import type { TestProcess } from './test-process.ts'
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const tag = process.env['TEST_COMPOSE']
   if (tag) return startComposeStack(options, tag)
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await tryStack(options)
-    } catch (error) {
-      if (!(error instanceof NotReadyError && error.portTaken) || attempt === 3) throw error
-    }
-  }
+  return retryTakenPorts(() => tryStack(options))
 }
 
 async function tryStack(options: StackOptions): Promise<Stack> {

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { retry } from '@licensing/process/retry'
 import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 import { CHECKOUT } from './services.ts'
 
@@ -82,6 +83,13 @@ export async function untilReady(
     `is not ready after ${timeoutMs / 1000} s (${answered})`,
     lastLines(await node.server.written(), 12),
   )
+}
+
+/** Calls `work` again, at most twice, if a port that it chose was taken by another program. */
+export function retryTakenPorts<Result>(work: () => Promise<Result>): Promise<Result> {
+  const isRetried = (error: unknown, failures: number) =>
+    error instanceof NotReadyError && error.portTaken && failures < 3 && 'at once'
+  return retry(work, { firstMs: 0, maxMs: 0, isRetried })
 }
 
 export class NotReadyError extends Error {

@@ -109,8 +109,8 @@ test('a discount of everything needs no payment and makes no charge', async () =
 
 test('an expired session can be neither paid nor expired again', async () => {
   const { id } = await givenSession(world)
-  const { simulator } = world
-  const expired = await simulator.control('expire', { session: id })
+  const { simulator, stripe } = world
+  const expired = await stripe.checkout.sessions.expire(id, {}, asVendor)
   expect(expired).toMatchObject({ status: 'expired', url: null })
   await expect(simulator.control('pay', { session: id })).rejects.toThrow('is expired')
   await expect(simulator.control('expire', { session: id })).rejects.toThrow('a status of `expired`')

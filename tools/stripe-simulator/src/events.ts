@@ -29,7 +29,10 @@ export function emit<Type extends EventType>(
   world.events.set(event.id, event)
   world.owners.set(event.id, account)
   const [oldest] = world.events.keys()
-  if (world.events.size > eventsKept && oldest !== undefined) world.events.delete(oldest)
+  if (world.events.size > eventsKept && oldest !== undefined) {
+    world.events.delete(oldest)
+    world.owners.delete(oldest)
+  }
   world.deliver(event)
 }
 
@@ -65,10 +68,7 @@ export function asJson(value: object): string {
 }
 
 /** The platform's webhook endpoint. */
-export type Endpoint = {
-  url: string
-  secret: string
-}
+type Endpoint = { url: string; secret: string }
 
 type Attempt = {
   /** The status of the answer; null if there was none. */

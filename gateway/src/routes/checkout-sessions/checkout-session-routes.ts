@@ -10,7 +10,7 @@ import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
 import { id, reference } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
-import { externalRef } from '../licences/licence-inputs.ts'
+import { externalRef } from '../licences/licence-fields.ts'
 
 const tag = 'Checkout and sales'
 const all = '/v1/apps/{app_id}/checkout-sessions'

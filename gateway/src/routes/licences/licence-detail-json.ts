@@ -1,9 +1,11 @@
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import type { Activation, HistoryEntry, LicenceDetail, Override } from '@licensing/proto/licensing'
+import { ActivationSchema, LicenceDetailSchema, OverrideSchema } from '@licensing/proto/licensing'
+import type { HistoryEntry, LicenceDetail } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
-import { licenceFields, licenceJson, licenceStatus } from './licence-json.ts'
+import { renderer } from '../../fields/messages.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
+import { licenceJson, licenceProperties, licenceStatus } from './licence-json.ts'
 
 const leaseEndsAt = timestampText
   .nullable()
@@ -34,48 +36,49 @@ export const overrideSchema = z
   })
   .meta({ id: 'Override' })
 
+export const detailProperties = {
+  entitlements: z
+    .array(z.strictObject({ key: z.string(), kind: z.enum(closedSets.entitlementKind), value: z.string() }))
+    .describe('The snapshot taken when the licence was issued: all entitlements, sorted by key.'),
+  activations: z.array(vendorActivationSchema).describe('The newest 100 activations, newest first.'),
+  activations_total: z.int().describe('Number of activations.'),
+  call_home: z
+    .array(z.strictObject({ host: z.string(), product_version: z.string(), seen_at: timestampText }))
+    .describe('The latest 50 call-homes, newest first.'),
+  legacy_key: z.string().nullable(),
+  allowed: z.array(z.enum(closedSets.licenceVerb)).describe('The lifecycle verbs that are possible now.'),
+  plan_drift: z
+    .array(
+      z.strictObject({
+        key: z.string(),
+        kind: z.enum(closedSets.entitlementKind),
+        licence_value: z.string().nullable(),
+        plan_value: z.string().nullable(),
+      }),
+    )
+    .describe(
+      'Entitlements whose value in the snapshot differs from the current value of the plan, sorted by key.',
+    ),
+  overrides: z
+    .array(overrideSchema)
+    .describe('Values that only this licence has, sorted by key. Also those that have ended.'),
+  effective: z
+    .array(
+      z.strictObject({
+        key: z.string(),
+        kind: z.enum(closedSets.entitlementKind),
+        value: z.string(),
+        from: z.enum(closedSets.entitlementSource).describe('Where the value comes from.'),
+      }),
+    )
+    .describe('The values that a token would contain now, sorted by key.'),
+  leases_in_use: z
+    .int()
+    .describe('Number of leases that have not ended; 0 on a licence that is not floating.'),
+}
+
 export const licenceDetailSchema = z
-  .strictObject({
-    ...licenceFields,
-    entitlements: z
-      .array(z.strictObject({ key: z.string(), kind: z.enum(closedSets.entitlementKind), value: z.string() }))
-      .describe('The snapshot taken when the licence was issued: all entitlements, sorted by key.'),
-    activations: z.array(vendorActivationSchema).describe('The newest 100 activations, newest first.'),
-    activations_total: z.int().describe('Number of activations.'),
-    call_home: z
-      .array(z.strictObject({ host: z.string(), product_version: z.string(), seen_at: timestampText }))
-      .describe('The latest 50 call-homes, newest first.'),
-    legacy_key: z.string().nullable(),
-    allowed: z.array(z.enum(closedSets.licenceVerb)).describe('The lifecycle verbs that are possible now.'),
-    plan_drift: z
-      .array(
-        z.strictObject({
-          key: z.string(),
-          kind: z.enum(closedSets.entitlementKind),
-          licence_value: z.string().nullable(),
-          plan_value: z.string().nullable(),
-        }),
-      )
-      .describe(
-        'Entitlements whose value in the snapshot differs from the current value of the plan, sorted by key.',
-      ),
-    overrides: z
-      .array(overrideSchema)
-      .describe('Values that only this licence has, sorted by key. Also those that have ended.'),
-    effective: z
-      .array(
-        z.strictObject({
-          key: z.string(),
-          kind: z.enum(closedSets.entitlementKind),
-          value: z.string(),
-          from: z.enum(closedSets.entitlementSource).describe('Where the value comes from.'),
-        }),
-      )
-      .describe('The values that a token would contain now, sorted by key.'),
-    leases_in_use: z
-      .int()
-      .describe('Number of leases that have not ended; 0 on a licence that is not floating.'),
-  })
+  .strictObject({ ...licenceProperties, ...detailProperties })
   .meta({ id: 'LicenceDetail' })
 
 const changesSchema = z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() }))
@@ -96,62 +99,15 @@ export const historyEntrySchema = z
   })
   .meta({ id: 'LicenceHistoryEntry' })
 
+const ofDetail = renderer(LicenceDetailSchema, z.strictObject(detailProperties))
+
 export function licenceDetailJson(detail: LicenceDetail): z.output<typeof licenceDetailSchema> {
-  return {
-    ...licenceJson(detail.licence!),
-    entitlements: detail.entitlements.map(({ key, kind, value }) => ({
-      key,
-      kind: readMember('entitlementKind', kind),
-      value,
-    })),
-    activations: detail.activations.map(vendorActivationJson),
-    activations_total: Number(detail.activationsTotal),
-    call_home: detail.callHome.map(({ host, productVersion, seenAt }) => ({
-      host,
-      product_version: productVersion,
-      seen_at: isoText(seenAt),
-    })),
-    legacy_key: detail.legacyKey ?? null,
-    allowed: detail.allowed.map((verb) => readMember('licenceVerb', verb)),
-    plan_drift: detail.planDrift.map(({ key, kind, licenceValue, planValue }) => ({
-      key,
-      kind: readMember('entitlementKind', kind),
-      licence_value: licenceValue ?? null,
-      plan_value: planValue ?? null,
-    })),
-    overrides: detail.overrides.map(overrideJson),
-    effective: detail.effective.map(({ key, kind, value, from }) => ({
-      key,
-      kind: readMember('entitlementKind', kind),
-      value,
-      from: readMember('entitlementSource', from),
-    })),
-    leases_in_use: Number(detail.leasesInUse),
-  }
+  return { ...licenceJson(detail.licence!), ...ofDetail(detail) }
 }
 
-export function overrideJson(override: Override): z.output<typeof overrideSchema> {
-  return {
-    key: override.key,
-    kind: readMember('entitlementKind', override.kind),
-    value: override.value,
-    ends_on: isoTextOrNull(override.endsOn),
-    note: override.note ?? null,
-    created_at: isoText(override.createdAt),
-  }
-}
+export const overrideJson = renderer(OverrideSchema, overrideSchema)
 
-export function vendorActivationJson(activation: Activation): z.output<typeof vendorActivationSchema> {
-  return {
-    id: activation.id,
-    fingerprint: activation.fingerprint,
-    host: activation.host,
-    product_version: activation.productVersion,
-    created_at: isoText(activation.createdAt),
-    last_seen_at: isoText(activation.lastSeenAt),
-    lease_ends_at: isoTextOrNull(activation.leaseEndsAt),
-  }
-}
+export const vendorActivationJson = renderer(ActivationSchema, vendorActivationSchema)
 
 export function historyEntryJson(entry: HistoryEntry): z.output<typeof historyEntrySchema> {
   return {

@@ -1,86 +1,24 @@
 import { readMachineName } from '@licensing/proto/host-name'
+import { LicenceFieldsSchema } from '@licensing/proto/licensing'
 import { ServiceError } from '@licensing/grpc/errors'
 import { textLimits } from '@licensing/proto/text'
 import { parseTimestamp } from '@licensing/proto/timestamp'
 import { z } from 'zod'
-import { domain, optional, storableText, text } from '../../fields/text.ts'
+import { optional, storableText, text } from '../../fields/text.ts'
 import { reference } from '../../fields/id.ts'
-import { count } from '../../fields/money.ts'
-import {
-  gatherMetadata,
-  importedMetadata,
-  metadata,
-  metadataChange,
-  metadataFilter,
-} from '../../fields/metadata.ts'
+import { fieldsFrom } from '../../fields/messages.ts'
+import { gatherMetadata, metadataFilter } from '../../fields/metadata.ts'
 import { idCursor, limit } from '../../fields/page.ts'
-import { importedTimestamp, timestamp, toProto } from '../../fields/time.ts'
+import { timestamp, toProto } from '../../fields/time.ts'
 import { validate } from '../../http/validate.ts'
+import { changedFields, importedFields, issuedFields } from './licence-fields.ts'
 import { licenceStatus } from './licence-json.ts'
 
-const maxDomains = 100
 const maxItems = 500
-// A week.
-const maxLeaseMinutes = 10_080
 
-export const externalRef = text(textLimits.reference)
-  .meta({ examples: ['customer-4711'] })
-  .describe('Your customer reference.')
+export const issueLicenceBody = z.strictObject({ plan_id: reference('pln', 'plan'), ...issuedFields })
 
-const domains =
-  'Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`.'
-
-const restrictions = z
-  .strictObject({
-    domains: optional(
-      z
-        .array(domain)
-        .max(maxDomains, `must have at most ${maxDomains} entries`)
-        .transform((domains) => [...new Set(domains)]),
-    ).describe(domains),
-    max_activations: optional(count),
-    max_seats: optional(count),
-    max_concurrent: optional(count),
-    lease_minutes: optional(count.max(maxLeaseMinutes, `must be at most ${maxLeaseMinutes}`)),
-  })
-  .superRefine(({ max_concurrent: maxConcurrent, lease_minutes: leaseMinutes }, context) => {
-    if (leaseMinutes === undefined || maxConcurrent !== undefined) return
-    context.addIssue({ code: 'custom', path: ['lease_minutes'], message: 'needs max_concurrent beside it' })
-  })
-  .transform(({ domains = [], ...given }) => {
-    const limits = {
-      maxActivations: given.max_activations,
-      maxSeats: given.max_seats,
-      maxConcurrent: given.max_concurrent,
-      leaseMinutes: given.lease_minutes,
-    }
-    const isEmpty = domains.length === 0 && Object.values(limits).every((limit) => limit === undefined)
-    return isEmpty ? undefined : { domains, ...limits }
-  })
-
-const expiresOn = 'Default: the licence never expires.'
-const updatesUntil = 'The product may be updated to releases until this time.'
-
-export const issueLicenceBody = z.strictObject({
-  external_ref: externalRef,
-  plan_id: reference('pln', 'plan'),
-  restrictions: optional(restrictions),
-  expires_on: optional(timestamp).describe(expiresOn),
-  metadata: optional(metadata),
-  updates_until: optional(timestamp).describe(`${updatesUntil} Default: no limit.`),
-})
-
-export const updateLicenceBody = z.strictObject({
-  external_ref: externalRef.optional(),
-  restrictions: restrictions
-    .nullable()
-    .transform((given) => given ?? { domains: [] })
-    .optional()
-    .describe('Replaces all restrictions. null removes them.'),
-  expires_on: timestamp.nullable().optional().describe('null: the licence never expires.'),
-  metadata: metadataChange.optional(),
-  updates_until: timestamp.nullable().optional().describe(`${updatesUntil} null: no limit.`),
-})
+export const updateLicenceBody = z.strictObject(changedFields)
 
 export const setOverrideBody = z.strictObject({
   value: storableText,
@@ -88,50 +26,20 @@ export const setOverrideBody = z.strictObject({
   note: optional(text(textLimits.note)).describe('Why the licence has it. Products never see it.'),
 })
 
-const importedCount = z.number().meta({ type: 'integer', minimum: 1 })
-
-/** The types of the values of an item of an import: a value of another type is an error of the whole request. */
-const importedRestrictions = z.strictObject({
-  domains: optional(z.array(storableText)).describe(domains),
-  max_activations: optional(importedCount),
-  max_seats: optional(importedCount),
-  max_concurrent: optional(importedCount),
-  lease_minutes: optional(importedCount),
-})
-
-/** The rules for the values of an item: an item that breaks one fails, unless it was imported before. */
-const importedRules = z.strictObject({
-  metadata: optional(metadata),
-  updates_until: optional(timestamp),
-  expires_on: optional(timestamp),
-  restrictions: optional(restrictions),
-})
+const { external_ref: _, ...optionalFields } = issuedFields
+const importedRules = z.strictObject(optionalFields)
 
 const importedItem = z
-  .strictObject({
-    legacy_key: storableText,
-    external_ref: storableText,
-    plan_id: storableText,
-    metadata: optional(importedMetadata),
-    updates_until: optional(importedTimestamp).describe(`${updatesUntil} Default: no limit.`),
-    expires_on: optional(importedTimestamp).describe(expiresOn),
-    restrictions: optional(importedRestrictions),
-  })
-  .transform(({ legacy_key, external_ref, plan_id, ...values }) => {
-    const item = { legacyKey: legacy_key, externalRef: external_ref, planId: plan_id }
+  .strictObject({ legacy_key: storableText, plan_id: storableText, ...importedFields })
+  .transform(({ legacy_key: legacyKey, plan_id: planId, external_ref, ...values }) => {
     try {
-      const { metadata, updates_until, expires_on, restrictions } = validate(importedRules, values, 'body')
-      return {
-        ...item,
-        metadata: metadata && { entries: metadata },
-        updatesUntil: updates_until,
-        expiresOn: expires_on,
-        restrictions,
-      }
+      const fields = { external_ref, ...validate(importedRules, values, 'body') }
+      return { legacyKey, planId, fields: fieldsFrom(LicenceFieldsSchema, fields).fields }
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
       const { pointer, message } = error.errors[0]!
-      return { ...item, problem: `${pointer.slice(1)} ${message}` }
+      const { fields } = fieldsFrom(LicenceFieldsSchema, { external_ref })
+      return { legacyKey, planId, fields, problem: `${pointer.slice(1)} ${message}` }
     }
   })
 

@@ -1,7 +1,9 @@
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { LicenceFieldsSchema } from '@licensing/proto/licensing'
 import type { ImportLicencesResponse } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { isId, id } from '../../fields/id.ts'
+import { fieldsFrom } from '../../fields/messages.ts'
 import { emptyPage, page, pageOf } from '../../fields/page.ts'
 import { bodyHash } from '../../http/canonical-json.ts'
 import { idempotencyKeyOf } from '../../read-input.ts'
@@ -55,12 +57,8 @@ export const licenceRoutes: Route[] = [
         actor: call.keyId,
         idempotencyKey: idempotencyKeyOf(call),
         bodyHash: bodyHash(call.sentBody),
-        externalRef: body.external_ref,
         planId: body.plan_id,
-        restrictions: body.restrictions,
-        expiresOn: body.expires_on,
-        metadata: body.metadata && { entries: body.metadata },
-        updatesUntil: body.updates_until,
+        fields: fieldsFrom(LicenceFieldsSchema, body).fields,
       })
       const issued = { body: licenceJson(licence!) }
       return replayed ? { ...issued, headers: { 'idempotent-replayed': 'true' } } : issued

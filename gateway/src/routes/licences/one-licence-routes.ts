@@ -1,6 +1,8 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
+import { LicenceFieldsSchema } from '@licensing/proto/licensing'
 import { z } from 'zod'
+import { fieldsFrom } from '../../fields/messages.ts'
 import { cursorAfter, idCursor, limit, page, pageOf, positionCursor } from '../../fields/page.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -93,20 +95,9 @@ export const oneLicenceRoutes: Route[] = [
     errors: ['conflict', 'plan_archived'],
     lookUp: findLicence,
     handle: async (call) => {
-      const { external_ref: externalRef, restrictions, metadata } = call.body
-      const { expires_on: expiresOn, updates_until: updatesUntil } = call.body
-      const licence = await call.services.licensing.updateLicence({
-        ...licenceScope(call),
-        actor: call.keyId,
-        externalRef,
-        restrictions,
-        expiresOn: expiresOn ?? undefined,
-        neverExpires: expiresOn === null,
-        metadata,
-        updatesUntil: updatesUntil ?? undefined,
-        unlimitedUpdates: updatesUntil === null,
-      })
-      return { body: licenceJson(licence) }
+      const change = fieldsFrom(LicenceFieldsSchema, call.body)
+      const request = { ...licenceScope(call), actor: call.keyId, ...change }
+      return { body: licenceJson(await call.services.licensing.updateLicence(request)) }
     },
   }),
   vendorRoute({

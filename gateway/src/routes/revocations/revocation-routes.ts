@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { keylessRoute } from '../../route.ts'
-import type { Answer, Route } from '../../route.ts'
+import type { Route, RouteAnswer } from '../../route.ts'
 import { sendInChunks } from './send-in-chunks.ts'
 
 const tag = 'Installed products'
@@ -68,7 +68,7 @@ export const revocationRoutes: Route[] = [
       query,
       header,
       caller,
-    }): Promise<Answer<z.output<typeof revocationsSchema>>> => {
+    }): Promise<RouteAnswer<z.output<typeof revocationsSchema>>> => {
       const ifNoneMatch = header('if-none-match')
       const list = await services.products.getRevocations({
         applicationId: params.app_id,

@@ -11,7 +11,7 @@ import { period, isoText, timestamp, timestampText } from '../../fields/time.ts'
 import { bodyHash } from '../../http/canonical-json.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { externalRef } from '../licences/licence-inputs.ts'
+import { externalRef } from '../licences/licence-fields.ts'
 
 const saleEventSchema = z
   .strictObject({

@@ -2,20 +2,21 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { LicenceDetail } from '../../api/licences.ts'
 import { plansQuery } from '../../api/plans.ts'
+import { factsOf } from '../licences/licence-fields.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { Facts } from '../../parts/facts.tsx'
-import { count, None, Status, Time, words } from '../../parts/text.tsx'
+import { None, Status, Time, words } from '../../parts/text.tsx'
 import { useCanEdit } from './can-edit.ts'
 import { Extend } from './extend.tsx'
 import styles from './licence.module.css'
 import { NewKey } from './new-key.tsx'
 
 export function Summary({ licence }: { licence: LicenceDetail }) {
-  const { status, status_reason: reason, plan_id: planId, restrictions, expires_on: expiresOn } = licence
+  const { status, status_reason: reason, plan_id: planId, expires_on: expiresOn } = licence
   const { data: plans } = useQuery(plansQuery(licence.application_id))
   const plan = plans?.find(({ id }) => id === planId)
   const canEdit = useCanEdit(licence)
-  const limit = (max: number | undefined) => (max === undefined ? <None>any number</None> : count(max))
+  const facts = factsOf(licence)
   return (
     <>
       <div className={styles.key}>
@@ -35,19 +36,13 @@ export function Summary({ licence }: { licence: LicenceDetail }) {
               {plan?.name ?? planId}
             </Link>
           ),
+          ...facts,
           'Expires on': (
             <>
-              <Time at={expiresOn} none="never" />
+              {facts['Expires on']}
               {canEdit && expiresOn !== null && <Extend licence={licence} />}
             </>
           ),
-          'Updates until': <Time at={licence.updates_until} none="all releases" />,
-          'Maximum activations': limit(restrictions?.max_activations),
-          ...(restrictions?.max_concurrent !== undefined && {
-            'Slots at once': `${count(restrictions.max_concurrent)}, held for ${count(restrictions.lease_minutes ?? DEFAULT_LEASE_MINUTES)} minutes`,
-          }),
-          Seats: limit(restrictions?.max_seats),
-          Domains: restrictions?.domains?.join(', ') ?? <None>any</None>,
           Created: <Time at={licence.created_at} />,
           'Legacy key': licence.legacy_key ? <code>{licence.legacy_key}</code> : <None>none</None>,
           Id: <code>{licence.id}</code>,
@@ -56,5 +51,3 @@ export function Summary({ licence }: { licence: LicenceDetail }) {
     </>
   )
 }
-
-const DEFAULT_LEASE_MINUTES = 15

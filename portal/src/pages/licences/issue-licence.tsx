@@ -14,7 +14,7 @@ import { SelectField, TextField } from '../../parts/fields.tsx'
 import { Form, Result } from '../../parts/form.tsx'
 import { ReadProblem } from '../../parts/problem.tsx'
 import { MetadataFields, readMetadata } from '../../parts/metadata.tsx'
-import { endOfDay, readRestrictions, TermFields } from './licence-fields.tsx'
+import { readFields, TermFields } from './licence-fields.tsx'
 
 export function IssueLicence() {
   const [{ open }, setAddress] = useAddress()
@@ -39,17 +39,11 @@ function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
     <Form
       submit="Issue"
       run={async (values, idempotencyKey) => {
-        const restrictions = readRestrictions(values)
-        const expiresOn = endOfDay(values.text('expires_on'))
-        const updatesUntil = endOfDay(values.text('updates_until'))
         const licence = await api.post('/v1/apps/{app_id}/licences', {
           path: { app_id: appId },
           body: {
-            external_ref: values.text('external_ref'),
+            ...readFields(values),
             plan_id: values.text('plan_id'),
-            ...(restrictions && { restrictions }),
-            ...(expiresOn && { expires_on: expiresOn }),
-            ...(updatesUntil && { updates_until: updatesUntil }),
             metadata: readMetadata(values),
           },
           idempotencyKey,

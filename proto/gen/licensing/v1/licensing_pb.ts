@@ -6,8 +6,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { PlanCopy } from "../../catalog/v1/catalog_pb.ts";
 import { file_catalog_v1_catalog } from "../../catalog/v1/catalog_pb.ts";
-import type { EmptySchema, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_empty, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { EmptySchema, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_empty, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Metadata, MetadataChange } from "../../rpc/v1/metadata_pb.ts";
 import { file_rpc_v1_metadata } from "../../rpc/v1/metadata_pb.ts";
 import { file_rpc_v1_scope } from "../../rpc/v1/scope_pb.ts";
@@ -17,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/licensing.proto.
  */
 export const file_licensing_v1_licensing: GenFile = /*@__PURE__*/
-  fileDesc("ChxsaWNlbnNpbmcvdjEvbGljZW5zaW5nLnByb3RvEgxsaWNlbnNpbmcudjEi1QEKDFJlc3RyaWN0aW9ucxIPCgdkb21haW5zGAEgAygJEhwKD21heF9hY3RpdmF0aW9ucxgCIAEoBUgAiAEBEhYKCW1heF9zZWF0cxgDIAEoBUgBiAEBEhsKDm1heF9jb25jdXJyZW50GAQgASgFSAKIAQESGgoNbGVhc2VfbWludXRlcxgFIAEoBUgDiAEBQhIKEF9tYXhfYWN0aXZhdGlvbnNCDAoKX21heF9zZWF0c0IRCg9fbWF4X2NvbmN1cnJlbnRCEAoOX2xlYXNlX21pbnV0ZXMiiwQKB0xpY2VuY2USCgoCaWQYASABKAkSCwoDa2V5GAIgASgJEg4KBnN0YXR1cxgDIAEoCRIPCgdwbGFuX2lkGAQgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAUgASgJEhQKDGV4dGVybmFsX3JlZhgGIAEoCRIwCgxyZXN0cmljdGlvbnMYByABKAsyGi5saWNlbnNpbmcudjEuUmVzdHJpY3Rpb25zEi4KCmV4cGlyZXNfb24YCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKDXN0YXR1c19yZWFzb24YCyABKAlIAIgBARI1CghtZXRhZGF0YRgMIAMoCzIjLmxpY2Vuc2luZy52MS5MaWNlbmNlLk1ldGFkYXRhRW50cnkSMQoNdXBkYXRlc191bnRpbBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFdHJpYWwYDiABKAgaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhAKDl9zdGF0dXNfcmVhc29uItwCChNJc3N1ZUxpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFYWN0b3IYAyABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAQgASgJEhEKCWJvZHlfaGFzaBgFIAEoDBIUCgxleHRlcm5hbF9yZWYYBiABKAkSDwoHcGxhbl9pZBgHIAEoCRIwCgxyZXN0cmljdGlvbnMYCCABKAsyGi5saWNlbnNpbmcudjEuUmVzdHJpY3Rpb25zEi4KCmV4cGlyZXNfb24YCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiIKCG1ldGFkYXRhGAogASgLMhAucnBjLnYxLk1ldGFkYXRhEjEKDXVwZGF0ZXNfdW50aWwYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlAKFElzc3VlTGljZW5jZVJlc3BvbnNlEiYKB2xpY2VuY2UYASABKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIQCghyZXBsYXllZBgCIAEoCCKiAgoKSW1wb3J0SXRlbRISCgpsZWdhY3lfa2V5GAEgASgJEhQKDGV4dGVybmFsX3JlZhgCIAEoCRIPCgdwbGFuX2lkGAMgASgJEiIKCG1ldGFkYXRhGAQgASgLMhAucnBjLnYxLk1ldGFkYXRhEjEKDXVwZGF0ZXNfdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfb24YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDHJlc3RyaWN0aW9ucxgHIAEoCzIaLmxpY2Vuc2luZy52MS5SZXN0cmljdGlvbnMSFAoHcHJvYmxlbRgIIAEoCUgAiAEBQgoKCF9wcm9ibGVtIowBChVJbXBvcnRMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRInCgVpdGVtcxgEIAMoCzIYLmxpY2Vuc2luZy52MS5JbXBvcnRJdGVtEg8KB2RyeV9ydW4YBSABKAgikwEKDEltcG9ydFJlc3VsdBISCgpsZWdhY3lfa2V5GAEgASgJEg4KBnJlc3VsdBgCIAEoCRIXCgpsaWNlbmNlX2lkGAMgASgJSACIAQESLQoFZXJyb3IYBCABKAsyGS5saWNlbnNpbmcudjEuSW1wb3J0RXJyb3JIAYgBAUINCgtfbGljZW5jZV9pZEIICgZfZXJyb3IiKwoLSW1wb3J0RXJyb3ISDAoEY29kZRgBIAEoCRIOCgZkZXRhaWwYAiABKAkidgoWSW1wb3J0TGljZW5jZXNSZXNwb25zZRIpCgVpdGVtcxgBIAMoCzIaLmxpY2Vuc2luZy52MS5JbXBvcnRSZXN1bHQSDwoHY3JlYXRlZBgCIAEoBRIQCghleGlzdGluZxgDIAEoBRIOCgZmYWlsZWQYBCABKAUidQoRR2V0TGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAyABKAlIAIgBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCLEAwoNTGljZW5jZURldGFpbBImCgdsaWNlbmNlGAEgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2USNwoMZW50aXRsZW1lbnRzGAIgAygLMiEubGljZW5zaW5nLnYxLlNuYXBzaG90RW50aXRsZW1lbnQSLQoLYWN0aXZhdGlvbnMYAyADKAsyGC5saWNlbnNpbmcudjEuQWN0aXZhdGlvbhIpCgljYWxsX2hvbWUYBCADKAsyFi5saWNlbnNpbmcudjEuQ2FsbEhvbWUSFwoKbGVnYWN5X2tleRgFIAEoCUgAiAEBEhkKEWFjdGl2YXRpb25zX3RvdGFsGAYgASgDEg8KB2FsbG93ZWQYByADKAkSKwoKcGxhbl9kcmlmdBgIIAMoCzIXLmxpY2Vuc2luZy52MS5QbGFuRHJpZnQSKQoJb3ZlcnJpZGVzGAkgAygLMhYubGljZW5zaW5nLnYxLk92ZXJyaWRlEjUKCWVmZmVjdGl2ZRgKIAMoCzIiLmxpY2Vuc2luZy52MS5FZmZlY3RpdmVFbnRpdGxlbWVudBIVCg1sZWFzZXNfaW5fdXNlGAsgASgDQg0KC19sZWdhY3lfa2V5Iq0BCghPdmVycmlkZRILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRINCgV2YWx1ZRgDIAEoCRIrCgdlbmRzX29uGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgRub3RlGAUgASgJSACIAQESLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBwoFX25vdGUiTgoURWZmZWN0aXZlRW50aXRsZW1lbnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAkSDAoEZnJvbRgEIAEoCSLqAQoSU2V0T3ZlcnJpZGVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQESCwoDa2V5GAUgASgJEg0KBXZhbHVlGAYgASgJEisKB2VuZHNfb24YByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKBG5vdGUYCCABKAlIAYgBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZEIHCgVfbm90ZSKVAQoVRGVsZXRlT3ZlcnJpZGVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQESCwoDa2V5GAUgASgJQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkInwKCVBsYW5EcmlmdBILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRIaCg1saWNlbmNlX3ZhbHVlGAMgASgJSACIAQESFwoKcGxhbl92YWx1ZRgEIAEoCUgBiAEBQhAKDl9saWNlbmNlX3ZhbHVlQg0KC19wbGFuX3ZhbHVlIj8KE1NuYXBzaG90RW50aXRsZW1lbnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAki6QEKCkFjdGl2YXRpb24SCgoCaWQYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sZWFzZV9lbmRzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCghDYWxsSG9tZRIMCgRob3N0GAEgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgCIAEoCRIrCgdzZWVuX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKcAQoWTGlzdEFjdGl2YXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEg0KBWxpbWl0GAQgASgFEhEKCWJlZm9yZV9pZBgFIAEoCUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCJaChdMaXN0QWN0aXZhdGlvbnNSZXNwb25zZRItCgthY3RpdmF0aW9ucxgBIAMoCzIYLmxpY2Vuc2luZy52MS5BY3RpdmF0aW9uEhAKCGhhc19tb3JlGAIgASgIIp8BChVGcmVlQWN0aXZhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEhUKDWFjdGl2YXRpb25faWQYAyABKAkSDQoFYWN0b3IYBCABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgFIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIoABChVTZWFyY2hMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVxdWVyeRgDIAEoCRIsCghvZl9zYWxlcxgEIAMoCzIaLmxpY2Vuc2luZy52MS5MaWNlbmNlTWF0Y2giMwoMTGljZW5jZU1hdGNoEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHbWF0Y2hlZBgCIAEoCSJDChZTZWFyY2hMaWNlbmNlc1Jlc3BvbnNlEikKBWZvdW5kGAEgAygLMhoubGljZW5zaW5nLnYxLkZvdW5kTGljZW5jZSJHCgxGb3VuZExpY2VuY2USDwoHbWF0Y2hlZBgBIAEoCRImCgdsaWNlbmNlGAIgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2UiYQoZR2V0QXBwbGljYXRpb25EYXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgwKBGZyb20YAyABKAkSCgoCdG8YBCABKAkiXwoaR2V0QXBwbGljYXRpb25EYXlzUmVzcG9uc2USFQoNYWN0aXZlX2JlZm9yZRgBIAEoAxIqCgRkYXlzGAIgAygLMhwubGljZW5zaW5nLnYxLkFwcGxpY2F0aW9uRGF5IqQCCg5BcHBsaWNhdGlvbkRheRILCgNkYXkYASABKAkSDgoGaXNzdWVkGAIgASgDEhAKCGltcG9ydGVkGAMgASgDEg8KB2NyZWF0ZWQYBCABKAMSEQoJc3VzcGVuZGVkGAUgASgDEhMKC3JlYWN0aXZhdGVkGAYgASgDEg8KB3Jldm9rZWQYByABKAMSDwoHZXhwaXJlZBgIIAEoAxIPCgdyZXRpcmVkGAkgASgDEhIKCmRvd25ncmFkZWQYCiABKAMSFQoNYWN0aXZlX2NoYW5nZRgLIAEoAxIXCg9hY3RpdmF0aW9uc19uZXcYDCABKAMSGQoRYWN0aXZhdGlvbnNfZnJlZWQYDSABKAMSGAoQYWN0aXZhdGlvbnNfc2VlbhgOIAEoAyL3AgoTTGlzdExpY2VuY2VzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRITCgZzdGF0dXMYBSABKAlIAIgBARIUCgdwbGFuX2lkGAYgASgJSAGIAQESEwoGZG9tYWluGAcgASgJSAKIAQESGQoMZXh0ZXJuYWxfcmVmGAggASgJSAOIAQESLgoKc2Vlbl9zaW5jZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKbmV2ZXJfc2VlbhgKIAEoCBIiCghtZXRhZGF0YRgLIAEoCzIQLnJwYy52MS5NZXRhZGF0YRISCgV0cmlhbBgMIAEoCEgEiAEBQgkKB19zdGF0dXNCCgoIX3BsYW5faWRCCQoHX2RvbWFpbkIPCg1fZXh0ZXJuYWxfcmVmQggKBl90cmlhbCJ9ChRMaXN0TGljZW5jZXNSZXNwb25zZRInCghsaWNlbmNlcxgBIAMoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEhAKCGhhc19tb3JlGAIgASgIEhkKDGxvb2tlZF91bnRpbBgDIAEoCUgAiAEBQg8KDV9sb29rZWRfdW50aWwipQEKGUxpc3RMaWNlbmNlSGlzdG9yeVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAyABKAlIAIgBARINCgVsaW1pdBgEIAEoBRIXCg9iZWZvcmVfcG9zaXRpb24YBSABKANCFgoUX29ubHlfYXBwbGljYXRpb25faWQi1wEKDEhpc3RvcnlFbnRyeRIQCghwb3NpdGlvbhgBIAEoAxImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEdHlwZRgDIAEoCRIRCgRmcm9tGAQgASgJSACIAQESCgoCdG8YBSABKAkSDQoFYWN0b3IYBiABKAkSEgoFY2F1c2UYByABKAlIAYgBARIZCgxjaGFuZ2VzX2pzb24YCCABKAlIAogBAUIHCgVfZnJvbUIICgZfY2F1c2VCDwoNX2NoYW5nZXNfanNvbiJbChpMaXN0TGljZW5jZUhpc3RvcnlSZXNwb25zZRIrCgdlbnRyaWVzGAEgAygLMhoubGljZW5zaW5nLnYxLkhpc3RvcnlFbnRyeRIQCghoYXNfbW9yZRgCIAEoCCK/AwoUVXBkYXRlTGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBWFjdG9yGAMgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYBCABKAlIAIgBARIZCgxleHRlcm5hbF9yZWYYBSABKAlIAYgBARIwCgxyZXN0cmljdGlvbnMYBiABKAsyGi5saWNlbnNpbmcudjEuUmVzdHJpY3Rpb25zEi4KCmV4cGlyZXNfb24YByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKDW5ldmVyX2V4cGlyZXMYCCABKAgSKAoIbWV0YWRhdGEYCSABKAsyFi5ycGMudjEuTWV0YWRhdGFDaGFuZ2USMQoNdXBkYXRlc191bnRpbBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoRdW5saW1pdGVkX3VwZGF0ZXMYCyABKAhIAogBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZEIPCg1fZXh0ZXJuYWxfcmVmQhQKEl91bmxpbWl0ZWRfdXBkYXRlcyKDAQoQTGlmZWN5Y2xlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFYWN0b3IYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIjcKEFN5bmNQbGFuc1JlcXVlc3QSIwoFcGxhbnMYASADKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5IpEEChZTeW5jRGVmaW5pdGlvbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFZXBvY2gYAyABKAMSRAoLZGVmaW5pdGlvbnMYBCADKAsyLy5saWNlbnNpbmcudjEuU3luY0RlZmluaXRpb25zUmVxdWVzdC5EZWZpbml0aW9uEiEKFGV4cGlyaW5nX25vdGljZV9kYXlzGAUgASgFSACIAQESOAoFcGxhbnMYBiADKAsyKS5saWNlbnNpbmcudjEuU3luY0RlZmluaXRpb25zUmVxdWVzdC5QbGFuGkkKCkRlZmluaXRpb24SCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDwoHZGVmYXVsdBgDIAEoCRIPCgdkZWxldGVkGAQgASgIGrQBCgRQbGFuEg8KB3BsYW5faWQYASABKAkSFAoMZnJvbV92ZXJzaW9uGAIgASgDEg8KB3ZlcnNpb24YAyABKAMSRQoGdmFsdWVzGAQgAygLMjUubGljZW5zaW5nLnYxLlN5bmNEZWZpbml0aW9uc1JlcXVlc3QuUGxhbi5WYWx1ZXNFbnRyeRotCgtWYWx1ZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhcKFV9leHBpcmluZ19ub3RpY2VfZGF5cyI0ChdTeW5jRGVmaW5pdGlvbnNSZXNwb25zZRIZChFvdXRkYXRlZF9wbGFuX2lkcxgBIAMoCSI1Cg9TeW5jUGxhblJlcXVlc3QSIgoEcGxhbhgBIAEoCzIULmNhdGFsb2cudjEuUGxhbkNvcHkiLwoRQXJjaGl2ZVBsYW5SZXN1bHQSGgoSc3VzcGVuZGVkX2xpY2VuY2VzGAEgASgDIi4KGkNvdW50QWN0aXZlTGljZW5jZXNSZXF1ZXN0EhAKCHBsYW5faWRzGAEgAygJIi0KG0NvdW50QWN0aXZlTGljZW5jZXNSZXNwb25zZRIOCgZjb3VudHMYASADKAMy0w8KEExpY2Vuc2luZ1NlcnZpY2USWgoMSXNzdWVMaWNlbmNlEiEubGljZW5zaW5nLnYxLklzc3VlTGljZW5jZVJlcXVlc3QaIi5saWNlbnNpbmcudjEuSXNzdWVMaWNlbmNlUmVzcG9uc2UiA5ACAhJgCg5JbXBvcnRMaWNlbmNlcxIjLmxpY2Vuc2luZy52MS5JbXBvcnRMaWNlbmNlc1JlcXVlc3QaJC5saWNlbnNpbmcudjEuSW1wb3J0TGljZW5jZXNSZXNwb25zZSIDkAICEk8KCkdldExpY2VuY2USHy5saWNlbnNpbmcudjEuR2V0TGljZW5jZVJlcXVlc3QaGy5saWNlbnNpbmcudjEuTGljZW5jZURldGFpbCIDkAIBEloKDExpc3RMaWNlbmNlcxIhLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZXNSZXF1ZXN0GiIubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlc1Jlc3BvbnNlIgOQAgESbAoSTGlzdExpY2VuY2VIaXN0b3J5EicubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlSGlzdG9yeVJlcXVlc3QaKC5saWNlbnNpbmcudjEuTGlzdExpY2VuY2VIaXN0b3J5UmVzcG9uc2UiA5ACARJjCg9MaXN0QWN0aXZhdGlvbnMSJC5saWNlbnNpbmcudjEuTGlzdEFjdGl2YXRpb25zUmVxdWVzdBolLmxpY2Vuc2luZy52MS5MaXN0QWN0aXZhdGlvbnNSZXNwb25zZSIDkAIBEk0KDkZyZWVBY3RpdmF0aW9uEiMubGljZW5zaW5nLnYxLkZyZWVBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRJgCg5TZWFyY2hMaWNlbmNlcxIjLmxpY2Vuc2luZy52MS5TZWFyY2hMaWNlbmNlc1JlcXVlc3QaJC5saWNlbnNpbmcudjEuU2VhcmNoTGljZW5jZXNSZXNwb25zZSIDkAIBEmwKEkdldEFwcGxpY2F0aW9uRGF5cxInLmxpY2Vuc2luZy52MS5HZXRBcHBsaWNhdGlvbkRheXNSZXF1ZXN0GigubGljZW5zaW5nLnYxLkdldEFwcGxpY2F0aW9uRGF5c1Jlc3BvbnNlIgOQAgESTwoNVXBkYXRlTGljZW5jZRIiLmxpY2Vuc2luZy52MS5VcGRhdGVMaWNlbmNlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlIgOQAgISRwoOU3VzcGVuZExpY2VuY2USHi5saWNlbnNpbmcudjEuTGlmZWN5Y2xlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlEkoKEVJlYWN0aXZhdGVMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZRJLCg1SZXZva2VMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEksKDVJldGlyZUxpY2VuY2USHi5saWNlbnNpbmcudjEuTGlmZWN5Y2xlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlIgOQAgISTAoLU2V0T3ZlcnJpZGUSIC5saWNlbnNpbmcudjEuU2V0T3ZlcnJpZGVSZXF1ZXN0GhYubGljZW5zaW5nLnYxLk92ZXJyaWRlIgOQAgISTQoORGVsZXRlT3ZlcnJpZGUSIy5saWNlbnNpbmcudjEuRGVsZXRlT3ZlcnJpZGVSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5EkwKDlRha2VQbGFuVmFsdWVzEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkkKEFJvdGF0ZUxpY2VuY2VLZXkSHi5saWNlbnNpbmcudjEuTGlmZWN5Y2xlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlEkgKCVN5bmNQbGFucxIeLmxpY2Vuc2luZy52MS5TeW5jUGxhbnNSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgISYwoPU3luY0RlZmluaXRpb25zEiQubGljZW5zaW5nLnYxLlN5bmNEZWZpbml0aW9uc1JlcXVlc3QaJS5saWNlbnNpbmcudjEuU3luY0RlZmluaXRpb25zUmVzcG9uc2UiA5ACAhJSCgtBcmNoaXZlUGxhbhIdLmxpY2Vuc2luZy52MS5TeW5jUGxhblJlcXVlc3QaHy5saWNlbnNpbmcudjEuQXJjaGl2ZVBsYW5SZXN1bHQiA5ACAhKoAQoTQ291bnRBY3RpdmVMaWNlbmNlcxIoLmxpY2Vuc2luZy52MS5Db3VudEFjdGl2ZUxpY2VuY2VzUmVxdWVzdBopLmxpY2Vuc2luZy52MS5Db3VudEFjdGl2ZUxpY2VuY2VzUmVzcG9uc2UiPJACAZK1GDVjYXRhbG9nIGFza3MgYWJvdXQgcGxhbnMgd2hvc2UgYWNjb3VudCBpdCBoYXMgY2hlY2tlZGIGcHJvdG8z", [file_catalog_v1_catalog, file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_metadata, file_rpc_v1_scope]);
+  fileDesc("ChxsaWNlbnNpbmcvdjEvbGljZW5zaW5nLnByb3RvEgxsaWNlbnNpbmcudjEi1QEKDFJlc3RyaWN0aW9ucxIPCgdkb21haW5zGAEgAygJEhwKD21heF9hY3RpdmF0aW9ucxgCIAEoBUgAiAEBEhYKCW1heF9zZWF0cxgDIAEoBUgBiAEBEhsKDm1heF9jb25jdXJyZW50GAQgASgFSAKIAQESGgoNbGVhc2VfbWludXRlcxgFIAEoBUgDiAEBQhIKEF9tYXhfYWN0aXZhdGlvbnNCDAoKX21heF9zZWF0c0IRCg9fbWF4X2NvbmN1cnJlbnRCEAoOX2xlYXNlX21pbnV0ZXMiiwQKB0xpY2VuY2USCgoCaWQYASABKAkSCwoDa2V5GAIgASgJEg4KBnN0YXR1cxgDIAEoCRIPCgdwbGFuX2lkGAQgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAUgASgJEhQKDGV4dGVybmFsX3JlZhgGIAEoCRIwCgxyZXN0cmljdGlvbnMYByABKAsyGi5saWNlbnNpbmcudjEuUmVzdHJpY3Rpb25zEi4KCmV4cGlyZXNfb24YCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKDXN0YXR1c19yZWFzb24YCyABKAlIAIgBARI1CghtZXRhZGF0YRgMIAMoCzIjLmxpY2Vuc2luZy52MS5MaWNlbmNlLk1ldGFkYXRhRW50cnkSMQoNdXBkYXRlc191bnRpbBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFdHJpYWwYDiABKAgaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhAKDl9zdGF0dXNfcmVhc29uIvoBCg1MaWNlbmNlRmllbGRzEhkKDGV4dGVybmFsX3JlZhgBIAEoCUgAiAEBEjAKDHJlc3RyaWN0aW9ucxgCIAEoCzIaLmxpY2Vuc2luZy52MS5SZXN0cmljdGlvbnMSLgoKZXhwaXJlc19vbhgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoIbWV0YWRhdGEYBCABKAsyFi5ycGMudjEuTWV0YWRhdGFDaGFuZ2USMQoNdXBkYXRlc191bnRpbBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDwoNX2V4dGVybmFsX3JlZiK6AQoTSXNzdWVMaWNlbmNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWFjdG9yGAMgASgJEhcKD2lkZW1wb3RlbmN5X2tleRgEIAEoCRIRCglib2R5X2hhc2gYBSABKAwSDwoHcGxhbl9pZBgGIAEoCRIrCgZmaWVsZHMYByABKAsyGy5saWNlbnNpbmcudjEuTGljZW5jZUZpZWxkcyJQChRJc3N1ZUxpY2VuY2VSZXNwb25zZRImCgdsaWNlbmNlGAEgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2USEAoIcmVwbGF5ZWQYAiABKAgigAEKCkltcG9ydEl0ZW0SEgoKbGVnYWN5X2tleRgBIAEoCRIPCgdwbGFuX2lkGAIgASgJEisKBmZpZWxkcxgDIAEoCzIbLmxpY2Vuc2luZy52MS5MaWNlbmNlRmllbGRzEhQKB3Byb2JsZW0YBCABKAlIAIgBAUIKCghfcHJvYmxlbSKMAQoVSW1wb3J0TGljZW5jZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFYWN0b3IYAyABKAkSJwoFaXRlbXMYBCADKAsyGC5saWNlbnNpbmcudjEuSW1wb3J0SXRlbRIPCgdkcnlfcnVuGAUgASgIIpMBCgxJbXBvcnRSZXN1bHQSEgoKbGVnYWN5X2tleRgBIAEoCRIOCgZyZXN1bHQYAiABKAkSFwoKbGljZW5jZV9pZBgDIAEoCUgAiAEBEi0KBWVycm9yGAQgASgLMhkubGljZW5zaW5nLnYxLkltcG9ydEVycm9ySAGIAQFCDQoLX2xpY2VuY2VfaWRCCAoGX2Vycm9yIisKC0ltcG9ydEVycm9yEgwKBGNvZGUYASABKAkSDgoGZGV0YWlsGAIgASgJInYKFkltcG9ydExpY2VuY2VzUmVzcG9uc2USKQoFaXRlbXMYASADKAsyGi5saWNlbnNpbmcudjEuSW1wb3J0UmVzdWx0Eg8KB2NyZWF0ZWQYAiABKAUSEAoIZXhpc3RpbmcYAyABKAUSDgoGZmFpbGVkGAQgASgFInUKEUdldExpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAMgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQixAMKDUxpY2VuY2VEZXRhaWwSJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEjcKDGVudGl0bGVtZW50cxgCIAMoCzIhLmxpY2Vuc2luZy52MS5TbmFwc2hvdEVudGl0bGVtZW50Ei0KC2FjdGl2YXRpb25zGAMgAygLMhgubGljZW5zaW5nLnYxLkFjdGl2YXRpb24SKQoJY2FsbF9ob21lGAQgAygLMhYubGljZW5zaW5nLnYxLkNhbGxIb21lEhcKCmxlZ2FjeV9rZXkYBSABKAlIAIgBARIZChFhY3RpdmF0aW9uc190b3RhbBgGIAEoAxIPCgdhbGxvd2VkGAcgAygJEisKCnBsYW5fZHJpZnQYCCADKAsyFy5saWNlbnNpbmcudjEuUGxhbkRyaWZ0EikKCW92ZXJyaWRlcxgJIAMoCzIWLmxpY2Vuc2luZy52MS5PdmVycmlkZRI1CgllZmZlY3RpdmUYCiADKAsyIi5saWNlbnNpbmcudjEuRWZmZWN0aXZlRW50aXRsZW1lbnQSFQoNbGVhc2VzX2luX3VzZRgLIAEoA0INCgtfbGVnYWN5X2tleSKtAQoIT3ZlcnJpZGUSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAkSKwoHZW5kc19vbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoEbm90ZRgFIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9ub3RlIk4KFEVmZmVjdGl2ZUVudGl0bGVtZW50EgsKA2tleRgBIAEoCRIMCgRraW5kGAIgASgJEg0KBXZhbHVlGAMgASgJEgwKBGZyb20YBCABKAki6gEKElNldE92ZXJyaWRlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFYWN0b3IYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBEgsKA2tleRgFIAEoCRINCgV2YWx1ZRgGIAEoCRIrCgdlbmRzX29uGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgRub3RlGAggASgJSAGIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWRCBwoFX25vdGUilQEKFURlbGV0ZU92ZXJyaWRlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFYWN0b3IYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBEgsKA2tleRgFIAEoCUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCJ8CglQbGFuRHJpZnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSGgoNbGljZW5jZV92YWx1ZRgDIAEoCUgAiAEBEhcKCnBsYW5fdmFsdWUYBCABKAlIAYgBAUIQCg5fbGljZW5jZV92YWx1ZUINCgtfcGxhbl92YWx1ZSI/ChNTbmFwc2hvdEVudGl0bGVtZW50EgsKA2tleRgBIAEoCRIMCgRraW5kGAIgASgJEg0KBXZhbHVlGAMgASgJIukBCgpBY3RpdmF0aW9uEgoKAmlkGAEgASgJEhMKC2ZpbmdlcnByaW50GAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNbGVhc2VfZW5kc19hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiXgoIQ2FsbEhvbWUSDAoEaG9zdBgBIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YAiABKAkSKwoHc2Vlbl9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAinAEKFkxpc3RBY3RpdmF0aW9uc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAyABKAlIAIgBARINCgVsaW1pdBgEIAEoBRIRCgliZWZvcmVfaWQYBSABKAlCFgoUX29ubHlfYXBwbGljYXRpb25faWQiWgoXTGlzdEFjdGl2YXRpb25zUmVzcG9uc2USLQoLYWN0aXZhdGlvbnMYASADKAsyGC5saWNlbnNpbmcudjEuQWN0aXZhdGlvbhIQCghoYXNfbW9yZRgCIAEoCCKfAQoVRnJlZUFjdGl2YXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIVCg1hY3RpdmF0aW9uX2lkGAMgASgJEg0KBWFjdG9yGAQgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYBSABKAlIAIgBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCKAAQoVU2VhcmNoTGljZW5jZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFcXVlcnkYAyABKAkSLAoIb2Zfc2FsZXMYBCADKAsyGi5saWNlbnNpbmcudjEuTGljZW5jZU1hdGNoIjMKDExpY2VuY2VNYXRjaBISCgpsaWNlbmNlX2lkGAEgASgJEg8KB21hdGNoZWQYAiABKAkiQwoWU2VhcmNoTGljZW5jZXNSZXNwb25zZRIpCgVmb3VuZBgBIAMoCzIaLmxpY2Vuc2luZy52MS5Gb3VuZExpY2VuY2UiRwoMRm91bmRMaWNlbmNlEg8KB21hdGNoZWQYASABKAkSJgoHbGljZW5jZRgCIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlImEKGUdldEFwcGxpY2F0aW9uRGF5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJIl8KGkdldEFwcGxpY2F0aW9uRGF5c1Jlc3BvbnNlEhUKDWFjdGl2ZV9iZWZvcmUYASABKAMSKgoEZGF5cxgCIAMoCzIcLmxpY2Vuc2luZy52MS5BcHBsaWNhdGlvbkRheSKkAgoOQXBwbGljYXRpb25EYXkSCwoDZGF5GAEgASgJEg4KBmlzc3VlZBgCIAEoAxIQCghpbXBvcnRlZBgDIAEoAxIPCgdjcmVhdGVkGAQgASgDEhEKCXN1c3BlbmRlZBgFIAEoAxITCgtyZWFjdGl2YXRlZBgGIAEoAxIPCgdyZXZva2VkGAcgASgDEg8KB2V4cGlyZWQYCCABKAMSDwoHcmV0aXJlZBgJIAEoAxISCgpkb3duZ3JhZGVkGAogASgDEhUKDWFjdGl2ZV9jaGFuZ2UYCyABKAMSFwoPYWN0aXZhdGlvbnNfbmV3GAwgASgDEhkKEWFjdGl2YXRpb25zX2ZyZWVkGA0gASgDEhgKEGFjdGl2YXRpb25zX3NlZW4YDiABKAMi9wIKE0xpc3RMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQESFAoHcGxhbl9pZBgGIAEoCUgBiAEBEhMKBmRvbWFpbhgHIAEoCUgCiAEBEhkKDGV4dGVybmFsX3JlZhgIIAEoCUgDiAEBEi4KCnNlZW5fc2luY2UYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCm5ldmVyX3NlZW4YCiABKAgSIgoIbWV0YWRhdGEYCyABKAsyEC5ycGMudjEuTWV0YWRhdGESEgoFdHJpYWwYDCABKAhIBIgBAUIJCgdfc3RhdHVzQgoKCF9wbGFuX2lkQgkKB19kb21haW5CDwoNX2V4dGVybmFsX3JlZkIICgZfdHJpYWwifQoUTGlzdExpY2VuY2VzUmVzcG9uc2USJwoIbGljZW5jZXMYASADKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIQCghoYXNfbW9yZRgCIAEoCBIZCgxsb29rZWRfdW50aWwYAyABKAlIAIgBAUIPCg1fbG9va2VkX3VudGlsIqUBChlMaXN0TGljZW5jZUhpc3RvcnlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAMgASgJSACIAQESDQoFbGltaXQYBCABKAUSFwoPYmVmb3JlX3Bvc2l0aW9uGAUgASgDQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkItcBCgxIaXN0b3J5RW50cnkSEAoIcG9zaXRpb24YASABKAMSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHR5cGUYAyABKAkSEQoEZnJvbRgEIAEoCUgAiAEBEgoKAnRvGAUgASgJEg0KBWFjdG9yGAYgASgJEhIKBWNhdXNlGAcgASgJSAGIAQESGQoMY2hhbmdlc19qc29uGAggASgJSAKIAQFCBwoFX2Zyb21CCAoGX2NhdXNlQg8KDV9jaGFuZ2VzX2pzb24iWwoaTGlzdExpY2VuY2VIaXN0b3J5UmVzcG9uc2USKwoHZW50cmllcxgBIAMoCzIaLmxpY2Vuc2luZy52MS5IaXN0b3J5RW50cnkSEAoIaGFzX21vcmUYAiABKAgi3gEKFFVwZGF0ZUxpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQESKwoGZmllbGRzGAUgASgLMhsubGljZW5zaW5nLnYxLkxpY2VuY2VGaWVsZHMSKAoEbWFzaxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCFgoUX29ubHlfYXBwbGljYXRpb25faWQigwEKEExpZmVjeWNsZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBWFjdG9yGAMgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCI3ChBTeW5jUGxhbnNSZXF1ZXN0EiMKBXBsYW5zGAEgAygLMhQuY2F0YWxvZy52MS5QbGFuQ29weSKRBAoWU3luY0RlZmluaXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWVwb2NoGAMgASgDEkQKC2RlZmluaXRpb25zGAQgAygLMi8ubGljZW5zaW5nLnYxLlN5bmNEZWZpbml0aW9uc1JlcXVlc3QuRGVmaW5pdGlvbhIhChRleHBpcmluZ19ub3RpY2VfZGF5cxgFIAEoBUgAiAEBEjgKBXBsYW5zGAYgAygLMikubGljZW5zaW5nLnYxLlN5bmNEZWZpbml0aW9uc1JlcXVlc3QuUGxhbhpJCgpEZWZpbml0aW9uEgsKA2tleRgBIAEoCRIMCgRraW5kGAIgASgJEg8KB2RlZmF1bHQYAyABKAkSDwoHZGVsZXRlZBgEIAEoCBq0AQoEUGxhbhIPCgdwbGFuX2lkGAEgASgJEhQKDGZyb21fdmVyc2lvbhgCIAEoAxIPCgd2ZXJzaW9uGAMgASgDEkUKBnZhbHVlcxgEIAMoCzI1LmxpY2Vuc2luZy52MS5TeW5jRGVmaW5pdGlvbnNSZXF1ZXN0LlBsYW4uVmFsdWVzRW50cnkaLQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIXChVfZXhwaXJpbmdfbm90aWNlX2RheXMiNAoXU3luY0RlZmluaXRpb25zUmVzcG9uc2USGQoRb3V0ZGF0ZWRfcGxhbl9pZHMYASADKAkiNQoPU3luY1BsYW5SZXF1ZXN0EiIKBHBsYW4YASABKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5Ii8KEUFyY2hpdmVQbGFuUmVzdWx0EhoKEnN1c3BlbmRlZF9saWNlbmNlcxgBIAEoAyIuChpDb3VudEFjdGl2ZUxpY2VuY2VzUmVxdWVzdBIQCghwbGFuX2lkcxgBIAMoCSItChtDb3VudEFjdGl2ZUxpY2VuY2VzUmVzcG9uc2USDgoGY291bnRzGAEgAygDMtMPChBMaWNlbnNpbmdTZXJ2aWNlEloKDElzc3VlTGljZW5jZRIhLmxpY2Vuc2luZy52MS5Jc3N1ZUxpY2VuY2VSZXF1ZXN0GiIubGljZW5zaW5nLnYxLklzc3VlTGljZW5jZVJlc3BvbnNlIgOQAgISYAoOSW1wb3J0TGljZW5jZXMSIy5saWNlbnNpbmcudjEuSW1wb3J0TGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLkltcG9ydExpY2VuY2VzUmVzcG9uc2UiA5ACAhJPCgpHZXRMaWNlbmNlEh8ubGljZW5zaW5nLnYxLkdldExpY2VuY2VSZXF1ZXN0GhsubGljZW5zaW5nLnYxLkxpY2VuY2VEZXRhaWwiA5ACARJaCgxMaXN0TGljZW5jZXMSIS5saWNlbnNpbmcudjEuTGlzdExpY2VuY2VzUmVxdWVzdBoiLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZXNSZXNwb25zZSIDkAIBEmwKEkxpc3RMaWNlbmNlSGlzdG9yeRInLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZUhpc3RvcnlSZXF1ZXN0GigubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlSGlzdG9yeVJlc3BvbnNlIgOQAgESYwoPTGlzdEFjdGl2YXRpb25zEiQubGljZW5zaW5nLnYxLkxpc3RBY3RpdmF0aW9uc1JlcXVlc3QaJS5saWNlbnNpbmcudjEuTGlzdEFjdGl2YXRpb25zUmVzcG9uc2UiA5ACARJNCg5GcmVlQWN0aXZhdGlvbhIjLmxpY2Vuc2luZy52MS5GcmVlQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSYAoOU2VhcmNoTGljZW5jZXMSIy5saWNlbnNpbmcudjEuU2VhcmNoTGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLlNlYXJjaExpY2VuY2VzUmVzcG9uc2UiA5ACARJsChJHZXRBcHBsaWNhdGlvbkRheXMSJy5saWNlbnNpbmcudjEuR2V0QXBwbGljYXRpb25EYXlzUmVxdWVzdBooLmxpY2Vuc2luZy52MS5HZXRBcHBsaWNhdGlvbkRheXNSZXNwb25zZSIDkAIBEk8KDVVwZGF0ZUxpY2VuY2USIi5saWNlbnNpbmcudjEuVXBkYXRlTGljZW5jZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkcKDlN1c3BlbmRMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZRJKChFSZWFjdGl2YXRlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2USSwoNUmV2b2tlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJLCg1SZXRpcmVMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkwKC1NldE92ZXJyaWRlEiAubGljZW5zaW5nLnYxLlNldE92ZXJyaWRlUmVxdWVzdBoWLmxpY2Vuc2luZy52MS5PdmVycmlkZSIDkAICEk0KDkRlbGV0ZU92ZXJyaWRlEiMubGljZW5zaW5nLnYxLkRlbGV0ZU92ZXJyaWRlUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRJMCg5UYWtlUGxhblZhbHVlcxIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJJChBSb3RhdGVMaWNlbmNlS2V5Eh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZRJICglTeW5jUGxhbnMSHi5saWNlbnNpbmcudjEuU3luY1BsYW5zUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSIDkAICEmMKD1N5bmNEZWZpbml0aW9ucxIkLmxpY2Vuc2luZy52MS5TeW5jRGVmaW5pdGlvbnNSZXF1ZXN0GiUubGljZW5zaW5nLnYxLlN5bmNEZWZpbml0aW9uc1Jlc3BvbnNlIgOQAgISUgoLQXJjaGl2ZVBsYW4SHS5saWNlbnNpbmcudjEuU3luY1BsYW5SZXF1ZXN0Gh8ubGljZW5zaW5nLnYxLkFyY2hpdmVQbGFuUmVzdWx0IgOQAgISqAEKE0NvdW50QWN0aXZlTGljZW5jZXMSKC5saWNlbnNpbmcudjEuQ291bnRBY3RpdmVMaWNlbmNlc1JlcXVlc3QaKS5saWNlbnNpbmcudjEuQ291bnRBY3RpdmVMaWNlbmNlc1Jlc3BvbnNlIjyQAgGStRg1Y2F0YWxvZyBhc2tzIGFib3V0IHBsYW5zIHdob3NlIGFjY291bnQgaXQgaGFzIGNoZWNrZWRiBnByb3RvMw", [file_catalog_v1_catalog, file_google_protobuf_empty, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_rpc_v1_metadata, file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.Restrictions
@@ -151,6 +151,45 @@ export const LicenceSchema: GenMessage<Licence> = /*@__PURE__*/
   messageDesc(file_licensing_v1_licensing, 1);
 
 /**
+ * The fields that a vendor gives a licence when it is issued or imported, and can change later. Each is a field of Licence.
+ *
+ * @generated from message licensing.v1.LicenceFields
+ */
+export type LicenceFields = Message<"licensing.v1.LicenceFields"> & {
+  /**
+   * @generated from field: optional string external_ref = 1;
+   */
+  externalRef?: string | undefined;
+
+  /**
+   * @generated from field: licensing.v1.Restrictions restrictions = 2;
+   */
+  restrictions?: Restrictions | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expires_on = 3;
+   */
+  expiresOn?: Timestamp | undefined;
+
+  /**
+   * @generated from field: rpc.v1.MetadataChange metadata = 4;
+   */
+  metadata?: MetadataChange | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp updates_until = 5;
+   */
+  updatesUntil?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.LicenceFields.
+ * Use `create(LicenceFieldsSchema)` to create a new message.
+ */
+export const LicenceFieldsSchema: GenMessage<LicenceFields> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 2);
+
+/**
  * @generated from message licensing.v1.IssueLicenceRequest
  */
 export type IssueLicenceRequest = Message<"licensing.v1.IssueLicenceRequest"> & {
@@ -182,34 +221,14 @@ export type IssueLicenceRequest = Message<"licensing.v1.IssueLicenceRequest"> & 
   bodyHash: Uint8Array;
 
   /**
-   * @generated from field: string external_ref = 6;
-   */
-  externalRef: string;
-
-  /**
-   * @generated from field: string plan_id = 7;
+   * @generated from field: string plan_id = 6;
    */
   planId: string;
 
   /**
-   * @generated from field: licensing.v1.Restrictions restrictions = 8;
+   * @generated from field: licensing.v1.LicenceFields fields = 7;
    */
-  restrictions?: Restrictions | undefined;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp expires_on = 9;
-   */
-  expiresOn?: Timestamp | undefined;
-
-  /**
-   * @generated from field: rpc.v1.Metadata metadata = 10;
-   */
-  metadata?: Metadata | undefined;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp updates_until = 11;
-   */
-  updatesUntil?: Timestamp | undefined;
+  fields?: LicenceFields | undefined;
 };
 
 /**
@@ -217,7 +236,7 @@ export type IssueLicenceRequest = Message<"licensing.v1.IssueLicenceRequest"> & 
  * Use `create(IssueLicenceRequestSchema)` to create a new message.
  */
 export const IssueLicenceRequestSchema: GenMessage<IssueLicenceRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 2);
+  messageDesc(file_licensing_v1_licensing, 3);
 
 /**
  * @generated from message licensing.v1.IssueLicenceResponse
@@ -239,7 +258,7 @@ export type IssueLicenceResponse = Message<"licensing.v1.IssueLicenceResponse"> 
  * Use `create(IssueLicenceResponseSchema)` to create a new message.
  */
 export const IssueLicenceResponseSchema: GenMessage<IssueLicenceResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 3);
+  messageDesc(file_licensing_v1_licensing, 4);
 
 /**
  * @generated from message licensing.v1.ImportItem
@@ -251,39 +270,19 @@ export type ImportItem = Message<"licensing.v1.ImportItem"> & {
   legacyKey: string;
 
   /**
-   * @generated from field: string external_ref = 2;
-   */
-  externalRef: string;
-
-  /**
-   * @generated from field: string plan_id = 3;
+   * @generated from field: string plan_id = 2;
    */
   planId: string;
 
   /**
-   * @generated from field: rpc.v1.Metadata metadata = 4;
+   * @generated from field: licensing.v1.LicenceFields fields = 3;
    */
-  metadata?: Metadata | undefined;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp updates_until = 5;
-   */
-  updatesUntil?: Timestamp | undefined;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp expires_on = 6;
-   */
-  expiresOn?: Timestamp | undefined;
-
-  /**
-   * @generated from field: licensing.v1.Restrictions restrictions = 7;
-   */
-  restrictions?: Restrictions | undefined;
+  fields?: LicenceFields | undefined;
 
   /**
    * A value of the item is invalid, for this reason. The item fails, unless its legacy key was imported before.
    *
-   * @generated from field: optional string problem = 8;
+   * @generated from field: optional string problem = 4;
    */
   problem?: string | undefined;
 };
@@ -293,7 +292,7 @@ export type ImportItem = Message<"licensing.v1.ImportItem"> & {
  * Use `create(ImportItemSchema)` to create a new message.
  */
 export const ImportItemSchema: GenMessage<ImportItem> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 4);
+  messageDesc(file_licensing_v1_licensing, 5);
 
 /**
  * @generated from message licensing.v1.ImportLicencesRequest
@@ -330,7 +329,7 @@ export type ImportLicencesRequest = Message<"licensing.v1.ImportLicencesRequest"
  * Use `create(ImportLicencesRequestSchema)` to create a new message.
  */
 export const ImportLicencesRequestSchema: GenMessage<ImportLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 5);
+  messageDesc(file_licensing_v1_licensing, 6);
 
 /**
  * @generated from message licensing.v1.ImportResult
@@ -364,7 +363,7 @@ export type ImportResult = Message<"licensing.v1.ImportResult"> & {
  * Use `create(ImportResultSchema)` to create a new message.
  */
 export const ImportResultSchema: GenMessage<ImportResult> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 6);
+  messageDesc(file_licensing_v1_licensing, 7);
 
 /**
  * @generated from message licensing.v1.ImportError
@@ -386,7 +385,7 @@ export type ImportError = Message<"licensing.v1.ImportError"> & {
  * Use `create(ImportErrorSchema)` to create a new message.
  */
 export const ImportErrorSchema: GenMessage<ImportError> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 7);
+  messageDesc(file_licensing_v1_licensing, 8);
 
 /**
  * @generated from message licensing.v1.ImportLicencesResponse
@@ -418,7 +417,7 @@ export type ImportLicencesResponse = Message<"licensing.v1.ImportLicencesRespons
  * Use `create(ImportLicencesResponseSchema)` to create a new message.
  */
 export const ImportLicencesResponseSchema: GenMessage<ImportLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 8);
+  messageDesc(file_licensing_v1_licensing, 9);
 
 /**
  * @generated from message licensing.v1.GetLicenceRequest
@@ -447,7 +446,7 @@ export type GetLicenceRequest = Message<"licensing.v1.GetLicenceRequest"> & {
  * Use `create(GetLicenceRequestSchema)` to create a new message.
  */
 export const GetLicenceRequestSchema: GenMessage<GetLicenceRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 9);
+  messageDesc(file_licensing_v1_licensing, 10);
 
 /**
  * @generated from message licensing.v1.LicenceDetail
@@ -526,7 +525,7 @@ export type LicenceDetail = Message<"licensing.v1.LicenceDetail"> & {
  * Use `create(LicenceDetailSchema)` to create a new message.
  */
 export const LicenceDetailSchema: GenMessage<LicenceDetail> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 10);
+  messageDesc(file_licensing_v1_licensing, 11);
 
 /**
  * @generated from message licensing.v1.Override
@@ -570,7 +569,7 @@ export type Override = Message<"licensing.v1.Override"> & {
  * Use `create(OverrideSchema)` to create a new message.
  */
 export const OverrideSchema: GenMessage<Override> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 11);
+  messageDesc(file_licensing_v1_licensing, 12);
 
 /**
  * @generated from message licensing.v1.EffectiveEntitlement
@@ -606,7 +605,7 @@ export type EffectiveEntitlement = Message<"licensing.v1.EffectiveEntitlement"> 
  * Use `create(EffectiveEntitlementSchema)` to create a new message.
  */
 export const EffectiveEntitlementSchema: GenMessage<EffectiveEntitlement> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 12);
+  messageDesc(file_licensing_v1_licensing, 13);
 
 /**
  * @generated from message licensing.v1.SetOverrideRequest
@@ -658,7 +657,7 @@ export type SetOverrideRequest = Message<"licensing.v1.SetOverrideRequest"> & {
  * Use `create(SetOverrideRequestSchema)` to create a new message.
  */
 export const SetOverrideRequestSchema: GenMessage<SetOverrideRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 13);
+  messageDesc(file_licensing_v1_licensing, 14);
 
 /**
  * @generated from message licensing.v1.DeleteOverrideRequest
@@ -695,7 +694,7 @@ export type DeleteOverrideRequest = Message<"licensing.v1.DeleteOverrideRequest"
  * Use `create(DeleteOverrideRequestSchema)` to create a new message.
  */
 export const DeleteOverrideRequestSchema: GenMessage<DeleteOverrideRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 14);
+  messageDesc(file_licensing_v1_licensing, 15);
 
 /**
  * @generated from message licensing.v1.PlanDrift
@@ -729,7 +728,7 @@ export type PlanDrift = Message<"licensing.v1.PlanDrift"> & {
  * Use `create(PlanDriftSchema)` to create a new message.
  */
 export const PlanDriftSchema: GenMessage<PlanDrift> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 15);
+  messageDesc(file_licensing_v1_licensing, 16);
 
 /**
  * @generated from message licensing.v1.SnapshotEntitlement
@@ -756,7 +755,7 @@ export type SnapshotEntitlement = Message<"licensing.v1.SnapshotEntitlement"> & 
  * Use `create(SnapshotEntitlementSchema)` to create a new message.
  */
 export const SnapshotEntitlementSchema: GenMessage<SnapshotEntitlement> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 16);
+  messageDesc(file_licensing_v1_licensing, 17);
 
 /**
  * @generated from message licensing.v1.Activation
@@ -805,7 +804,7 @@ export type Activation = Message<"licensing.v1.Activation"> & {
  * Use `create(ActivationSchema)` to create a new message.
  */
 export const ActivationSchema: GenMessage<Activation> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 17);
+  messageDesc(file_licensing_v1_licensing, 18);
 
 /**
  * @generated from message licensing.v1.CallHome
@@ -832,7 +831,7 @@ export type CallHome = Message<"licensing.v1.CallHome"> & {
  * Use `create(CallHomeSchema)` to create a new message.
  */
 export const CallHomeSchema: GenMessage<CallHome> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 18);
+  messageDesc(file_licensing_v1_licensing, 19);
 
 /**
  * @generated from message licensing.v1.ListActivationsRequest
@@ -871,7 +870,7 @@ export type ListActivationsRequest = Message<"licensing.v1.ListActivationsReques
  * Use `create(ListActivationsRequestSchema)` to create a new message.
  */
 export const ListActivationsRequestSchema: GenMessage<ListActivationsRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 19);
+  messageDesc(file_licensing_v1_licensing, 20);
 
 /**
  * @generated from message licensing.v1.ListActivationsResponse
@@ -893,7 +892,7 @@ export type ListActivationsResponse = Message<"licensing.v1.ListActivationsRespo
  * Use `create(ListActivationsResponseSchema)` to create a new message.
  */
 export const ListActivationsResponseSchema: GenMessage<ListActivationsResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 20);
+  messageDesc(file_licensing_v1_licensing, 21);
 
 /**
  * @generated from message licensing.v1.FreeActivationRequest
@@ -930,7 +929,7 @@ export type FreeActivationRequest = Message<"licensing.v1.FreeActivationRequest"
  * Use `create(FreeActivationRequestSchema)` to create a new message.
  */
 export const FreeActivationRequestSchema: GenMessage<FreeActivationRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 21);
+  messageDesc(file_licensing_v1_licensing, 22);
 
 /**
  * @generated from message licensing.v1.SearchLicencesRequest
@@ -966,7 +965,7 @@ export type SearchLicencesRequest = Message<"licensing.v1.SearchLicencesRequest"
  * Use `create(SearchLicencesRequestSchema)` to create a new message.
  */
 export const SearchLicencesRequestSchema: GenMessage<SearchLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 22);
+  messageDesc(file_licensing_v1_licensing, 23);
 
 /**
  * @generated from message licensing.v1.LicenceMatch
@@ -990,7 +989,7 @@ export type LicenceMatch = Message<"licensing.v1.LicenceMatch"> & {
  * Use `create(LicenceMatchSchema)` to create a new message.
  */
 export const LicenceMatchSchema: GenMessage<LicenceMatch> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 23);
+  messageDesc(file_licensing_v1_licensing, 24);
 
 /**
  * At most 20 different licences, in the order in which they are shown.
@@ -1009,7 +1008,7 @@ export type SearchLicencesResponse = Message<"licensing.v1.SearchLicencesRespons
  * Use `create(SearchLicencesResponseSchema)` to create a new message.
  */
 export const SearchLicencesResponseSchema: GenMessage<SearchLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 24);
+  messageDesc(file_licensing_v1_licensing, 25);
 
 /**
  * @generated from message licensing.v1.FoundLicence
@@ -1033,7 +1032,7 @@ export type FoundLicence = Message<"licensing.v1.FoundLicence"> & {
  * Use `create(FoundLicenceSchema)` to create a new message.
  */
 export const FoundLicenceSchema: GenMessage<FoundLicence> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 25);
+  messageDesc(file_licensing_v1_licensing, 26);
 
 /**
  * @generated from message licensing.v1.GetApplicationDaysRequest
@@ -1067,7 +1066,7 @@ export type GetApplicationDaysRequest = Message<"licensing.v1.GetApplicationDays
  * Use `create(GetApplicationDaysRequestSchema)` to create a new message.
  */
 export const GetApplicationDaysRequestSchema: GenMessage<GetApplicationDaysRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 26);
+  messageDesc(file_licensing_v1_licensing, 27);
 
 /**
  * @generated from message licensing.v1.GetApplicationDaysResponse
@@ -1093,7 +1092,7 @@ export type GetApplicationDaysResponse = Message<"licensing.v1.GetApplicationDay
  * Use `create(GetApplicationDaysResponseSchema)` to create a new message.
  */
 export const GetApplicationDaysResponseSchema: GenMessage<GetApplicationDaysResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 27);
+  messageDesc(file_licensing_v1_licensing, 28);
 
 /**
  * The events of an application on a UTC day.
@@ -1181,7 +1180,7 @@ export type ApplicationDay = Message<"licensing.v1.ApplicationDay"> & {
  * Use `create(ApplicationDaySchema)` to create a new message.
  */
 export const ApplicationDaySchema: GenMessage<ApplicationDay> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 28);
+  messageDesc(file_licensing_v1_licensing, 29);
 
 /**
  * @generated from message licensing.v1.ListLicencesRequest
@@ -1259,7 +1258,7 @@ export type ListLicencesRequest = Message<"licensing.v1.ListLicencesRequest"> & 
  * Use `create(ListLicencesRequestSchema)` to create a new message.
  */
 export const ListLicencesRequestSchema: GenMessage<ListLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 29);
+  messageDesc(file_licensing_v1_licensing, 30);
 
 /**
  * @generated from message licensing.v1.ListLicencesResponse
@@ -1289,7 +1288,7 @@ export type ListLicencesResponse = Message<"licensing.v1.ListLicencesResponse"> 
  * Use `create(ListLicencesResponseSchema)` to create a new message.
  */
 export const ListLicencesResponseSchema: GenMessage<ListLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 30);
+  messageDesc(file_licensing_v1_licensing, 31);
 
 /**
  * @generated from message licensing.v1.ListLicenceHistoryRequest
@@ -1328,7 +1327,7 @@ export type ListLicenceHistoryRequest = Message<"licensing.v1.ListLicenceHistory
  * Use `create(ListLicenceHistoryRequestSchema)` to create a new message.
  */
 export const ListLicenceHistoryRequestSchema: GenMessage<ListLicenceHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 31);
+  messageDesc(file_licensing_v1_licensing, 32);
 
 /**
  * @generated from message licensing.v1.HistoryEntry
@@ -1386,7 +1385,7 @@ export type HistoryEntry = Message<"licensing.v1.HistoryEntry"> & {
  * Use `create(HistoryEntrySchema)` to create a new message.
  */
 export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 32);
+  messageDesc(file_licensing_v1_licensing, 33);
 
 /**
  * @generated from message licensing.v1.ListLicenceHistoryResponse
@@ -1408,7 +1407,7 @@ export type ListLicenceHistoryResponse = Message<"licensing.v1.ListLicenceHistor
  * Use `create(ListLicenceHistoryResponseSchema)` to create a new message.
  */
 export const ListLicenceHistoryResponseSchema: GenMessage<ListLicenceHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 33);
+  messageDesc(file_licensing_v1_licensing, 34);
 
 /**
  * @generated from message licensing.v1.UpdateLicenceRequest
@@ -1435,47 +1434,16 @@ export type UpdateLicenceRequest = Message<"licensing.v1.UpdateLicenceRequest"> 
   onlyApplicationId?: string | undefined;
 
   /**
-   * @generated from field: optional string external_ref = 5;
+   * @generated from field: licensing.v1.LicenceFields fields = 5;
    */
-  externalRef?: string | undefined;
+  fields?: LicenceFields | undefined;
 
   /**
-   * Replaces all restrictions. If it is empty, the licence is not restricted; if it is absent, they stay as they are.
+   * The fields that change. A field in the mask that `fields` does not have is removed from the licence.
    *
-   * @generated from field: licensing.v1.Restrictions restrictions = 6;
+   * @generated from field: google.protobuf.FieldMask mask = 6;
    */
-  restrictions?: Restrictions | undefined;
-
-  /**
-   * Absent: the expiry date stays as it is, unless never_expires is set.
-   *
-   * @generated from field: google.protobuf.Timestamp expires_on = 7;
-   */
-  expiresOn?: Timestamp | undefined;
-
-  /**
-   * @generated from field: bool never_expires = 8;
-   */
-  neverExpires: boolean;
-
-  /**
-   * Absent: the metadata stays as it is.
-   *
-   * @generated from field: rpc.v1.MetadataChange metadata = 9;
-   */
-  metadata?: MetadataChange | undefined;
-
-  /**
-   * Absent: the limit stays as it is, unless unlimited_updates is set.
-   *
-   * @generated from field: google.protobuf.Timestamp updates_until = 10;
-   */
-  updatesUntil?: Timestamp | undefined;
-
-  /**
-   * @generated from field: optional bool unlimited_updates = 11;
-   */
-  unlimitedUpdates?: boolean | undefined;
+  mask?: FieldMask | undefined;
 };
 
 /**
@@ -1483,7 +1451,7 @@ export type UpdateLicenceRequest = Message<"licensing.v1.UpdateLicenceRequest"> 
  * Use `create(UpdateLicenceRequestSchema)` to create a new message.
  */
 export const UpdateLicenceRequestSchema: GenMessage<UpdateLicenceRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 34);
+  messageDesc(file_licensing_v1_licensing, 35);
 
 /**
  * A vendor's request that names only a licence: suspend, reactivate, revoke, retire, take plan values, rotate key.
@@ -1517,7 +1485,7 @@ export type LifecycleRequest = Message<"licensing.v1.LifecycleRequest"> & {
  * Use `create(LifecycleRequestSchema)` to create a new message.
  */
 export const LifecycleRequestSchema: GenMessage<LifecycleRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 35);
+  messageDesc(file_licensing_v1_licensing, 36);
 
 /**
  * @generated from message licensing.v1.SyncPlansRequest
@@ -1534,7 +1502,7 @@ export type SyncPlansRequest = Message<"licensing.v1.SyncPlansRequest"> & {
  * Use `create(SyncPlansRequestSchema)` to create a new message.
  */
 export const SyncPlansRequestSchema: GenMessage<SyncPlansRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 36);
+  messageDesc(file_licensing_v1_licensing, 37);
 
 /**
  * @generated from message licensing.v1.SyncDefinitionsRequest
@@ -1580,7 +1548,7 @@ export type SyncDefinitionsRequest = Message<"licensing.v1.SyncDefinitionsReques
  * Use `create(SyncDefinitionsRequestSchema)` to create a new message.
  */
 export const SyncDefinitionsRequestSchema: GenMessage<SyncDefinitionsRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 37);
+  messageDesc(file_licensing_v1_licensing, 38);
 
 /**
  * @generated from message licensing.v1.SyncDefinitionsRequest.Definition
@@ -1614,7 +1582,7 @@ export type SyncDefinitionsRequest_Definition = Message<"licensing.v1.SyncDefini
  * Use `create(SyncDefinitionsRequest_DefinitionSchema)` to create a new message.
  */
 export const SyncDefinitionsRequest_DefinitionSchema: GenMessage<SyncDefinitionsRequest_Definition> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 37, 0);
+  messageDesc(file_licensing_v1_licensing, 38, 0);
 
 /**
  * @generated from message licensing.v1.SyncDefinitionsRequest.Plan
@@ -1650,7 +1618,7 @@ export type SyncDefinitionsRequest_Plan = Message<"licensing.v1.SyncDefinitionsR
  * Use `create(SyncDefinitionsRequest_PlanSchema)` to create a new message.
  */
 export const SyncDefinitionsRequest_PlanSchema: GenMessage<SyncDefinitionsRequest_Plan> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 37, 1);
+  messageDesc(file_licensing_v1_licensing, 38, 1);
 
 /**
  * @generated from message licensing.v1.SyncDefinitionsResponse
@@ -1667,7 +1635,7 @@ export type SyncDefinitionsResponse = Message<"licensing.v1.SyncDefinitionsRespo
  * Use `create(SyncDefinitionsResponseSchema)` to create a new message.
  */
 export const SyncDefinitionsResponseSchema: GenMessage<SyncDefinitionsResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 38);
+  messageDesc(file_licensing_v1_licensing, 39);
 
 /**
  * @generated from message licensing.v1.SyncPlanRequest
@@ -1684,7 +1652,7 @@ export type SyncPlanRequest = Message<"licensing.v1.SyncPlanRequest"> & {
  * Use `create(SyncPlanRequestSchema)` to create a new message.
  */
 export const SyncPlanRequestSchema: GenMessage<SyncPlanRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 39);
+  messageDesc(file_licensing_v1_licensing, 40);
 
 /**
  * @generated from message licensing.v1.ArchivePlanResult
@@ -1701,7 +1669,7 @@ export type ArchivePlanResult = Message<"licensing.v1.ArchivePlanResult"> & {
  * Use `create(ArchivePlanResultSchema)` to create a new message.
  */
 export const ArchivePlanResultSchema: GenMessage<ArchivePlanResult> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 40);
+  messageDesc(file_licensing_v1_licensing, 41);
 
 /**
  * @generated from message licensing.v1.CountActiveLicencesRequest
@@ -1718,7 +1686,7 @@ export type CountActiveLicencesRequest = Message<"licensing.v1.CountActiveLicenc
  * Use `create(CountActiveLicencesRequestSchema)` to create a new message.
  */
 export const CountActiveLicencesRequestSchema: GenMessage<CountActiveLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 41);
+  messageDesc(file_licensing_v1_licensing, 42);
 
 /**
  * @generated from message licensing.v1.CountActiveLicencesResponse
@@ -1735,7 +1703,7 @@ export type CountActiveLicencesResponse = Message<"licensing.v1.CountActiveLicen
  * Use `create(CountActiveLicencesResponseSchema)` to create a new message.
  */
 export const CountActiveLicencesResponseSchema: GenMessage<CountActiveLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 42);
+  messageDesc(file_licensing_v1_licensing, 43);
 
 /**
  * Licences and their lifecycle, for the vendor (through the gateway) and for catalog.

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file rpc/v1/metadata.proto.
  */
 export const file_rpc_v1_metadata: GenFile = /*@__PURE__*/
-  fileDesc("ChVycGMvdjEvbWV0YWRhdGEucHJvdG8SBnJwYy52MSJqCghNZXRhZGF0YRIuCgdlbnRyaWVzGAEgAygLMh0ucnBjLnYxLk1ldGFkYXRhLkVudHJpZXNFbnRyeRouCgxFbnRyaWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKJAQoOTWV0YWRhdGFDaGFuZ2USLAoDc2V0GAEgAygLMh8ucnBjLnYxLk1ldGFkYXRhQ2hhbmdlLlNldEVudHJ5Eg4KBnJlbW92ZRgCIAMoCRINCgVjbGVhchgDIAEoCBoqCghTZXRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBYgZwcm90bzM");
+  fileDesc("ChVycGMvdjEvbWV0YWRhdGEucHJvdG8SBnJwYy52MSJqCghNZXRhZGF0YRIuCgdlbnRyaWVzGAEgAygLMh0ucnBjLnYxLk1ldGFkYXRhLkVudHJpZXNFbnRyeRouCgxFbnRyaWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKYAQoOTWV0YWRhdGFDaGFuZ2USLAoDc2V0GAEgAygLMh8ucnBjLnYxLk1ldGFkYXRhQ2hhbmdlLlNldEVudHJ5Eg4KBnJlbW92ZRgCIAMoCRISCgVjbGVhchgDIAEoCEgAiAEBGioKCFNldEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCAoGX2NsZWFyYgZwcm90bzM");
 
 /**
  * Entries that the vendor has chosen, by name.
@@ -48,9 +48,9 @@ export type MetadataChange = Message<"rpc.v1.MetadataChange"> & {
   remove: string[];
 
   /**
-   * @generated from field: bool clear = 3;
+   * @generated from field: optional bool clear = 3;
    */
-  clear: boolean;
+  clear?: boolean | undefined;
 };
 
 /**

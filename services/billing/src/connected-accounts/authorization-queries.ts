@@ -23,25 +23,19 @@ export async function insertAuthorization(
     values (${stateHash}, ${accountId}, now() + interval '15 minutes')`
 }
 
-export async function findAuthorization(
+/** Uses a state. @returns the account that began; undefined if it was used before or has expired */
+export async function consumeState(
   sql: Sql,
   stateHash: Buffer,
-): Promise<{ account_id: string; is_open: boolean } | undefined> {
-  const [row] = await sql<{ account_id: string; is_open: boolean }[]>`
-    select account_id, browser_hash is null and expires_at > now() as is_open
-    from processor_authorizations where state_hash = ${stateHash}`
-  return row
-}
-
-/** @returns false if it was used before or has expired */
-export async function markStateUsed(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<boolean> {
-  const used = await sql`
+  browserHash: Buffer,
+): Promise<string | undefined> {
+  const [row] = await sql<{ account_id: string }[]>`
     update processor_authorizations set browser_hash = ${browserHash}
-    where state_hash = ${stateHash} and browser_hash is null and expires_at > now()`
-  return used.count > 0
+    where state_hash = ${stateHash} and browser_hash is null and expires_at > now() returning account_id`
+  return row?.account_id
 }
 
-/** Lets the same browser use the same state again, because the processor was unavailable. */
+/** Lets the same browser use the same state again, because a service was unavailable. */
 export async function releaseState(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<void> {
   await sql`
     update processor_authorizations set browser_hash = null

@@ -5,9 +5,8 @@ import { hash, randomBytes } from 'node:crypto'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import {
   insertAuthorization,
-  findAuthorization,
   releaseState,
-  markStateUsed,
+  consumeState,
   writeConsent,
   findConsent,
   deleteConsent,
@@ -42,19 +41,20 @@ export const receiveAuthorization: Handler<'receiveProcessorAuthorization'> = as
   const { sql, processor, catalog } = deps
   checkProcessor(processor, name)
   const [stateHash, browserHash] = [hashOf(state), hashOf(browser)]
-  const authorization = await findAuthorization(sql, stateHash)
-  if (!authorization?.is_open) throw noSuchState()
-  const { account_id: accountId } = authorization
-  const { name: accountName } = await catalog.getAccount({ accountId })
   // The state is used before the processor is called, so that only one of two requests with it continues.
-  if (!(await markStateUsed(sql, stateHash, browserHash))) throw noSuchState()
+  const accountId = await consumeState(sql, stateHash, browserHash)
+  if (accountId === undefined) throw noSuchState()
   if (code === undefined) {
     throw new ServiceError(
       'bad_request',
       'access was not given on the page of the payment processor: begin again, and give it there',
     )
   }
-  const connectedAccount = await redeem(deps, code).catch(async (error: unknown) => {
+  const consent = async () => {
+    const { name: accountName } = await catalog.getAccount({ accountId })
+    return { accountName, connectedAccount: await redeem(deps, code) }
+  }
+  const { accountName, connectedAccount } = await consent().catch(async (error: unknown) => {
     if (error instanceof ServiceError && error.code === 'unavailable') {
       await releaseState(sql, stateHash, browserHash)
     }

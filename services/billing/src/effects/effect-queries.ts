@@ -5,8 +5,9 @@ import type { Metadata } from '@licensing/proto/metadata'
 import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { DuePurchase } from '../queues/queue-queries.ts'
+import { pauseAfter } from '@licensing/process/retry'
 import { refundedCharge } from '../refunds/refund-queries.ts'
-import { maxPostponements, pauseAfter, timing } from '../timing.ts'
+import { maxPostponements, timing } from '../timing.ts'
 import { isRevocation, isSale } from './effect.ts'
 import type { Effect } from './effect.ts'
 
@@ -192,8 +193,7 @@ export async function provision(
   return inTables(licences, async (table, own) => {
     const rows = rowsOf(tx, table, own)
     const provisioned = await tx<PurchaseRow[]>`
-      update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
-        provisioned_at = clock_timestamp()
+      update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null
       from ${rows} l where s.id = l.id and s.status <> 'provisioned' returning ${columns(tx, table)}`
     // If licensing lost the licence, it has created another one.
     await tx`

@@ -1,4 +1,4 @@
-import type { ChargeFact, Fact } from '../processor/facts.ts'
+import type { Fact } from '../processor/facts.ts'
 
 /**
  * The subject of a fact: an object of the processor in a state that counts. Of the facts with one key only one is kept, so
@@ -41,37 +41,33 @@ export function endsScheduledOf(subscriptionRef: string): string {
 
 /** One fact that says what two facts with the same key say. Which of them became known first does not matter. */
 export function mergeFacts(known: Fact, other: Fact): Fact {
-  const both = union(known, other)
-  if (both.kind === 'charge' && known.kind === 'charge' && other.kind === 'charge') {
-    return { ...latestOf(known, other), refunded: Math.max(known.refunded, other.refunded) }
-  }
-  if (both.kind === 'checkout' && other.kind === 'checkout') {
-    return other.at < both.at ? union(other, both) : both
-  }
-  if (both.kind === 'refund' && other.kind === 'refund') {
-    const hadSucceeded = both.hadSucceeded || other.hadSucceeded
-    return { ...both, hadSucceeded, reportedAt: earliest(both.reportedAt, other.reportedAt) }
-  }
-  if (both.kind === 'dispute' && other.kind === 'dispute') {
-    return {
-      ...both,
-      wasInquiry: both.wasInquiry || other.wasInquiry,
-      opening: both.opening || other.opening,
-      reportedAt: earliest(both.reportedAt, other.reportedAt),
-    }
-  }
-  if (both.kind === 'invoice_paid' && other.kind === 'invoice_paid') {
-    const reason = other.reason === 'first' ? other.reason : both.reason
-    return { ...both, reason, paidAt: Math.min(both.paidAt, other.paidAt) }
-  }
-  if (both.kind === 'invoice_failed' && other.kind === 'invoice_failed') {
-    return { ...both, at: Math.min(both.at, other.at) }
-  }
-  return both
+  const merge = merges[known.kind] as Merge<Fact> | undefined
+  return { ...union(known, other), ...merge?.(known, other) } as Fact
 }
 
-function latestOf(one: ChargeFact, other: ChargeFact): ChargeFact {
-  return other.reportedAt > one.reportedAt ? union(other, one) : union(one, other)
+type Merge<Kind extends Fact> = (known: Kind, other: Kind) => Partial<Kind>
+
+/** The fields in which two facts with the same key may differ. Of other fields any value is kept. */
+const merges: { [Kind in Fact['kind']]?: Merge<Extract<Fact, { kind: Kind }>> } = {
+  charge: (known, other) => ({
+    ...(other.reportedAt > known.reportedAt && union(other, known)),
+    refunded: Math.max(known.refunded, other.refunded),
+  }),
+  checkout: (known, other) => (other.at < known.at ? union(other, known) : {}),
+  refund: (known, other) => ({
+    hadSucceeded: known.hadSucceeded || other.hadSucceeded,
+    reportedAt: earliest(known.reportedAt, other.reportedAt),
+  }),
+  dispute: (known, other) => ({
+    wasInquiry: known.wasInquiry || other.wasInquiry,
+    opening: known.opening || other.opening,
+    reportedAt: earliest(known.reportedAt, other.reportedAt),
+  }),
+  invoice_paid: (known, other) => ({
+    reason: other.reason === 'first' ? other.reason : known.reason,
+    paidAt: Math.min(known.paidAt, other.paidAt),
+  }),
+  invoice_failed: (known, other) => ({ at: Math.min(known.at, other.at) }),
 }
 
 /** The fields of both; those of the first if both have them. */

@@ -28,7 +28,7 @@ export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<vo
     const { sessionId } = each.fact
     return { ...each, sessionId: sessionId !== undefined && sessions.has(sessionId) ? sessionId : undefined }
   })
-  const linked = await link(tx, new LinkedRefs(known), assigned)
+  const linked = await link(tx, known, assigned)
   await insertFacts(tx, assigned)
   await markDue(tx, purchasesOf([...assigned, ...linked]))
 }
@@ -41,7 +41,7 @@ export async function linkCheckout(
   sessionId: string,
 ): Promise<void> {
   await lockMerchants(tx, [merchant])
-  const linked = await link(tx, new LinkedRefs(), [{ merchant, refs: [checkoutRef], sessionId }])
+  const linked = await link(tx, [], [{ merchant, refs: [checkoutRef], sessionId }])
   await markDue(tx, purchasesOf(linked))
 }
 
@@ -55,61 +55,44 @@ function purchasesOf(facts: Linkable[]): string[] {
  * Finds the purchases of these facts, and of waiting facts that share an id with them. The waiting facts may contain further
  * ids that other facts wait for.
  *
+ * @param known links of the facts' ids
  * @returns facts that had waited
  */
-async function link(tx: Transaction, links: LinkedRefs, assigned: Linkable[]): Promise<Linkable[]> {
+async function link(tx: Transaction, known: Link[], assigned: Linkable[]): Promise<Linkable[]> {
+  const nameOf = (merchant: string, ref: string) => `${merchant} ${ref}`
+  const sessions = new Map(known.map((each) => [nameOf(each.merchant, each.ref), each.session_id]))
+  const added: Link[] = []
+  // If an id of a fact is known, all its other ids belong to the same session. Repeats until no other id becomes known.
+  const linkAll = (facts: Linkable[]) => {
+    for (let before = -1; before < added.length;) {
+      before = added.length
+      for (const fact of facts) {
+        const { merchant, refs } = fact
+        const unknown = refs.filter((ref) => !sessions.has(nameOf(merchant, ref)))
+        fact.sessionId ??= refs
+          .map((ref) => sessions.get(nameOf(merchant, ref)))
+          .find((id) => id !== undefined)
+        if (fact.sessionId === undefined) continue
+        for (const ref of unknown) {
+          sessions.set(nameOf(merchant, ref), fact.sessionId)
+          added.push({ merchant, ref, session_id: fact.sessionId })
+        }
+      }
+    }
+  }
   const found: (Linkable & { position: bigint })[] = []
-  links.linkAll(assigned)
-  for (let from = 0; from < links.added.length;) {
-    const refs = links.added.slice(from).map((each) => each.ref)
-    from = links.added.length
+  linkAll(assigned)
+  for (let from = 0; from < added.length;) {
+    const refs = added.slice(from).map((each) => each.ref)
+    from = added.length
     const waiting = await findWaitingFacts(tx, refs)
     const newRows = waiting.filter((row) => !found.some((each) => each.position === row.position))
     found.push(...newRows.map((row) => ({ ...row, sessionId: undefined })))
-    links.linkAll([...assigned, ...found])
+    linkAll([...assigned, ...found])
   }
   const linked = found.filter((row) => row.sessionId !== undefined)
   const rows = linked.map(({ position, sessionId }) => ({ position, session_id: sessionId }))
   await linkWaitingFacts(tx, rows)
-  await insertLinks(tx, links.added)
+  await insertLinks(tx, added)
   return linked
-}
-
-/** The processor's ids whose session is known. */
-class LinkedRefs {
-  readonly added: Link[] = []
-  readonly #known = new Map<string, string>()
-
-  constructor(known: Link[] = []) {
-    for (const each of known) this.#remember(each)
-  }
-
-  #remember({ merchant, ref, session_id: sessionId }: Link): void {
-    this.#known.set(`${merchant} ${ref}`, sessionId)
-  }
-
-  /**
-   * If an id of a fact is known, all its other ids belong to the same session. Repeats until no other id becomes known.
-   */
-  linkAll(facts: Linkable[]): void {
-    for (let changed = true; changed;) {
-      changed = false
-      for (const fact of facts) {
-        fact.sessionId ??= this.#sessionOf(fact)
-        if (fact.sessionId !== undefined && this.#addRefs(fact, fact.sessionId)) changed = true
-      }
-    }
-  }
-
-  #sessionOf({ merchant, refs }: Linkable): string | undefined {
-    return refs.map((ref) => this.#known.get(`${merchant} ${ref}`)).find((id) => id !== undefined)
-  }
-
-  #addRefs({ merchant, refs }: Linkable, sessionId: string): boolean {
-    const newRefs = refs.filter((ref) => !this.#known.has(`${merchant} ${ref}`))
-    const newLinks = newRefs.map((ref) => ({ merchant, ref, session_id: sessionId }))
-    for (const each of newLinks) this.#remember(each)
-    this.added.push(...newLinks)
-    return newRefs.length > 0
-  }
 }

@@ -29,6 +29,7 @@ export async function insertDelivery(
 
 /** Inserts listed events in this order. */
 export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<void> {
+  if (events.length === 0) return
   const textsOf = (name: 'processor' | 'eventId' | 'merchant' | 'type') =>
     sql`${events.map((event) => event[name])}::text[]`
   await sql`

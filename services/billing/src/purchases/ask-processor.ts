@@ -13,7 +13,8 @@ import { Shares } from '../queues/queue-rounds.ts'
 import { markDue } from '../facts/fact-queries.ts'
 import type { NewFact } from '../facts/fact-queries.ts'
 import { recordFacts } from '../facts/record-facts.ts'
-import { maxUnanswered, pauseAfter, timing } from '../timing.ts'
+import { pauseAfter } from '@licensing/process/retry'
+import { maxUnanswered, timing } from '../timing.ts'
 
 const maxBatchSize = 32
 // Limits one account, so that slow answers for it do not delay others.

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
+import { pauseAfter } from '@licensing/process/retry'
 import type { Logger } from '@licensing/process/log'
 import type { NotifierService } from '@licensing/proto/notifier'
 import type { MessageInitShape } from '@bufbuild/protobuf'
@@ -23,7 +24,7 @@ export type ConfirmationSender = Pick<ServiceClient<typeof NotifierService>, 'se
 // The notifier answers after the mail server did. The lease is longer, so that no other replica sends the same mail.
 const sendingTimeoutMs = 240_000
 const leaseSeconds = 300
-const maxPauseSeconds = 600
+const pauses = { firstMs: 2_000, maxMs: 600_000 }
 
 /** Asks the notifier to send each confirmation mail that is due. */
 export async function sendConfirmations(
@@ -45,7 +46,7 @@ export async function sendConfirmations(
       else await recordConfirmationMailed(sql, tokenHash)
     } catch (error) {
       log.warn({ err: error, account_id: accountId, tries }, 'confirmation mail not sent')
-      await postponeConfirmation(sql, tokenHash, Math.min(2 ** tries, maxPauseSeconds))
+      await postponeConfirmation(sql, tokenHash, pauseAfter(pauses, tries) / 1_000)
     }
   }
 }

@@ -1,29 +1,17 @@
 import { equals, toBinary } from '@bufbuild/protobuf'
-import { complete } from '@licensing/grpc/complete'
+import { messageOf } from '@licensing/grpc/fields'
 import { PlanCopySchema } from '@licensing/proto/catalog'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { PlanCopyRow } from './plan-copy-queries.ts'
 
 export function toPlanCopy(row: PlanCopyRow): PlanCopy {
-  return complete(PlanCopySchema, {
-    id: row.id,
-    accountId: row.account_id,
-    applicationId: row.application_id,
-    status: row.status,
-    version: row.version,
-    epoch: row.epoch,
-    archivedBy: row.archived_by,
-    archiveVersion: row.archive_version,
-    code: row.code,
-    trialDays: row.trial_days ?? undefined,
-    expiringNoticeDays: row.expiring_notice_days,
-    entitlements: row.entitlements.map(([key, kind, value, fallback]) => ({
-      key,
-      kind,
-      value,
-      default: fallback,
-    })),
-  })
+  const entitlements = row.entitlements.map(([key, kind, value, fallback]) => ({
+    key,
+    kind,
+    value,
+    default: fallback,
+  }))
+  return messageOf(PlanCopySchema, { ...row, entitlements })
 }
 
 /** Whether licensing needs the second copy of a plan after it has the first. */

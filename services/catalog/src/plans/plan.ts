@@ -1,5 +1,4 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { complete } from '@licensing/grpc/complete'
+import { messageOf } from '@licensing/grpc/fields'
 import { ServiceError } from '@licensing/grpc/errors'
 import { PlanSchema } from '@licensing/proto/catalog'
 import type { Plan, OverrideInput } from '@licensing/proto/catalog'
@@ -81,19 +80,8 @@ export function checkMetadata(violations: Violations, given: Metadata, result = 
 }
 
 export function toPlan(row: PlanRow, activeLicences: bigint): Plan {
-  return complete(PlanSchema, {
-    id: row.id,
-    applicationId: row.application_id,
-    name: row.name,
-    code: row.code,
-    status: row.status,
-    activeLicences,
-    entitlements: row.overrides.map(([entitlementDefId, value]) => ({ entitlementDefId, value })),
-    createdAt: timestampFromDate(row.created_at),
-    updatedAt: timestampFromDate(row.updated_at),
-    metadata: row.metadata,
-    trialDays: row.trial_days ?? undefined,
-  })
+  const entitlements = row.overrides.map(([entitlementDefId, value]) => ({ entitlementDefId, value }))
+  return messageOf(PlanSchema, { ...row, active_licences: activeLicences, entitlements })
 }
 
 export interface DefinedKey {

@@ -111,7 +111,7 @@ function wantedMetadata(
   violations: Violations,
 ): Metadata {
   if (!change) return before
-  const { metadata } = changedMetadata(before, change)
+  const metadata = changedMetadata(before, change)
   checkMetadata(violations, change.set, metadata)
   return metadata
 }

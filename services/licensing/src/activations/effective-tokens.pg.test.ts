@@ -122,7 +122,7 @@ test('a token says until when updates are included', async () => {
   const limited = await givenLicence(harness, { updatesUntil })
   const grant = await givenActivation(harness.products, limited)
   expect((await claimsOf(grant))['upd']).toBe(Math.floor(seconds(updatesUntil)))
-  await update(harness, limited, { unlimitedUpdates: true })
+  await update(harness, limited, { updatesUntil: null })
   const refreshed = await harness.products.refreshActivation(callOf(grant))
   expect(await claimsOf(refreshed)).toMatchObject({ upd: null })
 })

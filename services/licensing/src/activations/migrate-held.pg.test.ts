@@ -3,7 +3,7 @@ import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { forFile, startHarness } from '../../test/harness.ts'
-import { givenLicence, givenPlan } from '../../test/makers.ts'
+import { givenLicence, givenPlan, itemOf } from '../../test/makers.ts'
 import { activate } from '../../test/products.ts'
 
 const harness = await forFile(startHarness)
@@ -12,7 +12,7 @@ test('exchanges of legacy keys that wait for an archive occupy no connections of
   const { licensing, products, accountId, applicationId, deps } = harness
   const plan = await givenPlan(harness)
   const keys = Array.from({ length: 60 }, (_, at) => `old-${at}`)
-  const items = keys.map((legacyKey) => ({ legacyKey, externalRef: 'customer', planId: plan.id }))
+  const items = keys.map((legacyKey) => itemOf({ legacyKey, planId: plan.id }))
   await licensing.importLicences({ accountId, applicationId, actor: 'key_1', items, dryRun: false })
   const neighbour = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
   const elsewhere = await givenLicence(neighbour, { planId: (await givenPlan(neighbour)).id })

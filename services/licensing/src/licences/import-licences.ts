@@ -13,15 +13,14 @@ import type {
   ImportLicencesResponse,
   ImportResultSchema,
 } from '@licensing/proto/licensing'
-import { problemOfMetadata } from '@licensing/proto/metadata'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies, Handler } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
-import { findByLegacyKey, insertImports } from './import-queries.ts'
-import type { NewImport } from './import-queries.ts'
+import { licenceFields } from '../lifecycle/licence-fields.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
-import { checkRestrictions, problemOfRestrictions } from './restrictions.ts'
+import { findByLegacyKey, insertLicences } from './issue-queries.ts'
+import type { NewImport } from './issue-queries.ts'
 
 const maxItems = 500
 
@@ -116,17 +115,17 @@ function importBatch(
   request: ImportLicencesRequest,
   entries: Entry[],
   before: Results,
-): Promise<Set<string>> {
-  const valid = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
-  const answerOf = (inserted: Set<string>) => {
+): Promise<Map<string, Date>> {
+  const valid = entries.filter(({ item }) => !itemProblem(item)).map((entry) => newImport(request, entry))
+  const answerOf = (inserted: Map<string, Date>) => {
     const now = createdOf(entries, inserted)
     return { items: request.items.map((_, place) => before.get(place) ?? now.get(place) ?? {}) }
   }
   const answer = { schema: ImportLicencesResponseSchema, toMessage: answerOf, isUnfinished: true }
-  return deps.change((tx) => insertImports(tx, request, valid), { answer })
+  return deps.change((tx) => insertLicences(tx, { kind: 'imported', licences: valid }, 'wait'), { answer })
 }
 
-function createdOf(entries: Entry[], inserted: Set<string>): Results {
+function createdOf(entries: Entry[], inserted: Map<string, Date>): Results {
   const created = entries.filter(({ id }) => inserted.has(id))
   return new Map(created.map(({ place, item, id }) => [place, imported('created', item, id)]))
 }
@@ -184,7 +183,8 @@ async function planStates(
 
 /** @returns undefined if the item can be imported */
 function failure(item: ImportItem, plan: PlanState | undefined, now: Date): Result | undefined {
-  const isPast = item.expiresOn && timestampDate(item.expiresOn) <= now
+  const end = item.fields?.expiresOn
+  const isPast = end && timestampDate(end) <= now
   const problem = itemProblem(item) ?? (isPast ? 'expires_on must be in the future' : undefined)
   if (problem) return failed(item, 'validation_failed', problem)
   switch (plan) {
@@ -200,38 +200,32 @@ function failure(item: ImportItem, plan: PlanState | undefined, now: Date): Resu
   }
 }
 
-function itemProblem(item: ImportItem): string | undefined {
+function itemProblem({ legacyKey, planId, fields, problem }: ImportItem): string | undefined {
   for (const [name, text] of [
-    ['legacy_key', item.legacyKey],
-    ['external_ref', item.externalRef],
-    ['plan_id', item.planId],
+    ['legacy_key', legacyKey],
+    ['plan_id', planId],
   ] as const) {
-    const problem = problemOfText(text, textLimits.reference)
-    if (problem) return `${name} ${problem}`
+    const wrong = problemOfText(text, textLimits.reference)
+    if (wrong) return `${name} ${wrong}`
   }
-  if (item.problem !== undefined) return item.problem
-  const ofMetadata = problemOfMetadata(item.metadata?.entries ?? {})
-  if (ofMetadata) return `metadata${ofMetadata.pointer} ${ofMetadata.problem}`
-  const ofRestrictions = problemOfRestrictions(item.restrictions)
-  return ofRestrictions && `restrictions${ofRestrictions.pointer} ${ofRestrictions.problem}`
+  const problems: string[] = []
+  licenceFields.ofNew(fields, (pointer, wrong) => void problems.push(`${pointer.slice(1)} ${wrong}`))
+  return problem ?? problems[0]
 }
 
-function newImport({ item, id }: Entry): NewImport {
-  const { domains, ...limits } = checkRestrictions(item.restrictions)
+function newImport(
+  { accountId, applicationId, actor }: ImportLicencesRequest,
+  { item, id }: Entry,
+): NewImport {
   return {
     id,
     key: newLicenceKey(),
-    legacy_key: item.legacyKey,
-    external_ref: item.externalRef,
+    account_id: accountId,
+    application_id: applicationId,
     plan_id: item.planId,
-    metadata: item.metadata?.entries ?? {},
-    updates_until: item.updatesUntil ? timestampDate(item.updatesUntil) : null,
-    expires_on: item.expiresOn ? timestampDate(item.expiresOn) : null,
-    domains,
-    max_activations: limits.maxActivations,
-    max_seats: limits.maxSeats,
-    max_concurrent: limits.maxConcurrent,
-    lease_minutes: limits.leaseMinutes,
+    actor,
+    ...licenceFields.ofNew(item.fields),
+    legacy_key: item.legacyKey,
   }
 }
 

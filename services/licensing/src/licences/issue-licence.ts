@@ -1,24 +1,22 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { createBatcher } from '@licensing/changes/batcher'
 import type { Sql } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { retrying } from '@licensing/database/transaction'
-import { checkMetadata, checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { insertLicences, whyNotInserted } from './issue-queries.ts'
-import type { NewLicence, NotInserted } from './issue-queries.ts'
+import type { NewIssue, NotInserted } from './issue-queries.ts'
+import { licenceFields } from '../lifecycle/licence-fields.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { checkRestrictions } from './restrictions.ts'
 
 type Answer =
   | { kind: 'issued' | 'replayed'; row: LicenceRow }
@@ -38,14 +36,14 @@ const maxBatchSize = 500
  */
 export function createIssueLicence(deps: LicensingDependencies): IssueLicence {
   const options = { maxBatchSize, isTransient: isDatabaseUnavailable }
-  const issueAtOnce = createBatcher<NewLicence, Outcome>(
+  const issueAtOnce = createBatcher<NewIssue, Outcome>(
     (batch) => retrying(() => issueBatch(deps.sql, batch, 'skip')),
     options,
   )
   // A plan that is being archived, which can take long, delays only issues on that plan.
-  const issueOnBusyPlan = createBatcher<NewLicence, Outcome>(
+  const issueOnBusyPlan = createBatcher<NewIssue, Outcome>(
     (batch) => deps.change((tx) => issueBatch(tx, batch, 'wait')),
-    { ...options, queueOf: (licence) => licence.planId },
+    { ...options, queueOf: (licence) => licence.plan_id },
   )
   return async (request) => {
     if (!isId('pln', request.planId)) throw planUnknown(request)
@@ -60,33 +58,28 @@ export function createIssueLicence(deps: LicensingDependencies): IssueLicence {
   }
 }
 
-function newLicence(request: IssueLicenceRequest): NewLicence {
+function newLicence(request: IssueLicenceRequest): NewIssue {
   if (problemOfText(request.idempotencyKey, textLimits.reference)) {
     throw new ServiceError(
       'idempotency_key_required',
       'issuing a licence needs the header Idempotency-Key, 1 to 255 characters',
     )
   }
-  checkReference('/external_ref', request.externalRef)
   return {
     id: newId('lic'),
     key: newLicenceKey(),
-    accountId: request.accountId,
-    applicationId: request.applicationId,
-    planId: request.planId,
+    account_id: request.accountId,
+    application_id: request.applicationId,
+    plan_id: request.planId,
     actor: request.actor,
-    externalRef: request.externalRef,
-    ...checkRestrictions(request.restrictions),
-    expiresOn: request.expiresOn ? timestampDate(request.expiresOn) : null,
-    metadata: checkMetadata(request.metadata),
-    updatesUntil: request.updatesUntil ? timestampDate(request.updatesUntil) : null,
-    idempotencyKey: request.idempotencyKey,
-    bodyHash: Buffer.from(request.bodyHash).toString('hex'),
+    ...licenceFields.ofNew(request.fields),
+    idempotency_key: request.idempotencyKey,
+    idempotency_hash: `\\x${Buffer.from(request.bodyHash).toString('hex')}`,
   }
 }
 
-async function issueBatch(sql: Sql, batch: NewLicence[], onLocked: OnLocked): Promise<Outcome[]> {
-  const inserted = await insertLicences(sql, batch, onLocked)
+async function issueBatch(sql: Sql, batch: NewIssue[], onLocked: OnLocked): Promise<Outcome[]> {
+  const inserted = await insertLicences(sql, { kind: 'issued', licences: batch }, onLocked)
   const refused = batch.filter((licence) => !inserted.has(licence.id))
   const reasons = refused.length > 0 ? await whyNotInserted(sql, refused) : undefined
   return batch.map((licence) => {
@@ -130,26 +123,13 @@ function answerOf(
   }
 }
 
-function issuedRow(licence: NewLicence, createdAt: Date): LicenceRow {
+function issuedRow(licence: NewIssue, createdAt: Date): LicenceRow {
   return {
-    id: licence.id,
-    key: licence.key,
-    account_id: licence.accountId,
-    application_id: licence.applicationId,
-    plan_id: licence.planId,
+    ...licence,
     status: initialStatus.issued.status,
     status_reason: null,
-    external_ref: licence.externalRef,
-    domains: licence.domains,
-    max_activations: licence.maxActivations,
-    max_seats: licence.maxSeats,
-    max_concurrent: licence.maxConcurrent,
-    lease_minutes: licence.leaseMinutes,
-    expires_on: licence.expiresOn,
     created_at: createdAt,
     updated_at: createdAt,
-    metadata: licence.metadata,
-    updates_until: licence.updatesUntil,
     trial: false,
   }
 }

@@ -17,6 +17,7 @@ import {
   givenPlan,
   newest,
   refusal,
+  update,
   verbOn,
   list,
   listedIds,
@@ -350,12 +351,11 @@ test('a licence is found by exact pairs of its metadata, as they are now', async
   expect(await listedWith({ ...within, accountId: 'acct_other' }, { team: 'a b' })).toEqual([])
 
   const change = { set: { team: 'c', region: 'eu' }, remove: ['long'], clear: false }
-  const request = { ...verbOn(harness, licence), neverExpires: false }
-  await harness.licensing.updateLicence({ ...request, metadata: change })
+  await update(harness, licence, { metadata: change })
   for (const pairs of [{ team: 'c' }, { region: 'eu' }])
     expect(await listedWith(within, pairs)).toEqual([licence.id])
   for (const pairs of [{ team: 'a b' }, { long }]) expect(await listedWith(within, pairs)).toEqual([])
-  await harness.licensing.updateLicence({ ...request, metadata: { set: {}, remove: [], clear: true } })
+  await update(harness, licence, { metadata: null })
   expect(await listedWith(within, { region: 'eu' })).toEqual([])
   expect(await harness.sql`select 1 from licence_metadata where licence_id = ${licence.id}`).toHaveLength(0)
 })

@@ -7,6 +7,8 @@ import {
   givenLicence,
   givenPlan,
   refusal,
+  itemOf,
+  update as change,
   verbOn,
   licenceOf,
   list,
@@ -27,11 +29,7 @@ const read = (licence: { id: string }) => licenceOf(harness, licence)
 function update(licence: { id: string }, metadata: Record<string, string | null>, clear = false) {
   const set = Object.entries(metadata).flatMap(([name, value]) => (value === null ? [] : [[name, value]]))
   const remove = Object.keys(metadata).filter((name) => metadata[name] === null)
-  return harness.licensing.updateLicence({
-    ...verbOn(harness, licence),
-    neverExpires: false,
-    metadata: { set: Object.fromEntries(set) as Metadata, remove, clear },
-  })
+  return change(harness, licence, { metadata: { set: Object.fromEntries(set) as Metadata, remove, clear } })
 }
 
 const invalid: [Metadata, string][] = [
@@ -64,16 +62,12 @@ test('an item of an import with invalid metadata fails alone; others get metadat
   const plan = await givenPlan(harness)
   const { accountId, applicationId } = harness
   const updatesUntil = timestampFromDate(new Date('2031-01-02T03:04:05.678Z'))
-  const itemOf = (legacyKey: string, metadata?: Metadata) => ({
-    legacyKey,
-    externalRef: 'customer',
-    planId: plan.id,
-    ...(metadata && { metadata: { entries: metadata }, updatesUntil }),
-  })
+  const given = (legacyKey: string, metadata?: Metadata) =>
+    itemOf({ legacyKey, planId: plan.id, ...(metadata && { metadata: { set: metadata }, updatesUntil }) })
   const items = [
-    itemOf('sound', { a: '1' }),
-    itemOf('plain'),
-    ...invalid.map(([metadata], at) => itemOf(`invalid-${at}`, metadata)),
+    given('sound', { a: '1' }),
+    given('plain'),
+    ...invalid.map(([metadata], at) => given(`invalid-${at}`, metadata)),
   ]
   const request = { accountId, applicationId, actor, items }
   const rehearsed = await harness.licensing.importLicences({ ...request, dryRun: true })
@@ -97,7 +91,7 @@ test('an item of an import with invalid metadata fails alone; others get metadat
   ])
   expect([plain!.metadata, plain!.updatesUntil]).toEqual([{}, undefined])
   // Invalid metadata of an item that was imported before is ignored, like its other values.
-  const again = [itemOf('sound', { 'a b': 'v' })]
+  const again = [given('sound', { 'a b': 'v' })]
   const existing = await harness.licensing.importLicences({ ...request, items: again, dryRun: false })
   expect(existing.items[0]).toMatchObject({ result: 'existing', licenceId: sound!.id })
   expect((await read(sound!)).metadata).toEqual({ a: '1' })

@@ -1,7 +1,6 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { create } from '@bufbuild/protobuf'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { RestrictionsSchema } from '@licensing/proto/licensing'
+import type { RestrictionsSchema } from '@licensing/proto/licensing'
 import { expect, test } from 'vitest'
 import { forFile, startHarness } from '../../test/harness.ts'
 import {
@@ -13,8 +12,8 @@ import {
   history,
   refusal,
   statusOf,
-  verbOn,
   listedIds,
+  changeOf,
   changesOf,
 } from '../../test/makers.ts'
 import { apply, buy, daysAgo, inDays } from '../../test/purchases.ts'
@@ -32,18 +31,12 @@ interface Fields {
 
 const update = (licence: { id: string }, fields: Fields) =>
   harness.licensing.updateLicence(requestFor(licence, fields))
-const requestFor = (licence: { id: string }, fields: Fields) => ({
-  ...verbOn(harness, licence),
-  ...termsOf(fields),
-  ...(fields.updatesUntil && { updatesUntil: timestampFromDate(fields.updatesUntil) }),
-  ...(fields.updatesUntil === null && { unlimitedUpdates: true }),
-})
-const termsOf = ({ externalRef, restrictions, end }: Fields) => ({
-  ...(externalRef !== undefined && { externalRef }),
-  ...(restrictions && { restrictions: create(RestrictionsSchema, restrictions) }),
-  ...(end && { expiresOn: timestampFromDate(end) }),
-  neverExpires: end === null,
-})
+const requestFor = (licence: { id: string }, { end, updatesUntil, ...fields }: Fields) =>
+  changeOf(harness, licence, {
+    ...fields,
+    ...(end !== undefined && { expiresOn: end && timestampFromDate(end) }),
+    ...(updatesUntil !== undefined && { updatesUntil: updatesUntil && timestampFromDate(updatesUntil) }),
+  })
 
 test('the history has the old and new values and the actor; no event is sent', async () => {
   const licence = await givenLicence(harness, { externalRef: 'old', domains: ['a.example'] })

@@ -2,15 +2,9 @@ import type { Sql } from '@licensing/database/connect'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
-/** Writes the fields of a licence that the transaction has locked. `former`: its domains before the change. */
-export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]): Promise<void> {
-  const { id, application_id: applicationId, external_ref, domains, max_activations, max_seats } = licence
-  const { max_concurrent, lease_minutes, metadata, updates_until } = licence
-  await sql`
-    update licences set external_ref = ${external_ref}, domains = ${domains}, max_activations = ${max_activations},
-      max_seats = ${max_seats}, max_concurrent = ${max_concurrent}, lease_minutes = ${lease_minutes},
-      metadata = ${JSON.stringify(metadata)}::text::jsonb, updates_until = ${updates_until}
-    where id = ${id}`
+/** Makes a licence, which the transaction has locked, found by its domains. `former`: its domains before the change. */
+export async function writeHosts(sql: Sql, licence: LicenceRow, former: string[]): Promise<void> {
+  const { id, application_id: applicationId, domains } = licence
   const gone = former.filter((domain) => !domains.includes(domain))
   if (gone.length > 0) {
     // A host that was seen still finds the licence, even if the licence is no longer restricted to it.

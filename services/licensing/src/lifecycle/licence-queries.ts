@@ -1,34 +1,12 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { inOrderOf } from '@licensing/database/row-queries'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
+import { rowColumns } from './licence-row.ts'
 import type { ChangedLicence, LicenceRow } from './licence-row.ts'
 import { announcements } from './licence.ts'
 import type { BulkChange, LicenceState } from './licence.ts'
 
-const columns: Record<keyof LicenceRow, true> = {
-  id: true,
-  key: true,
-  account_id: true,
-  application_id: true,
-  plan_id: true,
-  status: true,
-  status_reason: true,
-  external_ref: true,
-  domains: true,
-  max_activations: true,
-  max_seats: true,
-  max_concurrent: true,
-  lease_minutes: true,
-  expires_on: true,
-  created_at: true,
-  updated_at: true,
-  metadata: true,
-  updates_until: true,
-  trial: true,
-}
-const columnList = Object.keys(columns)
-  .map((name) => `l.${name}`)
-  .join(', ')
+const columnList = rowColumns.map((name) => `l.${name}`).join(', ')
 
 /** The columns of a LicenceRow, from the table or query named `l`. */
 export const licenceColumns = (sql: Sql) => sql`${sql.unsafe(columnList)}`

@@ -1,65 +1,37 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { NewEvent } from '@licensing/events/outbox'
-import { complete } from '@licensing/grpc/complete'
-import type { LicenceStatus, SuspensionReason } from '@licensing/proto/closed-sets'
+import { fieldsOf, messageOf } from '@licensing/grpc/fields'
+import type { RowOf } from '@licensing/grpc/fields'
 import { readMember } from '@licensing/proto/closed-sets'
+import type { LicenceStatus, SuspensionReason } from '@licensing/proto/closed-sets'
 import { LicenceSchema, RestrictionsSchema } from '@licensing/proto/licensing'
-import type { Licence, Restrictions } from '@licensing/proto/licensing'
-import type { Metadata } from '@licensing/proto/metadata'
+import type { Licence } from '@licensing/proto/licensing'
 import type { LicenceEvent } from './licence.ts'
+import { restrictionsMessage } from './restrictions.ts'
+import type { RestrictionColumns } from './restrictions.ts'
 
-export interface LicenceRow {
-  id: string
-  key: string
+/** A licence with the columns of its message. */
+export interface LicenceRow extends Omit<RowOf<typeof LicenceSchema>, 'restrictions'>, RestrictionColumns {
   account_id: string
-  application_id: string
-  plan_id: string
   status: LicenceStatus
   status_reason: SuspensionReason | null
-  external_ref: string
-  domains: string[]
-  max_activations: number | null
-  max_seats: number | null
-  max_concurrent: number | null
-  /** Set if and only if `max_concurrent` is. */
-  lease_minutes: number | null
-  expires_on: Date | null
   created_at: Date
   updated_at: Date
-  metadata: Metadata
-  updates_until: Date | null
-  trial: boolean
 }
+
+const messageColumns = fieldsOf(LicenceSchema).filter((name) => name !== 'restrictions')
+
+export const rowColumns: readonly (keyof LicenceRow)[] = [
+  'account_id',
+  ...messageColumns,
+  ...fieldsOf(RestrictionsSchema),
+]
 
 export function licenceMessage(row: LicenceRow): Licence {
-  return complete(LicenceSchema, {
-    id: row.id,
-    key: row.key,
+  return messageOf(LicenceSchema, {
+    ...row,
     status: readMember('licenceStatus', row.status),
-    planId: row.plan_id,
-    applicationId: row.application_id,
-    externalRef: row.external_ref,
-    createdAt: timestampFromDate(row.created_at),
-    updatedAt: timestampFromDate(row.updated_at),
+    status_reason: row.status_reason && readMember('suspensionReason', row.status_reason),
     restrictions: restrictionsMessage(row),
-    expiresOn: row.expires_on ? timestampFromDate(row.expires_on) : undefined,
-    metadata: row.metadata,
-    updatesUntil: row.updates_until ? timestampFromDate(row.updates_until) : undefined,
-    trial: row.trial,
-    statusReason: row.status_reason === null ? undefined : readMember('suspensionReason', row.status_reason),
-  })
-}
-
-function restrictionsMessage(row: LicenceRow): Restrictions | undefined {
-  const { domains, max_activations, max_seats, max_concurrent, lease_minutes } = row
-  const limits = [max_activations, max_seats, max_concurrent]
-  if (domains.length === 0 && limits.every((limit) => limit === null)) return undefined
-  return complete(RestrictionsSchema, {
-    domains,
-    maxActivations: max_activations ?? undefined,
-    maxSeats: max_seats ?? undefined,
-    maxConcurrent: max_concurrent ?? undefined,
-    leaseMinutes: lease_minutes ?? undefined,
   })
 }
 

@@ -92,7 +92,7 @@ test('the lists of statuses are those of the guide', () => {
   expect([granting('values'), granting('defaults')]).toEqual([['active'], ['downgraded']])
 })
 
-/** What a verb does to a licence with each status; `restored`: it needs an active plan. */
+/** The status after a verb, by the status before it; `restored`: `active`, if the plan is active. */
 const byVerb: Record<LicenceVerb, Record<LicenceStatus, LicenceStatus | 'refused' | 'restored'>> = {
   suspend: {
     active: 'suspended',

@@ -35,11 +35,11 @@ export const payable = all.filter((status) => !statuses[status].isOver)
 /** Statuses that end when the licence's end passes. */
 export const expirable = all.filter((status) => statuses[status].canExpire)
 
-/** What the vendor or the plan says about a licence. It stays, whatever its purchases call for. */
+/** The word of the vendor or the plan about a licence. Its purchases do not change it, with two exceptions in `stateAfter`. */
 export const holds = ['none', 'manual', 'plan_archived', 'revoked', 'retired'] as const
 export type Hold = (typeof holds)[number]
 
-/** What the purchases of a licence call for: the effect that decides. Without purchases it is `paid`. */
+/** The status that the purchases of a licence call for, as the effect that decides. Without purchases it is `paid`. */
 export const purchaseStates = [
   'paid',
   'payment_failed',
@@ -50,7 +50,7 @@ export const purchaseStates = [
 ] as const satisfies PurchaseEffectKind[]
 export type PurchaseState = (typeof purchaseStates)[number]
 
-/** All that decides about the status of a licence. */
+/** Everything that the status of a licence depends on. */
 export interface StatusInputs {
   hold: Hold
   purchase: PurchaseState

@@ -1,5 +1,4 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { complete } from '@licensing/grpc/complete'
+import { messageOf } from '@licensing/grpc/fields'
 import { readMember } from '@licensing/proto/closed-sets'
 import { OverrideSchema } from '@licensing/proto/licensing'
 import type { Override } from '@licensing/proto/licensing'
@@ -17,14 +16,7 @@ export interface CurrentOverride extends OverrideValue {
 }
 
 export function overrideMessage(row: OverrideRow): Override {
-  return complete(OverrideSchema, {
-    key: row.key,
-    kind: readMember('entitlementKind', row.kind),
-    value: row.value,
-    endsOn: row.ends_on ? timestampFromDate(row.ends_on) : undefined,
-    note: row.note ?? undefined,
-    createdAt: timestampFromDate(row.created_at),
-  })
+  return messageOf(OverrideSchema, { ...row, kind: readMember('entitlementKind', row.kind) })
 }
 
 /** The fields that a vendor sets, in the form of REST, for the history. */

@@ -3,6 +3,7 @@ import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import { mergedMetadata } from '@licensing/proto/metadata'
 import type { Metadata } from '@licensing/proto/metadata'
+import { licenceFields } from '../lifecycle/licence-fields.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 import { planUnknown } from '../plans/ask-catalog.ts'
@@ -164,12 +165,8 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     plan_id: plan.id,
     status: initialStatus.bought.status,
     status_reason: null,
+    ...licenceFields.none,
     external_ref: effect.externalRef,
-    domains: [],
-    max_activations: null,
-    max_seats: null,
-    max_concurrent: null,
-    lease_minutes: null,
     expires_on: effect.endsAt,
     created_at: now,
     updated_at: now,

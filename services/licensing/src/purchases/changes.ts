@@ -1,11 +1,11 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
 import type { FieldChanges, NewHistory } from '../lifecycle/history-queries.ts'
+import { licenceFields } from '../lifecycle/licence-fields.ts'
+import type { FieldColumns } from '../lifecycle/licence-fields.ts'
 import { licenceEvent } from '../lifecycle/licence-row.ts'
-import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { stepsOf } from '../lifecycle/licence.ts'
 import type { Lead, ShownStatus } from '../lifecycle/licence.ts'
 import { addToPlanCounts } from '../lifecycle/licence-queries.ts'
@@ -87,41 +87,16 @@ export function count({ counts }: Changes, planId: string, by: number): void {
   counts.set(planId, (counts.get(planId) ?? 0) + by)
 }
 
-export const timesOf = (before: Date | null, after: Date | null) => ({
-  from: before?.toISOString() ?? null,
-  to: after?.toISOString() ?? null,
-})
-
-/** The restrictions in the form of the REST API. */
-export function restrictionsOf(licence: LicenceRow) {
-  const { domains, max_activations, max_seats, max_concurrent, lease_minutes } = licence
-  const limits = Object.entries({ max_activations, max_seats, max_concurrent, lease_minutes })
-  const set = [
-    ...(domains.length > 0 ? [['domains', domains]] : []),
-    ...limits.filter(([, limit]) => limit !== null),
-  ]
-  return set.length === 0 ? null : Object.fromEntries(set)
-}
-
-/** The fields whose value changes, for the history. */
-export function differencesAmong(fields: FieldChanges): FieldChanges {
-  return Object.fromEntries(Object.entries(fields).filter(([, { from, to }]) => !isDeepStrictEqual(from, to)))
-}
-
-/** Gives a licence the metadata and the updates of a payment. */
+/** Gives a licence the fields of a payment. */
 export function changePaidFields(
   changes: Changes,
   licence: LockedLicence,
   by: By,
-  after: Pick<LockedLicence, 'metadata' | 'updates_until'> & Partial<Pick<LockedLicence, 'max_activations'>>,
+  paid: Partial<FieldColumns>,
 ): void {
-  const differences = differencesAmong({
-    restrictions: { from: restrictionsOf(licence), to: restrictionsOf({ ...licence, ...after }) },
-    metadata: { from: licence.metadata, to: after.metadata },
-    updates_until: timesOf(licence.updates_until, after.updates_until),
-  })
+  const differences = licenceFields.differences(licence, { ...licence, ...paid })
   if (Object.keys(differences).length === 0) return
-  Object.assign(licence, after, { updated_at: changes.now })
+  Object.assign(licence, paid, { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   const { id: licenceId, status } = licence
   const entry = { licenceId, type: 'changed', from: status, to: status, at: changes.now } as const

@@ -125,7 +125,7 @@ test('a partial refund of an expired licence changes nothing until the vendor gi
     await apply(harness, bought, { kind: 'partially_refunded' }, daysAgo(2))
     expect(await statusOf(harness, licence)).toBe('expired')
     expect([await events(harness, licence), await history(harness, licence)]).toEqual(seen)
-    await update(harness, licence, { neverExpires: true })
+    await update(harness, licence, { expiresOn: null })
     expect(await statusOf(harness, licence)).toBe('downgraded')
   }
 })

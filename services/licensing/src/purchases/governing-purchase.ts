@@ -8,7 +8,7 @@ export interface Governing {
   current: Purchase
   isValid: boolean
   state: PurchaseState
-  /** What they would call for if the purchase had not been cancelled. */
+  /** The state without a cancellation. */
   uncancelled: PurchaseState
 }
 

@@ -3,7 +3,7 @@ import { isFull } from '@licensing/test-support/drawn'
 import type { Licence } from '@licensing/proto/licensing'
 import { expect, test } from 'vitest'
 import { forFile, startHarness } from '../../test/harness.ts'
-import { givenPlan, licenceOf, verbOn } from '../../test/makers.ts'
+import { givenPlan, licenceOf, update } from '../../test/makers.ts'
 import { givenActivation } from '../../test/products.ts'
 import { apply, buy, daysAgo, inDays, unique } from '../../test/purchases.ts'
 import type { Bought } from '../../test/purchases.ts'
@@ -101,10 +101,8 @@ const calls: Record<
   ],
   'a PATCH of the end': [
     ({ licence }) =>
-      harness.licensing.updateLicence({
-        ...verbOn(harness, licence),
+      update(harness, licence, {
         expiresOn: timestampFromDate(inDays(Math.ceil(Math.random() * 900))),
-        neverExpires: false,
       }),
   ],
   'the sweep': [
@@ -163,8 +161,4 @@ test('an effect on a purchase with 50,000 renewals or other effects costs at mos
 
 let moved = 0
 const moveEnd = (licence: Licence) =>
-  harness.licensing.updateLicence({
-    ...verbOn(harness, licence),
-    expiresOn: timestampFromDate(inDays((moved += 1))),
-    neverExpires: false,
-  })
+  update(harness, licence, { expiresOn: timestampFromDate(inDays((moved += 1))) })

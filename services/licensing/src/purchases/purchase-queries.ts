@@ -1,13 +1,14 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { inOrderOf, insertRows, rowsOf } from '@licensing/database/row-queries'
 import { databaseTime } from '@licensing/database/time-queries'
-import { skipLocked, stateColumns, statusIn } from '../lifecycle/licence-queries.ts'
+import { skipLocked, statusIn } from '../lifecycle/licence-queries.ts'
 import type { OnLocked } from '../lifecycle/licence-queries.ts'
 import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { recentPurchases } from './governing-purchase.ts'
 import type { Bringing, PaidEntry } from './paid-metadata.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
+import { lockedColumns } from './purchased-licence.ts'
 import type { LockedLicence } from './purchased-licence.ts'
 
 /** A customer of an application. */
@@ -145,11 +146,11 @@ export async function lockPlansOf(
   return new Map(rows.map((row) => [row.id, row]))
 }
 
+const lockedColumnList = lockedColumns.map((name) => `l.${name}`).join(', ')
+
 export async function lockLicences(sql: Sql, ids: string[], onLocked: OnLocked): Promise<LockedLicence[]> {
   return sql<LockedLicence[]>`
-    select ${stateColumns(sql)}, l.snapshot_id, l.governed_by, l.reactivated_at, l.latest_event_at, l.paid_updates_until,
-      l.trial_limit
-    from licences l
+    select ${sql.unsafe(lockedColumnList)} from licences l
     where l.id = any(${ids}::text[]) order by l.id for update ${skipLocked(sql, onLocked)}`
 }
 

@@ -1,4 +1,6 @@
 import type { LicenceStateRow } from '../lifecycle/licence-queries.ts'
+import { rowColumns } from '../lifecycle/licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { payable } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { effectMeanings } from './effect.ts'
@@ -20,6 +22,18 @@ export type LockedLicence = LicenceStateRow & {
   /** Whether `max_activations` is the limit that it got as a trial. */
   trial_limit: boolean
 }
+
+const otherColumns: Record<Exclude<keyof LockedLicence, keyof LicenceRow>, true> = {
+  hold: true,
+  purchase: true,
+  snapshot_id: true,
+  governed_by: true,
+  reactivated_at: true,
+  latest_event_at: true,
+  paid_updates_until: true,
+  trial_limit: true,
+}
+export const lockedColumns: readonly string[] = [...rowColumns, ...Object.keys(otherColumns)]
 
 /**
  * A locked licence with those of its purchases, renewals and entries that decide about the effects of a transaction, out of any

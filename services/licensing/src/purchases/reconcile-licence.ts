@@ -1,7 +1,8 @@
 import { leads, stateAfter } from '../lifecycle/licence.ts'
 import type { Lead } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import { changeLicence, timesOf } from './changes.ts'
+import { licenceFields } from '../lifecycle/licence-fields.ts'
+import { changeLicence } from './changes.ts'
 import type { By, Changes } from './changes.ts'
 import type { EffectKind } from './effect.ts'
 import type { Purchase } from './purchase.ts'
@@ -50,5 +51,6 @@ export function reconcileLicence(
     ]
   }
   const after = { ...state, plan_id, snapshot_id, expires_on: end }
-  changeLicence(changes, purchased, after, leading(), by, { expires_on: timesOf(licence.expires_on, end) })
+  const moved = licenceFields.changeOf('expires_on', licence, { ...licence, ...after })
+  changeLicence(changes, purchased, after, leading(), by, { expires_on: moved })
 }

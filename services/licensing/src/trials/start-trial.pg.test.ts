@@ -217,7 +217,7 @@ const ends: Record<string, [Happens, reason: string | undefined]> = {
     },
     'trial_used',
   ],
-  'the vendor prolonged it': [(licence) => update(harness, licence, { neverExpires: true }), undefined],
+  'the vendor prolonged it': [(licence) => update(harness, licence, { expiresOn: null }), undefined],
   'it is for another host': [
     (licence) => update(harness, licence, { restrictions: { domains: ['other.example.com'] } }),
     'domain_not_allowed',

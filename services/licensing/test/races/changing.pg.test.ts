@@ -21,11 +21,13 @@ import {
   findWrongStatuses,
   history,
   statusOf,
+  update,
   verbOn,
   licenceOf,
   atOnce,
   settledAtOnce,
 } from '../makers.ts'
+import type { FieldChange } from '../makers.ts'
 import { bought, happen, provision, unique } from '../purchases.ts'
 import { codes, expectNoDeadlock, rounds, startReplicas, waitingForLocks } from '../races.ts'
 
@@ -147,15 +149,14 @@ test('updates of a due licence that race verbs, an archive, the sweep, a payment
     const externalRef = unique('buyer')
     const expiresOn = new Date(Date.now() - 1_000)
     const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn })
-    const update = (place: number, change: object) =>
-      either(place).licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, ...change })
+    const updated = (place: number, change: FieldChange) => update(either(place), licence, change)
     const restrictions = create(RestrictionsSchema, { maxSeats: 7 })
     const verb = round % 3 === 0 ? 'revokeLicence' : round % 3 === 1 ? 'suspendLicence' : 'retireLicence'
     const outcomes = await Promise.allSettled([
-      update(0, { restrictions }),
-      update(1, { neverExpires: true }),
-      update(0, { expiresOn: timestampFromDate(new Date(Date.now() + 86_400_000)) }),
-      update(1, { externalRef: `${externalRef} moved` }),
+      updated(0, { restrictions }),
+      updated(1, { expiresOn: null }),
+      updated(0, { expiresOn: timestampFromDate(new Date(Date.now() + 86_400_000)) }),
+      updated(1, { externalRef: `${externalRef} moved` }),
       sweepExpiries(either(round).deps),
       archive(either(round + 1), plan),
       either(round).licensing[verb](verbOn(harness, licence)),

@@ -14,6 +14,7 @@ import {
   restore,
   verbOn,
   importItems,
+  itemOf,
   atOnce,
   settledAtOnce,
 } from '../makers.ts'
@@ -69,7 +70,7 @@ test('an issue, import or payment that races an archive is refused, or the archi
         applicationId,
         actor,
         dryRun: false,
-        items: [{ legacyKey: `archived-${round}-${place}`, externalRef: 'c', planId: plan.id }],
+        items: [itemOf({ legacyKey: `archived-${round}-${place}`, planId: plan.id })],
       })
     const archiving = archive(either(round), plan)
     const [issued, paid, imports] = await Promise.all([
@@ -135,7 +136,7 @@ test('an issue or reactivation on a plan that is being archived waits, and is th
   const plan = await givenPlan(harness)
   const licence = await givenLicenceIn(harness, 'suspended', plan.id)
   const { accountId, applicationId } = harness
-  const items = [{ legacyKey: unique('waits'), externalRef: 'customer', planId: plan.id }]
+  const items = [itemOf({ legacyKey: unique('waits'), planId: plan.id })]
   const { calls } = await harness.sql.begin(async (tx) => {
     await tx`update plans set status = 'retired' where id = ${plan.id}`
     const calls = [

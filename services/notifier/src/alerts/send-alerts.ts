@@ -1,5 +1,6 @@
 import type { Database } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
+import { pauseAfter } from '@licensing/process/retry'
 import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
 import { alertMail } from './alert-mail.ts'
@@ -33,7 +34,7 @@ const alertsCount = new Counter({
 })
 
 const accountsAtOnce = 100
-const maxPauseSeconds = 600
+const pauses = { firstMs: 2_000, maxMs: 600_000 }
 
 /**
  * Mails waiting alerts, and tries each mail until the mail server has accepted it. Accounts take turns: each gets one mail
@@ -71,7 +72,7 @@ async function useLease(deps: AlertDependencies, lease: Lease): Promise<void> {
     const failures = lease.failures + 1
     alertsCount.inc({ outcome: 'failed' }, alerts.length)
     log.warn({ err: error, account_id: accountId, alerts: alerts.length, failures }, 'alerts not sent')
-    await endLease(sql, lease, Math.min(2 ** failures, maxPauseSeconds), failures)
+    await endLease(sql, lease, pauseAfter(pauses, failures) / 1_000, failures)
   }
 }
 

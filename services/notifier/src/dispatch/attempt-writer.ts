@@ -1,12 +1,12 @@
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
+import { retry } from '@licensing/process/retry'
 import type { FinishedAttempt } from './attempt-queries.ts'
 import { flushSize } from './metrics.ts'
 
 const maxRows = 200
 const batchDelayMs = 3
-const pauseMs = 200
-const maxPauseMs = 2_000
+const pauses = { firstMs: 200, maxMs: 2_000 }
 const maxTries = 3
 /** How many batches are written at the same time, each on a connection. */
 export const maxBatches = 2
@@ -81,36 +81,33 @@ export class AttemptWriter<Recorded> {
   }
 
   async #write(batch: FinishedAttempt[]): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      if (await this.#try(batch, tries)) return
-      this.#failing += 1
-      await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs * tries, maxPauseMs)))
-      this.#failing -= 1
-    }
-  }
-
-  /** @returns false if the batch has to be tried again */
-  async #try(batch: FinishedAttempt[], tries: number): Promise<boolean> {
     const { record, recorded, log } = this.#options
-    try {
-      const result = await record(batch)
-      flushSize.observe(batch.length)
-      recorded(batch, result)
-      return true
-    } catch (error) {
+    let isFailing = false
+    const isRetried = (error: unknown, tries: number) => {
       const isTransient = isDatabaseUnavailable(error)
       if (!isTransient || Number.isInteger(Math.log2(tries))) {
         log.warn({ err: error, tries, attempts: batch.length }, 'attempts could not be recorded')
       }
-      if (isTransient) return false
-      if (batch.length > 1) {
-        for (const attempt of batch) await this.#write([attempt])
-        return true
-      }
+      if (!isTransient && (batch.length > 1 || tries >= maxTries)) return false
       // PostgreSQL refuses something that the receiver sent: the attempt is recorded without it. If that fails too, the
       // attempt is dropped. The lease of its delivery ends, and the delivery is sent again.
-      Object.assign(batch[0]!, { responseExcerpt: null, error: null })
-      return tries >= maxTries
+      if (!isTransient) Object.assign(batch[0]!, { responseExcerpt: null, error: null })
+      if (!isFailing) this.#failing += 1
+      isFailing = true
+      return true
+    }
+    const write = async () => {
+      const result = await record(batch)
+      flushSize.observe(batch.length)
+      recorded(batch, result)
+    }
+    try {
+      await retry(write, { ...pauses, isRetried })
+    } catch {
+      // The database refuses this batch, so each of its attempts is recorded alone.
+      if (batch.length > 1) for (const attempt of batch) await this.#write([attempt])
+    } finally {
+      if (isFailing) this.#failing -= 1
     }
   }
 }

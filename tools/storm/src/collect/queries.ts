@@ -55,7 +55,9 @@ const statements = {
       select id, source_key, session_id, sale_id, invoice_ref, licence_id, amount, fee_minor, charge_ref
       from payments order by id`,
   },
-  refunds: { billing: 'select id, payment_id, ref, kind as lane, amount, processed from refunds order by id' },
+  refunds: {
+    billing: 'select id, payment_id, ref, kind as lane, amount, processed from refunds order by id',
+  },
   fees: { billing: 'select id, payment_id, kind, amount_minor from fee_entries order by id' },
   capMinor: {
     billing: `

@@ -155,7 +155,7 @@ const flows: Record<string, Flow> = {
       currency: text.regex(/^[a-z]{3}$/),
       recurring: z
         .strictObject({
-          interval: z.enum(['month', 'year']),
+          interval: z.enum(['day', 'week', 'month', 'year']),
           interval_count: integer(1).default(1),
         })
         .optional(),

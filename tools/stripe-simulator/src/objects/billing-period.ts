@@ -17,7 +17,10 @@ export function nextPeriod(anchor: number, current: Period, price: Price): Perio
 function addPeriods(anchor: number, count: number, price: Price): number {
   if (price.recurring === null) throw new Error(`price ${price.id} has no billing period`)
   const { interval, interval_count: each } = price.recurring
-  return addMonths(anchor, count * each * (interval === 'year' ? 12 : 1))
+  const units = count * each
+  if (interval === 'day' || interval === 'week')
+    return anchor + units * (interval === 'week' ? 7 : 1) * 86_400
+  return addMonths(anchor, interval === 'year' ? 12 * units : units)
 }
 
 function addMonths(anchor: number, months: number): number {

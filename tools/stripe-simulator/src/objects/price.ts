@@ -6,7 +6,7 @@ export type NewPrice = {
   created: number
   currency: string
   unitAmount: number
-  recurring: { interval: 'month' | 'year'; intervalCount: number } | null
+  recurring: { interval: 'day' | 'week' | 'month' | 'year'; intervalCount: number } | null
   product?: string | undefined
   active?: boolean
 }

@@ -191,8 +191,7 @@ export async function writeAnswer(
   { purchase_ref, kind, ref, found, pause_ms }: AnsweredQuestion,
 ): Promise<void> {
   await tx`
-    update processor_questions set found = coalesce(${found}, found),
-      next_at = clock_timestamp() + ${pause_ms}::int * interval '1 millisecond',
-      answered_at = case when ${found}::boolean is not null then clock_timestamp() end
+    update processor_questions set found = coalesce(${found}::boolean, found),
+      next_at = clock_timestamp() + ${pause_ms}::int * interval '1 millisecond'
     where purchase_ref = ${purchase_ref} and kind = ${kind} and ref = ${ref}`
 }

@@ -63,7 +63,7 @@ export type Decided<Value> = { now: Value } | Later
 export interface Later {
   /** When to decide again although nothing has happened; infinite if only a fact or an answer can change the decision. */
   later: number
-  /** What to ask the processor. */
+  /** The questions that the processor must answer first. */
   questions: NewQuestion[]
 }
 
@@ -88,7 +88,7 @@ export interface DecidedRows {
   alerts: VendorAlert[]
 }
 
-/** What one decider decides. */
+/** The result of one decider. */
 export interface Part extends Partial<DecidedRows> {
   waits?: Later[]
 }
@@ -125,7 +125,7 @@ function mergeWaits(waits: Later[]): Later {
   return { later: Math.min(...waits.map(({ later }) => later)), questions: [...questions.values()] }
 }
 
-/** What these decisions wait for. */
+/** The waits among these. */
 export function waitsOf(...decided: Decided<unknown>[]): Later[] {
   return decided.filter((each) => 'later' in each)
 }
