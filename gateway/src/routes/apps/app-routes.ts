@@ -1,12 +1,13 @@
 import { z } from 'zod'
-import type { Application } from '@licensing/proto/catalog'
+import { ApplicationSchema } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { optional, text } from '../../fields/text.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 import type { Services } from '../../services.ts'
 
 const tag = 'Applications'
@@ -33,6 +34,8 @@ export const appSchema = z
       .describe('`licence.expiring` is sent when a licence has fewer days left; 0: never.'),
   })
   .meta({ id: 'Application' })
+
+const appJson = renderer(ApplicationSchema, appSchema)
 
 const name = text(textLimits.name).meta({ examples: ['Acme Studio'] })
 const createAppBody = z.strictObject({ name })
@@ -64,7 +67,7 @@ export const appRoutes: Route[] = [
     errors: ['quota_exceeded'],
     handle: async ({ services, accountId, body }) => {
       const made = await services.catalog.createApplication({ accountId, name: body.name })
-      return { body: appJson(made, made.rootKey!) }
+      return { body: appJson(made) }
     },
   }),
   vendorRoute({
@@ -88,7 +91,7 @@ export const appRoutes: Route[] = [
         services,
         applications.map((application) => application.id),
       )
-      const rows = applications.map((application, at) => appJson(application, rootKeys[at]!))
+      const rows = applications.map((application, at) => appJson({ ...application, rootKey: rootKeys[at]! }))
       return { body: page(rows, hasMore, ({ id }) => id) }
     },
   }),
@@ -103,7 +106,7 @@ export const appRoutes: Route[] = [
     handle: async (call) => {
       const application = await call.services.catalog.getApplication(within(call))
       const [rootKey] = await rootKeysOf(call.services, [application.id])
-      return { body: appJson(application, rootKey!) }
+      return { body: appJson({ ...application, rootKey: rootKey! }) }
     },
   }),
   vendorRoute({
@@ -125,21 +128,10 @@ export const appRoutes: Route[] = [
         name,
         expiringNoticeDays,
       })
-      return { body: appJson(application, rootKey!) }
+      return { body: appJson({ ...application, rootKey: rootKey! }) }
     },
   }),
 ]
-
-function appJson(application: Application, rootKey: string): z.output<typeof appSchema> {
-  return {
-    id: application.id,
-    name: application.name,
-    account_id: application.accountId,
-    root_key: rootKey,
-    created_at: isoText(application.createdAt),
-    expiring_notice_days: application.expiringNoticeDays,
-  }
-}
 
 /** The newest root key of each application, in the order of the ids. */
 async function rootKeysOf(services: Services, applicationIds: string[]): Promise<string[]> {
