@@ -2,13 +2,14 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { z } from 'zod'
 import { readLicenceKey } from '@licensing/formats/licence-key'
 import { closedSets } from '@licensing/proto/closed-sets'
-import type { TokenGrant } from '@licensing/proto/products'
+import { TokenGrantSchema } from '@licensing/proto/products'
 import { textLimits } from '@licensing/proto/text'
 import { keylessRoute, vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
 import { id } from '../../fields/id.ts'
-import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
+import { renderer } from '../../fields/messages.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
 import { host, optional, text } from '../../fields/text.ts'
 
 const tag = 'Installed products'
@@ -41,6 +42,8 @@ export const grantFields = {
 }
 
 export const grantSchema = z.strictObject(grantFields).meta({ id: 'TokenGrant' })
+
+export const grantJson = renderer(TokenGrantSchema, grantSchema)
 
 const productVersion = text(textLimits.product).meta({ examples: ['4.2.0'] })
 
@@ -245,16 +248,4 @@ function licenceKeyIn(text: string): string {
   const key = readLicenceKey(text)
   if (key === undefined) throw new ServiceError('not_found', 'there is no such licence key')
   return key
-}
-
-export function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {
-  return {
-    activation_id: grant.activationId,
-    licence_id: grant.licenceId,
-    token: grant.token,
-    expires_at: isoText(grant.expiresAt),
-    refresh_after: isoText(grant.refreshAfter),
-    check_interval_seconds: grant.checkIntervalSeconds,
-    lease_ends_at: isoTextOrNull(grant.leaseEndsAt),
-  }
 }

@@ -1,18 +1,14 @@
 import { z } from 'zod'
-import type { Application } from '@licensing/proto/catalog'
+import { ApplicationSchema } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { optional, text } from '../../fields/text.ts'
-import {
-  customerPageBody,
-  customerPageChange,
-  customerPageJson,
-  customerPageSchema,
-} from '../customers/customer-page-json.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { customerPageBody, customerPageChange, customerPageSchema } from '../customers/customer-page-json.ts'
+import { timestampText } from '../../fields/time.ts'
 import type { Services } from '../../services.ts'
 
 const tag = 'Applications'
@@ -40,6 +36,8 @@ export const appSchema = z
     customer_page: customerPageSchema.describe('The page on which your customers see their licence.'),
   })
   .meta({ id: 'Application' })
+
+const appJson = renderer(ApplicationSchema, appSchema)
 
 const name = text(textLimits.name).meta({ examples: ['Acme Studio'] })
 const createAppBody = z.strictObject({ name })
@@ -74,7 +72,7 @@ export const appRoutes: Route[] = [
     errors: ['quota_exceeded'],
     handle: async ({ services, accountId, body }) => {
       const made = await services.catalog.createApplication({ accountId, name: body.name })
-      return { body: appJson(made, made.rootKey!) }
+      return { body: appJson(made) }
     },
   }),
   vendorRoute({
@@ -98,7 +96,7 @@ export const appRoutes: Route[] = [
         services,
         applications.map((application) => application.id),
       )
-      const rows = applications.map((application, at) => appJson(application, rootKeys[at]!))
+      const rows = applications.map((application, at) => appJson({ ...application, rootKey: rootKeys[at]! }))
       return { body: page(rows, hasMore, ({ id }) => id) }
     },
   }),
@@ -113,7 +111,7 @@ export const appRoutes: Route[] = [
     handle: async (call) => {
       const application = await call.services.catalog.getApplication(within(call))
       const [rootKey] = await rootKeysOf(call.services, [application.id])
-      return { body: appJson(application, rootKey!) }
+      return { body: appJson({ ...application, rootKey: rootKey! }) }
     },
   }),
   vendorRoute({
@@ -136,22 +134,10 @@ export const appRoutes: Route[] = [
         expiringNoticeDays,
         customerPage: page && customerPageChange(page),
       })
-      return { body: appJson(application, rootKey!) }
+      return { body: appJson({ ...application, rootKey: rootKey! }) }
     },
   }),
 ]
-
-function appJson(application: Application, rootKey: string): z.output<typeof appSchema> {
-  return {
-    id: application.id,
-    name: application.name,
-    account_id: application.accountId,
-    root_key: rootKey,
-    created_at: isoText(application.createdAt),
-    expiring_notice_days: application.expiringNoticeDays,
-    customer_page: customerPageJson(application.customerPage),
-  }
-}
 
 /** The newest root key of each application, in the order of the ids. */
 async function rootKeysOf(services: Services, applicationIds: string[]): Promise<string[]> {

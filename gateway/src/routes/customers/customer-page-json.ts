@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { CustomerPage, CustomerPageChangeSchema } from '@licensing/proto/catalog'
+import type { CustomerPageChangeSchema } from '@licensing/proto/catalog'
 import { z } from 'zod'
 import { supportAddress } from '../../fields/text.ts'
 
@@ -45,16 +45,6 @@ export const customerPageBody = z.strictObject({
   offline_days: wholeNumber(maxOfflineDays).nullable().optional().describe(meanings.offline_days),
   key_sign_in: z.boolean().nullable().optional().describe(meanings.key_sign_in),
 })
-
-export function customerPageJson(page: CustomerPage | undefined): z.output<typeof customerPageSchema> {
-  return {
-    support_url: page?.supportUrl ?? null,
-    accent_color: page?.accentColor ?? null,
-    frees_per_day: page?.freesPerDay ?? 0,
-    offline_days: page?.offlineDays ?? 0,
-    key_sign_in: page?.keySignIn ?? false,
-  }
-}
 
 export function customerPageChange(
   body: z.output<typeof customerPageBody>,

@@ -1,12 +1,13 @@
 import { z } from 'zod'
-import type { EntitlementDefinition } from '@licensing/proto/catalog'
+import { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { optional, lengths, text } from '../../fields/text.ts'
 import type { Services } from '../../services.ts'
 
@@ -36,6 +37,8 @@ export const entitlementDefSchema = z
     default: z.string().describe('Value for plans that do not set their own.'),
   })
   .meta({ id: 'EntitlementDefinition' })
+
+const entitlementDefJson = renderer(EntitlementDefinitionSchema, entitlementDefSchema)
 
 const keyPattern = /^[a-z][a-z0-9_]*$/
 
@@ -154,16 +157,6 @@ export const entitlementDefRoutes: Route[] = [
     },
   }),
 ]
-
-function entitlementDefJson(definition: EntitlementDefinition): z.output<typeof entitlementDefSchema> {
-  return {
-    id: definition.id,
-    key: definition.key,
-    kind: readMember('entitlementKind', definition.kind),
-    display_name: definition.displayName,
-    default: definition.default,
-  }
-}
 
 interface EntitlementDefCall {
   services: Services

@@ -1,10 +1,11 @@
-import type { Fee } from '@licensing/proto/billing'
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { FeeSchema } from '@licensing/proto/billing'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
@@ -21,18 +22,7 @@ const feeSchema = z
   })
   .meta({ id: 'Fee' })
 
-function feeJson(fee: Fee): z.output<typeof feeSchema> {
-  return {
-    id: fee.id,
-    kind: readMember('feeKind', fee.kind),
-    amount_minor: Number(fee.amountMinor),
-    currency: fee.currency,
-    charge_ref: fee.chargeRef,
-    application_id: fee.applicationId,
-    period: fee.period,
-    occurred_at: isoText(fee.occurredAt),
-  }
-}
+const feeJson = renderer(FeeSchema, feeSchema)
 
 export const feeRoutes: Route[] = [
   vendorRoute({

@@ -1,9 +1,10 @@
-import type { Payment } from '@licensing/proto/billing'
+import { PaymentSchema } from '@licensing/proto/billing'
 import { z } from 'zod'
 import { id, isId } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
 import { emptyPage, idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { period, isoText, timestampText } from '../../fields/time.ts'
+import { period, timestampText } from '../../fields/time.ts'
 import { storableText } from '../../fields/text.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -24,21 +25,7 @@ const paymentSchema = z
   })
   .meta({ id: 'Payment' })
 
-function paymentJson(payment: Payment): z.output<typeof paymentSchema> {
-  return {
-    id: payment.id,
-    licence_id: payment.licenceId ?? null,
-    session_id: payment.sessionId ?? null,
-    sale_id: payment.saleId ?? null,
-    plan_id: payment.planId,
-    external_ref: payment.externalRef,
-    amount: Number(payment.amount),
-    currency: payment.currency,
-    charge_ref: payment.chargeRef ?? null,
-    fee_minor: Number(payment.feeMinor),
-    occurred_at: isoText(payment.occurredAt),
-  }
-}
+const paymentJson = renderer(PaymentSchema, paymentSchema)
 
 export const paymentRoutes: Route[] = [
   vendorRoute({

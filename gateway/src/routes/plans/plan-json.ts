@@ -1,12 +1,14 @@
-import type { ArchivePlanResponse, Plan } from '@licensing/proto/catalog'
+import { PlanSchema } from '@licensing/proto/catalog'
+import type { ArchivePlanResponse } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { optional, storableText, text } from '../../fields/text.ts'
 import { metadata, metadataChange, metadataInAnswer } from '../../fields/metadata.ts'
 import { count } from '../../fields/money.ts'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 import { within } from '../../route.ts'
 import type { Services } from '../../services.ts'
 
@@ -28,6 +30,8 @@ const planFields = {
 }
 
 export const planSchema = z.strictObject(planFields).meta({ id: 'Plan' })
+
+export const planJson = renderer(PlanSchema, planSchema)
 
 export const archivedPlanSchema = z
   .strictObject({
@@ -83,24 +87,6 @@ export const updatePlanBody = z.strictObject({
     .optional()
     .describe('Duration of new trials in days. null: the plan has no trials.'),
 })
-
-export function planJson(plan: Plan): z.output<typeof planSchema> {
-  return {
-    id: plan.id,
-    name: plan.name,
-    code: plan.code,
-    status: readMember('planStatus', plan.status),
-    active_licences: Number(plan.activeLicences),
-    entitlements: plan.entitlements.map(({ entitlementDefId, value }) => ({
-      entitlement_def_id: entitlementDefId,
-      value,
-    })),
-    created_at: isoText(plan.createdAt),
-    updated_at: isoText(plan.updatedAt),
-    metadata: plan.metadata,
-    trial_days: plan.trialDays ?? null,
-  }
-}
 
 export function archivedPlanJson(response: ArchivePlanResponse): z.output<typeof archivedPlanSchema> {
   return { ...planJson(response.plan!), suspended_licences: Number(response.suspendedLicences) }

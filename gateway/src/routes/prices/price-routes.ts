@@ -1,11 +1,12 @@
-import type { Price } from '@licensing/proto/billing'
+import { PriceSchema } from '@licensing/proto/billing'
 import { textLimits } from '@licensing/proto/text'
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { findPlan, planScope } from '../plans/plan-json.ts'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { count, currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
 import { optional, text } from '../../fields/text.ts'
 
@@ -25,6 +26,8 @@ export const priceSchema = z
     updates_months: z.int().nullable(),
   })
   .meta({ id: 'Price' })
+
+const priceJson = renderer(PriceSchema, priceSchema)
 
 const maxMonths = 1_200
 const maxUpdatesMonths = 120
@@ -91,15 +94,3 @@ export const priceRoutes: Route[] = [
     },
   }),
 ]
-
-function priceJson(price: Price): z.output<typeof priceSchema> {
-  return {
-    plan_id: price.planId,
-    price_id: price.priceId,
-    amount: Number(price.amount),
-    currency: price.currency,
-    mode: readMember('priceMode', price.mode),
-    period_months: price.periodMonths ?? null,
-    updates_months: price.updatesMonths ?? null,
-  }
-}

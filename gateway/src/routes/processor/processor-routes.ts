@@ -1,7 +1,8 @@
-import type { Processor } from '@licensing/proto/billing'
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { ProcessorSchema } from '@licensing/proto/billing'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
-import { isoText, timestampText } from '../../fields/time.ts'
+import { renderer } from '../../fields/messages.ts'
+import { timestampText } from '../../fields/time.ts'
 import { keylessRoute, vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
@@ -17,6 +18,8 @@ const processorSchema = z
   })
   .meta({ id: 'Processor' })
 
+const processorJson = renderer(ProcessorSchema, processorSchema)
+
 const connectBody = z.strictObject({
   processor: name,
   connected_account: z
@@ -24,15 +27,6 @@ const connectBody = z.strictObject({
     .regex(/^acct_[A-Za-z0-9_]{1,250}$/, 'must be a connected account’s id, such as acct_1SExample')
     .meta({ examples: ['acct_1SExample'] }),
 })
-
-function processorJson(processor: Processor): z.output<typeof processorSchema> {
-  return {
-    processor: readMember('processor', processor.processor),
-    connected_account: processor.connectedAccount,
-    connected_at: isoText(processor.connectedAt),
-    livemode: processor.livemode,
-  }
-}
 
 const authorizationSchema = z
   .strictObject({

@@ -1,8 +1,10 @@
-import type { ListedSaleEvent, SaleEvent } from '@licensing/proto/billing'
+import { SaleEventSchema } from '@licensing/proto/billing'
+import type { ListedSaleEvent } from '@licensing/proto/billing'
 import { textLimits } from '@licensing/proto/text'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
 import { metadata } from '../../fields/metadata.ts'
 import { optional, text } from '../../fields/text.ts'
@@ -21,6 +23,8 @@ const saleEventSchema = z
     status: z.enum(closedSets.saleStatus),
   })
   .meta({ id: 'SaleEvent' })
+
+const saleEventJson = renderer(SaleEventSchema, saleEventSchema)
 
 const saleEventBody = z
   .strictObject({
@@ -85,15 +89,6 @@ function listedSaleEventJson(event: ListedSaleEvent): z.output<typeof listedSale
     status: readMember('saleStatus', event.status),
     licence_id: event.licenceId ?? null,
     reason: event.failureReason ?? null,
-  }
-}
-
-function saleEventJson(event: SaleEvent): z.output<typeof saleEventSchema> {
-  return {
-    id: event.id,
-    sale_id: event.saleId,
-    licence_id: event.licenceId ?? null,
-    status: readMember('saleStatus', event.status),
   }
 }
 

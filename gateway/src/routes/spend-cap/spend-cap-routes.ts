@@ -1,8 +1,9 @@
-import type { SpendCap } from '@licensing/proto/billing'
+import { SpendCapSchema } from '@licensing/proto/billing'
 import { z } from 'zod'
+import { renderer } from '../../fields/messages.ts'
 import { currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
 import { optional } from '../../fields/text.ts'
-import { isoTextOrNull, timestampText } from '../../fields/time.ts'
+import { timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
@@ -23,6 +24,8 @@ const spendCapSchema = z
   })
   .meta({ id: 'SpendCap' })
 
+const spendCapJson = renderer(SpendCapSchema, spendCapSchema)
+
 const setSpendCapBody = z
   .strictObject({
     // Required, so that omitting it by mistake does not remove the cap.
@@ -33,17 +36,6 @@ const setSpendCapBody = z
     if (capMinor === null || of !== undefined) return
     context.addIssue({ code: 'custom', path: ['currency'], message: 'is required with a cap' })
   })
-
-function spendCapJson(cap: SpendCap): z.output<typeof spendCapSchema> {
-  return {
-    period: cap.period,
-    cap_minor: cap.capMinor === undefined ? null : Number(cap.capMinor),
-    spent_minor: Number(cap.spentMinor),
-    currency: cap.currency ?? null,
-    reached_at: isoTextOrNull(cap.reachedAt),
-    paused: cap.paused,
-  }
-}
 
 export const spendCapRoutes: Route[] = [
   vendorRoute({

@@ -1,11 +1,13 @@
 import { z } from 'zod'
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import type { Attempt, Delivery, DeliveryDetail } from '@licensing/proto/notifier'
+import { closedSets } from '@licensing/proto/closed-sets'
+import { AttemptSchema, DeliverySchema } from '@licensing/proto/notifier'
+import type { DeliveryDetail } from '@licensing/proto/notifier'
 import { id, isId, reference } from '../../fields/id.ts'
 import type { IdPrefix } from '../../fields/id.ts'
 import { optional, storableText } from '../../fields/text.ts'
+import { renderer } from '../../fields/messages.ts'
 import { emptyPage, idCursor, limit, page, pageOf, positionCursor } from '../../fields/page.ts'
-import { timestamp, isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
+import { timestamp, timestampText } from '../../fields/time.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
@@ -55,6 +57,8 @@ const common = {
 
 export const deliverySchema = z.strictObject(common).meta({ id: 'WebhookDelivery' })
 
+const deliveryJson = renderer(DeliverySchema, deliverySchema)
+
 const attemptSchema = z
   .strictObject({
     attempt: z.int(),
@@ -65,6 +69,8 @@ const attemptSchema = z
     response_excerpt: z.string().nullable(),
   })
   .meta({ id: 'WebhookAttempt' })
+
+const attemptJson = renderer(AttemptSchema, attemptSchema)
 
 const deliveryDetailSchema = z
   .strictObject({
@@ -167,36 +173,10 @@ export const webhookDeliveryRoutes: Route[] = [
   }),
 ]
 
-function deliveryJson(delivery: Delivery): z.output<typeof deliverySchema> {
-  return {
-    id: delivery.id,
-    event_id: delivery.eventId,
-    event_type: delivery.eventType,
-    endpoint_id: delivery.endpointId,
-    status: readMember('deliveryStatus', delivery.status),
-    attempt_count: delivery.attemptCount,
-    next_attempt_at: isoTextOrNull(delivery.nextAttemptAt),
-    created_at: isoText(delivery.createdAt),
-    last_response_code: delivery.lastResponseCode ?? null,
-    licence_id: delivery.licenceId ?? null,
-  }
-}
-
 function deliveryDetailJson(detail: DeliveryDetail): z.output<typeof deliveryDetailSchema> {
   return {
     ...deliveryJson(detail.delivery!),
     payload: detail.payload ?? null,
     attempts: detail.attempts.map(attemptJson),
-  }
-}
-
-function attemptJson(attempt: Attempt): z.output<typeof attemptSchema> {
-  return {
-    attempt: attempt.attempt,
-    at: isoText(attempt.at),
-    response_code: attempt.responseCode ?? null,
-    error: attempt.error ?? null,
-    duration_ms: attempt.durationMs,
-    response_excerpt: attempt.responseExcerpt ?? null,
   }
 }

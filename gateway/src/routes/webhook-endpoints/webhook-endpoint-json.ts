@@ -1,11 +1,13 @@
-import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import type { CreateEndpointResponse, Endpoint } from '@licensing/proto/notifier'
+import { closedSets } from '@licensing/proto/closed-sets'
+import { EndpointSchema } from '@licensing/proto/notifier'
+import type { CreateEndpointResponse } from '@licensing/proto/notifier'
 import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
+import { renderer } from '../../fields/messages.ts'
 import { optional, webhookUrl } from '../../fields/text.ts'
-import { isoText, isoTextOrNull, timestamp, timestampText } from '../../fields/time.ts'
+import { timestamp, timestampText } from '../../fields/time.ts'
 
 const secret = z
   .string()
@@ -21,6 +23,8 @@ const common = {
   status: z.enum(closedSets.endpointStatus),
   created_at: timestampText,
 }
+
+const commonJson = renderer(EndpointSchema, z.strictObject(common))
 
 const healthSchema = z
   .strictObject({
@@ -45,6 +49,8 @@ export const webhookEndpointSchema = z
     health: healthSchema,
   })
   .meta({ id: 'WebhookEndpoint' })
+
+export const webhookEndpointJson = renderer(EndpointSchema, webhookEndpointSchema)
 
 export const newWebhookEndpointSchema = z
   .strictObject({ ...common, secret })
@@ -73,23 +79,6 @@ export const createWebhookEndpointBody = z.strictObject({
   subscribed_events: subscribedEvents.describe('`*`, or event types separated by commas.'),
 })
 
-export function webhookEndpointJson(endpoint: Endpoint): z.output<typeof webhookEndpointSchema> {
-  return {
-    ...commonJson(endpoint),
-    disabled_at: isoTextOrNull(endpoint.disabledAt),
-    disabled_reason:
-      endpoint.disabledReason === undefined ? null : readMember('disabledReason', endpoint.disabledReason),
-    failing_attempts: endpoint.failingAttempts,
-    failing_since: isoTextOrNull(endpoint.failingSince),
-    health: {
-      pending: Number(endpoint.health?.pending ?? 0n),
-      last_success_at: isoTextOrNull(endpoint.health?.lastSuccessAt),
-      last_failure_at: isoTextOrNull(endpoint.health?.lastFailureAt),
-      failing_since: isoTextOrNull(endpoint.health?.failingSince),
-    },
-  }
-}
-
 const eventType = z
   .string()
   .refine((type) => webhookEventTypes.includes(type), `must be one of ${webhookEventTypes.join(', ')}`)
@@ -107,14 +96,4 @@ export function newWebhookEndpointJson(
   response: CreateEndpointResponse,
 ): z.output<typeof newWebhookEndpointSchema> {
   return { ...commonJson(response.endpoint!), secret: response.secret || null }
-}
-
-function commonJson(endpoint: Endpoint) {
-  return {
-    id: endpoint.id,
-    url: endpoint.url,
-    subscribed_events: endpoint.subscribedEvents,
-    status: readMember('endpointStatus', endpoint.status),
-    created_at: isoText(endpoint.createdAt),
-  }
 }

@@ -1,9 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
-import { readMember } from '@licensing/proto/closed-sets'
+import { messageOf } from '@licensing/grpc/fields'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
-import type { EndpointHealthSchema, EndpointSchema } from '@licensing/proto/notifier'
+import { EndpointHealthSchema, EndpointSchema } from '@licensing/proto/notifier'
+import type { Endpoint as EndpointMessage } from '@licensing/proto/notifier'
 import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 
@@ -28,35 +27,14 @@ export interface Endpoint {
   health_failing_since: Date | null
 }
 
-export function endpointMessage(endpoint: Endpoint): MessageInitShape<typeof EndpointSchema> {
-  const { disabled_at: disabledAt, disabled_reason: disabledReason, failing_since: failingSince } = endpoint
-  return {
-    id: endpoint.id,
-    url: endpoint.url,
-    subscribedEvents: writeSubscription(endpoint.subscribed_events),
-    status: readMember('endpointStatus', endpoint.status),
-    createdAt: timestampFromDate(endpoint.created_at),
-    ...(disabledAt && { disabledAt: timestampFromDate(disabledAt) }),
-    ...(disabledReason && { disabledReason: readMember('disabledReason', disabledReason) }),
-    failingAttempts: endpoint.failing_attempts ?? 0,
-    ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
-    health: healthMessage(endpoint),
-  }
-}
-
-function healthMessage(endpoint: Endpoint): MessageInitShape<typeof EndpointHealthSchema> {
-  const {
-    pending,
-    last_success_at: lastSuccessAt,
-    last_failure_at: lastFailureAt,
-    health_failing_since: healthFailingSince,
-  } = endpoint
-  return {
-    pending,
-    ...(lastSuccessAt && { lastSuccessAt: timestampFromDate(lastSuccessAt) }),
-    ...(lastFailureAt && { lastFailureAt: timestampFromDate(lastFailureAt) }),
-    ...(healthFailingSince && { failingSince: timestampFromDate(healthFailingSince) }),
-  }
+export function endpointMessage(endpoint: Endpoint): EndpointMessage {
+  const health = { ...endpoint, failing_since: endpoint.health_failing_since }
+  return messageOf(EndpointSchema, {
+    ...endpoint,
+    subscribed_events: writeSubscription(endpoint.subscribed_events),
+    failing_attempts: endpoint.failing_attempts ?? 0,
+    health: messageOf(EndpointHealthSchema, health),
+  })
 }
 
 export function endpointNotFound(id: string): ServiceError {
