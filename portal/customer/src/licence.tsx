@@ -16,8 +16,11 @@ export function LicenceRegion({ licence, texts, withSession }: Props) {
   return (
     <Region id="licence" title={words.title}>
       <p className={`status ${licence.status}`}>{statusText(licence, texts)}</p>
-      <Key text={licence.key} texts={texts} />
       <dl>
+        <dt>{words.key}</dt>
+        <dd>
+          <Key text={licence.key} texts={texts} />
+        </dd>
         <dt>{words.plan}</dt>
         <dd>{licence.plan_name}</dd>
         <dt>{words.validity}</dt>
@@ -30,7 +33,7 @@ export function LicenceRegion({ licence, texts, withSession }: Props) {
         )}
         {licence.entitlements.length > 0 && (
           <>
-            <dt>{words.includes}</dt>
+            <dt>{words.features}</dt>
             <dd>
               <ul>
                 {licence.entitlements.map(({ key, display_name: name, kind, value }) => (
@@ -93,14 +96,13 @@ function Key({ text, texts }: { text: string; texts: Texts }) {
     }
   }
   return (
-    <p className="key">
-      <span className="visually-hidden">{texts.licence.key}: </span>
+    <div className="key">
       <code ref={code}>{text}</code>
       <button type="button" className="quiet" onClick={() => void copy()}>
         {texts.licence.copyKey}
       </button>
       <span role="status">{isCopied && texts.copied}</span>
-    </p>
+    </div>
   )
 }
 

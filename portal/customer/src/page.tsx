@@ -1,11 +1,11 @@
-import { useCallback, useEffect, useState, type ReactNode } from 'react'
+import { useCallback, useEffect, useRef, useState, type ReactNode } from 'react'
 import { accentOf } from './accent.ts'
 import { call, Refusal, type App, type Licence } from './api.ts'
 import { LicenceRegion } from './licence.tsx'
 import { Machines } from './machines.tsx'
 import { Offline } from './offline.tsx'
 import { Alert, problemText } from './parts.tsx'
-import { appInPath, currentSession, keepSession, type Session } from './session.ts'
+import { appInPath, currentSession, endSession, keepSession, type Session } from './session.ts'
 import { SignIn } from './sign-in.tsx'
 import type { Texts } from './texts/texts.ts'
 
@@ -21,12 +21,19 @@ export function Page({ texts }: { texts: Texts }) {
   const [session, setSession] = useState(currentSession)
   const [view, setView] = useState<View>({ kind: 'loading' })
   const [app, setApp] = useState<App | null>(null)
-  const [hasEnded, setEnded] = useState(false)
+  // How the session that has ended began.
+  const [ended, setEnded] = useState<'link' | 'key' | null>(null)
+
+  const current = useRef(session)
+  useEffect(() => void (current.current = session), [session])
 
   const load = useCallback(async () => {
+    // An answer for a session that another link has replaced is ignored.
+    const isReplaced = () => current.current !== session
     try {
       if (session) {
         const licence = await call<Licence>('GET', '/v1/customer/licence', session)
+        if (isReplaced()) return
         setApp(licence.app)
         setView({ kind: 'licence', licence })
         return
@@ -36,10 +43,11 @@ export function Page({ texts }: { texts: Texts }) {
       setApp(await call<App>('GET', `/v1/apps/${encodeURIComponent(appId)}/customer-page`))
       setView({ kind: 'sign-in' })
     } catch (error) {
+      if (isReplaced()) return
       const problem = error as Refusal
       if (problem.code === 'unauthenticated' && session) {
-        keepSession(null)
-        setEnded(true)
+        endSession(session)
+        setEnded(session.appId === null ? 'link' : 'key')
         setSession(null)
       } else if (problem.code === 'not_found' && !session) setView({ kind: 'off' })
       else setView({ kind: 'problem', problem })
@@ -51,7 +59,8 @@ export function Page({ texts }: { texts: Texts }) {
   // Another link that is opened in this tab replaces the session.
   useEffect(() => {
     const replace = () => {
-      setEnded(false)
+      setEnded(null)
+      setView({ kind: 'loading' })
       setSession(currentSession())
     }
     window.addEventListener('hashchange', replace)
@@ -63,7 +72,7 @@ export function Page({ texts }: { texts: Texts }) {
   const begin = (token: string) => {
     const begun: Session = { token, appId: appInPath() }
     keepSession(begun)
-    setEnded(false)
+    setEnded(null)
     setView({ kind: 'loading' })
     setSession(begun)
   }
@@ -84,10 +93,10 @@ export function Page({ texts }: { texts: Texts }) {
         <Links app={app} returnUrl={returnUrl} texts={texts} />
       </header>
       <main>
-        {hasEnded && <Alert>{texts.problems.ended}</Alert>}
+        {ended && <Alert>{texts.problems.ended[ended]}</Alert>}
         {view.kind === 'loading' && <p role="status">{texts.loading}</p>}
-        {view.kind === 'no session' && !hasEnded && <p>{texts.signIn.noSession}</p>}
-        {view.kind === 'off' && <p>{texts.signIn.off}</p>}
+        {view.kind === 'no session' && !ended && <p className="region">{texts.signIn.noSession}</p>}
+        {view.kind === 'off' && <p className="region">{texts.signIn.off}</p>}
         {view.kind === 'sign-in' && <SignIn texts={texts} begin={begin} />}
         {view.kind === 'problem' && (
           <Alert>
@@ -132,7 +141,10 @@ function Links({
 function show(app: App | null, texts: Texts): void {
   document.title = app?.name ?? texts.signIn.title
   const { style } = document.documentElement
-  if (!app?.accent_color) return
+  if (!app?.accent_color) {
+    for (const name of ['--accent', '--on-accent', '--link']) style.removeProperty(name)
+    return
+  }
   const { ground, on, textLight, textDark } = accentOf(app.accent_color)
   style.setProperty('--accent', ground)
   style.setProperty('--on-accent', on)

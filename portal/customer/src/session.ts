@@ -28,6 +28,12 @@ export function keepSession(session: Session | null): void {
   }
 }
 
+/** Forgets a session that has ended. The customer can sign in again where the session began with a key. */
+export function endSession({ appId }: Session): void {
+  keepSession(null)
+  if (appId !== null) history.replaceState(null, '', `/customer/${appId}`)
+}
+
 /** The application in the path `/customer/{app_id}`. */
 export function appInPath(): string | null {
   return /^\/customer\/([^/]+)\/?$/.exec(location.pathname)?.[1] ?? null

@@ -9,7 +9,6 @@ export const english: Texts = {
   back: 'Back',
   tryAgain: 'Try again',
   cancel: 'Cancel',
-  working: 'One moment…',
   copied: 'Copied',
   licence: {
     title: 'Licence',
@@ -17,12 +16,12 @@ export const english: Texts = {
     copyKey: 'Copy key',
     plan: 'Plan',
     validity: 'Valid',
-    never: 'without an end',
+    never: 'no end date',
     until: (date) => `until ${date}`,
     updates: 'Updates',
     updatesUntil: (date) => `releases until ${date}`,
-    includes: 'Includes',
-    feature: { true: 'yes', false: 'no' },
+    features: 'Features',
+    feature: { true: 'included', false: 'not included' },
     manageSubscription: 'Manage subscription',
     renewsOn: (date) => `renews on ${date}`,
     cancelsOn: (date) => `ends on ${date}, and is not renewed`,
@@ -44,7 +43,7 @@ export const english: Texts = {
     downgraded:
       'Part of your payment was refunded, so the product has only its basic functions. To get all of them back, pay again or ask for help.',
     revoked: 'This licence is no longer valid, for good. If you did not expect that, ask for help.',
-    retired: 'This licence is out of use. If you did not expect that, ask for help.',
+    retired: 'This licence is not used any more. If you did not expect that, ask for help.',
     suspended: {
       manual: 'Your licence is paused. Ask for help to find out why.',
       plan_archived:
@@ -91,18 +90,21 @@ export const english: Texts = {
     noSession: 'To see your licence, open the link that you got from the seller of your software.',
   },
   problems: {
-    ended: 'This page was open for too long, and its link has ended. Open a new link, or sign in again.',
+    ended: {
+      link: 'Your link has ended, so that nobody else can use it later. To go on, ask the seller of your software for a new one.',
+      key: 'You were signed out, so that nobody else can use this page later. To go on, enter your licence key again.',
+    },
     offline: 'The page cannot be reached. Check your connection, then try again.',
     busy: 'That did not work just now. Nothing was changed. Try again in a moment.',
     tooMany: (seconds) =>
-      `That was too often. Try again in ${seconds === 1 ? 'a second' : `${seconds} seconds`}.`,
+      `Those were too many attempts. Try again in ${seconds === 1 ? 'a second' : `${seconds} seconds`}.`,
     gone: 'This machine was removed already.',
     hasFile: 'This machine has a licence file that has not ended yet. It can be removed after that.',
     noFreesLeft: 'You cannot remove another machine today. Tomorrow you can.',
     full: 'All machines of your licence are in use. Remove one first.',
     refused: 'Your licence is not valid now, so there is no file for it. See above what you can do.',
     badRequest: 'This is not a request file of your licence. Make a new one in the product.',
-    badDays: 'Enter a number of days that is allowed.',
+    badDays: (max) => `Enter a whole number of days from 1 to ${max}.`,
     noSubscription: 'Your subscription cannot be changed here now. Ask for help.',
     other: 'That did not work. Ask for help if it stays like that.',
   },

@@ -9,7 +9,6 @@ export interface Texts {
   back: string
   tryAgain: string
   cancel: string
-  working: string
   copied: string
   licence: {
     title: string
@@ -21,7 +20,7 @@ export interface Texts {
     until: (date: string) => string
     updates: string
     updatesUntil: (date: string) => string
-    includes: string
+    features: string
     feature: Record<'true' | 'false', string>
     manageSubscription: string
     renewsOn: (date: string) => string
@@ -74,7 +73,8 @@ export interface Texts {
     noSession: string
   }
   problems: {
-    ended: string
+    /** The session of a link, or of a sign-in with the key, has ended. */
+    ended: { link: string; key: string }
     offline: string
     busy: string
     tooMany: (seconds: number) => string
@@ -84,7 +84,7 @@ export interface Texts {
     full: string
     refused: string
     badRequest: string
-    badDays: string
+    badDays: (max: number) => string
     noSubscription: string
     other: string
   }
