@@ -32,9 +32,7 @@ export function Machines({ licence, texts, withSession, reload }: Props) {
           <span>{words.running(licence.leases_in_use, licence.max_concurrent)}</span>
         )}
       </div>
-      <p role="status">
-        {removed !== null && words.removed(removed)}
-      </p>
+      <p role="status">{removed !== null && words.removed(removed)}</p>
       <table aria-labelledby="machines">
         <thead>
           <tr>

@@ -24,11 +24,7 @@ export function Region({ id, title, children }: { id: string; title: string; chi
 }
 
 /** A date in the page's language, as the browser's country writes it. */
-export function dateText(
-  iso: string,
-  { language }: Texts,
-  dateStyle: 'long' | 'medium' = 'long',
-): string {
+export function dateText(iso: string, { language }: Texts, dateStyle: 'long' | 'medium' = 'long'): string {
   const tags = navigator.languages.filter((tag) => tag.toLowerCase().startsWith(language))
   return new Intl.DateTimeFormat([...tags, language], { dateStyle }).format(new Date(iso))
 }
