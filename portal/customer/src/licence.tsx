@@ -23,7 +23,7 @@ export function LicenceRegion({ licence, texts, withSession }: Props) {
         </dd>
         <dt>{words.plan}</dt>
         <dd>{licence.plan_name}</dd>
-        <dt>{words.validity}</dt>
+        <dt>{words.term}</dt>
         <dd>{renewal ?? (end === null ? words.never : words.until(dateText(end, texts)))}</dd>
         {updates !== null && (
           <>

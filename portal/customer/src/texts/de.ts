@@ -15,7 +15,7 @@ export const german: Texts = {
     key: 'Lizenzschlüssel',
     copyKey: 'Schlüssel kopieren',
     plan: 'Tarif',
-    validity: 'Gültig',
+    term: 'Laufzeit',
     never: 'unbefristet',
     until: (date) => `bis ${date}`,
     updates: 'Aktualisierungen',

@@ -15,7 +15,7 @@ export const english: Texts = {
     key: 'Licence key',
     copyKey: 'Copy key',
     plan: 'Plan',
-    validity: 'Valid',
+    term: 'Term',
     never: 'no end date',
     until: (date) => `until ${date}`,
     updates: 'Updates',

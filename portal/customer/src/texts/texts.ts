@@ -15,7 +15,7 @@ export interface Texts {
     key: string
     copyKey: string
     plan: string
-    validity: string
+    term: string
     never: string
     until: (date: string) => string
     updates: string
