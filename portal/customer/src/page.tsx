@@ -13,7 +13,7 @@ type View =
   | { kind: 'loading' }
   | { kind: 'licence'; licence: Licence }
   | { kind: 'sign-in' }
-  | { kind: 'no session' | 'off' }
+  | { kind: 'off' }
   | { kind: 'problem'; problem: Refusal }
 
 /** The page of a customer: the licence of the session, or the field for the licence key. */
@@ -27,31 +27,28 @@ export function Page({ texts }: { texts: Texts }) {
   const current = useRef(session)
   useEffect(() => void (current.current = session), [session])
 
-  const load = useCallback(async () => {
-    // An answer for a session that another link has replaced is ignored.
-    const isReplaced = () => current.current !== session
-    try {
-      if (session) {
-        const licence = await call<Licence>('GET', '/v1/customer/licence', session)
-        if (isReplaced()) return
-        setApp(licence.app)
-        setView({ kind: 'licence', licence })
-        return
-      }
-      const appId = appInPath()
-      if (appId === null) return setView({ kind: 'no session' })
-      setApp(await call<App>('GET', `/v1/apps/${encodeURIComponent(appId)}/customer-page`))
-      setView({ kind: 'sign-in' })
-    } catch (error) {
-      if (isReplaced()) return
-      const problem = error as Refusal
+  const load = useCallback(() => {
+    const shown = ({ app: of, view: next }: Found) => {
+      // After the end of a session, the vendor's name and address for support stay.
+      if (of) setApp(of)
+      setView(next)
+    }
+    const refused = (problem: Refusal) => {
       if (problem.code === 'unauthenticated' && session) {
         endSession(session)
         setEnded(session.appId === null ? 'link' : 'key')
+        setView({ kind: 'loading' })
         setSession(null)
       } else if (problem.code === 'not_found' && !session) setView({ kind: 'off' })
       else setView({ kind: 'problem', problem })
     }
+    // An answer for a session that another link has replaced is ignored.
+    const ifCurrent =
+      <T,>(use: (value: T) => void) =>
+      (value: T) => {
+        if (current.current === session) use(value)
+      }
+    return find(session).then(ifCurrent(shown), ifCurrent(refused))
   }, [session])
 
   useEffect(() => void load(), [load])
@@ -85,6 +82,8 @@ export function Page({ texts }: { texts: Texts }) {
       throw error
     }
   }
+  // Nothing says which licence to show.
+  const isLost = session === null && appInPath() === null
   const returnUrl = view.kind === 'licence' ? view.licence.return_url : null
   return (
     <div className="page">
@@ -94,8 +93,8 @@ export function Page({ texts }: { texts: Texts }) {
       </header>
       <main>
         {ended && <Alert>{texts.problems.ended[ended]}</Alert>}
-        {view.kind === 'loading' && <p role="status">{texts.loading}</p>}
-        {view.kind === 'no session' && !ended && <p className="region">{texts.signIn.noSession}</p>}
+        {view.kind === 'loading' && !isLost && <p role="status">{texts.loading}</p>}
+        {isLost && !ended && <p className="region">{texts.signIn.noSession}</p>}
         {view.kind === 'off' && <p className="region">{texts.signIn.off}</p>}
         {view.kind === 'sign-in' && <SignIn texts={texts} begin={begin} />}
         {view.kind === 'problem' && (
@@ -118,6 +117,23 @@ export function Page({ texts }: { texts: Texts }) {
       </main>
     </div>
   )
+}
+
+interface Found {
+  app: App | null
+  view: View
+}
+
+/** @throws Refusal */
+async function find(session: Session | null): Promise<Found> {
+  if (session) {
+    const licence = await call<Licence>('GET', '/v1/customer/licence', session)
+    return { app: licence.app, view: { kind: 'licence', licence } }
+  }
+  const appId = appInPath()
+  if (appId === null) return { app: null, view: { kind: 'loading' } }
+  const app = await call<App>('GET', `/v1/apps/${encodeURIComponent(appId)}/customer-page`)
+  return { app, view: { kind: 'sign-in' } }
 }
 
 function Links({

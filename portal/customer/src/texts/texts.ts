@@ -1,6 +1,3 @@
-import { german } from './de.ts'
-import { english } from './en.ts'
-
 /** Every text of the page. A value in it is already in the form of its language. */
 export interface Texts {
   language: 'en' | 'de'
@@ -88,13 +85,4 @@ export interface Texts {
     noSubscription: string
     other: string
   }
-}
-
-/** The texts in the browser's language: German, or else English. */
-export function textsFor(languages: readonly string[]): Texts {
-  for (const language of languages) {
-    if (/^de\b/i.test(language)) return german
-    if (/^en\b/i.test(language)) return english
-  }
-  return english
 }
