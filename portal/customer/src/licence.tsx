@@ -62,7 +62,7 @@ function renewalText(
   return cancels_on === null ? null : texts.licence.cancelsOn(dateText(cancels_on, texts))
 }
 
-/** What the status means, and what to do. */
+/** The meaning of the status for the customer, and what to do. */
 function statusText(
   { status, status_reason, expires_on, trial, subscription }: Licence,
   texts: Texts,

@@ -29,7 +29,7 @@ export function dateText(iso: string, { language }: Texts, dateStyle: 'long' | '
   return new Intl.DateTimeFormat([...tags, language], { dateStyle }).format(new Date(iso))
 }
 
-/** What happened and what to do. @param own the texts of this call, by the code of the refusal */
+/** The text of a problem: its cause, and what to do. @param own the texts of this call, by the code of the refusal */
 export function problemText(problem: unknown, { problems }: Texts, own: Record<string, string> = {}): string {
   if (!(problem instanceof Refusal)) return problems.other
   const { code, pointer, retrySeconds } = problem

@@ -1,4 +1,4 @@
-/** What the tab keeps of a session. It is in the tab alone, and reloading the page goes on with it. */
+/** A session, which is kept in this tab alone. Reloading the page goes on with it. */
 export interface Session {
   token: string
   /** The application whose customer signed in with a key; null for a link. */

@@ -23,7 +23,7 @@ export interface Texts {
     renewsOn: (date: string) => string
     cancelsOn: (date: string) => string
   }
-  /** What the status means for the customer, and what to do. `date` is the end of the licence, if it has one. */
+  /** Each says the meaning of a status for the customer, and what to do. `date` is the end of the licence, if it has one. */
   status: {
     active: (date: string | null) => string
     renewing: string
