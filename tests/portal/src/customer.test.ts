@@ -278,6 +278,27 @@ portalTests('the customer’s page', (world) => {
     expect(new URL(tab.url()).pathname).toBe(path)
   })
 
+  test('when the service cannot be reached, the page says so, keeps the input, and offers to try again', async () => {
+    const one = await givenCustomer(world(), { page: { key_sign_in: true } })
+    await using window = await one.open({ path: `/customer/${one.appId}` })
+    const { page, button, field } = window
+    const isAway = page.getByRole('alert').getByText('Check your connection, then try again.')
+    await field('Licence key').fill(one.licence.key)
+    await page.route('**/v1/**', (route) => route.abort('connectionrefused'))
+    await button('Continue').click()
+    await isAway.waitFor()
+    expect(await field('Licence key').inputValue()).toBe(one.licence.key)
+    await page.unroute('**/v1/**')
+    await button('Continue').click()
+    await window.region('Licence').waitFor()
+    await page.route('**/v1/**', (route) => route.abort('connectionrefused'))
+    await page.reload()
+    await isAway.waitFor()
+    await page.unroute('**/v1/**')
+    await button('Try again').click()
+    await window.region('Licence').waitFor()
+  })
+
   test('if customers cannot sign in with a key, the page says that it is not available', async () => {
     const one = await givenCustomer(world())
     await using window = await one.open({ path: `/customer/${one.appId}` })
