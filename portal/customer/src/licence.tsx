@@ -1,7 +1,7 @@
 import { useRef, useState } from 'react'
 import { call, type Licence } from './api.ts'
 import { Alert, dateText, problemText, Region, type WithSession } from './parts.tsx'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 interface Props {
   licence: Licence

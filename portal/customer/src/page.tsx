@@ -7,7 +7,7 @@ import { Offline } from './offline.tsx'
 import { Alert, problemText } from './parts.tsx'
 import { appInPath, currentSession, endSession, keepSession, type Session } from './session.ts'
 import { SignIn } from './sign-in.tsx'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 type View =
   | { kind: 'loading' }

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 import { Refusal } from './api.ts'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 /** Runs a call with the session's token. */
 export type WithSession = <T>(work: (token: string) => Promise<T>) => Promise<T>

@@ -2,7 +2,7 @@ import { useState, type FormEvent } from 'react'
 import { call } from './api.ts'
 import { Alert, problemText } from './parts.tsx'
 import { appInPath } from './session.ts'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 export function SignIn({ texts, begin }: { texts: Texts; begin: (token: string) => void }) {
   const words = texts.signIn

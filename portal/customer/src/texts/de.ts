@@ -1,4 +1,4 @@
-import type { Texts } from './texts.ts'
+import type { Texts } from './en.ts'
 
 const geraete = (count: number) => (count === 1 ? '1 Gerät' : `${count} Geräten`)
 
