@@ -3,8 +3,8 @@ type Color = readonly [number, number, number]
 const black: Color = [0, 0, 0]
 const white: Color = [255, 255, 255]
 
-/** The grounds of the page in light and in dark mode, as in `styles.css`. */
-export const grounds = { light: '#ffffff', dark: '#171a20' } as const
+/** `--ground` and `--surface` of `styles.css` in light and in dark mode. */
+export const grounds = { light: ['#f4f5f7', '#ffffff'], dark: ['#0f1116', '#171a20'] } as const
 
 const minContrast = 4.5
 
@@ -14,7 +14,7 @@ export interface Accent {
   ground: string
   /** Text on buttons. */
   on: string
-  /** Links, on the ground of the page in light and dark mode. */
+  /** Links in light and in dark mode. */
   textLight: string
   textDark: string
 }
@@ -26,16 +26,16 @@ export function accentOf(color: string): Accent {
   return {
     ground: text(ground),
     on: text(on),
-    textLight: text(towards(ground, black, parse(grounds.light))),
-    textDark: text(towards(ground, white, parse(grounds.dark))),
+    textLight: text(towards(ground, black, grounds.light)),
+    textDark: text(towards(ground, white, grounds.dark)),
   }
 }
 
-/** The colour, mixed with another one until it can be read on the ground. */
-function towards(color: Color, other: Color, ground: Color): Color {
+/** The colour, mixed with another one until it can be read on each of these grounds. */
+function towards(color: Color, other: Color, on: readonly string[]): Color {
   for (let part = 0; part < 1; part += 0.02) {
     const mixed = mix(color, other, part)
-    if (contrast(mixed, ground) >= minContrast) return mixed
+    if (on.every((ground) => contrast(mixed, parse(ground)) >= minContrast)) return mixed
   }
   return other
 }
@@ -43,8 +43,9 @@ function towards(color: Color, other: Color, ground: Color): Color {
 const mix = (a: Color, b: Color, part: number) =>
   a.map((value, at) => Math.round(value + (b[at]! - value) * part)) as unknown as Color
 
-const parse = (color: string) =>
-  [1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16)) as unknown as Color
+function parse(color: string): Color {
+  return [1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16)) as unknown as Color
+}
 
 const text = (color: Color) => `#${color.map((value) => value.toString(16).padStart(2, '0')).join('')}`
 

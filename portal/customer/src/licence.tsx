@@ -1,7 +1,7 @@
 import { useRef, useState } from 'react'
 import { call, type Licence } from './api.ts'
 import { Alert, dateText, problemText, Region, type WithSession } from './parts.tsx'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 interface Props {
   licence: Licence
@@ -16,11 +16,14 @@ export function LicenceRegion({ licence, texts, withSession }: Props) {
   return (
     <Region id="licence" title={words.title}>
       <p className={`status ${licence.status}`}>{statusText(licence, texts)}</p>
-      <Key text={licence.key} texts={texts} />
       <dl>
+        <dt>{words.key}</dt>
+        <dd>
+          <Key text={licence.key} texts={texts} />
+        </dd>
         <dt>{words.plan}</dt>
         <dd>{licence.plan_name}</dd>
-        <dt>{words.validity}</dt>
+        <dt>{words.term}</dt>
         <dd>{renewal ?? (end === null ? words.never : words.until(dateText(end, texts)))}</dd>
         {updates !== null && (
           <>
@@ -30,7 +33,7 @@ export function LicenceRegion({ licence, texts, withSession }: Props) {
         )}
         {licence.entitlements.length > 0 && (
           <>
-            <dt>{words.includes}</dt>
+            <dt>{words.features}</dt>
             <dd>
               <ul>
                 {licence.entitlements.map(({ key, display_name: name, kind, value }) => (
@@ -59,7 +62,7 @@ function renewalText(
   return cancels_on === null ? null : texts.licence.cancelsOn(dateText(cancels_on, texts))
 }
 
-/** What the status means, and what to do. */
+/** The meaning of the status for the customer, and what to do. */
 function statusText(
   { status, status_reason, expires_on, trial, subscription }: Licence,
   texts: Texts,
@@ -93,14 +96,13 @@ function Key({ text, texts }: { text: string; texts: Texts }) {
     }
   }
   return (
-    <p className="key">
-      <span className="visually-hidden">{texts.licence.key}: </span>
+    <div className="key">
       <code ref={code}>{text}</code>
       <button type="button" className="quiet" onClick={() => void copy()}>
         {texts.licence.copyKey}
       </button>
       <span role="status">{isCopied && texts.copied}</span>
-    </p>
+    </div>
   )
 }
 

@@ -1,7 +1,7 @@
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { call, type Licence, type Machine } from './api.ts'
 import { Alert, dateText, problemText, Region, type WithSession } from './parts.tsx'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 interface Props {
   licence: Licence
@@ -32,9 +32,7 @@ export function Machines({ licence, texts, withSession, reload }: Props) {
           <span>{words.running(licence.leases_in_use, licence.max_concurrent)}</span>
         )}
       </div>
-      <p role="status" className="done">
-        {removed !== null && words.removed(removed)}
-      </p>
+      <p role="status">{removed !== null && words.removed(removed)}</p>
       <table aria-labelledby="machines">
         <thead>
           <tr>
@@ -54,8 +52,8 @@ export function Machines({ licence, texts, withSession, reload }: Props) {
                 {machine.host}
               </th>
               <td data-label={words.columns.version}>{machine.product_version}</td>
-              <td data-label={words.columns.added}>{dateText(machine.created_at, texts)}</td>
-              <td data-label={words.columns.seen}>{dateText(machine.last_seen_at, texts)}</td>
+              <td data-label={words.columns.added}>{dateText(machine.created_at, texts, 'medium')}</td>
+              <td data-label={words.columns.seen}>{dateText(machine.last_seen_at, texts, 'medium')}</td>
               <td>
                 <button
                   type="button"
@@ -100,10 +98,13 @@ interface QuestionProps {
   close: (isGone: boolean) => void
 }
 
+/** A closed dialog gives the focus back to the button that opened it. */
 function Question({ machine, texts, remove, close }: QuestionProps) {
   const words = texts.machines
   const [isBusy, setBusy] = useState(false)
   const [problem, setProblem] = useState<unknown>(null)
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => dialog.current?.showModal(), [])
   const isGone = problemText(problem, texts, { not_found: 'gone' }) === 'gone'
   const answer = async () => {
     setBusy(true)
@@ -120,13 +121,9 @@ function Question({ machine, texts, remove, close }: QuestionProps) {
       role="alertdialog"
       aria-labelledby="question"
       aria-describedby="effect"
-      ref={(dialog) => {
-        if (dialog && !dialog.open) dialog.showModal()
-      }}
-      onCancel={(event) => {
-        event.preventDefault()
-        if (!isBusy) close(isGone)
-      }}
+      ref={dialog}
+      onCancel={(event) => isBusy && event.preventDefault()}
+      onClose={() => close(isGone)}
     >
       <h2 id="question">{words.question(machine.host)}</h2>
       <p id="effect">{words.effect}</p>
@@ -140,7 +137,7 @@ function Question({ machine, texts, remove, close }: QuestionProps) {
         </Alert>
       )}
       <div className="buttons">
-        <button type="button" className="quiet" disabled={isBusy} onClick={() => close(isGone)}>
+        <button type="button" className="quiet" disabled={isBusy} onClick={() => dialog.current?.close()}>
           {texts.cancel}
         </button>
         <button type="button" disabled={isBusy || isGone} onClick={() => void answer()}>

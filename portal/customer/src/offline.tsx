@@ -1,7 +1,7 @@
 import { useState, type FormEvent } from 'react'
 import { call, Refusal, type Licence } from './api.ts'
 import { Alert, dateText, problemText, Region, type WithSession } from './parts.tsx'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 interface Props {
   licence: Licence
@@ -36,7 +36,7 @@ export function Offline({ licence, texts, withSession, reload }: Props) {
     } catch (error) {
       setProblem(
         problemText(error instanceof Error ? error : new Refusal('offline'), texts, {
-          'validation_failed /days': texts.problems.badDays,
+          'validation_failed /days': texts.problems.badDays(licence.offline_days),
           validation_failed: texts.problems.badRequest,
           licence_refused: texts.problems.refused,
           limit_reached: texts.problems.full,
@@ -57,24 +57,25 @@ export function Offline({ licence, texts, withSession, reload }: Props) {
     <Region id="offline" title={words.title}>
       <p>{words.how}</p>
       <form onSubmit={submit} noValidate>
-        <label>
-          {words.file}
-          <input type="file" name="request" />
-        </label>
-        <label>
-          {words.days}
+        <div className="field">
+          <label htmlFor="request">{words.file}</label>
+          <input type="file" id="request" name="request" />
+        </div>
+        <div className="field">
+          <label htmlFor="days">{words.days}</label>
           <input
             type="number"
+            id="days"
             name="days"
             min={1}
             max={licence.offline_days}
             defaultValue={licence.offline_days}
             aria-describedby="days-hint"
           />
-        </label>
-        <p id="days-hint" className="hint">
-          {words.daysHint(licence.offline_days)}
-        </p>
+          <p id="days-hint" className="hint">
+            {words.daysHint(licence.offline_days)}
+          </p>
+        </div>
         {problem !== null && <Alert>{problem}</Alert>}
         <button type="submit" disabled={isBusy}>
           {words.download}

@@ -1,19 +1,19 @@
-import { useCallback, useEffect, useState, type ReactNode } from 'react'
+import { useCallback, useEffect, useRef, useState, type ReactNode } from 'react'
 import { accentOf } from './accent.ts'
 import { call, Refusal, type App, type Licence } from './api.ts'
 import { LicenceRegion } from './licence.tsx'
 import { Machines } from './machines.tsx'
 import { Offline } from './offline.tsx'
 import { Alert, problemText } from './parts.tsx'
-import { appInPath, currentSession, keepSession, type Session } from './session.ts'
+import { appInPath, currentSession, endSession, keepSession, type Session } from './session.ts'
 import { SignIn } from './sign-in.tsx'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 type View =
   | { kind: 'loading' }
   | { kind: 'licence'; licence: Licence }
   | { kind: 'sign-in' }
-  | { kind: 'no session' | 'off' }
+  | { kind: 'off' }
   | { kind: 'problem'; problem: Refusal }
 
 /** The page of a customer: the licence of the session, or the field for the licence key. */
@@ -21,29 +21,34 @@ export function Page({ texts }: { texts: Texts }) {
   const [session, setSession] = useState(currentSession)
   const [view, setView] = useState<View>({ kind: 'loading' })
   const [app, setApp] = useState<App | null>(null)
-  const [hasEnded, setEnded] = useState(false)
+  // How the session that has ended began.
+  const [ended, setEnded] = useState<'link' | 'key' | null>(null)
 
-  const load = useCallback(async () => {
-    try {
-      if (session) {
-        const licence = await call<Licence>('GET', '/v1/customer/licence', session)
-        setApp(licence.app)
-        setView({ kind: 'licence', licence })
-        return
-      }
-      const appId = appInPath()
-      if (appId === null) return setView({ kind: 'no session' })
-      setApp(await call<App>('GET', `/v1/apps/${encodeURIComponent(appId)}/customer-page`))
-      setView({ kind: 'sign-in' })
-    } catch (error) {
-      const problem = error as Refusal
+  const current = useRef(session)
+  useEffect(() => void (current.current = session), [session])
+
+  const load = useCallback(() => {
+    const shown = ({ app: of, view: next }: Found) => {
+      // After the end of a session, the vendor's name and address for support stay.
+      if (of) setApp(of)
+      setView(next)
+    }
+    const refused = (problem: Refusal) => {
       if (problem.code === 'unauthenticated' && session) {
-        keepSession(null)
-        setEnded(true)
+        endSession(session)
+        setEnded(session.appId === null ? 'link' : 'key')
+        setView({ kind: 'loading' })
         setSession(null)
       } else if (problem.code === 'not_found' && !session) setView({ kind: 'off' })
       else setView({ kind: 'problem', problem })
     }
+    // An answer for a session that another link has replaced is ignored.
+    const ifCurrent =
+      <T,>(use: (value: T) => void) =>
+      (value: T) => {
+        if (current.current === session) use(value)
+      }
+    return find(session).then(ifCurrent(shown), ifCurrent(refused))
   }, [session])
 
   useEffect(() => void load(), [load])
@@ -51,7 +56,8 @@ export function Page({ texts }: { texts: Texts }) {
   // Another link that is opened in this tab replaces the session.
   useEffect(() => {
     const replace = () => {
-      setEnded(false)
+      setEnded(null)
+      setView({ kind: 'loading' })
       setSession(currentSession())
     }
     window.addEventListener('hashchange', replace)
@@ -63,7 +69,7 @@ export function Page({ texts }: { texts: Texts }) {
   const begin = (token: string) => {
     const begun: Session = { token, appId: appInPath() }
     keepSession(begun)
-    setEnded(false)
+    setEnded(null)
     setView({ kind: 'loading' })
     setSession(begun)
   }
@@ -76,6 +82,8 @@ export function Page({ texts }: { texts: Texts }) {
       throw error
     }
   }
+  // Nothing says which licence to show.
+  const isLost = session === null && appInPath() === null
   const returnUrl = view.kind === 'licence' ? view.licence.return_url : null
   return (
     <div className="page">
@@ -84,10 +92,10 @@ export function Page({ texts }: { texts: Texts }) {
         <Links app={app} returnUrl={returnUrl} texts={texts} />
       </header>
       <main>
-        {hasEnded && <Alert>{texts.problems.ended}</Alert>}
-        {view.kind === 'loading' && <p role="status">{texts.loading}</p>}
-        {view.kind === 'no session' && !hasEnded && <p>{texts.signIn.noSession}</p>}
-        {view.kind === 'off' && <p>{texts.signIn.off}</p>}
+        {ended && <Alert>{texts.problems.ended[ended]}</Alert>}
+        {view.kind === 'loading' && !isLost && <p role="status">{texts.loading}</p>}
+        {isLost && !ended && <p className="region">{texts.signIn.noSession}</p>}
+        {view.kind === 'off' && <p className="region">{texts.signIn.off}</p>}
         {view.kind === 'sign-in' && <SignIn texts={texts} begin={begin} />}
         {view.kind === 'problem' && (
           <Alert>
@@ -111,6 +119,23 @@ export function Page({ texts }: { texts: Texts }) {
   )
 }
 
+interface Found {
+  app: App | null
+  view: View
+}
+
+/** @throws Refusal */
+async function find(session: Session | null): Promise<Found> {
+  if (session) {
+    const licence = await call<Licence>('GET', '/v1/customer/licence', session)
+    return { app: licence.app, view: { kind: 'licence', licence } }
+  }
+  const appId = appInPath()
+  if (appId === null) return { app: null, view: { kind: 'loading' } }
+  const app = await call<App>('GET', `/v1/apps/${encodeURIComponent(appId)}/customer-page`)
+  return { app, view: { kind: 'sign-in' } }
+}
+
 function Links({
   app,
   returnUrl,
@@ -132,7 +157,10 @@ function Links({
 function show(app: App | null, texts: Texts): void {
   document.title = app?.name ?? texts.signIn.title
   const { style } = document.documentElement
-  if (!app?.accent_color) return
+  if (!app?.accent_color) {
+    for (const name of ['--accent', '--on-accent', '--link']) style.removeProperty(name)
+    return
+  }
   const { ground, on, textLight, textDark } = accentOf(app.accent_color)
   style.setProperty('--accent', ground)
   style.setProperty('--on-accent', on)

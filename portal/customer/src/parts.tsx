@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 import { Refusal } from './api.ts'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 /** Runs a call with the session's token. */
 export type WithSession = <T>(work: (token: string) => Promise<T>) => Promise<T>
@@ -23,17 +23,19 @@ export function Region({ id, title, children }: { id: string; title: string; chi
   )
 }
 
-export function dateText(iso: string, { language }: Texts): string {
-  return new Intl.DateTimeFormat(language, { dateStyle: 'long' }).format(new Date(iso))
+/** A date in the page's language, as the browser's country writes it. */
+export function dateText(iso: string, { language }: Texts, dateStyle: 'long' | 'medium' = 'long'): string {
+  const tags = navigator.languages.filter((tag) => tag.toLowerCase().startsWith(language))
+  return new Intl.DateTimeFormat([...tags, language], { dateStyle }).format(new Date(iso))
 }
 
-/** What happened and what to do. @param own the texts of this call, by the code of the refusal */
+/** The text of a problem: its cause, and what to do. @param own the texts of this call, by the code of the refusal */
 export function problemText(problem: unknown, { problems }: Texts, own: Record<string, string> = {}): string {
   if (!(problem instanceof Refusal)) return problems.other
   const { code, pointer, retrySeconds } = problem
   const known = own[pointer === undefined ? code : `${code} ${pointer}`] ?? own[code]
   if (known !== undefined) return known
-  if (code === 'unauthenticated') return problems.ended
+  if (code === 'unauthenticated') return problems.ended.link
   if (code === 'rate_limited') return problems.tooMany(retrySeconds)
   if (code === 'offline') return problems.offline
   return code === 'unavailable' || code === 'internal' ? problems.busy : problems.other

@@ -1,4 +1,4 @@
-/** What the tab keeps of a session. It is in the tab alone, and reloading the page goes on with it. */
+/** A session, which is kept in this tab alone. Reloading the page goes on with it. */
 export interface Session {
   token: string
   /** The application whose customer signed in with a key; null for a link. */
@@ -26,6 +26,12 @@ export function keepSession(session: Session | null): void {
   } catch {
     // The copy in memory is enough until the page is left.
   }
+}
+
+/** Forgets a session that has ended. The customer can sign in again where the session began with a key. */
+export function endSession({ appId }: Session): void {
+  keepSession(null)
+  if (appId !== null) history.replaceState(null, '', `/customer/${appId}`)
 }
 
 /** The application in the path `/customer/{app_id}`. */

@@ -2,7 +2,7 @@ import { useState, type FormEvent } from 'react'
 import { call } from './api.ts'
 import { Alert, problemText } from './parts.tsx'
 import { appInPath } from './session.ts'
-import type { Texts } from './texts/texts.ts'
+import type { Texts } from './texts/en.ts'
 
 export function SignIn({ texts, begin }: { texts: Texts; begin: (token: string) => void }) {
   const words = texts.signIn
@@ -27,9 +27,10 @@ export function SignIn({ texts, begin }: { texts: Texts; begin: (token: string) 
   }
   return (
     <form onSubmit={submit} className="region" noValidate>
-      <label>
-        {words.key}
+      <div className="field">
+        <label htmlFor="key">{words.key}</label>
         <input
+          id="key"
           name="key"
           autoComplete="off"
           autoCapitalize="characters"
@@ -37,10 +38,10 @@ export function SignIn({ texts, begin }: { texts: Texts; begin: (token: string) 
           aria-describedby="key-hint"
           aria-invalid={problem !== null}
         />
-      </label>
-      <p id="key-hint" className="hint">
-        {words.hint}
-      </p>
+        <p id="key-hint" className="hint">
+          {words.hint}
+        </p>
+      </div>
       {problem !== null && <Alert>{problemText(problem, texts, { not_found: words.wrong })}</Alert>}
       <button type="submit" disabled={isBusy}>
         {words.continue}

@@ -117,6 +117,8 @@ async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {
     view(page, reference, { tables: ['Entitlements', 'Activations', 'History', 'Deliveries'] }),
     view(page, reference, { asks: 'Revoke' }),
     view(`${page}?open=edit`, reference),
+    view(`${page}?open=customer-link`, reference),
+    view(page, reference, { asks: 'End customer sessions' }),
     view('/plans', 'Plans'),
     view('/plans', 'Plans', { of: empty, tables: ['Plans', 'Entitlements'] }),
     view('/plans?open=new-entitlement', 'Plans'),

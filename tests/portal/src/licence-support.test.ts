@@ -131,6 +131,56 @@ portalTests('support', (world) => {
     expect(await button('Extend by a year').count()).toBe(0)
   })
 
+  test('a customer link opens the page of the licence until all sessions are ended, and the history shows who freed a machine', async () => {
+    const { stack, open, vendor } = world()
+    const one = await vendor()
+    const licence = await one.issue((await one.plan('Pro')).id, 'customer-1')
+    for (const host of ['one.example', 'two.example']) await one.activate(licence, host)
+    await using window = await open({ at: one.at(`/licences/${licence.id}`) })
+    const { page, button, dialog, field, table } = window
+    await button('Customer link').click()
+    const form = dialog('Customer link')
+    expect(await field('Minutes', form).inputValue()).toBe('60')
+    await field('Minutes', form).fill('4')
+    await field('Return address', form).fill('https://shop.example.com/account')
+    await button('Create link', form).click()
+    await form.getByText('must be at least 5').waitFor()
+    await field('Minutes', form).fill('5')
+    await window.loseAnswers('POST', '**/customer-sessions')
+    await button('Create link', form).click()
+    await form.getByText('The service cannot be reached.').waitFor()
+    await page.unroute('**/customer-sessions')
+    await button('Try again', form).click()
+    await form.getByText('It is shown only now.').waitFor()
+    await expectAccessible(page, 'licence-customer-link')
+    await button('Copy link', form).click()
+    const url = await page.evaluate<string>('navigator.clipboard.readText()')
+    await button('Done', form).click()
+    const customer = await page.context().newPage()
+    await customer.goto(url)
+    expect(await customer.getByRole('link', { name: 'Back' }).getAttribute('href')).toBe(
+      'https://shop.example.com/account',
+    )
+    await customer.getByRole('button', { name: 'Remove' }).first().click()
+    await customer.getByRole('alertdialog').getByRole('button', { name: 'Remove' }).click()
+    await customer.getByText('was removed.').waitFor()
+    await page.reload()
+    const freed = table('History').getByRole('row').filter({ hasText: 'activation freed' })
+    await freed.getByRole('cell', { name: 'the customer', exact: true }).waitFor()
+    await button('End customer sessions').click()
+    await page.getByRole('alertdialog').getByText('stop working within two seconds').waitFor()
+    await window.confirm('End customer sessions')
+    await eventually(async () => {
+      await customer.reload()
+      await customer.getByRole('alert').waitFor({ timeout: 1_000 })
+    })
+    await customer.close()
+    expect((await stack.api.get(`/v1/licences/${licence.id}`)).body).toMatchObject({
+      status: 'active',
+      activations_total: 1,
+    })
+  })
+
   test('a checkout link is created for the customer, shown with its amount and copied, and a charge links to the processor', async () => {
     await connectProcessor(world())
     const { stack, open, vendor } = world()

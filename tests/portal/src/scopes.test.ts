@@ -13,7 +13,19 @@ portalTests('scopes', (world) => {
     const { page, button } = window
     for (const [address, absent] of [
       ['/licences', ['Issue licence']],
-      [`/licences/${id}`, ['Suspend', 'Revoke', 'Retire', 'Edit', 'New key', 'Change plan']],
+      [
+        `/licences/${id}`,
+        [
+          'Suspend',
+          'Revoke',
+          'Retire',
+          'Edit',
+          'New key',
+          'Change plan',
+          'Customer link',
+          'End customer sessions',
+        ],
+      ],
       ['/plans', ['New plan', 'New entitlement']],
       [`/plans/${planId}`, ['Archive', 'Edit', 'Set price', 'Save']],
       ['/webhooks', ['Add endpoint', 'Send test event']],
@@ -62,7 +74,7 @@ portalTests('scopes', (world) => {
     for (const [used, page, sections] of [
       [(await key(['read'])).key, '/payments', ['Payments', 'Refunds', 'Checkouts', 'Fees']],
       [made.body.key, '/payments', ['Payments', 'Refunds', 'Checkouts']],
-      [made.body.key, '/settings', ['Applications']],
+      [made.body.key, '/settings', ['Applications', 'Customer page']],
     ] as const) {
       await using window = await open({ key: used, at: at(page) })
       await window.table(sections.at(0)!).waitFor()

@@ -95,6 +95,49 @@ portalTests('settings', (world) => {
     expect(await stack.api.get('/v1/api-keys/self', { key })).toMatchObject({ body: { app_id: id } })
   })
 
+  test('the customer page of the selected application is set, and only what was changed is sent', async () => {
+    const { stack, open, vendor } = world()
+    const one = await vendor()
+    const set = (fields: object) => stack.api.patch(one.app, { body: { customer_page: fields } })
+    const shown = async () => (await stack.api.get<{ customer_page: object }>(one.app)).body.customer_page
+    await using window = await open({ at: one.at('/settings') })
+    const { page, button, field } = window
+    const region = window.region('Customer page')
+    await region.getByText(one.name).waitFor()
+    expect(await field('Removals per day', region).inputValue()).toBe('3')
+    expect(await region.getByText(`/customer/${one.appId}`).count()).toBe(0)
+    await field('Support address', region).fill('help@example.com')
+    await field('Accent colour', region).fill('#0b6e4f')
+    await field('Offline days', region).fill('30')
+    await field('Sign-in with the licence key', region).check()
+    await button('Save', region).click()
+    await region.getByText('must be an https URL, or mailto:').waitFor()
+    expect(await shown()).toMatchObject({ accent_color: null, key_sign_in: false })
+    // Somebody else changes another setting meanwhile.
+    expect((await set({ frees_per_day: 7 })).status).toBe(200)
+    await field('Support address', region).fill('mailto:help@example.com')
+    await button('Save', region).click()
+    await region.getByText('Saved').waitFor()
+    expect(await shown()).toEqual({
+      support_url: 'mailto:help@example.com',
+      accent_color: '#0b6e4f',
+      frees_per_day: 7,
+      offline_days: 30,
+      key_sign_in: true,
+    })
+    const address = region.getByText(`/customer/${one.appId}`)
+    await page.goto((await address.textContent())!)
+    await window.heading(one.name).waitFor()
+    await field('Licence key').waitFor()
+    await page.goto(`${stack.gatewayUrl}/portal${one.at('/settings')}`)
+    await field('Accent colour', region).fill('')
+    await field('Sign-in with the licence key', region).uncheck()
+    await button('Save', region).click()
+    await region.getByText('Saved').waitFor()
+    expect(await shown()).toMatchObject({ accent_color: null, key_sign_in: false, offline_days: 30 })
+    await address.waitFor({ state: 'hidden' })
+  })
+
   test('the alert e-mail is changed and removed', async () => {
     const { stack, open } = world()
     const address = async () =>

@@ -16,6 +16,10 @@ export interface WindowOptions {
   key?: string | null
   /** The address to open, below /portal. */
   at?: string
+  /** Another address of the gateway to open. There nobody is signed in. */
+  path?: string
+  /** The language of the browser. */
+  locale?: string
   width?: number
   /** The test can advance the clock of the page. */
   clock?: boolean
@@ -50,15 +54,16 @@ export async function startBrowser(): Promise<Windows> {
   let idle: Page | undefined
   return {
     open: async (stack, options) => {
-      const { clock = false } = options
-      const page = (!clock && idle) || (await newPage(browser))
+      const { clock = false, locale } = options
+      const isShared = !clock && locale === undefined
+      const page = (isShared && idle) || (await newPage(browser, locale))
       if (clock) await page.clock.install()
-      else idle = undefined
+      if (isShared) idle = undefined
       const window = await openWindow(page, stack, options)
       return {
         ...window,
         [Symbol.asyncDispose]: async () => {
-          const isClean = !clock && !idle && (await leave(page, stack))
+          const isClean = isShared && !idle && (await leave(page, stack))
           if (isClean) idle = page
           else await page.context().close()
         },
@@ -67,8 +72,8 @@ export async function startBrowser(): Promise<Windows> {
   }
 }
 
-async function newPage(browser: Browser): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: 'reduce' })
+async function newPage(browser: Browser, locale?: string): Promise<Page> {
+  const context = await browser.newContext({ reducedMotion: 'reduce', ...(locale && { locale }) })
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   const page = await context.newPage()
   page.setDefaultTimeout(60_000)
@@ -95,7 +100,8 @@ async function openWindow(
   stack: Stack,
   options: WindowOptions,
 ): Promise<Omit<Window, typeof Symbol.asyncDispose>> {
-  const { key = stack.apiKey, at = '', width = 1280 } = options
+  const { at = '', width = 1280, path } = options
+  const { key = path === undefined ? stack.apiKey : null } = options
   await page.setViewportSize({ width, height: 900 })
   await page.emulateMedia({ colorScheme: 'light' })
   const complaints: string[] = []
@@ -105,7 +111,7 @@ async function openWindow(
   })
   page.on('pageerror', (error) => complaints.push(error.message))
   if (key !== null) await signIn(page.context(), stack, key)
-  await page.goto(`${stack.gatewayUrl}/portal${at}`)
+  await page.goto(`${stack.gatewayUrl}${path ?? `/portal${at}`}`)
   return {
     page,
     complaints,

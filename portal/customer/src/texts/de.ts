@@ -1,4 +1,4 @@
-import type { Texts } from './texts.ts'
+import type { Texts } from './en.ts'
 
 const geraete = (count: number) => (count === 1 ? '1 Gerät' : `${count} Geräten`)
 
@@ -9,20 +9,19 @@ export const german: Texts = {
   back: 'Zurück',
   tryAgain: 'Noch einmal versuchen',
   cancel: 'Abbrechen',
-  working: 'Einen Moment …',
   copied: 'Kopiert',
   licence: {
     title: 'Lizenz',
     key: 'Lizenzschlüssel',
     copyKey: 'Schlüssel kopieren',
     plan: 'Tarif',
-    validity: 'Gültig',
-    never: 'ohne Ende',
+    term: 'Laufzeit',
+    never: 'unbefristet',
     until: (date) => `bis ${date}`,
     updates: 'Aktualisierungen',
     updatesUntil: (date) => `Versionen bis ${date}`,
-    includes: 'Enthält',
-    feature: { true: 'ja', false: 'nein' },
+    features: 'Umfang',
+    feature: { true: 'enthalten', false: 'nicht enthalten' },
     manageSubscription: 'Abonnement verwalten',
     renewsOn: (date) => `verlängert sich am ${date}`,
     cancelsOn: (date) => `endet am ${date} und wird nicht verlängert`,
@@ -50,7 +49,7 @@ export const german: Texts = {
     suspended: {
       manual: 'Ihre Lizenz ist angehalten. Bitten Sie um Hilfe, um den Grund zu erfahren.',
       plan_archived:
-        'Ihre Lizenz ist angehalten, weil es ihren Tarif nicht mehr gibt. Bitten Sie um Hilfe, um zu wechseln.',
+        'Ihre Lizenz ist angehalten, weil es ihren Tarif nicht mehr gibt. Bitten Sie um Hilfe, um den Tarif zu wechseln.',
       payment_failed:
         'Ihre Lizenz ist angehalten, weil eine Zahlung fehlgeschlagen ist. Sie gilt wieder, sobald die Zahlung gelingt: Prüfen Sie Ihre Karte.',
       dispute_inquiry:
@@ -104,12 +103,14 @@ export const german: Texts = {
       'Öffnen Sie den Link, den Sie vom Verkäufer Ihres Programms bekommen haben, um Ihre Lizenz zu sehen.',
   },
   problems: {
-    ended:
-      'Diese Seite war zu lange offen, und ihr Link ist abgelaufen. Öffnen Sie einen neuen Link, oder melden Sie sich noch einmal an.',
+    ended: {
+      link: 'Ihr Link ist abgelaufen, damit ihn später niemand anders nutzen kann. Bitten Sie den Verkäufer Ihres Programms um einen neuen.',
+      key: 'Sie wurden abgemeldet, damit später niemand anders diese Seite nutzen kann. Geben Sie Ihren Lizenzschlüssel noch einmal ein, um fortzufahren.',
+    },
     offline: 'Die Seite ist nicht erreichbar. Prüfen Sie Ihre Verbindung, und versuchen Sie es noch einmal.',
     busy: 'Das hat gerade nicht geklappt. Nichts wurde geändert. Versuchen Sie es gleich noch einmal.',
     tooMany: (seconds) =>
-      `Das war zu oft. Versuchen Sie es in ${seconds === 1 ? 'einer Sekunde' : `${seconds} Sekunden`} noch einmal.`,
+      `Das waren zu viele Versuche. Versuchen Sie es in ${seconds === 1 ? 'einer Sekunde' : `${seconds} Sekunden`} noch einmal.`,
     gone: 'Dieses Gerät wurde schon entfernt.',
     hasFile: 'Dieses Gerät hat eine Lizenzdatei, die noch gilt. Danach kann es entfernt werden.',
     noFreesLeft: 'Sie können heute kein weiteres Gerät entfernen. Morgen geht es wieder.',
@@ -117,7 +118,7 @@ export const german: Texts = {
     refused:
       'Ihre Lizenz ist zurzeit nicht gültig, deshalb gibt es keine Datei. Oben steht, was Sie tun können.',
     badRequest: 'Das ist keine Anfragedatei Ihrer Lizenz. Erstellen Sie eine neue im Programm.',
-    badDays: 'Geben Sie eine erlaubte Zahl von Tagen ein.',
+    badDays: (max) => `Geben Sie eine ganze Zahl von 1 bis ${max} Tagen ein.`,
     noSubscription: 'Ihr Abonnement kann hier zurzeit nicht geändert werden. Bitten Sie um Hilfe.',
     other: 'Das hat nicht geklappt. Bitten Sie um Hilfe, wenn es so bleibt.',
   },

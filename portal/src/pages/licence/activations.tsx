@@ -4,6 +4,7 @@ import { useSession } from '../../api/session.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
+import { CustomerLink } from './customer-link.tsx'
 import { PagedTable, type Column, Table } from '../../parts/table.tsx'
 import { count, None, Time } from '../../parts/text.tsx'
 
@@ -26,6 +27,7 @@ export function Activations({ licence }: { licence: LicenceDetail }) {
             </strong>
           )}
           <None>{max === undefined ? `${used} in use` : `${used} of ${count(max)} in use`}</None>
+          <CustomerLink licence={licence} />
         </>
       }
     >

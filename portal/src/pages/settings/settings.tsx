@@ -4,6 +4,7 @@ import { useSession } from '../../api/session.ts'
 import { Box, Page, Section } from '../../parts/page.tsx'
 import { ApiKeys } from './api-keys.tsx'
 import { Applications } from './applications.tsx'
+import { CustomerPageSection } from './customer-page.tsx'
 import { ProcessorSection } from './processor.tsx'
 import { api } from '../../api/client.ts'
 import { accountQuery } from '../../api/settings.ts'
@@ -19,6 +20,7 @@ export function Route() {
     <Page title="Settings" needs={['admin']}>
       {isOfAccount && <ApiKeys />}
       <Applications />
+      <CustomerPageSection />
       {isOfAccount ? (
         <>
           <AlertEmail />
