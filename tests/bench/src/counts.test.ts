@@ -23,6 +23,10 @@ interface Count {
 const max: Record<string, Count> = {
   issue: { rpcs: 1, statements: 1, roundTrips: 1 },
   suspend: { rpcs: 1, statements: 10, roundTrips: 3 },
+  // One statement and round trip more than suspend for the plan's lock; three statements and a round trip for the key.
+  'reactivate with a key': { rpcs: 1, statements: 14, roundTrips: 5 },
+  'rotate a key': { rpcs: 1, statements: 6, roundTrips: 4 },
+  'rotate a key with a key': { rpcs: 1, statements: 9, roundTrips: 4 },
   refresh: { rpcs: 1, statements: 2, roundTrips: 2 },
   'activation of a known machine': { rpcs: 1, statements: 2, roundTrips: 2 },
   detail: { rpcs: 1, statements: 1, roundTrips: 1 },
@@ -160,6 +164,18 @@ function calls({ api, appId }: Stack, sql: Sql, { licences, installations }: Giv
     suspend: async (n) => {
       expect((await api.post(`/v1/licences/${licences[n]}/suspend`)).status).toBe(200)
       await whenPublished()
+    },
+    'reactivate with a key': async (n) => {
+      const headers = { 'idempotency-key': randomUUID() }
+      expect((await api.post(`/v1/licences/${licences[n]}/reactivate`, { headers })).status).toBe(200)
+      await whenPublished()
+    },
+    'rotate a key': async (n) => {
+      expect((await api.post(`/v1/licences/${licences[n]}/rotate-key`)).status).toBe(200)
+    },
+    'rotate a key with a key': async (n) => {
+      const headers = { 'idempotency-key': randomUUID() }
+      expect((await api.post(`/v1/licences/${licences[n]}/rotate-key`, { headers })).status).toBe(200)
     },
     refresh: async (n) => {
       const { id, token, body } = of(n)
