@@ -3,6 +3,7 @@ const words: Readonly<Record<string, string>> = {
   sweep: 'the service',
   catalog: 'the service',
   product: 'the product',
+  customer: 'the customer',
 }
 
 /** The person or program that did something, as part of a sentence. @param nameOf the name of an API key, if it is known */
