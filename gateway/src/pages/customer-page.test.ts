@@ -4,6 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { appId, gatewayOfFile, otherAppId, startGateway } from '../../test/gateway.ts'
+import type { StandIns } from '../../test/gateway.ts'
 
 const built = await makeTemporaryFolder()
 afterAll(() => built[Symbol.asyncDispose]())
@@ -12,11 +13,12 @@ await writeFile(join(built.path, 'index.html'), 'the portal')
 await writeFile(join(built.path, 'customer/index.html'), 'the customer’s page')
 await writeFile(join(built.path, 'customer/assets/index-h4sh.js'), 'const text = 1')
 const gateway = await gatewayOfFile({ portalFolder: built.path })
-gateway.answers.catalog.findCustomerPage = async ({ applicationId }) => {
+const findCustomerPage: NonNullable<StandIns['catalog']['findCustomerPage']> = async ({ applicationId }) => {
   if (applicationId === otherAppId) throw new ServiceError('unavailable', 'the catalog is restarting')
   if (applicationId !== appId) throw new ServiceError('not_found', 'there is no such application')
   return { name: 'Studio', page: { freesPerDay: 3, offlineDays: 0, keySignIn } }
 }
+gateway.answers.catalog.findCustomerPage = findCustomerPage
 let keySignIn = true
 
 const get = (path: string) => fetch(`${gateway.url}${path}`)
@@ -70,7 +72,7 @@ test('its files are kept for long, and a missing one is no page', async () => {
 
 test('looking for applications is limited by address', async () => {
   await using limited = await startGateway({ portalFolder: built.path, perAddress: 1 })
-  limited.answers.catalog.findCustomerPage = gateway.answers.catalog.findCustomerPage
+  limited.answers.catalog.findCustomerPage = findCustomerPage
   const look = async () => (await fetch(`${limited.url}/customer/${appId}`)).status
   expect([await look(), await look()]).toEqual([200, 429])
 })

@@ -16,7 +16,7 @@ import {
   isoTime,
   unknownId,
 } from './vendor.ts'
-import type { Grant, Licence, Vendor } from './vendor.ts'
+import type { Grant, Vendor } from './vendor.ts'
 
 const studio = await givenStudio()
 const { api, app, activate, detail, history, issue, verb } = studio
