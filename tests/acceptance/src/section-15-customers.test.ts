@@ -645,7 +645,7 @@ test('a new card on the processor’s page ends a suspension for failed payments
   await studio.becomes(licence.id, 'active')
 })
 
-test('without a subscription, and if the processor refuses, managing it is 409 with the reason; if it is away, 503', async () => {
+test('without a subscription, and if the processor refuses, managing it is 409 with the reason; while it cannot be reached, 503', async () => {
   const once = await studio.buy((await studio.sells()).id)
   for (const licence of [await issue(planId), once.licence]) {
     const visitor = await linked(licence)

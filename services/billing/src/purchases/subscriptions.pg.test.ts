@@ -113,7 +113,7 @@ test('a subscription of another account, an unknown purchase and one that was pa
   }
 })
 
-test('if the processor refuses to open its page, the answer says why; if it is away, it is unavailable', async () => {
+test('if the processor refuses to open its page, the answer says why; failures of the processor are unavailable', async () => {
   const customer = await givenSubscribed(harness)
   const account = customer.vendor.connectedAccount
   await control('settings', { account, billing_portal: false })

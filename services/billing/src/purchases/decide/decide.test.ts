@@ -273,7 +273,7 @@ describe('a purchase', () => {
       for (const order of permutations([...facts])) {
         const { history, decisions } = record(givenHistory(subscribed), [began, charged, ...order])
         expect(history.session).toMatchObject(expected)
-        // What is known is not written again.
+        // Known values are not written again.
         expect(decisions.at(-1)!.session).toEqual({})
       }
     }
