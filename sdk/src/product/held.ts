@@ -135,7 +135,7 @@ function rankOf({ revision, token }: Licence): Rank {
   return [revision, 1, claims.issuedAt, claims.expiresAt, text]
 }
 
-/** The later set. Of two sets of one second the one with more keys, because a rotation adds a key. */
+/** The later set. If both are of one second, the set with more keys, because a rotation adds a key. */
 export function mergeKeys(mine: Keys | null, theirs: Keys | null): Keys | null {
   return later(mine, theirs, (keys) => [keys.issuedAt, keys.keys.length, JSON.stringify(keys)])
 }

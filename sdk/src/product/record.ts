@@ -223,7 +223,7 @@ function readTime({ time, local, turned_back: turnedBack, corrections }: StoredT
   return { time: Date.parse(time), local: Date.parse(local), turnedBack, corrections }
 }
 
-/** The text of the store for what is known. */
+/** The text that the store keeps. */
 export function writeRecord(held: Held, identity: Identity): string {
   const { licence, keys, time } = held
   const { token } = licence

@@ -190,7 +190,7 @@ export class Session implements Calling {
     this.#storeText = text
   }
 
-  /** At the first read, the record says why there is no token. One of another licence key is replaced. */
+  /** At the first read, the record says why there is no token. A record of another licence key is replaced. */
   #start({ absence, foreignRevision }: Awaited<ReturnType<typeof readRecord>>): void {
     this.#attempts = { ...this.#attempts, isStoreRead: true, absence: absence ?? this.#attempts.absence }
     if (foreignRevision === null) return

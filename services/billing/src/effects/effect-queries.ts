@@ -177,7 +177,7 @@ async function inTables<Row extends { id: string }>(
   return updated
 }
 
-/** The columns of a purchase `s`. Of a session, the amount that was paid, if it is known. */
+/** The columns of a purchase `s`. A session has the amount that was paid, if it is known. */
 const columns = (sql: Sql, table: Table) => sql`
   s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason, ${
     table === 'sale_events'

@@ -1,7 +1,7 @@
 import type { Fact } from '../processor/facts.ts'
 
 /**
- * The subject of a fact: an object of the processor in a state that counts. Of the facts with one key only one is kept, so
+ * The subject of a fact: an object of the processor in a state that counts. Only one fact with a key is kept, so
  * that a decision reads as many facts as the purchase has objects and states, however often the processor reported them.
  *
  * @param sourceKey the id of the event
@@ -47,7 +47,7 @@ export function mergeFacts(known: Fact, other: Fact): Fact {
 
 type Merge<Kind extends Fact> = (known: Kind, other: Kind) => Partial<Kind>
 
-/** The fields in which two facts with the same key may differ. Of other fields any value is kept. */
+/** The fields in which two facts with the same key may differ. If other fields differ, any of the values is kept. */
 const merges: { [Kind in Fact['kind']]?: Merge<Extract<Fact, { kind: Kind }>> } = {
   charge: (known, other) => ({
     ...(other.reportedAt > known.reportedAt && union(other, known)),

@@ -72,7 +72,7 @@ test('while activations are made and freed, there are never more than max_activa
   expect([...refused]).toEqual(['limit_reached'])
   expect(max).toBeGreaterThan(0)
   expect(max).toBeLessThanOrEqual(maxActivations)
-  // Those that were deactivated after the first ten keep their slots.
+  // Activations that were deactivated after the first ten keep their slots.
   const left = await harness.sql`
     select from activations where licence_id = ${licence.id} and held_until is null`
   expect(left).toHaveLength(0)

@@ -14,7 +14,7 @@ import { newPurchase } from './purchased-licence.ts'
 
 const licencesDrawn = isFull ? 3_000 : 400
 const now = new Date()
-/** Few different seconds, so that many events are in the same one. Those after 60 are in the future. */
+/** Few different seconds, so that many events are in the same one. Seconds after 60 are in the future. */
 const second = (n: number) => new Date(Math.floor(now.getTime() / 1_000 - 60 + n) * 1_000)
 const times = option(nat({ max: 75 }))
 

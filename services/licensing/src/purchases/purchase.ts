@@ -60,7 +60,7 @@ export interface RecordedEffect {
 /** The earliest time that a protobuf timestamp can have. */
 export const beforeAllPurchases = new Date('0001-01-01T00:00:00Z')
 
-/** Whether `one` is the later purchase. Of several valid purchases, the latest governs the licence. */
+/** Whether `one` is the later purchase. If several purchases are valid, the latest governs the licence. */
 export function isLater(one: Ordered, other: Ordered): boolean {
   const [ofOne, ofOther] = [one.ordered_at.getTime(), other.ordered_at.getTime()]
   return ofOne === ofOther ? one.purchase_ref > other.purchase_ref : ofOne > ofOther

@@ -48,7 +48,7 @@ export async function lockLists(sql: Sql, applicationIds: string[]): Promise<voi
 
 /** The first licences of a range of versions. */
 interface Revoked {
-  /** Their ids, oldest first, each in quotes, separated by commas. One text, because 16,000 rows take several times the CPU. */
+  /** Their ids, oldest first, each in quotes, separated by commas. They are one text, because 16,000 rows take several times the CPU. */
   ids: string
   /** The version of the last one. */
   last: number

@@ -147,7 +147,7 @@ const updateDeliveries = `
   where d.application_id = f.application_id and d.id = f.delivery_id`
 
 /**
- * Records attempts and changes their deliveries as `deliveryTransitions` says. One statement does all of it, in this order:
+ * Records attempts and changes their deliveries as `deliveryTransitions` says. It does this in one statement, in this order:
  *
  * 1. `finished`: each attempt comes with two outcomes, because only the statement knows whether the sender still has the claim.
  *    An attempt whose sender has lost the claim is recorded too, and delivers the event if it was acknowledged.

@@ -86,7 +86,7 @@ test('a notifier that is stopped finishes its attempts: nothing is sent twice, a
   await receiver.received(100)
   expect(await notifiers.processes[1]!.stop()).toBe('exit code 0')
   const claims = await notifiers.sql`select distinct claim_id from deliveries where claim_id is not null`
-  // Those of the other notifier end with its attempts. A claim that nobody holds would end with its lease of 12 s.
+  // The claims of the other notifier end with its attempts. A claim that nobody holds would end with its lease of 12 s.
   const open = () =>
     notifiers.sql`select 1 from deliveries where claim_id::text = any(${claims.map((row) => String(row['claim_id']))})`
   await eventually(async () => expect(await open()).toHaveLength(0), { timeoutMs: 5_000 })
