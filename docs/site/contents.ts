@@ -7,7 +7,14 @@ export const sections: readonly { readonly title: string; readonly pages: readon
   { title: 'Webhooks', pages: ['guides/webhooks', 'guides/events'] },
   {
     title: 'Licences and payments',
-    pages: ['guides/lifecycle', 'guides/entitlements', 'guides/licences', 'guides/payments', 'guides/import'],
+    pages: [
+      'guides/lifecycle',
+      'guides/entitlements',
+      'guides/licences',
+      'guides/customers',
+      'guides/payments',
+      'guides/import',
+    ],
   },
   { title: 'Your product', pages: ['guides/products', 'guides/offline', 'guides/formats'] },
   {

@@ -183,6 +183,34 @@ export function licenceCommands(program: CommandUnknownOpts, context: Context): 
       out.record(await backend.post('/v1/licences/{licence_id}/rotate-key', { path: { licence_id: id } }))
     })
 
+  group
+    .command('customer-link')
+    .description('Create a link to a page on which the customer sees a licence and removes machines')
+    .argument('<id>', 'id of the licence', text)
+    .option('--minutes <number>', 'how long it works; default: 60', wholeNumber(5, 1_440))
+    .option('--return-url <url>', 'where the link “Back” of the page leads', text)
+    .addHelpText(
+      'after',
+      examples(
+        `licences customer-link ${ID}`,
+        `licences customer-link ${ID} --minutes 1440 --return-url https://shop.example.com/account`,
+      ),
+    )
+    .action(async (id, { minutes, returnUrl }) => {
+      const { backend } = await service()
+      const link = await backend.post('/v1/licences/{licence_id}/customer-sessions', {
+        path: { licence_id: id },
+        body: {
+          ...(minutes !== undefined && { minutes }),
+          ...(returnUrl !== undefined && { return_url: returnUrl }),
+        },
+      })
+      out.record(link)
+      // An earlier try created it and its answer was lost. The service shows a secret only once.
+      if (link.url === null)
+        out.message('the link was created, but cannot be shown again: create another one')
+    })
+
   for (const verb of Object.keys(verbs) as (keyof typeof verbs)[]) {
     const { description, question } = verbs[verb]
     const command = group.command(verb).description(description).argument('<id>', 'id of the licence', text)

@@ -216,6 +216,43 @@ test('licensing counts new trials by address, the /64 of an IPv6 address, and a 
   ])
 })
 
+test('tokens that were never a customer’s session are wrong keys of their address; ended ones are not, and sessions still work', async () => {
+  await using gateway = await startGateway({ wrongKeysPerAddress: 3 })
+  const { api, answers } = gateway
+  const session = { accountId: 'acct_1', applicationId: appId, licenceId: 'lic_1' }
+  answers.customers.findCustomerSession = async ({ token }) =>
+    token === 'cst_good' ? { session, hasEnded: false } : { hasEnded: token === 'cst_ended' }
+  answers.customers.freeCustomerActivation = async () => ({})
+  answers.catalog.findCustomerPage = async () => ({
+    name: 'Studio',
+    page: { freesPerDay: 3, offlineDays: 0, keySignIn: true },
+  })
+  answers.customers.signInWithKey = async () => {
+    throw new ServiceError('not_found', 'there is no licence with this key')
+  }
+  const path = '/v1/customer/activations/act_01k9zj3v8qe5ktw2m4x6r7n8ab'
+  const remove = async (key: string | null, address = '192.0.2.1') =>
+    (await api.delete(path, { key, headers: { 'x-forwarded-for': address } })).status
+  const signIn = async (licence_key: string, address = '192.0.2.1') => {
+    const request = { key: null, body: { licence_key }, headers: { 'x-forwarded-for': address } }
+    return (await api.post(`/v1/apps/${appId}/customer-sessions`, request)).status
+  }
+  for (let count = 0; count < 10; count += 1) expect(await remove('cst_ended')).toBe(401)
+  for (let count = 0; count < 10; count += 1) expect(await remove(null)).toBe(401)
+  expect(await signIn('x')).toBe(404)
+  for (let count = 0; count < 2; count += 1) expect(await remove('cst_forged')).toBe(401)
+  expect([await remove('cst_forged'), await signIn('y')]).toEqual([429, 429])
+  expect([await remove('cst_good'), await remove('cst_ended')]).toEqual([204, 401])
+  expect([await remove('cst_forged', '192.0.2.2'), await signIn('y', '192.0.2.2')]).toEqual([401, 404])
+})
+
+test('calls of customers are limited by address, like those of products', async () => {
+  await using gateway = await startGateway({ perAddress: 2 })
+  gateway.answers.customers.findCustomerSession = async () => ({ hasEnded: true })
+  const get = async () => (await gateway.api.get('/v1/customer/licence', { key: 'cst_x' })).status
+  expect([await get(), await get(), await get()]).toEqual([401, 401, 429])
+})
+
 /** A request from an address for each limit that counts addresses, and the settings that allow one such request. */
 const limitedByAddress: [
   string,

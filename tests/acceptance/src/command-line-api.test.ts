@@ -80,6 +80,21 @@ test('licences list filters, and says if it stops at its limit; history and rota
   expect((await text(`licences history ${ids[0]}`)).stdout).toMatch(/^\S+ +key_rotated +active +key_\w+/)
 })
 
+test('licences customer-link creates a link to the customer’s page, for as long as asked', async () => {
+  const { id } = await issue()
+  const before = Date.now()
+  const link = await json<{ url: string; expires_at: string }>(
+    `licences customer-link ${id} --minutes 5 --return-url https://shop.example.com/account`,
+  )
+  expect(link.url).toMatch(new RegExp(`^${stack.gatewayUrl}/customer#cst_`))
+  expect(Math.abs(Date.parse(link.expires_at) - before - 5 * 60_000)).toBeLessThan(30_000)
+  const key = link.url.split('#')[1]!
+  const seen = await stack.api.get('/v1/customer/licence', { key })
+  expect(seen).toMatchObject({ status: 200, body: { return_url: 'https://shop.example.com/account' } })
+  expect((await text(`licences customer-link ${id}`)).stdout).toMatch(/^url: http\S+\/customer#cst_\S+\n/)
+  expect(await text(`licences customer-link ${id} --minutes 4`)).toMatchObject({ code: 2, stdout: '' })
+})
+
 test('on a terminal a list has column names', async () => {
   await using command = useTerminal(environment, 'plans', 'list')
   const { code, stdout } = await command.finished

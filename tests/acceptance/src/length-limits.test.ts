@@ -81,7 +81,12 @@ const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAn
     api.post(`${app}/webhook-endpoints`, { body: { subscribed_events: '*', ...fields } }),
   updateAccount: (fields) => api.patch('/v1/account', { body: fields }),
   createApplication: (fields) => api.post('/v1/apps', { body: fields }),
-  updateApplication: (fields) => api.patch(app, { body: fields }),
+  updateApplication: ({ 'customer_page/support_url': supportUrl, ...fields }) => {
+    const page = supportUrl === undefined ? {} : { customer_page: { support_url: supportUrl } }
+    return api.patch(app, { body: { ...fields, ...page } })
+  },
+  createCustomerSession: (fields) =>
+    api.post(`/v1/licences/${licence.id}/customer-sessions`, { body: fields }),
   createApiKey: (fields) => api.post('/v1/api-keys', { body: { scopes: ['read'], ...fields } }),
   setOverride: async (fields) => {
     const { key } = await vendor.define(newKey(), 'feature')
@@ -111,6 +116,9 @@ function textOf(field: string, count: number): string {
       return `${'a'.repeat(Math.max(1, count - 12))}@example.com`.slice(-count)
     case 'url':
       return receiver.url('/').padEnd(count, 'a')
+    case 'return_url':
+    case 'customer_page/support_url':
+      return shop.padEnd(count, 'a')
     case 'success_url':
     case 'cancel_url':
       return shop + '😀'.repeat(count - shop.length)

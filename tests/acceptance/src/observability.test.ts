@@ -32,11 +32,14 @@ interface Export {
 /** A collector of OTLP over HTTP that keeps all spans. */
 async function startCollector() {
   const spans: Span[] = []
+  const exported: string[] = []
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
-      const sent = JSON.parse(Buffer.concat(chunks).toString()) as Export
+      const text = Buffer.concat(chunks).toString()
+      exported.push(text)
+      const sent = JSON.parse(text) as Export
       for (const { resource, scopeSpans } of sent.resourceSpans) {
         const service = resource.attributes.find(({ key }) => key === 'service.name')?.value.stringValue ?? ''
         for (const { name, traceId } of scopeSpans.flatMap((scope) => scope.spans))
@@ -49,6 +52,8 @@ async function startCollector() {
   await once(server.listen(0, host), 'listening')
   return {
     spans,
+    /** The bodies of all exports. */
+    exported,
     url: `http://${host}:${(server.address() as AddressInfo).port}`,
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()
@@ -109,6 +114,68 @@ test('logs contain no key and no session of the portal', async () => {
   const secrets = [stack.apiKey, wrong, cookie!.split('=')[1]!, process!.environment['PORTAL_SESSION_KEY']!]
   for (const secret of secrets) expect(secret.length).toBeGreaterThan(40)
   await expectNoSecretsInLogs(secrets)
+})
+
+test('the token of a customer’s session and the licence key that it began with are in no log, trace, metric, event or error', async () => {
+  const vendor = await givenVendor(stack)
+  const endpoint = await givenEndpoint(vendor, receiver)
+  const licence = await vendor.issue((await vendor.plan()).id)
+  await vendor.api.patch(vendor.app, { body: { customer_page: { key_sign_in: true, offline_days: 7 } } })
+  const made = await api.post<{ url: string }>(`/v1/licences/${licence.id}/customer-sessions`)
+  const signIn = () =>
+    api.post<{ token: string }>(`${vendor.app}/customer-sessions`, {
+      key: null,
+      body: { licence_key: licence.key },
+    })
+  const signedIn = await eventually(async () => {
+    const answer = await signIn()
+    expectStatus(answer, 201)
+    return answer.body.token
+  })
+  const tokens = [made.body.url.split('#')[1]!, signedIn]
+  const unknownActivation = '/v1/customer/activations/act_01k9zj3v8qe5ktw2m4x6r7n8ab'
+  const refusals: string[] = []
+  const traceIds = ['0af7651916cd43dd8448eb211c80319d', '0af7651916cd43dd8448eb211c80319e']
+  const refuse = async (token: string) => {
+    const body = { request: `{"licence_key":"${token}"`, days: 1 }
+    for (const answer of [
+      await api.delete(unknownActivation, { key: token }),
+      await api.post('/v1/customer/offline-activations', { key: token, body }),
+      await api.post('/v1/customer/offline-activations', { key: token, body: `{"${token}` }),
+      await api.post('/v1/customer/subscription-sessions', { key: token }),
+      await api.get('/v1/account', { key: token }),
+      await api.get('/v1/customer/licence', { key: `${token}x` }),
+    ]) {
+      expect(answer.status).toBeGreaterThanOrEqual(400)
+      refusals.push(JSON.stringify([answer.body, ...answer.headers]))
+    }
+  }
+  for (const [at, token] of tokens.entries()) {
+    const headers = { traceparent: `00-${traceIds[at]}-b7ad6b7169203331-01` }
+    expectStatus(await api.get('/v1/customer/licence', { key: token, headers }), 200)
+    await refuse(token)
+  }
+  const { body: grant } = await vendor.activate(licence)
+  const removed = await api.delete(`/v1/customer/activations/${grant.activation_id}`, { key: tokens[0]! })
+  expectStatus(removed, 204)
+  expectStatus(await api.delete(`/v1/licences/${licence.id}/customer-sessions`), 204)
+  for (const token of tokens) await refuse(token)
+  expectStatus(await vendor.verb('suspend', licence.id), 200)
+  await endpoint.next(1)
+  await eventually(() => {
+    for (const traceId of traceIds) {
+      const services = collector.spans.filter((span) => span.traceId === traceId).map((span) => span.service)
+      expect(services).toEqual(expect.arrayContaining(['gateway', 'licensing']))
+    }
+  })
+  await expectNoSecretsInLogs([...tokens, licence.key])
+  const metrics = processes.map(async ({ environment }) => {
+    const answer = await fetch(`http://${environment.METRICS_ADDRESS}/metrics`)
+    return answer.text()
+  })
+  const events = JSON.stringify(endpoint.events())
+  for (const text of [...refusals, ...collector.exported, ...(await Promise.all(metrics)), events])
+    for (const token of tokens) expect(text).not.toContain(token.slice(0, 40))
 })
 
 test('every process serves Prometheus metrics, liveness and readiness', async () => {

@@ -1,7 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { operationsOf, readDocument } from './document.ts'
-import { givenReceiver, givenStack, givenVendor } from './vendor.ts'
+import { expectStatus, givenReceiver, givenStack, givenVendor } from './vendor.ts'
 
 const stack = await givenStack()
 const receiver = await givenReceiver()
@@ -24,6 +24,9 @@ const order = [
   'refreshActivation',
   'recordCallHome',
   'activateOffline',
+  'createCustomerSession',
+  'signInWithLicenceKey',
+  'createCustomerLicenceFile',
   'updateLicence',
   'importLicences',
   'migrateLegacyKey',
@@ -47,7 +50,11 @@ test('the document’s example of each request is accepted unchanged, except for
     ['{app_id}', appId],
     ['https://backend.example.com/', receiver.url()],
   ])
+  // Customers of a new application can neither sign in with a key nor make licence files.
+  const customer_page = { key_sign_in: true, offline_days: 30 }
+  expectStatus(await stack.api.patch(`/v1/apps/${appId}`, { body: { customer_page } }), 200)
   let token = ''
+  let session = ''
   const learn: Readonly<Record<string, (answer: Record<string, string>) => Promise<void> | void>> = {
     createEntitlementDefinition: ({ id, key }) => void actual.set('{ent_id}', id!).set('{key}', key!),
     createPlan: ({ id }) => void actual.set('pln_', id!).set('{plan_id}', id!),
@@ -57,6 +64,7 @@ test('the document’s example of each request is accepted unchanged, except for
       actual.set('{activation_id}', answer['activation_id']!)
       token = answer['token']!
     },
+    createCustomerSession: ({ url }) => void (session = url!.split('#')[1]!),
     recoverWebhookEndpoint: async () => {
       const path = `/v1/apps/${appId}/webhook-endpoints/${actual.get('{endpoint_id}')}/test`
       const { event_id: event } = (await stack.api.post<{ event_id: string }>(path)).body
@@ -86,6 +94,7 @@ test('the document’s example of each request is accepted unchanged, except for
       body: substitute(operation.requestBody!.content['application/json'].example),
       headers: { 'idempotency-key': operationId },
       ...(operation.security.some((way) => 'activationToken' in way) && { key: token }),
+      ...(operation.security.some((way) => 'customerSession' in way) && { key: session }),
       ...(operation.security.length === 0 && { key: null }),
     })
     const succeeds = Object.keys(operation.responses).filter((status) => status.startsWith('2'))

@@ -28,6 +28,8 @@ interface Requests {
   'call home': Texts<'activationId'>
   release: Texts<'activationId'>
   free: Texts<'activationId'>
+  /** By the customer, with a link. */
+  remove: Texts<'activationId' | 'licenceId'>
   try: Texts<'appId' | 'fingerprint'>
   migrate: Texts<'appId' | 'legacyKey'>
   checkout: Texts<'appId' | 'externalRef' | 'planId'>

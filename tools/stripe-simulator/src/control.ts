@@ -85,7 +85,7 @@ export function serveControl(
 /** Stripe's objects, each with its account. */
 function stateOf(world: World) {
   const { sessions, paymentIntents, charges, refunds, disputes } = world
-  const { applicationFees, subscriptions, invoices, invoicePayments } = world
+  const { applicationFees, subscriptions, invoices, invoicePayments, portalSessions } = world
   const kinds = {
     sessions,
     paymentIntents,
@@ -96,6 +96,7 @@ function stateOf(world: World) {
     subscriptions,
     invoices,
     invoicePayments,
+    portalSessions,
   }
   return Object.fromEntries(
     Object.entries(kinds).map(([name, objects]) => [

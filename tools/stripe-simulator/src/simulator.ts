@@ -9,13 +9,14 @@ import { Deliveries } from './events.ts'
 import { serveCheckout } from './pages/checkout.ts'
 import { serveConsent } from './pages/consent.ts'
 import { serveOverview } from './pages/overview.ts'
+import { servePortal } from './pages/portal.ts'
 import { newWorld } from './world.ts'
 
 export type SimulatorOptions = {
   host?: string | undefined
   /** 0, the default, picks a free one. */
   port?: number | undefined
-  /** Base URL of the checkout page for customers; by default the listening address. */
+  /** Base URL of the pages for customers; by default the listening address. */
   publicUrl?: string | undefined
   webhookUrl?: string | undefined
   webhookSecret?: string | undefined
@@ -57,6 +58,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   serveOverview(server, world, deliveries)
   serveCheckout(server, world)
   serveConsent(server, world)
+  servePortal(server, world)
 
   await server.listen({ host: options.host ?? '127.0.0.1', port: options.port ?? 0 })
   const { address, family, port } = server.server.address() as AddressInfo

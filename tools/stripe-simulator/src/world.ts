@@ -1,6 +1,7 @@
 import type { SimulatedEvent } from './objects/event.ts'
 import type {
   ApplicationFee,
+  BillingPortalSession,
   Charge,
   CheckoutSession,
   Dispute,
@@ -34,6 +35,7 @@ export function newWorld(deliver: (event: SimulatedEvent) => void) {
     subscriptions: new Map<string, Subscription>(),
     invoices: new Map<string, Invoice>(),
     invoicePayments: new Map<string, InvoicePayment>(),
+    portalSessions: new Map<string, BillingPortalSession>(),
     events: new Map<string, SimulatedEvent>(),
     owners: new Map<string, Owner>(),
     /** By `priceKey`, because vendors choose the ids. `agreed`: it comes from a checkout's metadata, which may change it. */
@@ -53,7 +55,7 @@ export function newWorld(deliver: (event: SimulatedEvent) => void) {
     ahead: new Map<string, number>(),
     cause: nobody,
     deliver,
-    /** Base URL of the checkout page. It is set when the server listens. */
+    /** Base URL of the pages for customers. It is set when the server listens. */
     publicUrl: '',
   }
 }
@@ -82,9 +84,11 @@ export type Settings = {
   apiVersion: string
   /** Sales tax in percent, which is added to the price. */
   taxPercent: number
+  /** Whether the vendor has saved the settings of its billing portal. Stripe opens none before that. */
+  billingPortal: boolean
 }
 
-const usual: Settings = { capture: 'immediate', apiVersion, taxPercent: 0 }
+const usual: Settings = { capture: 'immediate', apiVersion, taxPercent: 0, billingPortal: true }
 
 export function settingsOf(world: World, account: Owner): Settings {
   return { ...usual, ...world.settings.get(account ?? '') }

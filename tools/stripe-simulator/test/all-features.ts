@@ -1,4 +1,12 @@
-import { givenPayment, givenPrice, givenSession, givenSubscription, vendor } from './support.ts'
+import {
+  asVendor,
+  givenPayment,
+  givenPrice,
+  givenSession,
+  givenSubscription,
+  idOf,
+  vendor,
+} from './support.ts'
 import type { World } from './support.ts'
 
 const metadata = { licensing_session_id: 'chk_1', plan_id: 'plan_1' }
@@ -72,6 +80,9 @@ async function runSubscriptions(world: World): Promise<void> {
   await simulator.control('renew', { subscription })
   await simulator.control('cancel', { subscription, when: 'period_end' })
   await simulator.control('cancel', { subscription, when: 'undo' })
+  const { customer } = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
+  await world.stripe.billingPortal.sessions.create({ customer: idOf(customer) }, asVendor)
+  await simulator.control('change-card', { subscription })
   for (let attempt = 1; attempt <= 4; attempt += 1) {
     await simulator.control('fail-invoice', { subscription, after_final: 'leave' })
   }

@@ -97,7 +97,7 @@ const linkRoutes: Route[] = [
     tag,
     summary: 'Create a link to the customer’s page',
     description:
-      'Whoever has the link sees this licence and can remove its machines, whatever its status is, until the session ends.',
+      'Anybody who has the link sees this licence and can remove its machines, in every status, until the session ends.',
     scopes: ['issue'],
     body: createSessionBody,
     bodyOptional: true,

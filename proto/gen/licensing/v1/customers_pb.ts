@@ -316,7 +316,7 @@ export const CustomerService: GenService<{
     output: typeof EmptySchema;
   },
   /**
-   * A session for whoever has the licence key.
+   * A session for anybody who has the licence key.
    *
    * @generated from rpc licensing.v1.CustomerService.SignInWithKey
    */

@@ -1174,7 +1174,7 @@ export interface paths {
     put?: never
     /**
      * Create a link to the customer’s page
-     * @description Whoever has the link sees this licence and can remove its machines, whatever its status is, until the session ends.
+     * @description Anybody who has the link sees this licence and can remove its machines, in every status, until the session ends.
      *
      *     Scope: `issue`.
      */

@@ -1,3 +1,4 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
 import { describe, expect, test } from 'vitest'
 import { deliver, eventsAt } from '../../test/processor-events.ts'
@@ -7,6 +8,7 @@ import {
   applicationFeesOf,
   askProcessor,
   dropEvents,
+  givenSold,
   handled,
   ledgerOf,
   licenceOf,
@@ -15,7 +17,15 @@ import {
   scope,
   sentTypes,
 } from '../../test/shop.ts'
-import { act, alertsOf, expectPaidPeriod, expiryOf, givenSubscribed, monthly } from '../../test/subscribed.ts'
+import {
+  act,
+  alertsOf,
+  expectPaidPeriod,
+  expiryOf,
+  givenSubscribed,
+  itemsOf,
+  monthly,
+} from '../../test/subscribed.ts'
 import type { Subscribed } from '../../test/subscribed.ts'
 
 const harness = await sharedHarness()
@@ -40,6 +50,89 @@ async function deliverAll({ vendor }: Subscribed, events: object[]): Promise<voi
   for (const event of events) await deliver(harness, vendor, event)
   await handled(harness, vendor)
 }
+
+/** The purchase of the licence, as licensing names it. */
+const purchaseOf = ({ vendor: { accountId }, session }: Subscribed) => ({
+  accountId,
+  purchaseRef: session.id,
+})
+const subscriptionOf = async (customer: Subscribed) =>
+  (await harness.billing.getSubscription(purchaseOf(customer))).subscription
+const openPage = (customer: Subscribed) =>
+  harness.billing.createSubscriptionSession({
+    ...purchaseOf(customer),
+    returnUrl: 'https://gateway.example.com/customer',
+  })
+
+test('a subscription says until when it is paid and whether it renews, until it has ended; its page is the processor’s', async () => {
+  const customer = await givenSubscribed(harness)
+  const { vendor } = customer
+  const [item] = await itemsOf(harness, customer)
+  const paidUntil = timestampFromMs(item!.current_period_end * 1000)
+  expect(await subscriptionOf(customer)).toMatchObject({ paidUntil, renews: true })
+  const { url } = await openPage(customer)
+  expect(url).toMatch(new RegExp(`^${harness.simulator.url}/portal/bps_`))
+  expect(await (await fetch(url)).text()).toContain('href="https://gateway.example.com/customer"')
+  for (const [when, renews] of [
+    ['period_end', false],
+    ['undo', true],
+  ] as const) {
+    await act(harness, customer, 'cancel', { when })
+    await handled(harness, vendor)
+    expect(await subscriptionOf(customer)).toMatchObject({ paidUntil, renews })
+  }
+  await act(harness, customer, 'renew')
+  await handled(harness, vendor)
+  const [renewed] = await itemsOf(harness, customer)
+  expect(renewed!.current_period_end).toBeGreaterThan(item!.current_period_end)
+  const next = timestampFromMs(renewed!.current_period_end * 1000)
+  expect(await subscriptionOf(customer)).toMatchObject({ paidUntil: next, renews: true })
+  await act(harness, customer, 'cancel', { when: 'now' })
+  await handled(harness, vendor)
+  expect(await subscriptionOf(customer)).toBeUndefined()
+  await expect(openPage(customer)).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('a subscription of another account, an unknown purchase and one that was paid once have no subscription', async () => {
+  const customer = await givenSubscribed(harness)
+  const other = await harness.givenVendor()
+  const once = await givenSold(harness, other)
+  for (const [accountId, purchaseRef] of [
+    [other.accountId, customer.session.id],
+    [customer.vendor.accountId, 'cs_unknown'],
+    [other.accountId, once.session.id],
+  ] as const) {
+    const { subscription } = await harness.billing.getSubscription({ accountId, purchaseRef })
+    expect(subscription).toBeUndefined()
+    const opened = harness.billing.createSubscriptionSession({
+      accountId,
+      purchaseRef,
+      returnUrl: 'https://x',
+    })
+    await expect(opened).rejects.toMatchObject({ code: 'conflict' })
+  }
+})
+
+test('if the processor refuses to open its page, the answer says why; failures of the processor are unavailable', async () => {
+  const customer = await givenSubscribed(harness)
+  const account = customer.vendor.connectedAccount
+  await control('settings', { account, billing_portal: false })
+  await expect(openPage(customer)).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('default configuration') as string,
+  })
+  await control('settings', { account, billing_portal: true })
+  // As often as Stripe's client tries.
+  for (const [answer, next] of [
+    ['500', 2],
+    ['429', 1],
+    ['reset', 2],
+  ] as const) {
+    await control('faults', { answer, next, path: '/v1/billing_portal', account })
+    await expect(openPage(customer), answer).rejects.toMatchObject({ code: 'unavailable' })
+  }
+  await openPage(customer)
+})
 
 test('a renewal that is paid by two charges is one payment with one fee; a refund of one charge is partial, of both full', async () => {
   const customer = await givenSubscribed(harness)

@@ -126,6 +126,54 @@ test('name and notice of an application can be changed separately; the notice of
   expect(await outcomeOf(calls.updateApplication(foreign))).toBe('not_found')
 })
 
+test('settings of the customer’s page have defaults; a change leaves the others, and a reset one has its default', async () => {
+  const path = tenant
+  const defaults = { freesPerDay: 3, offlineDays: 0, keySignIn: false }
+  const settingsOf = ({ customerPage }: Awaited<ReturnType<typeof calls.getApplication>>) => {
+    const { $typeName: _, ...settings } = customerPage!
+    return settings
+  }
+  const page = async () => settingsOf(await calls.getApplication(path))
+  const change = (customerPage: object) => calls.updateApplication({ ...path, customerPage })
+  expect(await page()).toEqual(defaults)
+  await change({ freesPerDay: 0, accentColor: '#0b6e4f' })
+  await change({ keySignIn: true, supportUrl: 'mailto:help@example.com' })
+  await calls.updateApplication({ ...path, name: 'Other' })
+  const set = {
+    freesPerDay: 0,
+    accentColor: '#0b6e4f',
+    keySignIn: true,
+    supportUrl: 'mailto:help@example.com',
+  }
+  expect(await page()).toEqual({ ...defaults, ...set })
+  const found = await calls.findCustomerPage(path)
+  expect(found).toMatchObject({ name: 'Other', page: { ...defaults, ...set } })
+  // A false and a zero are values.
+  await change({ keySignIn: false, offlineDays: 0 })
+  expect(await page()).toMatchObject({ ...set, offlineDays: 0, keySignIn: false })
+  const changed = await change({ offlineDays: 7, reset: ['frees_per_day', 'accent_color'] })
+  expect(settingsOf(changed)).toEqual({
+    ...defaults,
+    offlineDays: 7,
+    keySignIn: false,
+    supportUrl: set.supportUrl,
+  })
+  await change({ reset: ['support_url', 'offline_days', 'key_sign_in', 'frees_per_day', 'accent_color'] })
+  expect(await page()).toEqual(defaults)
+  expect(await outcomeOf(calls.findCustomerPage({ applicationId: newId('app') }))).toBe('not_found')
+})
+
+test('concurrent changes of different settings of the page are all kept', async () => {
+  const path = tenant
+  const settings = { freesPerDay: 7, offlineDays: 30, keySignIn: true, accentColor: '#123456' }
+  await Promise.all(
+    Object.entries(settings).map(([field, value], at) =>
+      catalog.replicas[at % 2]!.updateApplication({ ...path, customerPage: { [field]: value } }),
+    ),
+  )
+  expect(await calls.getApplication(path)).toMatchObject({ customerPage: settings })
+})
+
 test('a changed notice gives every plan of the application a new version, which licensing has before the call is answered', async () => {
   const other = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })

@@ -32,7 +32,7 @@ interface Content {
 }
 
 const prefix = 'cst_'
-/** What the token is bound to: bytes that were encrypted for a column do not decrypt as a token. */
+/** The purpose of the encryption: bytes that were encrypted for a column do not decrypt as a token. */
 const purpose = 'customer session'
 const minuteMs = 60_000
 const minutesOf = { min: 5, max: 1_440, withKey: 60 }
@@ -55,7 +55,7 @@ export async function createCustomerSession(
   return session
 }
 
-/** A session for whoever has the key, whatever the status of the licence. */
+/** A session for anybody who has the key, in every status of the licence. */
 export async function signInWithKey(
   { sql, lookups, encryption }: ProductDependencies,
   { applicationId, licenceKey: sent }: SignInWithKeyRequest,

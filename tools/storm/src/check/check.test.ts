@@ -81,6 +81,18 @@ const sabotages: Record<RuleName, Record<string, Change>> = {
     },
     'an activation replaced by nobody': remove('sent', ({ asked }) => 'replaces' in asked && asked.replaces),
   },
+  'removals by customers match the answers, and are few a day': {
+    'a removal without an entry': remove('history', { cause: 'act_removed' }),
+    'a removal that two requests did': repeat('history', {}, { cause: 'act_removed' }),
+    'a removal that nobody requested': repeat('history', { cause: 'act_one' }, { cause: 'act_removed' }),
+    'four removals on one day': (outcome) => {
+      for (const number of [1, 2, 3]) {
+        repeat('history', { cause: `act_${number}` }, { cause: 'act_removed' })(outcome)
+        const asked = { do: 'remove', activationId: `act_${number}`, licenceId: 'lic_1' } as const
+        repeat('sent', { asked }, did('remove'))(outcome)
+      }
+    },
+  },
   'leases that have not ended never exceed max_concurrent': {
     'more leases in the database than the licence allows': set('leases', { running: 2 }),
     'more leases in the answers than the licence allows': remove('sent', did('release')),

@@ -13,6 +13,7 @@ export const rules = {
   'each import made the licence that was answered': licences.importedOnce,
   'every licence was requested': licences.nothingUnasked,
   'activations match the answers': licences.activations,
+  'removals by customers match the answers, and are few a day': licences.removedByCustomers,
   'leases that have not ended never exceed max_concurrent': licences.leasesWithinLimit,
   'a machine has one trial of an application': licences.oneTrialEach,
   'a list shows each row once': licences.pages,

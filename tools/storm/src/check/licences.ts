@@ -69,7 +69,7 @@ const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 /** Each acknowledged activation exists once, unless it was freed or replaced, within the licence's limit. */
 export const activations: Rule = function* (outcome) {
   const replaced = replacedIn(outcome)
-  const freed = removedBy(sentTo(outcome, 'free'), ({ asked }) => asked.activationId)
+  const freed = removedBy(sentTo(outcome, 'free', 'remove'), ({ asked }) => asked.activationId)
   for (const { cause } of replaced) freed.possible.add(cause!)
   const trialOf = indexBy(outcome.trials, ({ appId, fingerprintHash }) => `${appId} ${fingerprintHash}`)
   const tries = [
@@ -102,6 +102,24 @@ export const activations: Rule = function* (outcome) {
   }
   for (const [of, entries] of groupBy(replaced, ({ licenceId, at }) => `${licenceId} on ${dayOf(at)}`))
     if (entries.length > maxReplaced) yield `${entries.length} activations of ${of} were replaced`
+}
+
+const maxRemoved = 3
+
+/** Each machine that a customer removed has one entry in the history, and a customer removes few a day. */
+export const removedByCustomers: Rule = function* (outcome) {
+  const asked = sentTo(outcome, 'remove').map((sent) => ({
+    answered: sent.answered,
+    key: sent.asked.activationId,
+  }))
+  const entries = outcome.history.filter(
+    ({ type, actor }) => type === 'activation_freed' && actor === 'customer',
+  )
+  const rows = entries.map(({ cause }) => ({ key: String(cause) }))
+  yield* asAnswered('removal of', asked, rows)
+  for (const [of, removed] of groupBy(entries, ({ licenceId, at }) => `${licenceId} on ${dayOf(at)}`))
+    if (removed.length > maxRemoved)
+      yield `${removed.length} activations of ${of} were removed by the customer`
 }
 
 /** The entries of activations that another product replaced: they were freed without a request of their own product. */
@@ -148,7 +166,7 @@ function maxAtOnce(periods: LeasePeriod[]): number {
 }
 
 function leasePeriods(outcome: Outcome): LeasePeriod[] {
-  const ended = groupBy(sentTo(outcome, 'release', 'free'), ({ asked }) => asked.activationId)
+  const ended = groupBy(sentTo(outcome, 'release', 'free', 'remove'), ({ asked }) => asked.activationId)
   const entries = outcome.history.filter(({ type }) => type === 'activation_freed')
   const freed = groupBy(entries, ({ cause }) => String(cause))
   return sentTo(outcome, 'activate', 'refresh').flatMap((sent) => {

@@ -1,9 +1,16 @@
+import type { Sent } from '../outcome.ts'
 import { acknowledged, text, type Action } from './client.ts'
 
 /** The code of the plan that offers trials. */
 export const trialPlanCode = 'trial'
 
 const product = { host: 'app.example.com', product_version: '1.0' }
+
+const activationOf = (sent: Sent) => ({
+  id: text(sent, 'activation_id'),
+  token: text(sent, 'token'),
+  licenceId: text(sent, 'licence_id'),
+})
 
 /** Activates a licence on a machine. Several machines race for its activations. */
 export const activate: Action = async ({ shop, random, unique, send }) => {
@@ -15,8 +22,7 @@ export const activate: Action = async ({ shop, random, unique, send }) => {
     const body = { licence_key: licence.key, fingerprint, ...product, ...replace }
     const asked = { do: 'activate', licenceId: licence.id, fingerprint, replaces } as const
     const sent = await send(asked, 'POST /v1/activations', body, { apiKey: null })
-    if (acknowledged(sent))
-      shop.activations.push({ id: text(sent, 'activation_id'), token: text(sent, 'token') })
+    if (acknowledged(sent)) shop.activations.push(activationOf(sent))
   }
   await Promise.all(Array.from({ length: random.between(1, 2) }, () => once(`machine-${unique()}`)))
 }
@@ -32,8 +38,7 @@ export const tryOut: Action = async ({ app, shop, random, send }) => {
     const sent = await send({ do: 'try', appId: shop.appId, fingerprint }, `POST ${app}/trials`, body, {
       apiKey: null,
     })
-    if (acknowledged(sent))
-      shop.activations.push({ id: text(sent, 'activation_id'), token: text(sent, 'token') })
+    if (acknowledged(sent)) shop.activations.push(activationOf(sent))
   }
   await Promise.all(Array.from({ length: random.between(1, 3) }, once))
 }
@@ -50,4 +55,25 @@ export const useActivation: Action = async ({ shop, random, send }) => {
     what === 'free' ? (`DELETE ${path}` as const) : (`POST ${path}/${what.replace(' ', '-')}` as const)
   const body = what === 'refresh' || what === 'call home' ? product : undefined
   await send({ do: what, activationId }, route, body, { apiKey: token })
+}
+
+/** A customer opens a link and removes the machines of a licence, several at once. */
+export const removeMachines: Action = async ({ shop, random, send }) => {
+  const licenceId = random.pick(shop.activations.slice(-30))?.licenceId
+  if (licenceId === undefined) return
+  const path = `/v1/licences/${licenceId}/customer-sessions` as const
+  const link = await send({ do: 'read', path }, `POST ${path}`)
+  if (!acknowledged(link)) return
+  const apiKey = text(link, 'url').split('#')[1]!
+  const machines = shop.activations.filter((each) => each.licenceId === licenceId)
+  await Promise.all(
+    machines.map(({ id: activationId }) =>
+      send(
+        { do: 'remove', activationId, licenceId },
+        `DELETE /v1/customer/activations/${activationId}`,
+        undefined,
+        { apiKey },
+      ),
+    ),
+  )
 }

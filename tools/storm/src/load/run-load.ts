@@ -17,6 +17,7 @@ const actions: [number, Action][] = [
   [6, products.activate],
   [4, products.tryOut],
   [8, products.useActivation],
+  [2, products.removeMachines],
   [1.5, catalog.makePlan],
   [1.5, catalog.define],
   [1.5, catalog.changeKeys],

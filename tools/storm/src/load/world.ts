@@ -10,7 +10,7 @@ export interface Shop extends Vendor {
   planIds: Record<'payment' | 'subscription', string>
   licences: { id: string; key: string }[]
   legacyKeys: string[]
-  activations: { id: string; token: string }[]
+  activations: { id: string; token: string; licenceId: string }[]
   definitions: string[]
   endpoints: string[]
   keys: string[]

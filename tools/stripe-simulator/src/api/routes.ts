@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { expireSession, openCheckout, priceOfLine } from '../flows/checkout.ts'
+import { openPortal } from '../flows/portal.ts'
 import { refundFee } from '../flows/refund.ts'
 import { newId, platformApplication } from '../ids.ts'
 import { eventAsOfVersion } from '../objects/api-version.ts'
@@ -193,6 +194,14 @@ export const routes: Route[] = [
       const fee = needOwned(world, account, world.applicationFees, 'application_fee', id)
       return refundFee(world, fee, how.amount, how.metadata)
     },
+  ),
+
+  route(
+    'POST',
+    '/v1/billing_portal/sessions',
+    { customer: text, return_url: webUrl.optional() },
+    ({ world, account }, { customer, return_url: returnUrl }) =>
+      openPortal(world, account, customer, returnUrl ?? null),
   ),
 
   one('/v1/subscriptions', 'subscription', (world) => world.subscriptions),

@@ -234,6 +234,14 @@ export function markPastDue(world: World, subscription: Subscription): void {
   if (subscription.status === 'active') updateSubscription(world, subscription, { status: 'past_due' })
 }
 
+/** A customer changes the card, with which an invoice that could not be collected is paid at once. */
+export function changeCard(world: World, subscription: Subscription): Subscription {
+  updateSubscription(world, subscription, { default_payment_method: newId('pm') })
+  const owed = unpaidInvoice(world, subscription)
+  if (owed?.status === 'open') payInvoice(world, subscription, owed)
+  return subscription
+}
+
 export const endReasons = ['cancellation_requested', 'payment_failed', 'payment_disputed'] as const
 type EndReason = (typeof endReasons)[number]
 

@@ -15,6 +15,7 @@ import { changeRefund, refundCharge } from './refund.ts'
 import {
   buyer,
   cancelAtPeriodEnd,
+  changeCard,
   endReasons,
   endSubscription,
   failInvoice,
@@ -131,6 +132,7 @@ const flows: Record<string, Flow> = {
       return when === 'undo' ? undoCancel(world, subscription) : cancelAtPeriodEnd(world, subscription)
     },
   ),
+  'change-card': ofSubscription({}, changeCard),
   'change-price': ofSubscription({ price: text, proration }, (world, subscription, of) =>
     changePrice(world, subscription, of.price, of.proration),
   ),
@@ -180,13 +182,16 @@ const flows: Record<string, Flow> = {
       capture: z.enum(['immediate', 'asynchronous']).optional(),
       api_version: text.optional(),
       tax_percent: integer().optional(),
+      billing_portal: flag.optional(),
     },
-    (world, { account: of, capture, api_version: apiVersion, tax_percent: taxPercent }) => {
+    (world, { account: of, capture, ...changed }) => {
+      const { api_version: apiVersion, tax_percent: taxPercent, billing_portal: billingPortal } = changed
       world.settings.set(of, {
         ...world.settings.get(of),
         ...(capture !== undefined && { capture }),
         ...(apiVersion !== undefined && { apiVersion }),
         ...(taxPercent !== undefined && { taxPercent }),
+        ...(billingPortal !== undefined && { billingPortal }),
       })
       return settingsOf(world, of)
     },

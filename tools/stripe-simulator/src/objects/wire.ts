@@ -25,6 +25,7 @@ export type Account = Wire<Stripe.Account>
 export type Application = Wire<Stripe.Application>
 export type ApplicationFee = Wire<Stripe.ApplicationFee>
 export type BalanceTransaction = Wire<Stripe.BalanceTransaction>
+export type BillingPortalSession = Wire<Stripe.BillingPortal.Session>
 export type Charge = Wire<Stripe.Charge>
 export type CheckoutSession = Wire<Stripe.Checkout.Session>
 export type Dispute = Wire<Stripe.Dispute>
@@ -60,6 +61,7 @@ export function listOf<T>(url: string, data: T[]): List<T> {
 export type ObjectOf = {
   account: Account
   application_fee: ApplicationFee
+  'billing_portal.session': BillingPortalSession
   charge: Charge
   'checkout.session': CheckoutSession
   dispute: Dispute

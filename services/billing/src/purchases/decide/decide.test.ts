@@ -250,6 +250,40 @@ describe('a purchase', () => {
     expect(recorded(chargeback)).toContain('nothing du_1')
   })
 
+  test('of a subscription is paid until the end of its latest paid period, renews until it is set to end, and ends, in every order', () => {
+    const renewed = invoice('in_2', start + 30 * day, { periodEnd: start + 60 * day })
+    const setAt = start + 40 * day
+    const toEnd: Fact = {
+      kind: 'end_scheduled',
+      subscriptionRef: 'sub_1',
+      endsAt: start + 60 * day,
+      endsAtBefore: null,
+      at: setAt,
+    }
+    const undone: Fact = { ...toEnd, endsAt: null, endsAtBefore: toEnd.endsAt, at: setAt + day }
+    const ended: Fact = { kind: 'subscription_ended', subscriptionRef: 'sub_1', endedAt: start + 60 * day }
+    const paidUntil = new Date(start + 60 * day)
+    for (const [facts, expected] of [
+      [[first], { paid_until: new Date(start + 30 * day), renews: true, has_ended: false }],
+      [[first, renewed], { paid_until: paidUntil, renews: true, has_ended: false }],
+      [[first, renewed, toEnd], { paid_until: paidUntil, renews: false, has_ended: false }],
+      [[first, renewed, toEnd, undone], { paid_until: paidUntil, renews: true, has_ended: false }],
+      [[first, renewed, toEnd, ended], { paid_until: paidUntil, renews: false, has_ended: true }],
+    ] as const) {
+      for (const order of permutations([...facts])) {
+        const { history, decisions } = record(givenHistory(subscribed), [began, charged, ...order])
+        expect(history.session).toMatchObject(expected)
+        // Known values are not written again.
+        expect(decisions.at(-1)!.session).toEqual({})
+      }
+    }
+  })
+
+  test('of something that is paid once has no period', () => {
+    const { history } = record(givenHistory(), [paid, charged])
+    expect(history.session).toMatchObject({ paid_until: null, renews: null, has_ended: null })
+  })
+
   const invoiceFailed = (invoiceRef: string, at: number) =>
     ({ kind: 'invoice_failed', invoiceRef, subscriptionRef: 'sub_1', attempt: 1, at }) as const
   // The order in which licensing applies effects of the same time.

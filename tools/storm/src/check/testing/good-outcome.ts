@@ -209,7 +209,8 @@ function change({ send, issue, change }: Maker): void {
   change(archived, 'suspended', 'suspended', { cause: 'archive:pln_2:3' })
 }
 
-function importAndActivate({ licences }: Outcome, { send, licence, change, activate }: Maker): void {
+function importAndActivate(outcome: Outcome, { send, licence, change, activate }: Maker): void {
+  const { licences } = outcome
   const items = ['a', 'b'].map((legacyKey) => ({ legacyKey, externalRef: legacyKey, planId: 'pln_1' }))
   const sent = send({ do: 'import', appId, items })
   const imported = licence({ legacyKey: 'a', externalRef: 'a' })
@@ -224,6 +225,13 @@ function importAndActivate({ licences }: Outcome, { send, licence, change, activ
     { activation_id: 'act_freed' },
   )
   send({ do: 'free', activationId: 'act_freed' })
+  // Two requests at once: only one of them removes the machine.
+  activate(licences[0]!, 'removed')
+  const removal = { do: 'remove', activationId: 'act_removed', licenceId: licences[0]!.id } as const
+  send(removal)
+  send(removal, {}, 'refused', 404)
+  change(licences[0]!, 'activation_freed', licences[0]!.status, { actor: 'customer', cause: 'act_removed' })
+  outcome.activations = outcome.activations.filter(({ id }) => id !== 'act_removed')
 }
 
 /** A floating licence with one lease, which different machines use in turn. */
