@@ -10,7 +10,7 @@ export interface AnswerRecord {
   is_finished: boolean
 }
 
-/** What was recorded for a key in the last 24 hours, and the bytes that all recorded answers of its account take. */
+/** The record of a key in the last 24 hours, and the bytes that all recorded answers of its account take. */
 export type FoundKey = (AnswerRecord | { body_hash: null }) & { used: bigint; quota: bigint }
 
 /** An answer to record. */

@@ -77,7 +77,7 @@ interface Field<Value> {
   imported: z.ZodType
   shown: z.ZodType
   about: string
-  /** What a licence without it has. Absent: each licence has it. */
+  /** Says what a licence without it has. Absent: each licence has it. */
   none?: string
 }
 
