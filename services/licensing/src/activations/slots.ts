@@ -119,7 +119,8 @@ export async function assignOrReplace(
   const { licence, excess } = outcome
   if (excess.activations > 1 || excess.leases > 1) return outcome
   const oldest = await findOldest(tx, licence.id, { withLease: excess.leases > 0 })
-  if (oldest === undefined || !(await countToday(tx, licence.id, 'oldest', freesPerDay.oldest))) return outcome
+  if (oldest === undefined || !(await countToday(tx, licence.id, 'oldest', freesPerDay.oldest)))
+    return outcome
   await lockActivations(tx, licence.id, { ids: [oldest], fingerprints: [applicant.fingerprint] })
   await freeActivations(tx, licence, [oldest], byProduct)
   const [assigned] = await assignSlots(tx, clock, [applicant])
