@@ -90,6 +90,11 @@ export function pathOf(template: string, application = appId): string {
   })
 }
 
+/** The fields that each application has. */
+export const applicationDefaults = {
+  customerPage: { freesPerDay: 3, offlineDays: 0, keySignIn: false },
+}
+
 export const rootKey = `lrk_${'A'.repeat(43)}`
 const testSessionKey = randomBytes(32).toString('base64url')
 const otherAccountId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'

@@ -6,7 +6,7 @@ import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { createConnection } from 'node:net'
 import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import { accountId, appId, hashOf, startStandIns } from '../../test/gateway.ts'
+import { accountId, appId, applicationDefaults, hashOf, startStandIns } from '../../test/gateway.ts'
 
 const kibibyte = 1024
 const mebibyte = 1024 * kibibyte
@@ -25,7 +25,7 @@ async function givenProcess() {
     grant: { activationId: 'act_1', licenceId: 'lic_1', token: 't' },
     created: true,
   })
-  answers.catalog.createApplication = async ({ name }) => ({ id: appId, name })
+  answers.catalog.createApplication = async ({ name }) => ({ ...applicationDefaults, id: appId, name })
   const address = await freeAddress()
   const process = started.use(
     await startService(

@@ -4,7 +4,7 @@ import { createConnection } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { answersIn, exchange } from '../../test/exchange.ts'
 import type { RawAnswer } from '../../test/exchange.ts'
-import { appId, gatewayOfFile } from '../../test/gateway.ts'
+import { appId, applicationDefaults, gatewayOfFile } from '../../test/gateway.ts'
 
 let created: string[]
 
@@ -13,7 +13,7 @@ const requestMs = 1_000
 const slow = await gatewayOfFile({ requestMs })
 gateway.answers.catalog.createApplication = async ({ name }) => {
   created.push(name)
-  return { id: appId, name }
+  return { ...applicationDefaults, id: appId, name }
 }
 gateway.answers.catalog.archivePlan = async () => ({ plan: { id: 'pln_x', status: 'retired' } })
 

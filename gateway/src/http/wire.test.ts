@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { exchange } from '../../test/exchange.ts'
-import { appId, gatewayOfFile } from '../../test/gateway.ts'
+import { appId, applicationDefaults, gatewayOfFile } from '../../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
 const authorization = `Bearer ${gateway.apiKey}`
-gateway.answers.catalog.createApplication = async ({ name }) => ({ id: appId, name })
+gateway.answers.catalog.createApplication = async ({ name }) => ({ ...applicationDefaults, id: appId, name })
 gateway.answers.catalog.listApplications = async () => ({ applications: [], hasMore: false })
 gateway.answers.licensing.importLicences = async ({ items }) => ({ items: [], created: items.length })
 
@@ -126,7 +126,7 @@ test('limit and cursor are checked, and the next page begins after the last row'
   const asked: { limit: number; beforeId: string }[] = []
   gateway.answers.catalog.listApplications = async ({ limit, beforeId }) => {
     asked.push({ limit, beforeId })
-    return { applications: [{ id: appId, name: 'x' }], hasMore: beforeId === '' }
+    return { applications: [{ ...applicationDefaults, id: appId, name: 'x' }], hasMore: beforeId === '' }
   }
   const first = await list('')
   expect(first.body.next_cursor).toEqual(expect.any(String))

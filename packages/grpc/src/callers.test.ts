@@ -12,6 +12,7 @@ import { CatalogService } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { DeadLettersService } from '@licensing/proto/dead-letters'
 import { NotifierService } from '@licensing/proto/notifier'
+import { CustomerService } from '@licensing/proto/customers'
 import { ProductService } from '@licensing/proto/products'
 import { PurchaseService } from '@licensing/proto/purchases'
 import { QuotaService } from '@licensing/proto/quota-service'
@@ -35,6 +36,7 @@ const served: Record<Callee, DescService[]> = {
   licensing: [
     LicensingService,
     ProductService,
+    CustomerService,
     PurchaseService,
     RootKeyService,
     DeadLettersService,

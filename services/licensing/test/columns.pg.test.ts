@@ -13,6 +13,7 @@ const atInsert = { created_at: 'the time of the insert', updated_at: 'the time o
 const notYet = {
   seen: 'no product has called yet',
   migrated_at: 'its legacy key has not been exchanged yet',
+  customer_sessions_since: 'no session of its customer was ended yet',
 }
 const active = {
   status_reason: 'a new licence is active',

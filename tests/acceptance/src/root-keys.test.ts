@@ -34,6 +34,13 @@ test('each application has its own root key, shown on creation, in the applicati
     account_id: stack.accountId,
     root_key: expect.stringMatching(rootKeyPattern) as string,
     expiring_notice_days: 14,
+    customer_page: {
+      support_url: null,
+      accent_color: null,
+      frees_per_day: 3,
+      offline_days: 0,
+      key_sign_in: false,
+    },
     created_at: expect.stringMatching(isoTime) as string,
   })
   const rows = await allRows<Application>(api, '/v1/apps', 1)

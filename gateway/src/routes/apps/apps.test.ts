@@ -1,9 +1,9 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { expect, test } from 'vitest'
-import { accountId, appId, gatewayOfFile, otherAppId } from '../../../test/gateway.ts'
+import { accountId, appId, applicationDefaults, gatewayOfFile, otherAppId } from '../../../test/gateway.ts'
 
 const gateway = await gatewayOfFile()
-const application = (id: string) => ({ id, accountId, name: 'Studio' })
+const application = (id: string) => ({ ...applicationDefaults, id, accountId, name: 'Studio' })
 const rootKeyOf = (id: string) => `lrk_${id.slice(-26).padEnd(43, '0')}`
 
 test('a single application and a list of applications have root keys', async () => {
