@@ -8,7 +8,7 @@ export const grounds = { light: ['#f4f5f7', '#ffffff'], dark: ['#0f1116', '#171a
 
 const minContrast = 4.5
 
-/** Colours that follow from the vendor's colour. Whatever it is, texts have a contrast of 4.5. */
+/** Colours that follow from the vendor's colour. With every colour, texts have a contrast of 4.5. */
 export interface Accent {
   /** The ground of buttons. */
   ground: string

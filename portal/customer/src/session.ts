@@ -28,7 +28,7 @@ export function keepSession(session: Session | null): void {
   }
 }
 
-/** Forgets a session that has ended. The customer can sign in again where the session began with a key. */
+/** Forgets a session that has ended. The customer can sign in again if the session began with a key. */
 export function endSession({ appId }: Session): void {
   keepSession(null)
   if (appId !== null) history.replaceState(null, '', `/customer/${appId}`)
