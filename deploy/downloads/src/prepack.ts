@@ -11,8 +11,8 @@ if (
   )
 }
 // Runs before a package is packed or published from its own folder: `node prepack.ts cli` builds `cli/dist`.
-const published = publishedPackages.find(({ folder }) => folder === process.argv[2])
-if (!published) throw new Error(`name one of ${publishedPackages.map(({ folder }) => folder).join(', ')}`)
+const published = publishedPackages.find(({ name }) => name === process.argv[2])
+if (!published) throw new Error(`name one of ${publishedPackages.map(({ name }) => name).join(', ')}`)
 const source = fileURLToPath(new URL(`../../../${published.folder}`, import.meta.url))
 await rm(`${source}/dist`, { recursive: true, force: true })
 await makeFiles(published, source, `${source}/dist`)
