@@ -72,7 +72,7 @@ beforeAll(async () => {
     written.push(name)
     await writeFile(join(folder, name), code)
   }
-  await symlink(join(sdk, '../tests/acceptance/node_modules'), join(folder, 'node_modules'))
+  await symlink(join(sdk, '../../tests/acceptance/node_modules'), join(folder, 'node_modules'))
   return () => temporary.remove()
 })
 
