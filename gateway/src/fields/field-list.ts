@@ -1,6 +1,6 @@
 import type { DescMessage } from '@bufbuild/protobuf'
 import type { FieldOf } from '@licensing/grpc/fields'
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { BodyOf } from './messages.ts'
 import { optional } from './text.ts'
 
