@@ -110,8 +110,11 @@ export class Claimer {
 
   /** Releases deliveries that wait again, because their endpoint is paused. */
   release(claimed: ClaimedDelivery[]): void {
-    this.#release(claimed).catch((error: unknown) =>
-      this.#options.log.warn({ err: error }, 'deliveries stay claimed until their leases end'),
+    if (claimed.length === 0) return
+    this.#release(claimed).then(
+      () => this.#claimLoop.wake(),
+      (error: unknown) =>
+        this.#options.log.warn({ err: error }, 'deliveries stay claimed until their leases end'),
     )
   }
 
