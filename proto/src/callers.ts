@@ -158,6 +158,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'getEndpoint',
       'listEndpoints',
       'deleteEndpoint',
+      'updateEndpoint',
       'rotateSecret',
       'sendTestEvent',
       'recoverEndpoint',

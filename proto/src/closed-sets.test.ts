@@ -32,9 +32,10 @@ const written: Record<SetName, string> = {
   feeKind: 'charge credit reversal',
   endpointStatus: 'enabled disabled',
   disabledReason: 'deleted retries_exhausted',
+  webhookSignature: 'default standard',
   deliveryStatus: 'pending delivered failed',
   alertKind:
-    'endpoint_failing endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
+    'endpoint_failing endpoint_disabling endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
 }
 
 test('each set has the words of the interface, the decisions and the additions', () => {

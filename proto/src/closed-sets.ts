@@ -104,9 +104,11 @@ export const closedSets = {
   // Notifier.
   endpointStatus: ['enabled', 'disabled'],
   disabledReason: ['deleted', 'retries_exhausted'],
+  webhookSignature: ['default', 'standard'],
   deliveryStatus: ['pending', 'delivered', 'failed'],
   alertKind: [
     'endpoint_failing',
+    'endpoint_disabling',
     'endpoint_disabled',
     'refund_reversed',
     'processor_event_parked',
@@ -144,6 +146,7 @@ export type DisputeStatus = Member<'disputeStatus'>
 export type FeeKind = Member<'feeKind'>
 export type EndpointStatus = Member<'endpointStatus'>
 export type DisabledReason = Member<'disabledReason'>
+export type WebhookSignature = Member<'webhookSignature'>
 export type DeliveryStatus = Member<'deliveryStatus'>
 export type AlertKind = Member<'alertKind'>
 
