@@ -4,7 +4,7 @@ import type { WebhookEvent } from './webhook-event.ts'
  * Why a delivery was refused:
  *
  * - `no_secret`: no secret was given, or an empty one;
- * - `malformed_header`: the header is missing, or has no `t` or no `v1` of the right form;
+ * - `malformed_header`: the header is missing, or has no time or no signature of the right form;
  * - `signature_mismatch`: signed with another secret, or the body was changed (also by parsing and serialising it);
  * - `timestamp_outside_tolerance`: signed too long ago, or in the future: perhaps a replay;
  * - `malformed_body`: the signature is valid, but the body is not an event.
@@ -30,8 +30,11 @@ export interface VerifyWebhookOptions {
   readonly clock?: (() => number) | undefined
 }
 
-/** The header as frameworks return it: Node may return a list. */
-type SignatureHeader = string | readonly string[] | null | undefined
+/** A header as frameworks return it: Node may return a list. */
+type Header = string | readonly string[] | null | undefined
+
+/** All headers of the request, with names in any case. */
+type AllHeaders = Headers | Readonly<Record<string, Header>>
 
 const DEFAULT_TOLERANCE_SECONDS = 300
 
@@ -39,7 +42,8 @@ const DEFAULT_TOLERANCE_SECONDS = 300
  * Verifies a webhook delivery and returns its event. The signature is compared in constant time.
  *
  * @param rawBody the request's body exactly as received: bytes, or the text decoded as UTF-8
- * @param header the `Webhook-Signature` header
+ * @param given all headers of the request, or the `Webhook-Signature` header alone if the endpoint has the default signature. An
+ *   endpoint with the signature `standard` needs all headers
  * @param secrets the endpoint's secret (`whsec_…`); several while one is being rotated
  * @returns the event; ignore types you do not know
  * @throws WebhookVerificationError with a `reason`, if the delivery must not be trusted
@@ -49,7 +53,7 @@ const DEFAULT_TOLERANCE_SECONDS = 300
  */
 export async function verifyWebhook(
   rawBody: string | Uint8Array | ArrayBuffer,
-  header: SignatureHeader,
+  given: AllHeaders | Header,
   secrets: string | readonly string[],
   options: VerifyWebhookOptions = {},
 ): Promise<WebhookEvent> {
@@ -57,10 +61,11 @@ export async function verifyWebhook(
   if (keys.length === 0 || keys.includes('')) {
     throw new WebhookVerificationError('no_secret', 'no signing secret was given')
   }
-  const { t, signatures } = readHeader(header)
+  const { t, prefix, signatures, keyOf } = readHeaders(given)
   const body = bytesOf(rawBody)
-  const signed = concatenate(encode(`${t}.`), body)
-  if (!(await isSignedBy(keys, signed, signatures))) {
+  const signed = concatenate(encode(prefix), body)
+  const usable = keys.map(keyOf).filter((key) => key !== null)
+  if (!(await isSignedBy(usable, signed, signatures))) {
     throw new WebhookVerificationError('signature_mismatch', 'no signature matches the raw body and a secret')
   }
   const age = (options.clock ?? Date.now)() / 1000 - Number(t)
@@ -72,33 +77,76 @@ export async function verifyWebhook(
   return readEvent(body)
 }
 
-function readHeader(header: SignatureHeader): { t: string; signatures: Uint8Array<ArrayBuffer>[] } {
-  const parts = String(header ?? '')
-    .split(',')
-    .map((part) => part.trim())
+interface Signature {
+  readonly t: string
+  /** The signed text before the body. */
+  readonly prefix: string
+  readonly signatures: readonly Uint8Array<ArrayBuffer>[]
+  /** The key of a secret; null if the secret is of another kind. */
+  readonly keyOf: (secret: string) => Uint8Array<ArrayBuffer> | null
+}
+
+function readHeaders(given: AllHeaders | Header): Signature {
+  const isOne = typeof given !== 'object' || given === null || Array.isArray(given)
+  const valueOf = (name: string) => String((isOne ? undefined : headerOf(given as AllHeaders, name)) ?? '')
+  const header = isOne ? String(given ?? '') : valueOf('webhook-signature')
+  if (!/(?:^|\s)v1,/.test(header)) return readDefault(header)
+  return readStandard(header, valueOf('webhook-id'), valueOf('webhook-timestamp'))
+}
+
+function headerOf(headers: AllHeaders, name: string): Header {
+  if (headers instanceof Headers) return headers.get(name)
+  return Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1]
+}
+
+const TIME = /^\d{1,15}$/
+
+function readDefault(header: string): Signature {
+  const parts = header.split(',').map((part) => part.trim())
   const valuesOf = (name: string) =>
     parts.filter((part) => part.startsWith(`${name}=`)).map((part) => part.slice(name.length + 1))
   const [t, ...others] = valuesOf('t')
   const signatures = valuesOf('v1')
     .filter((hex) => /^[0-9a-f]{64}$/.test(hex))
     .map((hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16)))
-  if (t === undefined || others.length > 0 || !/^\d{1,15}$/.test(t) || signatures.length === 0) {
+  if (t === undefined || others.length > 0 || !TIME.test(t) || signatures.length === 0) {
     throw new WebhookVerificationError('malformed_header', 'Webhook-Signature is not of the form t=…,v1=…')
   }
-  return { t, signatures }
+  return { t, prefix: `${t}.`, signatures, keyOf: encode }
+}
+
+const SIGNATURE = /^v1,([A-Za-z0-9+/]{43}=)$/
+const SECRET = /^whsec_([A-Za-z0-9+/]{43}=)$/
+
+/** The signature of Standard Webhooks, of an endpoint with `signature` `standard`. */
+function readStandard(header: string, id: string, t: string): Signature {
+  const texts = header.split(/\s+/).flatMap((part) => SIGNATURE.exec(part)?.[1] ?? [])
+  if (id === '' || !TIME.test(t) || texts.length === 0) {
+    const message = 'webhook-id, webhook-timestamp or webhook-signature is missing or malformed'
+    throw new WebhookVerificationError('malformed_header', message)
+  }
+  const keyOf = (secret: string) => {
+    const text = SECRET.exec(secret)?.[1]
+    return text === undefined ? null : decode(text)
+  }
+  return { t, prefix: `${id}.${t}.`, signatures: texts.map(decode), keyOf }
+}
+
+function decode(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
 }
 
 /**
  * Web Crypto compares in constant time. Every pair is tried, so that the duration does not reveal which pair matches.
  */
 async function isSignedBy(
-  secrets: readonly string[],
+  keys: readonly Uint8Array<ArrayBuffer>[],
   signed: Uint8Array<ArrayBuffer>,
   signatures: readonly Uint8Array<ArrayBuffer>[],
 ): Promise<boolean> {
-  const verdicts = secrets.map(async (secret) => {
+  const verdicts = keys.map(async (bytes) => {
     const algorithm = { name: 'HMAC', hash: 'SHA-256' }
-    const key = await crypto.subtle.importKey('raw', encode(secret), algorithm, false, ['verify'])
+    const key = await crypto.subtle.importKey('raw', bytes, algorithm, false, ['verify'])
     return Promise.all(signatures.map((signature) => crypto.subtle.verify('HMAC', key, signature, signed)))
   })
   return (await Promise.all(verdicts)).flat().includes(true)
