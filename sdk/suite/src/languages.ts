@@ -34,6 +34,13 @@ const all: readonly Language[] = [
     test: null,
     driver: [process.execPath, 'test/driver.ts'],
   },
+  {
+    name: 'Python',
+    folder: 'python',
+    probes: [['python3', '-c', 'import cryptography']],
+    test: ['env', 'PYTHONPATH=src', 'python3', '-m', 'unittest', 'discover', '-s', 'tests'],
+    driver: ['env', 'PYTHONPATH=src', 'python3', 'tests/driver.py'],
+  },
 ]
 
 /** The languages whose tools are installed. Those that are not are named in the output. */
