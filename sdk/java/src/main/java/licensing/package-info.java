@@ -1,0 +1,9 @@
+/**
+ * The licence of an installed product ({@link licensing.LicenceClient}), and the verification of
+ * webhooks ({@link licensing.Webhooks}).
+ *
+ * <p>{@code sdk/README.md}, "How the client works", describes the client for all languages. The
+ * classes have the names of its parts. Inside, times are milliseconds since 1970 UTC, and null
+ * means that a value is absent.
+ */
+package licensing;
