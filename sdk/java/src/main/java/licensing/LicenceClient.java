@@ -355,6 +355,9 @@ public final class LicenceClient implements AutoCloseable {
   public static final class Builder {
     private static final SecureRandom RANDOM = new SecureRandom();
 
+    /** A longer one would not fit into nanoseconds. */
+    private static final Duration MAX_TIMEOUT = Duration.ofDays(1);
+
     String baseUrl = "";
     String appId = "";
     List<String> rootKeys = List.of();
@@ -454,14 +457,14 @@ public final class LicenceClient implements AutoCloseable {
     }
 
     /** For tests: creates the nonce of a request, which its token repeats. Default: random. */
-    Builder nonce(Supplier<String> source) {
-      nonce = source;
+    public Builder nonce(Supplier<String> source) {
+      nonce = Objects.requireNonNullElse(source, nonce);
       return this;
     }
 
     /** Timeout of each call. Default: 5 seconds. */
     public Builder timeout(Duration limit) {
-      timeout = Objects.requireNonNullElse(limit, timeout);
+      if (limit != null) timeout = limit.compareTo(MAX_TIMEOUT) < 0 ? limit : MAX_TIMEOUT;
       return this;
     }
 

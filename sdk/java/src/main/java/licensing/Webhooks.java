@@ -80,7 +80,7 @@ public final class Webhooks {
     Signed signed =
         given.containsKey("webhook-timestamp")
             ? standard(given)
-            : byDefault(joined(given, "webhook-signature"));
+            : byDefault(joined(given, "webhook-signature", ","));
     return verify(rawBody, signed, secrets, tolerance, clock);
   }
 
@@ -129,12 +129,11 @@ public final class Webhooks {
 
   private static Signed standard(Map<String, List<String>> headers)
       throws WebhookVerificationException {
-    String id = joined(headers, "webhook-id");
-    String time = joined(headers, "webhook-timestamp").strip();
+    String id = joined(headers, "webhook-id", " ");
+    String time = joined(headers, "webhook-timestamp", " ").strip();
     List<byte[]> signatures = new ArrayList<>();
-    for (String part : joined(headers, "webhook-signature").split("[ ,]+(?=v)")) {
-      if (part.strip().matches("v1,[A-Za-z0-9+/]{43}="))
-        signatures.add(decoded(part.strip().substring(3)));
+    for (String part : joined(headers, "webhook-signature", " ").split(" +")) {
+      if (part.matches("v1,[A-Za-z0-9+/]{43}=")) signatures.add(decoded(part.substring(3)));
     }
     if (id.isEmpty() || !time.matches("[0-9]{1,15}") || signatures.isEmpty())
       throw malformedHeader(
@@ -148,9 +147,9 @@ public final class Webhooks {
   }
 
   /** The values of a header that came several times, as one. */
-  private static String joined(Map<String, List<String>> headers, String name) {
+  private static String joined(Map<String, List<String>> headers, String name, String separator) {
     List<String> values = headers.get(name);
-    return values == null ? "" : String.join(",", values);
+    return values == null ? "" : String.join(separator, values);
   }
 
   private static WebhookEvent verify(
@@ -215,7 +214,7 @@ public final class Webhooks {
       Map<String, Object> event = Json.object(Json.parse(text));
       boolean isEvent =
           event != null
-              && Json.object(event.get("data")) != null
+              && (event.get("data") instanceof Map || event.get("data") instanceof List)
               && event.get("id") instanceof String
               && event.get("type") instanceof String;
       if (isEvent)

@@ -24,24 +24,23 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.tools.ToolProvider;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class ReadmeTest {
-  private static final Path GUIDE = guide();
+  private static final Path GUIDE = Path.of("../README.md");
 
+  @TempDir static Path built;
   @TempDir Path folder;
 
-  private static Path guide() {
-    Path own = Path.of("../README.md");
-    try {
-      return Files.readString(own).contains("### The table of states")
-          ? own
-          : Path.of("../typescript/README.md");
-    } catch (IOException unreadable) {
-      return Path.of("../typescript/README.md");
-    }
+  /** The archives as they are published. */
+  @BeforeAll
+  static void build() throws Exception {
+    Process process = new ProcessBuilder("./build.sh", built.toString()).inheritIO().start();
+    assertEquals(0, process.waitFor());
+    assertTrue(Files.size(built.resolve("licensing-sources.jar")) > 10_000);
   }
 
   private static List<String> programs() throws IOException {
@@ -103,7 +102,7 @@ class ReadmeTest {
     String name = compile(program);
     String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
     Process process =
-        new ProcessBuilder(java, "-cp", FileStoreTest.classPath() + ":" + folder, name)
+        new ProcessBuilder(java, "-cp", built.resolve("licensing.jar") + ":" + folder, name)
             .redirectErrorStream(true)
             .start();
     String printed = new String(process.getInputStream().readAllBytes());
@@ -123,7 +122,7 @@ class ReadmeTest {
                 "-Xlint:all",
                 "-Werror",
                 "-cp",
-                FileStoreTest.classPath(),
+                built.resolve("licensing.jar").toString(),
                 "-d",
                 folder.toString(),
                 source.toString());
@@ -179,7 +178,7 @@ class ReadmeTest {
   }
 
   private static String section(String guide, String heading) {
-    return found("(?s)### " + heading + "\n(.*?)\n##", guide).get(0);
+    return found("(?s)\n## " + heading + "\n(.*?)\n## ", guide).get(0);
   }
 
   /** The words in code marks in a column of a table, but those in parentheses. */

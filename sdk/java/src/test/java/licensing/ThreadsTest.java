@@ -20,6 +20,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import licensing.LicenceState.Status;
@@ -40,7 +41,7 @@ class ThreadsTest {
       licence.activate();
       Queue<LicenceState> seen = new ConcurrentLinkedQueue<>();
       licence.onChange(seen::add);
-      long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(4);
+      long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(3);
       inThreads(
           16,
           () -> {
@@ -50,6 +51,30 @@ class ThreadsTest {
       assertEquals(List.of(), seen.stream().filter(state -> !isConsistent(state)).toList());
       assertTrue(seen.size() > 1000, "only " + seen.size());
       assertEquals(Status.LICENSED, licence.activate().status());
+    }
+  }
+
+  @Test
+  @DisplayName("no change is lost while other threads read the clock and the state")
+  void lost() throws Exception {
+    try (FakeService service = new FakeService();
+        LicenceClient licence = service.client().build()) {
+      AtomicBoolean isDone = new AtomicBoolean();
+      ExecutorService readers = Executors.newFixedThreadPool(4);
+      try {
+        for (int i = 0; i < 4; i++)
+          readers.execute(
+              () -> {
+                while (!isDone.get()) licence.hasFeature("export_pdf");
+              });
+        for (int i = 0; i < 150; i++) {
+          assertEquals(Status.LICENSED, licence.activate().status());
+          assertEquals("deactivated", licence.deactivate().reason());
+        }
+      } finally {
+        isDone.set(true);
+        readers.shutdown();
+      }
     }
   }
 

@@ -10,6 +10,7 @@ import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -112,7 +113,14 @@ class WebhooksTest {
         Map.of(
             "webhook-signature", List.of("t=" + NOW, "v1=" + v1), "webhook-id", List.of("evt_1")),
         SECRET);
-    verify(BODY, standard(BODY, STANDARD, NOW), OTHER, STANDARD);
+    // The base64 of a signature has any characters.
+    for (long time = NOW - 200; time < NOW; time++)
+      verify(BODY, standard(BODY, STANDARD, time), OTHER, STANDARD);
+    Map<String, List<String>> twice = new HashMap<>(standard(BODY, STANDARD, NOW));
+    twice.put("Webhook-Signature", List.of("v1,bad", twice.get("Webhook-Signature").get(0)));
+    verify(BODY, twice, STANDARD);
+    String list = "{\"id\":\"evt_1\",\"type\":\"new\",\"data\":[]}";
+    assertEquals(Map.of(), verify(list, header(list, SECRET, NOW), SECRET).object());
   }
 
   @Test
@@ -135,7 +143,7 @@ class WebhooksTest {
       assertRefused(Reason.MALFORMED_HEADER, () -> verify(BODY, header, SECRET));
     assertRefused(Reason.MALFORMED_HEADER, () -> verify(BODY, Map.of(), SECRET));
     for (String missing : List.of("Webhook-Id", "Webhook-Signature")) {
-      Map<String, List<String>> headers2 = new java.util.HashMap<>(standard(BODY, STANDARD, NOW));
+      Map<String, List<String>> headers2 = new HashMap<>(standard(BODY, STANDARD, NOW));
       headers2.remove(missing);
       assertRefused(Reason.MALFORMED_HEADER, () -> verify(BODY, headers2, STANDARD));
     }
