@@ -11,6 +11,7 @@ use crate::state::is_usable;
 use crate::trust::{self, read_file, read_keys, read_list, read_token, FileContext, FileToken};
 use crate::{random, Operation, Reason};
 use serde_json::{json, Value};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A call of the product or of the background.
@@ -36,7 +37,7 @@ impl Task {
 }
 
 /// Does a task, with requests that end at `until`.
-pub(crate) fn perform(session: &Session, task: &Task, until: Instant) {
+pub(crate) fn perform(session: &Arc<Session>, task: &Task, until: Instant) {
     let on = Calling { session, until };
     if task.asks_for_licence() {
         session.set_requested(true);
@@ -127,7 +128,7 @@ const MAX_ANSWERS: u32 = 64;
 
 /// One call: the session that it changes, and when its requests end.
 struct Calling<'a> {
-    session: &'a Session,
+    session: &'a Arc<Session>,
     until: Instant,
 }
 
@@ -507,7 +508,7 @@ impl Calling<'_> {
 
     fn accept(&self, token: Token, nonce: Option<String>, licence_key: Option<String>) {
         self.time();
-        self.apply(Verified::Token { token, nonce, licence_key });
+        self.apply(Verified::Token { token: Arc::new(token), nonce, licence_key });
         self.record(Attempts::end_token_problems);
     }
 

@@ -209,7 +209,7 @@ impl Client {
     /// `released_at` is when the release was published, ISO 8601: `2026-11-01` or `2026-11-01T12:00:00Z`.
     pub fn covers(&self, released_at: &str) -> bool {
         let until = self.session.answer(|held, _| held.claims().and_then(|claims| claims.updates_until));
-        !until.is_some_and(|until| timestamps::parse(released_at).is_some_and(|released| until < released))
+        until.is_none_or(|until| timestamps::parse(released_at).is_none_or(|released| until >= released))
     }
 
     /// Exchanges a key of the vendor's former system for a licence key, stores that, and activates it. Can be called at every start:

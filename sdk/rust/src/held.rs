@@ -74,7 +74,7 @@ pub(crate) struct HeldList {
 pub(crate) enum Verified {
     /// `nonce` is the one of the request. `licence_key` is that of a new trial.
     Token {
-        token: Token,
+        token: Arc<Token>,
         nonce: Option<String>,
         licence_key: Option<String>,
     },
@@ -175,7 +175,7 @@ impl Held {
                 let key = licence_key.or(self.licence.key.take());
                 self.replace(|licence| {
                     let (revision, legacy_key) = (licence.revision, licence.legacy_key.take());
-                    let token = Some(Arc::new(token));
+                    let token = Some(token);
                     *licence = Licence { revision, legacy_key, key, token, refusal: None, nonce: None };
                 });
                 self.time = time;

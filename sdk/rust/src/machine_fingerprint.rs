@@ -54,7 +54,13 @@ fn kept_id(file: &Path) -> io::Result<String> {
 /// The first line that is not blank. After a crash, text that was not written to the disk yet reads as NUL characters.
 fn first_line(path: &Path) -> io::Result<Option<String>> {
     let text = read_text(path)?.unwrap_or_default().replace('\0', "");
-    Ok(text.split(['\r', '\n']).map(str::trim).find(|line| !line.is_empty()).map(str::to_string))
+    let mut lines = text.split(['\r', '\n']).map(|line| line.trim_matches(is_blank));
+    Ok(lines.find(|line| !line.is_empty()).map(str::to_string))
+}
+
+/// White space of JavaScript, so that all SDKs read one id in a file.
+fn is_blank(c: char) -> bool {
+    c == '\u{FEFF}' || c.is_whitespace() && c != '\u{85}'
 }
 
 /// The id that the operating system gives the machine; none if it has none of its own. `file` returns the text of a file, and

@@ -162,7 +162,7 @@ impl Session {
     }
 
     /// Sends a request, and waits for the answer until `until`.
-    pub(crate) fn ask(&self, call: &Call<'_>, until: Instant) -> Answer {
+    pub(crate) fn ask(self: &Arc<Self>, call: &Call<'_>, until: Instant) -> Answer {
         let in_time = until.saturating_duration_since(Instant::now());
         let timeout = || Trouble::new(Reason::TIMEOUT, format!("{} was not answered in time", call.path));
         if in_time.is_zero() || self.lock().closed {
@@ -170,7 +170,7 @@ impl Session {
         }
         let request = call.request(&self.parts.base_url, in_time);
         let transport = self.parts.transport.clone();
-        match within(in_time, move || transport.send(&request)) {
+        match self.within(in_time, true, move |_| transport.send(&request)) {
             Ok(response) => read_answer(response, local_time(None)),
             Err(error) if error.kind() == io::ErrorKind::TimedOut || Instant::now() >= until => {
                 Answer::Failure(timeout())
@@ -260,7 +260,7 @@ impl Session {
         self.lock().listeners.retain(|(listener, _)| *listener != id);
     }
 
-    /// Ends the thread. If it waits for the store, the network or a listener, it ends after that, within the timeout.
+    /// Ends the thread and the request that it waits for. If it is at work in the store or a listener, it ends after that.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
@@ -358,12 +358,12 @@ impl Session {
     }
 
     /// Reads the store before each task, because other processes may have written. After an error, only a save tries again.
-    fn read_store(&self) {
+    fn read_store(self: &Arc<Self>) {
         if !self.lock().store_works {
             return;
         }
         let store = self.parts.store.clone();
-        let text = within(self.parts.timeout, move || store.read()).unwrap_or_else(|error| {
+        let text = self.within(self.parts.timeout, false, move |_| store.read()).unwrap_or_else(|error| {
             self.store_failed(&error);
             None
         });
@@ -403,9 +403,9 @@ impl Session {
     }
 
     fn save(self: &Arc<Self>) {
-        let (session, store) = (self.clone(), self.parts.store.clone());
-        let change = move || store.update(&mut |text| session.text_to_save(text));
-        match within(self.parts.timeout, change) {
+        let store = self.parts.store.clone();
+        let save = move |session: &Arc<Self>| store.update(&mut |text| session.text_to_save(text));
+        match self.within(self.parts.timeout, false, save) {
             Ok(()) => {
                 let mut inner = self.observed();
                 inner.store_works = true;
@@ -444,6 +444,38 @@ impl Session {
         self.record(|attempts| attempts.record(operation, Some(&Trouble::new(code, detail)), time));
     }
 
+    /// Does work that may hang on a thread of its own, and waits for it at most `time`, and not after `close` if the work is a
+    /// request.
+    fn within<T: Send + 'static>(
+        self: &Arc<Self>,
+        time: Duration,
+        is_request: bool,
+        work: impl FnOnce(&Arc<Self>) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let until = Instant::now() + time;
+        let (done, outcome) = mpsc::sync_channel(1);
+        let session = self.clone();
+        thread::Builder::new().name("licensing".into()).spawn(move || {
+            let outcome = safely(|| work(&session));
+            let panicked = || Err(io::Error::other("a function of the product panicked"));
+            let _ = done.send(outcome.unwrap_or_else(panicked));
+            let _inner = session.lock();
+            session.changed.notify_all();
+        })?;
+        let mut inner = self.lock();
+        loop {
+            if let Ok(outcome) = outcome.try_recv() {
+                return outcome;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || (is_request && inner.closed) {
+                let detail = format!("timed out after {} ms", time.as_millis());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, detail));
+            }
+            inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// Calls the listeners if the state has changed. Of a problem only the code counts.
     fn notify_listeners(&self) {
         let state = self.state();
@@ -469,7 +501,7 @@ impl Session {
 
 /// The local clock. A clock that panics or returns no time must not stop the product.
 fn local_time(given: Option<&(dyn Fn() -> i64 + Send + Sync)>) -> i64 {
-    let given = given.and_then(|clock| safely(clock)).filter(|ms| ms.unsigned_abs() <= MAX_MS.unsigned_abs());
+    let given = given.and_then(safely).filter(|ms| ms.unsigned_abs() <= MAX_MS.unsigned_abs());
     let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     given.unwrap_or_else(|| i64::try_from(since_1970().as_millis()).map_or(MAX_MS, |ms| ms.min(MAX_MS)))
 }
@@ -477,21 +509,4 @@ fn local_time(given: Option<&(dyn Fn() -> i64 + Send + Sync)>) -> i64 {
 /// None if the work panics.
 fn safely<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
-}
-
-/// Does work that may hang on a thread of its own, and waits at most `time` for it.
-fn within<T: Send + 'static>(
-    time: Duration,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let (done, outcome) = mpsc::sync_channel(1);
-    thread::Builder::new().name("licensing".into()).spawn(move || {
-        let _ = done.send(work());
-    })?;
-    outcome.recv_timeout(time).unwrap_or_else(|error| match error {
-        mpsc::RecvTimeoutError::Timeout => {
-            Err(io::Error::new(io::ErrorKind::TimedOut, format!("timed out after {} ms", time.as_millis())))
-        }
-        mpsc::RecvTimeoutError::Disconnected => Err(io::Error::other("the function of the product panicked")),
-    })
 }

@@ -3,6 +3,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::ffi::CStr;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,12 +25,16 @@ pub enum WebhookError {
 impl WebhookError {
     /// The reason, as all SDKs spell it.
     pub fn reason(self) -> &'static str {
+        self.reason_for_c().to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn reason_for_c(self) -> &'static CStr {
         match self {
-            Self::NoSecret => "no_secret",
-            Self::MalformedHeader => "malformed_header",
-            Self::SignatureMismatch => "signature_mismatch",
-            Self::TimestampOutsideTolerance => "timestamp_outside_tolerance",
-            Self::MalformedBody => "malformed_body",
+            Self::NoSecret => c"no_secret",
+            Self::MalformedHeader => c"malformed_header",
+            Self::SignatureMismatch => c"signature_mismatch",
+            Self::TimestampOutsideTolerance => c"timestamp_outside_tolerance",
+            Self::MalformedBody => c"malformed_body",
         }
     }
 }
@@ -160,18 +165,19 @@ struct Signed {
 }
 
 fn read_headers(headers: SignatureHeaders<'_>) -> Option<Signed> {
-    let SignatureHeaders::All(all) = headers else {
-        return read_default(if let SignatureHeaders::Default(value) = headers { value } else { "" });
-    };
-    let values = |name: &str| {
+    let value_of = |name: &str| {
+        let SignatureHeaders::All(all) = headers else { return String::new() };
         let named = all.iter().filter(|(given, _)| given.eq_ignore_ascii_case(name));
-        named.map(|(_, value)| *value).collect::<Vec<_>>()
+        named.map(|(_, value)| *value).collect::<Vec<_>>().join(",")
     };
-    let signature = values("webhook-signature");
-    match (values("webhook-id").as_slice(), values("webhook-timestamp").as_slice()) {
-        ([], []) => read_default(&signature.join(",")),
-        ([id], [timestamp]) => read_standard(id, timestamp, &signature.join(" ")),
-        _ => None,
+    let header = match headers {
+        SignatureHeaders::Default(header) => header.to_string(),
+        SignatureHeaders::All(_) => value_of("webhook-signature"),
+    };
+    if header.split_whitespace().any(|part| part.starts_with("v1,")) {
+        read_standard(&value_of("webhook-id"), &value_of("webhook-timestamp"), &header)
+    } else {
+        read_default(&header)
     }
 }
 
@@ -189,7 +195,7 @@ fn read_default(header: &str) -> Option<Signed> {
 
 /// `v1,<base64>`, one or more, separated by spaces.
 fn read_standard(id: &str, timestamp: &str, header: &str) -> Option<Signed> {
-    let encoded = header.split_ascii_whitespace().filter_map(|part| part.strip_prefix("v1,"));
+    let encoded = header.split_whitespace().filter_map(|part| part.strip_prefix("v1,"));
     let signatures: Vec<_> = encoded.filter_map(|text| STANDARD.decode(text).ok()?.try_into().ok()).collect();
     let (time, prefix) = (seconds(timestamp)?, format!("{id}.{timestamp}."));
     (!signatures.is_empty() && !id.is_empty()).then_some(Signed {
@@ -221,9 +227,9 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
         .ok()
 }
 
-/// The key of Standard Webhooks: the bytes that the secret has in base64 after `whsec_`.
+/// The key of Standard Webhooks: the 32 bytes that the secret has in base64 after `whsec_`. None for a secret of the other kind.
 fn standard_key(secret: &str) -> Option<Vec<u8>> {
-    STANDARD.decode(secret.strip_prefix("whsec_").unwrap_or(secret)).ok()
+    STANDARD.decode(secret.strip_prefix("whsec_")?).ok().filter(|key| key.len() == 32)
 }
 
 /// HMAC with SHA-256 (RFC 2104).

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, io, process, thread};
-use support::{call, merged, options_of, shared, vector_files, written, ScriptedService};
+use support::{call, merged, ms, options_of, shared, vector_files, written, ScriptedService};
 
 fn main() {
     let wanted: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
@@ -42,7 +42,7 @@ fn main() {
 fn play(vector: &Value) {
     let service = Arc::new(ScriptedService::default());
     let store = Arc::new(VectorStore::new(vector));
-    let clock = Arc::new(AtomicI64::new(ms(&vector["clock"])));
+    let clock = Arc::new(AtomicI64::new(ms(vector["clock"].as_str().unwrap())));
     let start = |fields: &Value| {
         let given = merged(&merged(&shared()["client"], &vector["client"]), fields);
         let now = clock.clone();
@@ -62,7 +62,7 @@ fn play(vector: &Value) {
     let mut client = start(&json!({})).expect("the root key is right");
     for (index, step) in vector["steps"].as_array().unwrap().iter().enumerate() {
         if step.get("clock").is_some() {
-            clock.store(ms(&step["clock"]), Ordering::SeqCst);
+            clock.store(ms(step["clock"].as_str().unwrap()), Ordering::SeqCst);
         }
         if let Some(content) = step.get("store") {
             store.memory.write(&text_of(content)).unwrap();
@@ -82,16 +82,6 @@ fn play(vector: &Value) {
             assert_request(request, answer, &place);
         }
     }
-}
-
-fn ms(text: &Value) -> i64 {
-    // The clock of a vector is read with the SDK's own rules by way of a state: here it is enough to read `…Z`.
-    let text = text.as_str().unwrap();
-    let number = |from: usize, to: usize| text[from..to].parse::<i64>().unwrap();
-    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
-    ((days * 24 + number(11, 13)) * 60 + number(14, 16)) * 60_000 + number(17, 19) * 1000 + number(20, 23)
 }
 
 fn text_of(content: &Value) -> String {

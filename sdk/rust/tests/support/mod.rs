@@ -79,7 +79,7 @@ pub fn options_of(fields: &Value) -> Options {
         }
         _ => RootKey::default(),
     };
-    let nonce = text("nonce");
+    let nonce = fields["nonce"].as_str().map(str::to_string);
     Options {
         base_url: text("base_url"),
         app_id: text("app_id"),
@@ -88,10 +88,19 @@ pub fn options_of(fields: &Value) -> Options {
         fingerprint: text("fingerprint"),
         host: text("host"),
         product_version: text("product_version"),
-        nonce: Some(Arc::new(move || nonce.clone())),
+        nonce: nonce.map(|nonce| Arc::new(move || nonce.clone()) as Arc<dyn Fn() -> String + Send + Sync>),
         background: false,
         ..Options::default()
     }
+}
+
+/// The milliseconds since 1970 of a time like `2026-11-21T10:00:00.000Z`.
+pub fn ms(text: &str) -> i64 {
+    let number = |from: usize, to: usize| text[from..to].parse::<i64>().expect("a time with milliseconds");
+    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
+    ((days * 24 + number(11, 13)) * 60 + number(14, 16)) * 60_000 + number(17, 19) * 1000 + number(20, 23)
 }
 
 /// Makes a call by its name in the vectors.
