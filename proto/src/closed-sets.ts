@@ -93,7 +93,7 @@ export const closedSets = {
   priceMode: ['payment', 'subscription'],
   checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
   saleStatus: ['provisioned', 'provision_failed'],
-  // What another shop reports about its sale. Of facts of the same time, those of an earlier kind come first.
+  // Facts that another shop reports about its sale. Of facts of the same time, those of an earlier kind come first.
   saleFactKind: ['renewal', 'failure', 'refund', 'chargeback', 'cancellation'],
   // A refund that completes the amount of its charge, any other refund, or a chargeback.
   refundKind: ['full_refund', 'partial_refund', 'chargeback'],

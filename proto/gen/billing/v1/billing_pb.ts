@@ -2195,7 +2195,7 @@ export const BillingService: GenService<{
     output: typeof GetSaleEventResponseSchema;
   },
   /**
-   * What happened to a sale of another shop after it was made. It may be reported before the sale.
+   * Reports an event of a sale of another shop, such as a refund. It may come before the sale.
    *
    * @generated from rpc billing.v1.BillingService.ReportSaleFact
    */

@@ -3,7 +3,7 @@ import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { SaleFactKind } from '@licensing/proto/closed-sets'
 import type { SaleName, SaleRow } from './sale-event-queries.ts'
 
-/** What a shop reported about a sale, as it reported it. */
+/** A fact about a sale, as its shop reported it. */
 export interface SaleFactRow {
   application_id: string
   sale_id: string

@@ -65,7 +65,7 @@ export function inOrder(facts: SaleFactRow[], sale?: Pick<SaleRow, 'occurred_at'
 interface PaymentOfSale {
   amount: bigint
   currency: string
-  /** What refunds have left of it. */
+  /** The part that refunds have left. */
   left: bigint
 }
 
@@ -91,7 +91,7 @@ export function paymentsOfSale(
 const least = (one: bigint, other: bigint) => (one < other ? one : other)
 
 /**
- * Reads what a shop reported about a sale into facts. A refund counts at most as much as earlier refunds left of its payment, and
+ * Reads the reports of a shop about a sale into facts. A refund counts at most as much as earlier refunds left of its payment, and
  * a chargeback at most the payment. A refund of a renewal that is not known yet is left out.
  */
 export function readSaleFacts(sale: SaleRow, rows: SaleFactRow[]): { fact: Fact; recorded_at: Date }[] {

@@ -22,7 +22,7 @@ import { inOrder, paymentsOfSale } from '../sale-events/sale-facts.ts'
 const maxWaiting = 100
 
 /**
- * What happened to a sale of another shop. The fact is recorded together with all that follows from it, then its effects are
+ * Records a fact about a sale of another shop. It is recorded together with all that follows from it, then its effects are
  * sent at once, so that the answer has the status of the licence after it. If licensing is not available, the effects are sent
  * in the background.
  */
