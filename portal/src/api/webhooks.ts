@@ -78,3 +78,22 @@ export const deliveryQuery = (appId: string, deliveryId: string) =>
       }),
     enabled: appId !== '',
   })
+
+export interface EndpointChange {
+  url?: string
+  subscribed_events?: string
+  description?: string | null
+  headers?: Record<string, string> | null
+  plans?: string[] | null
+  paused?: boolean
+  signature?: WebhookEndpoint['signature']
+}
+
+export function changeEndpoint(
+  appId: string,
+  endpointId: string,
+  body: EndpointChange,
+): Promise<Schemas['UpdatedWebhookEndpoint']> {
+  const path = { app_id: appId, endpoint_id: endpointId }
+  return api.patch('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}', { path, body })
+}

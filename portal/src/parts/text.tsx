@@ -91,6 +91,7 @@ type ShownStatus =
   | Schemas['WebhookEndpoint']['status']
   | 'healthy'
   | 'failing'
+  | 'paused'
   | 'trial'
   | Schemas['LicenceDetail']['effective'][number]['from']
 
@@ -102,6 +103,7 @@ const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'>
   succeeded: 'good',
   healthy: 'good',
   pending: 'warn',
+  paused: 'warn',
   open: 'warn',
   suspended: 'warn',
   downgraded: 'warn',

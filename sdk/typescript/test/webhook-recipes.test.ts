@@ -52,14 +52,47 @@ function sign({ secondsAgo = 0, by = secret } = {}): string {
   return `t=${at},v1=${createHmac('sha256', by).update(`${at}.${body}`).digest('hex')}`
 }
 
-const cases: readonly [title: string, header: () => string, body: string, answer: string][] = [
-  ['a delivery as it is sent', () => sign(), body, 'valid'],
-  ['a delivery of minutes ago', () => sign({ secondsAgo: 200 }), body, 'valid'],
-  ['a delivery of too long ago', () => sign({ secondsAgo: 320 }), body, 'invalid'],
-  ['a delivery from the future', () => sign({ secondsAgo: -400 }), body, 'invalid'],
-  ['another secret', () => sign({ by: 'whsec_other' }), body, 'invalid'],
-  ['a body that was parsed and serialised again', () => sign(), JSON.stringify(JSON.parse(body)), 'invalid'],
-  ['a header with an additional character', () => `${sign()}x`, body, 'invalid'],
+const standardSecret = 'whsec_Zm9yLXRoZS1yZWNpcGVzLW9mLXRoZS1ndWlkZSE='
+const otherStandardSecret = 'whsec_b3RoZXI='
+
+/** The arguments of a standard signature, with a signature for each secret. */
+function standard({ secondsAgo = 0, by = [standardSecret], id = 'evt_1' } = {}): string[] {
+  const at = Math.floor(Date.now() / 1000) - secondsAgo
+  const macs = by.map((secret) => {
+    const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+    return `v1,${createHmac('sha256', key).update(`evt_1.${at}.${body}`).digest('base64')}`
+  })
+  return [macs.join(' '), standardSecret, id, String(at)]
+}
+
+const during = () => `${sign({ by: 'whsec_new' })},${sign().split(',')[1]!}`
+
+const cases: readonly [title: string, args: () => string[], body: string, answer: string][] = [
+  ['a delivery as it is sent', () => [sign(), secret], body, 'valid'],
+  ['a delivery of minutes ago', () => [sign({ secondsAgo: 200 }), secret], body, 'valid'],
+  ['a delivery of too long ago', () => [sign({ secondsAgo: 320 }), secret], body, 'invalid'],
+  ['a delivery from the future', () => [sign({ secondsAgo: -400 }), secret], body, 'invalid'],
+  ['another secret', () => [sign({ by: 'whsec_other' }), secret], body, 'invalid'],
+  [
+    'a body that was parsed and serialised again',
+    () => [sign(), secret],
+    JSON.stringify(JSON.parse(body)),
+    'invalid',
+  ],
+  ['a header with an additional character', () => [`${sign()}x`, secret], body, 'invalid'],
+  ['a signature for each of two secrets', () => [during(), secret], body, 'valid'],
+  ['two signatures for other secrets', () => [during(), 'whsec_other'], body, 'invalid'],
+  ['a standard signature', () => standard(), body, 'valid'],
+  [
+    'a standard signature for each of two secrets',
+    () => standard({ by: [otherStandardSecret, standardSecret] }),
+    body,
+    'valid',
+  ],
+  ['a standard signature of too long ago', () => standard({ secondsAgo: 320 }), body, 'invalid'],
+  ['a standard signature by another secret', () => standard({ by: [otherStandardSecret] }), body, 'invalid'],
+  ['a standard signature of another event', () => standard({ id: 'evt_2' }), body, 'invalid'],
+  ['a standard signature of another body', () => standard(), `${body} `, 'invalid'],
 ]
 
 let folder: string
@@ -87,9 +120,9 @@ describe.each(drawn(languages, 2))(`the recipe $file (${drawing})`, ({ file, pro
 
   it.skipIf(!isInstalled)('accepts only deliveries that are correctly signed, recent and unchanged', () => {
     if (build) execFileSync(build[0], build.slice(1), { cwd: folder, stdio: 'pipe' })
-    const answers = cases.map(([title, header, sent]) => {
+    const answers = cases.map(([title, given, sent]) => {
       const [command, ...args] = run
-      const done = spawnSync(command, [...args, header(), secret], {
+      const done = spawnSync(command, [...args, ...given()], {
         cwd: folder,
         input: sent,
         encoding: 'utf8',

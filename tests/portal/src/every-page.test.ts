@@ -129,6 +129,7 @@ async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {
     view('/webhooks?open=add-endpoint', 'Webhooks'),
     view(`/webhooks/deliveries/${delivery!.id}`, 'licence.revoked'),
     view(endpoint, receiver.url('/a-rather')),
+    view(`${endpoint}?open=edit`, receiver.url('/a-rather')),
     view(`${endpoint}?open=recover`, receiver.url('/a-rather')),
     view('/payments', 'Payments', { of: empty, tables: ['Payments', 'Refunds', 'Checkouts', 'Fees'] }),
     view('/payments?open=cap', 'Payments'),

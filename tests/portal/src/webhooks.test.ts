@@ -146,4 +146,63 @@ portalTests('webhooks', (world) => {
     const { body } = await stack.api.get<{ status: string }>(`${app}/webhook-endpoints/${next.id}`)
     expect(body.status).toBe('disabled')
   })
+
+  test('an endpoint is edited, paused and resumed, and says when it will be disabled', async () => {
+    const { stack, receiver, open, vendor } = world()
+    const { app, at, plan, issue, endpoint } = await vendor()
+    const { id: planId } = await plan()
+    const licence = await issue(planId, 'customer-1')
+    const { id } = await endpoint(receiver.url('/one'))
+    const shown = async () => (await stack.api.get<object>(`${app}/webhook-endpoints/${id}`)).body
+    await using window = await open({ at: at(`/webhooks/endpoints/${id}`) })
+    const { page, field, button, dialog } = window
+    await button('Edit').click()
+    const edit = dialog('Edit endpoint')
+    await field('URL', edit).fill(receiver.url('/two'))
+    await edit.getByLabel('licence.suspended').check()
+    await field('Description', edit).fill('Shop backend')
+    await field('Headers', edit).fill('X-Api-Key: first\nhost: second')
+    await field('Plans', edit).selectOption(planId)
+    await field('Signature', edit).selectOption('standard')
+    await button('Save', edit).click()
+    await edit.getByText('cannot be set').first().waitFor()
+    expect(await field('Description', edit).inputValue()).toBe('Shop backend')
+    await field('Headers', edit).fill('X-Api-Key: first\nX-Other: second')
+    await button('Save', edit).click()
+    const secret = dialog('Signing secret')
+    await button('Copy secret', secret).click()
+    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toMatch(/^whsec_.*=$/)
+    await button('Done', secret).click()
+    const names = { 'X-Api-Key': null, 'X-Other': null }
+    const edited = {
+      url: receiver.url('/two'),
+      subscribed_events: 'licence.suspended',
+      description: 'Shop backend',
+    }
+    const expected = { ...edited, headers: names, plans: [planId], signature: 'standard' }
+    expect(await shown()).toMatchObject(expected)
+
+    await button('Edit').click()
+    await field('Headers', edit).fill('X-Api-Key: ••••\nX-Third: third')
+    await button('Save', edit).click()
+    await edit.getByText('Enter the value of X-Api-Key again').first().waitFor()
+    await field('Headers', edit).fill('')
+    await field('Plans', edit).selectOption([])
+    await button('Save', edit).click()
+    await edit.waitFor({ state: 'hidden' })
+    expect(await shown()).toMatchObject({ ...edited, headers: null, plans: null, signature: 'standard' })
+
+    await button('Pause').click()
+    await window.region('Health').getByText('paused', { exact: true }).waitFor()
+    expect(await shown()).toMatchObject({ paused: true })
+    receiver.answerWith({ status: 503 })
+    await stack.api.post(`/v1/licences/${licence.id}/suspend`)
+    await window.table('Deliveries').getByText('pending').waitFor()
+    await button('Resume').click()
+    await window
+      .region('Health')
+      .getByText(/Deliveries fail since .* is disabled permanently at about/)
+      .waitFor()
+    expect(await shown()).toMatchObject({ paused: false })
+  })
 })

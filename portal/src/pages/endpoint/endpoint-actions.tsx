@@ -1,17 +1,21 @@
+import { useMutation } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { LicensingApiError } from '@licensing/sdk/backend'
 import { useApplication } from '../../api/applications.ts'
 import { api, patientApi } from '../../api/client.ts'
-import type { WebhookEndpoint } from '../../api/webhooks.ts'
+import { changeEndpoint, type WebhookEndpoint } from '../../api/webhooks.ts'
 import { useAddress } from '../../address.ts'
+import { announce } from '../../parts/announce.tsx'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmButton, Dialog } from '../../parts/dialog.tsx'
 import { Actions } from '../../parts/page.tsx'
 import { SigningSecret } from '../webhooks/signing-secret.tsx'
 import { TextField } from '../../parts/fields.tsx'
 import { Form, Result } from '../../parts/form.tsx'
+import { Problem } from '../../parts/problem.tsx'
 import { count } from '../../parts/text.tsx'
+import { EditEndpoint } from './edit-endpoint.tsx'
 
 export function EndpointActions({ endpoint }: { endpoint: WebhookEndpoint }) {
   const { appId } = useApplication()
@@ -19,6 +23,10 @@ export function EndpointActions({ endpoint }: { endpoint: WebhookEndpoint }) {
   const [, setAddress] = useAddress()
   const [secret, setSecret] = useState<string | null | undefined>(undefined)
   const path = { app_id: appId, endpoint_id: endpoint.id }
+  const pausing = useMutation({
+    mutationFn: () => changeEndpoint(appId, endpoint.id, { paused: !endpoint.paused }),
+    onSuccess: ({ paused }) => announce(paused ? 'Paused' : 'Resumed'),
+  })
   const rotate = async () => {
     const rotated = await api.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret', {
       path,
@@ -27,6 +35,12 @@ export function EndpointActions({ endpoint }: { endpoint: WebhookEndpoint }) {
   }
   return (
     <Actions>
+      <Button onClick={() => setAddress({ open: 'edit' })}>Edit</Button>
+      <EditEndpoint endpoint={endpoint} />
+      <Button busy={pausing.isPending} onClick={() => pausing.mutate()}>
+        {endpoint.paused ? 'Resume' : 'Pause'}
+      </Button>
+      {pausing.isError && <Problem error={pausing.error} retry={() => pausing.mutate()} />}
       <Button onClick={() => setAddress({ open: 'recover' })}>Recover missed events</Button>
       <Recover endpoint={endpoint} />
       <ConfirmButton action="Rotate secret" run={rotate}>

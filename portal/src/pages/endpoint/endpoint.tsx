@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
+import { plansQuery } from '../../api/plans.ts'
 import { useSession } from '../../api/session.ts'
 import { deliveryList, endpointQuery, type WebhookEndpoint } from '../../api/webhooks.ts'
 import { Facts } from '../../parts/facts.tsx'
@@ -43,14 +44,14 @@ export function Route() {
 }
 
 function Health({ endpoint }: { endpoint: WebhookEndpoint }) {
-  const { health, status, subscribed_events: events } = endpoint
+  const { health, status, subscribed_events: events, plans, headers } = endpoint
   return (
     <Section title="Health">
       <Facts
         of={{
           Status: (
             <>
-              <Status of={status} />{' '}
+              <Status of={endpoint.paused && status === 'enabled' ? 'paused' : status} />{' '}
               {endpoint.disabled_reason && <None>{words(endpoint.disabled_reason)}</None>}
             </>
           ),
@@ -65,11 +66,31 @@ function Health({ endpoint }: { endpoint: WebhookEndpoint }) {
             <None>not failing</None>
           ),
           Events: events === '*' ? 'all' : events.split(',').join(', '),
+          ...(endpoint.description && { Description: endpoint.description }),
+          ...(headers && { Headers: Object.keys(headers).join(', ') }),
+          ...(plans && { Plans: <PlanNames ids={plans} /> }),
+          Signature: endpoint.signature === 'standard' ? 'Standard Webhooks' : 'default',
           Added: <Time at={endpoint.created_at} />,
           ...(endpoint.disabled_at && { Disabled: <Time at={endpoint.disabled_at} /> }),
           Id: <code>{endpoint.id}</code>,
         }}
       />
+      {endpoint.paused && status === 'enabled' && (
+        <p>It is paused: deliveries wait, and are sent when it is resumed.</p>
+      )}
+      {endpoint.disables_at && (
+        <p>
+          Deliveries fail
+          {health.failing_since && (
+            <>
+              {' '}
+              since <Time at={health.failing_since} />
+            </>
+          )}
+          . If this goes on, the endpoint is disabled permanently at about <Time at={endpoint.disables_at} />.
+          Repair it or change its URL; pause it if that takes longer.
+        </p>
+      )}
       {endpoint.disabled_reason === 'retries_exhausted' && (
         <p>
           All retries of a delivery failed. Add a new endpoint under “Webhooks”, then replay the missed
@@ -78,6 +99,12 @@ function Health({ endpoint }: { endpoint: WebhookEndpoint }) {
       )}
     </Section>
   )
+}
+
+function PlanNames({ ids }: { ids: readonly string[] }) {
+  const { appId } = useApplication()
+  const { data: plans = [] } = useQuery(plansQuery(appId))
+  return ids.map((id) => plans.find((plan) => plan.id === id)?.name ?? id).join(', ')
 }
 
 function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {

@@ -1,13 +1,12 @@
-import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import { useState } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { api } from '../../api/client.ts'
 import { useAddress } from '../../address.ts'
 import { Dialog } from '../../parts/dialog.tsx'
-import { CheckboxField, TextField } from '../../parts/fields.tsx'
+import { TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
+import { EventTypes } from './event-types.tsx'
 import { SigningSecret } from './signing-secret.tsx'
-import styles from './webhooks.module.css'
 
 export function AddEndpoint() {
   const [{ open }, setAddress] = useAddress()
@@ -30,20 +29,15 @@ export function AddEndpoint() {
 
 function AddEndpointForm({ onAdded }: { onAdded: (secret: string | null) => void }) {
   const { appId } = useApplication()
-  const [types, setTypes] = useState<readonly string[]>([])
-  const [isAll, setAll] = useState(true)
-  const choose = (type: string, isChosen: boolean) => {
-    setTypes(isChosen ? [...types, type] : types.filter((one) => one !== type))
-    if (isChosen) setAll(false)
-  }
+  const [events, setEvents] = useState('*')
   return (
     <Form
       submit="Add"
-      disabled={!isAll && types.length === 0}
+      disabled={events === ''}
       run={async (values, idempotencyKey) => {
         const made = await api.post('/v1/apps/{app_id}/webhook-endpoints', {
           path: { app_id: appId },
-          body: { url: values.text('url'), subscribed_events: isAll ? '*' : types.join(',') },
+          body: { url: values.text('url'), subscribed_events: events },
           idempotencyKey,
         })
         onAdded(made.secret)
@@ -58,31 +52,7 @@ function AddEndpointForm({ onAdded }: { onAdded: (secret: string | null) => void
         placeholder="https://example.com/webhooks"
         hint="An https URL that is reachable from the internet."
       />
-      <fieldset className={styles.types}>
-        <legend>Events</legend>
-        <CheckboxField
-          label="All events"
-          name="subscribed_events"
-          value="*"
-          checked={isAll}
-          onChange={({ target }) => {
-            setAll(target.checked)
-            if (target.checked) setTypes([])
-          }}
-        />
-        <div className={styles.columns}>
-          {webhookEventTypes.map((type) => (
-            <CheckboxField
-              key={type}
-              label={type}
-              name="subscribed_events"
-              value={type}
-              checked={types.includes(type)}
-              onChange={({ target }) => choose(type, target.checked)}
-            />
-          ))}
-        </div>
-      </fieldset>
+      <EventTypes events={events} onChange={setEvents} />
     </Form>
   )
 }

@@ -84,8 +84,10 @@ function Endpoints({ endpoints }: { endpoints: UseQueryResult<WebhookEndpoint[]>
   )
 }
 
-function shownStatus({ status, health }: WebhookEndpoint): WebhookEndpoint['status'] | 'failing' {
-  return status === 'enabled' && health.failing_since !== null ? 'failing' : status
+function shownStatus({ status, paused, health }: WebhookEndpoint) {
+  if (status === 'disabled') return status
+  if (paused) return 'paused'
+  return health.failing_since === null ? status : 'failing'
 }
 
 function describeEvents(events: string): string {
