@@ -33,6 +33,8 @@ type licensingServer struct {
 	revoked     []string
 	root, key   ed25519.PrivateKey
 	kid         string
+	// keys are the public ones; a rotation adds one.
+	keys []object
 }
 
 func startServer(t *testing.T) *licensingServer {
@@ -49,8 +51,10 @@ func startServer(t *testing.T) *licensingServer {
 }
 
 func (s *licensingServer) rotateKey() {
-	_, s.key, _ = ed25519.GenerateKey(nil)
-	s.kid = randomUUID()
+	public, key, _ := ed25519.GenerateKey(nil)
+	s.key, s.kid = key, randomUUID()
+	x := base64.RawURLEncoding.EncodeToString(public)
+	s.keys = append(s.keys, object{"kty": "OKP", "crv": "Ed25519", "kid": s.kid, "x": x})
 }
 
 func (s *licensingServer) issue() string {
@@ -133,11 +137,9 @@ func (s *licensingServer) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", fmt.Sprintf(`"%d-%d"`, since, len(s.revoked)))
 		reply(w, 200, object{"signature": sign(list, s.kid, s.key)})
 	case "GET apps jwks.json":
-		x := base64.RawURLEncoding.EncodeToString(s.key.Public().(ed25519.PublicKey))
-		keys := []object{{"kty": "OKP", "crv": "Ed25519", "kid": s.kid, "x": x}}
 		now := time.Now().Unix()
-		set := object{"app_id": s.appID, "keys": keys, "iat": now, "exp": now + 30*86_400}
-		reply(w, 200, object{"keys": keys, "signed": []string{sign(set, s.rootKey, s.root)}})
+		set := object{"app_id": s.appID, "keys": s.keys, "iat": now, "exp": now + 30*86_400}
+		reply(w, 200, object{"keys": s.keys, "signed": []string{sign(set, s.rootKey, s.root)}})
 	default:
 		reply(w, 404, object{"code": "not_found", "detail": "no such path"})
 	}
