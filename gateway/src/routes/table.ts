@@ -12,6 +12,7 @@ import { feeRoutes } from './fees/fee-routes.ts'
 import { licenceRoutes } from './licences/licence-routes.ts'
 import { oneLicenceRoutes } from './licences/one-licence-routes.ts'
 import { overrideRoutes } from './licences/override-routes.ts'
+import { memberRoutes } from './members/member-routes.ts'
 import { migrateRoutes } from './migrate/migrate-routes.ts'
 import { paymentRoutes } from './payments/payment-routes.ts'
 import { planRoutes } from './plans/plan-routes.ts'
@@ -22,6 +23,7 @@ import { revocationRoutes } from './revocations/revocation-routes.ts'
 import { metricRoutes } from './metrics/metric-routes.ts'
 import { searchRoutes } from './search/search-routes.ts'
 import { saleEventRoutes } from './sale-events/sale-event-routes.ts'
+import { saleFactRoutes } from './sale-events/sale-fact-routes.ts'
 import { spendCapRoutes } from './spend-cap/spend-cap-routes.ts'
 import { trialRoutes } from './trials/trial-routes.ts'
 import { webhookDeliveryRoutes } from './webhook-deliveries/webhook-delivery-routes.ts'
@@ -38,6 +40,7 @@ export const routes: readonly Route[] = [
   ...searchRoutes,
   ...checkoutSessionRoutes,
   ...saleEventRoutes,
+  ...saleFactRoutes,
   ...paymentRoutes,
   ...refundRoutes,
   ...feeRoutes,
@@ -51,6 +54,7 @@ export const routes: readonly Route[] = [
   ...accountRoutes,
   ...appRoutes,
   ...apiKeyRoutes,
+  ...memberRoutes,
   ...activationRoutes,
   ...offlineActivationRoutes,
   ...revocationRoutes,
