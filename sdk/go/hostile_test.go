@@ -30,7 +30,7 @@ func TestWhateverTheServiceTheStoreAndTheClockDo(t *testing.T) {
 	genuine := []int64{25, 3, 5, 100}
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
-	for range 1000 {
+	for range 300 {
 		now := startOfWorld
 		options := optionsOf(shared().Client)
 		options.Clock = func() time.Time { return now }
