@@ -41,6 +41,18 @@ const all: readonly Language[] = [
     test: ['env', 'PYTHONPATH=src', 'python3', '-m', 'unittest', 'discover', '-s', 'tests'],
     driver: ['env', 'PYTHONPATH=src', 'python3', 'tests/driver.py'],
   },
+  {
+    name: 'Go',
+    folder: 'go',
+    probes: [
+      ['go', 'version'],
+      ['gcc', '--version'],
+    ],
+    prepare: ['go', 'build', '-o', '{build}/driver', './internal/driver'],
+    // A result that Go has kept would not notice changes of the vectors.
+    test: ['go', 'test', '-race', '-count=1', './...'],
+    driver: ['{build}/driver'],
+  },
 ]
 
 /** The languages whose tools are installed. Those that are not are named in the output. */

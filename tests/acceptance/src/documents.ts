@@ -25,6 +25,8 @@ export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
   [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
   // sdk/python/tests/test_readme.py
   'sdk/python/README.md': ['python'],
+  // sdk/go/readme_test.go
+  'sdk/go/README.md': ['go'],
   // formats.test.ts
   [guide('formats')]: ['python'],
   // tests/integration/src/development-image.test.ts
