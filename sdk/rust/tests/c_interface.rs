@@ -58,7 +58,7 @@ fn run(command: &mut Command) -> String {
     text
 }
 
-/// Compiles a program with the shared or the static library.
+/// Compiles a program with the shared or the static library, in a new folder.
 fn compiled(compiler: &str, standard: &str, file: &str, is_static: bool) -> (PathBuf, PathBuf) {
     let folder = folder(&format!("{}-{is_static}", file.replace(['/', '.'], "-")));
     let program = folder.join("program");
@@ -119,4 +119,33 @@ fn a_program_in_csharp_uses_the_wrapper() {
     compile.args(["-langversion:7.2", "-warnaserror"]).arg(format!("-out:{}", program.display()));
     run(compile.arg(source("csharp/Licensing.cs")).arg(source("tests/CInterface.cs")));
     assert_eq!(run(Command::new("mono").arg(&program).args(arguments(&folder))), "the C# wrapper is right\n");
+}
+
+/// The program of the README in a language.
+fn program_of_readme(language: &str) -> String {
+    let readme = std::fs::read_to_string(source("README.md")).unwrap();
+    let (_, program) = readme.split_once(&format!("```{language}\n")).expect("the README has a program");
+    program.split_once("```").unwrap().0.to_string()
+}
+
+#[test]
+fn the_programs_of_the_readme_compile() {
+    let folder = folder("readme");
+    for (compiler, language, arguments) in [
+        ("cc", "c", vec!["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]),
+        ("c++", "cpp", vec!["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]),
+        ("mcs", "csharp", vec!["-langversion:7.2", "-warnaserror", "-target:library", "-out:/dev/null"]),
+    ] {
+        if !has(compiler) {
+            continue;
+        }
+        let file = folder.join(format!("program.{language}"));
+        std::fs::write(&file, program_of_readme(language)).unwrap();
+        let mut compile = Command::new(compiler);
+        match language {
+            "csharp" => compile.args(arguments).arg(source("csharp/Licensing.cs")).arg(file),
+            _ => compile.args(arguments).arg("-I").arg(source("include")).arg(file),
+        };
+        run(&mut compile);
+    }
 }
