@@ -1,4 +1,4 @@
-//! What the vectors do not show: threads, listeners, the background, and the end of a client.
+//! Threads, listeners, the background, and the end of a client.
 
 mod support;
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What a process does, in a folder that is named in its environment.
+/// The work of a process, in a folder that is named in its environment.
 #[test]
 fn work_of_a_process() {
     let Ok(order) = env::var("LICENSING_TEST_ORDER") else { return };
