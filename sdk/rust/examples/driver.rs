@@ -47,8 +47,9 @@ fn main() {
 }
 
 fn answer(order: &Value, clients: &Clients) {
-    let mut outcome =
-        outcome_of(order, clients).unwrap_or_else(|error| json!({ "threw": error.to_string() }));
+    let outcome = catch_unwind(AssertUnwindSafe(|| outcome_of(order, clients)));
+    let outcome = outcome.unwrap_or_else(|_| Err("the call panicked".into()));
+    let mut outcome = outcome.unwrap_or_else(|error| json!({ "threw": error.to_string() }));
     outcome["id"] = order["id"].clone();
     writeln!(io::stdout(), "{outcome}").expect("the output is read");
 }
