@@ -14,7 +14,7 @@ using System.Threading.Tasks;
 
 namespace Licensing
 {
-    /// <summary>What a client needs to know.</summary>
+    /// <summary>The options of a client.</summary>
     public sealed class LicenceClientOptions
     {
         /// <summary>Address of the licensing service: <c>https://licensing.example.com</c>.</summary>

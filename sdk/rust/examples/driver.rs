@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, BufRead, Write};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -46,8 +47,9 @@ fn main() {
 }
 
 fn answer(order: &Value, clients: &Clients) {
-    let mut outcome =
-        outcome_of(order, clients).unwrap_or_else(|error| json!({ "threw": error.to_string() }));
+    let outcome = catch_unwind(AssertUnwindSafe(|| outcome_of(order, clients)));
+    let outcome = outcome.unwrap_or_else(|_| Err("the call panicked".into()));
+    let mut outcome = outcome.unwrap_or_else(|error| json!({ "threw": error.to_string() }));
     outcome["id"] = order["id"].clone();
     writeln!(io::stdout(), "{outcome}").expect("the output is read");
 }

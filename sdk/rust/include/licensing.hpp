@@ -71,7 +71,7 @@ struct Response {
     std::string body;
 };
 
-/// What a client needs to know: see `licensing_options`.
+/// The options of a client: see `licensing_options`.
 struct Options {
     std::string base_url, app_id;
     std::vector<std::string> root_keys;

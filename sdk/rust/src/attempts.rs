@@ -25,7 +25,7 @@ pub(crate) struct Attempts {
 pub struct Problem {
     /// Which call had it.
     pub operation: Operation,
-    /// What it was.
+    /// The kind of problem.
     pub code: Reason,
     /// An explanation in English.
     pub detail: String,

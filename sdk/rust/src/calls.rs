@@ -113,7 +113,7 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// What a request for an answer with a list came to.
+/// The outcome of a request for the list.
 enum ListOutcome {
     /// The list goes on after this version.
     GoesOn(u64),
@@ -126,7 +126,7 @@ enum ListOutcome {
 /// A check reads at most this many answers, about a million licences. The next check goes on from there.
 const MAX_ANSWERS: u32 = 64;
 
-/// One call: the session that it changes, and when its requests end.
+/// A call: the session that it changes, and when its requests end.
 struct Calling<'a> {
     session: &'a Arc<Session>,
     until: Instant,

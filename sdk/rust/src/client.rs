@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a client needs to know. `..Options::default()` gives the fields that are optional.
+/// The options of a client. `..Options::default()` gives the fields that are optional.
 pub struct Options {
     /// Address of the licensing service: `https://licensing.example.com`.
     pub base_url: String,

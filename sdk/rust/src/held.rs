@@ -78,7 +78,7 @@ pub(crate) enum Verified {
         nonce: Option<String>,
         licence_key: Option<String>,
     },
-    /// None ends the last refusal.
+    /// Without a reason the last refusal ends.
     Refusal(Option<Reason>),
     /// The service freed the activation, or ended its lease.
     Freed,

@@ -1,4 +1,4 @@
-//! One HTTP request, and what its answer is.
+//! HTTP requests, and the kinds of answers.
 
 use crate::attempts::Trouble;
 use crate::{timestamps, Reason};
@@ -143,7 +143,7 @@ pub(crate) enum Answer {
 /// The longest `Retry-After` that is followed, so that one absurd answer does not lock a product out.
 const MAX_RETRY_AFTER_MS: i64 = 3_600_000;
 
-/// What an answer is. `local` is the local clock.
+/// The kind of an HTTP answer. `local` is the local clock.
 pub(crate) fn read_answer(response: Response, local: i64) -> Answer {
     let Response { status, headers, body } = response;
     if body.len() > MAX_ANSWER_BYTES {

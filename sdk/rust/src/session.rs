@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Called after each change of the state.
 pub(crate) type Listener = dyn Fn(&State) + Send + Sync;
 
-/// What the product gave.
+/// The options of a client, prepared.
 pub(crate) struct Parts {
     pub(crate) identity: Identity,
     pub(crate) host: String,
@@ -114,7 +114,7 @@ impl Session {
         inner
     }
 
-    // What the calls use
+    // Used by the calls
 
     pub(crate) fn held(&self) -> Held {
         self.lock().held.clone()
@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    // What the product uses
+    // Used by the client
 
     /// Answers from the token that is known now, by its claims if all is granted. The first question starts the session, and a
     /// token that has ended while the machine slept is renewed at once.
@@ -274,7 +274,7 @@ impl Session {
         }
     }
 
-    // What the worker does
+    // The worker
 
     fn work(self: Arc<Self>) {
         while let Some(next) = self.next() {
@@ -416,7 +416,7 @@ impl Session {
         }
     }
 
-    /// What the store will have, if it has `text` now.
+    /// The next text of a store that has `text` now.
     fn text_to_save(&self, text: Option<&str>) -> String {
         self.absorb(text);
         let inner = self.lock();
@@ -476,7 +476,7 @@ impl Session {
         }
     }
 
-    /// Calls the listeners if the state has changed. Of a problem only the code counts.
+    /// Calls the listeners if the state has changed. A change of a problem only counts if its code changed.
     fn notify_listeners(&self) {
         let state = self.state();
         let mut compared = state.clone();
@@ -506,7 +506,7 @@ fn local_time(given: Option<&(dyn Fn() -> i64 + Send + Sync)>) -> i64 {
     given.unwrap_or_else(|| i64::try_from(since_1970().as_millis()).map_or(MAX_MS, |ms| ms.min(MAX_MS)))
 }
 
-/// None if the work panics.
+/// Does work; `None` if it panics.
 fn safely<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }

@@ -127,7 +127,7 @@ fn number(text: &str) -> Option<i64> {
 
 fn ms_of(hour: i64, minute: i64, second: i64) -> Option<i64> {
     let is_valid = hour < 24 && minute < 60 && second <= 60 || (hour, minute, second) == (24, 0, 0);
-    is_valid.then_some(((hour * 60 + minute) * 60 + second) * 1000)
+    is_valid.then(|| ((hour * 60 + minute) * 60 + second) * 1000)
 }
 
 /// Days since 1970 of a date of the Gregorian calendar. Years begin in March, so that a leap day is the last one.
@@ -209,6 +209,8 @@ mod tests {
             ("Sat, 21 Nov 2026 09:00:00 GMT", Some(0)),
             ("Sat, 31 Jun 2026 09:00:00 GMT", None),
             ("99999999999", None),
+            ("Sat, 21 Nov 2026 999999999999999999:00:00 GMT", None),
+            ("Sat, 999999999999999999 Nov 2026 09:00:00 GMT", None),
             ("-1", None),
             ("soon", None),
             ("", None),

@@ -393,7 +393,7 @@ pub(crate) struct FileToken {
     pub(crate) keys: Arc<Keys>,
 }
 
-/// What a file is compared with.
+/// The knowledge that a file is compared with.
 pub(crate) struct FileContext<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) keys: Option<&'a Keys>,
@@ -472,7 +472,7 @@ fn is_hyphen(c: char) -> bool {
     matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}')
 }
 
-/// What stands between `-----BEGIN LICENCE-----` and `-----END LICENCE-----`.
+/// The text between `-----BEGIN LICENCE-----` and `-----END LICENCE-----`.
 fn content_of_file(text: &[char]) -> Option<&[char]> {
     let start = (0..text.len()).find_map(|at| {
         let end = end_of_words(text, at, "BEGIN")?;

@@ -157,7 +157,7 @@ pub fn verify_webhook<'a>(
 struct Signed {
     /// When it was signed, in seconds.
     time: f64,
-    /// What was signed before the body.
+    /// The signed text before the body.
     prefix: String,
     signatures: Vec<[u8; 32]>,
     /// Signed as Standard Webhooks says.

@@ -1,4 +1,4 @@
-//! What the tests share: the vectors, and a transport with scripted answers.
+//! The vectors, and a transport with scripted answers.
 #![allow(dead_code)]
 
 use licensing::{Client, Options, Request, Response, RootKey, State, Transport};
