@@ -7,7 +7,7 @@ import type { Endpoint as EndpointMessage } from '@licensing/proto/notifier'
 import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 
-/** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */
+/** An endpoint is shown as failing after this many failed attempts of one event. */
 export const failingFrom = 4
 
 /** The columns of the fields that a vendor gives an endpoint. */
