@@ -14,6 +14,7 @@ import { listenCommand } from './listen/listen.ts'
 import { metricsCommand } from './metrics/metrics.ts'
 import { paymentCommands } from './payments/payments.ts'
 import { planCommands } from './plans/plans.ts'
+import { saleCommands } from './sales/sales.ts'
 import { applyCommand } from './products/apply.ts'
 import { exportCommand } from './products/catalogue.ts'
 import { triggerCommand } from './trigger/trigger.ts'
@@ -54,6 +55,7 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
   licenceCommands(program, context)
   planCommands(program, context)
   checkoutCommands(program, context)
+  saleCommands(program, context)
   paymentCommands(program, context)
   endpointCommands(program, context)
   deliveryCommands(program, context)

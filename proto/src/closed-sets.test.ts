@@ -26,6 +26,7 @@ const written: Record<SetName, string> = {
   priceMode: 'payment subscription',
   checkoutStatus: 'open provisioned provision_failed expired canceled',
   saleStatus: 'provisioned provision_failed',
+  saleFactKind: 'renewal failure refund chargeback cancellation',
   refundKind: 'full_refund partial_refund chargeback',
   refundStatus: 'pending succeeded failed canceled',
   disputeStatus: 'open won lost closed',

@@ -95,6 +95,8 @@ export const closedSets = {
   priceMode: ['payment', 'subscription'],
   checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
   saleStatus: ['provisioned', 'provision_failed'],
+  // Facts that another shop reports about its sale. Of facts of the same time, those of an earlier kind come first.
+  saleFactKind: ['renewal', 'failure', 'refund', 'chargeback', 'cancellation'],
   // A refund that completes the amount of its charge, any other refund, or a chargeback.
   refundKind: ['full_refund', 'partial_refund', 'chargeback'],
   refundStatus: ['pending', 'succeeded', 'failed', 'canceled'],
@@ -140,6 +142,7 @@ export type PurchaseEffectKind = Member<'purchaseEffect'>
 export type PriceMode = Member<'priceMode'>
 export type CheckoutStatus = Member<'checkoutStatus'>
 export type SaleStatus = Member<'saleStatus'>
+export type SaleFactKind = Member<'saleFactKind'>
 export type RefundKind = Member<'refundKind'>
 export type RefundStatus = Member<'refundStatus'>
 export type DisputeStatus = Member<'disputeStatus'>

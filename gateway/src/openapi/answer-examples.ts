@@ -122,6 +122,8 @@ const values: Readonly<Record<string, unknown>> = {
   revoked_at: null,
   sale_id: 'order-2026-0042',
   'Payment.sale_id': null,
+  'SaleFact.id': 'refund-17',
+  'ReportedFact.id': 'refund-17',
   secret: 'whsec_…',
   sequence: 41,
   signature: token,

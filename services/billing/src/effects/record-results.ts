@@ -5,11 +5,12 @@ import type { ServiceError } from '@licensing/grpc/errors'
 import { alertVendors } from '../alerts/alert-vendor.ts'
 import type { DuePurchase } from '../queues/queue-queries.ts'
 import { maxPostponements } from '../timing.ts'
-import { isRevocation, isSale } from './effect.ts'
+import { isEnd, isRevocation, isSale } from './effect.ts'
 import {
   failToProvision,
   findLostRenewals,
   finishEffects,
+  isAfterCancellation,
   lockPurchases,
   markRefundsProcessed,
   provision,
@@ -202,26 +203,32 @@ async function recordProcessedRefunds(
 }
 
 /**
- * Alerts the vendor that a customer still pays for a licence that is revoked or retired: by a renewal after its end, or by a
- * renewal that was applied before its end became known.
+ * Alerts the vendor that a customer still pays for a purchase that was cancelled, or for a licence that is revoked or retired:
+ * by a renewal after the end, or by a renewal that was applied before the end became known.
  */
 async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promise<void> {
   for (const { effect, result } of applied) {
     if (!('applied' in result) || effect.sent_again) continue
     const { licenceId = '', status } = result.applied
-    if (status !== 'revoked' && status !== 'retired') continue
-    for (const renewal of await renewalsWithoutLicence(tx, effect)) {
+    const isOver = status === 'revoked' || status === 'retired'
+    for (const renewal of await renewalsWithoutLicence(tx, effect, isOver)) {
+      const state = isOver ? `is ${status} and stays so` : 'was cancelled before'
       const alert = {
         kind: 'renewal_without_licence' as const,
-        subject: `A renewal was paid on licence ${licenceId}, which is ${status}`,
-        text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
+        subject: `A renewal was paid on licence ${licenceId}, which ${isOver ? `is ${status}` : 'was cancelled'}`,
+        text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId} ${state}. End the subscription where it was sold, or issue the customer another licence.`,
       }
       await alertVendors(tx, [renewal.account_id], alert, renewal.application_id)
     }
   }
 }
 
-async function renewalsWithoutLicence(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
-  if (effect.kind === 'renewed') return [effect]
-  return isRevocation(effect) ? findLostRenewals(tx, effect.position) : []
+async function renewalsWithoutLicence(
+  tx: Transaction,
+  effect: EffectRow,
+  isOver: boolean,
+): Promise<LostRenewal[]> {
+  if (effect.kind === 'renewed') return isOver || (await isAfterCancellation(tx, effect)) ? [effect] : []
+  const ends = isRevocation(effect) ? isOver : isEnd(effect)
+  return ends ? findLostRenewals(tx, effect.position) : []
 }
