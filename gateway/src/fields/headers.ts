@@ -4,7 +4,7 @@ const maxHeaders = 10
 const maxName = 100
 const maxValue = 1_000
 /** An HTTP token (RFC 9110, "Tokens"). */
-const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/
+const token = /^[!#$%&'*+.^_\x60|~0-9A-Za-z-]{1,100}$/
 /** Visible ASCII, with spaces only inside. */
 const value = /^[!-~](?:[ -~]{0,998}[!-~])?$/
 

@@ -86,6 +86,11 @@ export const requestExamples: Readonly<Record<string, object>> = {
     url: 'https://backend.example.com/licensing-events',
     subscribed_events: 'licence.suspended, licence.revoked',
   },
+  updateWebhookEndpoint: {
+    url: 'https://backend.example.com/webhooks',
+    headers: { Authorization: 'Bearer 4f9c2e' },
+  },
+  rotateWebhookSecret: { overlap_hours: 24 },
   recoverWebhookEndpoint: { since: '2026-11-01T12:00:00.000Z', types: ['licence.revoked'] },
   replayWebhookDelivery: { endpoint_id: endpointId },
   activate: { licence_key: licenceKey, ...installation },

@@ -31,9 +31,9 @@ create table endpoints (
   -- The endpoint is disabled, and some of its deliveries still have the status `pending`. Readers see them as failed.
   is_cleanup_due boolean not null default false,
   changed_at timestamptz not null default clock_timestamp(),
+  check ((status = 'disabled') = (disabled_at is not null and disabled_reason is not null)),
   check ((header_names is null) = (encrypted_headers is null)),
-  check ((former_secret is null) = (former_secret_until is null)),
-  check ((status = 'disabled') = (disabled_at is not null and disabled_reason is not null))
+  check ((former_secret is null) = (former_secret_until is null))
 );
 create index endpoints_page on endpoints (application_id, id);
 create index endpoints_enabled on endpoints (application_id) where status = 'enabled';

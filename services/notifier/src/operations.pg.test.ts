@@ -110,11 +110,11 @@ test('deliveries whose secret cannot be decrypted wait for a new secret or the o
   await eventually(async () => expect(await alerts()).toHaveLength(2), { timeoutMs: 30_000 })
   for (const alert of await alerts()) {
     expect(alert.kind).toBe('endpoint_failing')
-    expect(alert.detail).toContain(`signing secret of the webhook endpoint ${alert.endpointId}`)
+    expect(alert.detail).toContain(`the headers of the webhook endpoint ${alert.endpointId}`)
     expect(alert.detail).toContain('Rotate the secret')
   }
   expect(new Set((await alerts()).map(({ endpointId }) => endpointId))).toEqual(new Set([rotated, restored]))
-  expect(await process!.log()).toContain('secret of an endpoint cannot be decrypted')
+  expect(await process!.log()).toContain('the headers of an endpoint cannot be decrypted')
   await eventually(async () => {
     const metrics = await (await fetch(`${process!.operationsUrl}/metrics`)).text()
     expect(metrics).toContain('\nwebhook_unreadable_secrets 2\n')

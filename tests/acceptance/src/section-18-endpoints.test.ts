@@ -68,7 +68,7 @@ async function given(events = '*') {
 }
 
 const licencesOf = (requests: readonly ReceivedRequest[]) =>
-  requests.map((request) => envelopeOf(request).data.object['licence_id'])
+  requests.map((request) => String(envelopeOf(request).data.object['licence_id']))
 
 test('all fields can be given at creation, are shown everywhere, and each can be changed alone', async () => {
   const { api, app, plan } = await given()
@@ -129,7 +129,7 @@ test('a wrong value is refused with its place, and nothing is changed', async ()
   const before = await show()
   const { id: planId } = await plan()
   const elsewhere = await (await givenVendor(stack)).plan()
-  const many = await Promise.all(Array.from({ length: 51 }, () => unknownId('pln')))
+  const many = Array<string>(51).fill(unknownId('pln'))
   for (const [body, pointer] of [
     [{ url: null }, '/url'],
     [{ url: 'http://example.com/' }, '/url'],
@@ -279,16 +279,18 @@ test('an endpoint with plans gets events about licences on these plans, and even
   await shop.reaches(opened.id, 'provision_failed')
 
   const heard = () =>
-    endpoint.events().map(({ type, data }) => [type, data.object['licence_id'] ?? null] as const)
+    endpoint
+      .events()
+      .map(({ type, data }) => `${type} ${(data.object['licence_id'] as string | undefined) ?? ''}`)
   const expected = [
-    ['licence.suspended', mine.id],
-    ['licence.plan_changed', licence.id],
-    ['payment.succeeded', licence.id],
-    ['payment.provision_failed', null],
+    `licence.suspended ${mine.id}`,
+    `licence.plan_changed ${licence.id}`,
+    `payment.succeeded ${licence.id}`,
+    'payment.provision_failed ',
   ]
   await eventually(() => expect(heard().toSorted()).toEqual(expected.toSorted()))
   expectStatus(await api.post(`${endpoint.at}/test`), 202)
-  await eventually(() => expect(heard()).toContainEqual(['webhook.test', null]))
+  await eventually(() => expect(heard()).toContain('webhook.test '))
   // Another endpoint has received everything, and this one can only recover what it would have got.
   await eventually(() => expect(shop.heard('licence.suspended', others.id)).toHaveLength(1))
   const body = { since: new Date(Date.now() - 60_000).toISOString() }
@@ -335,7 +337,7 @@ test('a paused endpoint keeps its deliveries, and sends them in order when it is
   expect(licencesOf(endpoint.arrived()).toSorted()).toEqual(licences.toSorted())
   // At first two attempts are in flight, so neighbours may change places.
   licencesOf(endpoint.arrived()).forEach((id, at) =>
-    expect(Math.abs(licences.indexOf(id as string) - at)).toBeLessThanOrEqual(2),
+    expect(Math.abs(licences.indexOf(id) - at)).toBeLessThanOrEqual(2),
   )
   await eventually(async () => {
     const found = await deliveries(`endpoint=${endpoint.id}`)

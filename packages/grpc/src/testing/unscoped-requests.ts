@@ -56,7 +56,7 @@ function withoutIds(message: DescMessage): { path: string; request: Values }[] {
     if (ids.includes(field.name)) {
       return [{ path: field.name, request: { ...complete, [field.localName]: '' } }]
     }
-    if (field.message === undefined) return []
+    if (field.message === undefined || isJson(field)) return []
     const inner = withoutIds(field.message).map(({ path, request }) => ({
       path: `${field.name}.${path}`,
       request: { ...complete, [field.localName]: field.fieldKind === 'list' ? [request] : request },
@@ -65,6 +65,9 @@ function withoutIds(message: DescMessage): { path: string; request: Values }[] {
     return inner.length > 0 && field.fieldKind === 'message' ? [absent, ...inner] : inner
   })
 }
+
+/** A field of any JSON, which has no account and no application. */
+const isJson = (field: DescField) => field.message?.typeName === 'google.protobuf.Struct'
 
 function valuesOf(message: DescMessage): Values {
   return Object.fromEntries(message.fields.map((field) => [field.localName, valueOf(field)]))
@@ -75,7 +78,7 @@ function valueOf(field: DescField): unknown {
     if (field.listKind === 'enum') throw new Error(`no value is made up for ${field.toString()}`)
     return [field.listKind === 'message' ? valuesOf(field.message) : scalarOf(field.scalar, field.name)]
   }
-  if (field.fieldKind === 'message') return valuesOf(field.message)
+  if (field.fieldKind === 'message') return isJson(field) ? {} : valuesOf(field.message)
   if (field.fieldKind === 'map') return {}
   if (field.fieldKind !== 'scalar') throw new Error(`no value is made up for ${field.toString()}`)
   return scalarOf(field.scalar, field.name)

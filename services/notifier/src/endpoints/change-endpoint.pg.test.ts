@@ -45,7 +45,8 @@ async function given(notifier: TestNotifier = vendor()) {
 const arrivedAt = ({ requests }: HttpsReceiver, path: string) =>
   requests.filter((request) => request.path === path)
 
-const idsOf = (requests: readonly ReceivedRequest[]) => requests.map(({ headers }) => headers['webhook-id'])
+const idsOf = (requests: readonly ReceivedRequest[]) =>
+  requests.map(({ headers }) => String(headers['webhook-id']))
 const sequencesOf = (requests: readonly ReceivedRequest[]) =>
   requests.map(({ body }) => (JSON.parse(body.toString()) as { sequence: number }).sequence)
 
@@ -183,7 +184,7 @@ test('a retry that comes due during a pause is made after it, with the next numb
   receiver.answerWith({})
   await change({ paused: false })
   await eventually(() => expect(arrived()).toHaveLength(3))
-  const attempts = arrived().map(({ headers }) => headers['webhook-attempt'])
+  const attempts = arrived().map(({ headers }) => String(headers['webhook-attempt']))
   expect(attempts.toSorted()).toEqual(['1', '1', '2'])
 })
 
@@ -246,7 +247,7 @@ test('a replay that begins during a rotation with overlap is signed with both se
 
 const hour = 3_600_000
 
-test('the vendor is warned once before the endpoint is disabled, also by two replicas at once, and again when it fails anew', async () => {
+test('the vendor is warned once before the endpoint is disabled, also by two replicas at once, and again when it fails again', async () => {
   const { notifier, one, path, show } = await given()
   const { clock, sql } = notifier
   const warnings = async () => {

@@ -1,19 +1,7 @@
 import { givenFields } from '@licensing/grpc/given-fields'
-import type { WebhookSignature } from '@licensing/proto/closed-sets'
 import { EndpointFieldsSchema } from '@licensing/proto/notifier'
 import { readSubscription, shownHeaders, writeSubscription } from './endpoint.ts'
-import type { Subscription } from './endpoint.ts'
-
-/** The columns of the fields that a vendor gives an endpoint. */
-export interface FieldColumns {
-  url: string
-  subscribed_events: Subscription
-  description: string | null
-  header_names: string[] | null
-  plans: string[] | null
-  paused: boolean
-  signature: WebhookSignature
-}
+import type { FieldColumns, Subscription } from './endpoint.ts'
 
 /** The columns with the values of headers, which are encrypted before they are written. */
 export interface GivenColumns extends FieldColumns {

@@ -2,9 +2,8 @@ import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
-import type { FieldColumns } from './endpoint-fields.ts'
 import { failingFrom } from './endpoint.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { Endpoint, FieldColumns } from './endpoint.ts'
 
 /** The ids that identify an endpoint. It is found only under its own account and application. */
 export interface EndpointPath {
@@ -84,7 +83,7 @@ export async function countEnabledEndpoints(sql: Sql, applicationId: string): Pr
   return row!.count
 }
 
-/** What the time at which an endpoint is disabled depends on. */
+/** The values from which the time follows at which an endpoint is disabled. */
 export interface RetrySchedule {
   now: Date
   /** Milliseconds from the next attempt of a delivery to its last one, after its first to its eleventh failure. */

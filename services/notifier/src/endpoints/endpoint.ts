@@ -1,16 +1,25 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { messageOf } from '@licensing/grpc/fields'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
+import type { DisabledReason, EndpointStatus, WebhookSignature } from '@licensing/proto/closed-sets'
 import { EndpointHealthSchema, EndpointSchema } from '@licensing/proto/notifier'
 import type { Endpoint as EndpointMessage } from '@licensing/proto/notifier'
 import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
-import type { EndpointRow } from './endpoint-queries.ts'
-import type { FieldColumns } from './endpoint-fields.ts'
 
-/** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */
+/** An endpoint is shown as failing after this many failed attempts of one event. */
 export const failingFrom = 4
+
+/** The columns of the fields that a vendor gives an endpoint. */
+export interface FieldColumns {
+  url: string
+  subscribed_events: Subscription
+  description: string | null
+  header_names: string[] | null
+  plans: string[] | null
+  paused: boolean
+  signature: WebhookSignature
+}
 
 export interface Endpoint extends FieldColumns {
   id: string
@@ -76,7 +85,10 @@ export function endpointPaused(id: string): ServiceError {
 }
 
 /** @throws ServiceError if nothing may be requested to be sent to the endpoint */
-export function checkSendable({ id, status, paused }: EndpointRow, remedy?: string): void {
+export function checkSendable(
+  { id, status, paused }: Pick<Endpoint, 'id' | 'status' | 'paused'>,
+  remedy?: string,
+): void {
   if (status === 'disabled') throw endpointDisabled(id, remedy)
   if (paused) throw endpointPaused(id)
 }
@@ -100,7 +112,7 @@ export function writeSubscription(types: Subscription): string {
 
 /** Whether an endpoint gets an event. The plan is that of the event's licence; null if the event is about no licence. */
 export function isSubscribed(
-  { subscribed_events: types, plans }: Pick<EndpointRow, 'subscribed_events' | 'plans'>,
+  { subscribed_events: types, plans }: Pick<FieldColumns, 'subscribed_events' | 'plans'>,
   event: { type: string; licencePlanId: string | null },
 ): boolean {
   if (types !== null && !types.includes(event.type)) return false
