@@ -5,8 +5,9 @@ import type { SetName } from './closed-sets.ts'
 // The words of the API, as the guides and the OpenAPI document have them, written out a second time.
 const written: Record<SetName, string> = {
   quota:
-    'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes trials_per_day',
+    'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes trials_per_day members',
   scope: 'admin read revoke issue',
+  memberRole: 'owner admin support viewer',
   entitlementKind: 'feature limit',
   planStatus: 'active retired',
   planVerb: 'archive restore',
@@ -32,9 +33,10 @@ const written: Record<SetName, string> = {
   feeKind: 'charge credit reversal',
   endpointStatus: 'enabled disabled',
   disabledReason: 'deleted retries_exhausted',
+  webhookSignature: 'default standard',
   deliveryStatus: 'pending delivered failed',
   alertKind:
-    'endpoint_failing endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
+    'endpoint_failing endpoint_disabling endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
 }
 
 test('each set has the words of the interface, the decisions and the additions', () => {

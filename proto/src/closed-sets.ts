@@ -15,10 +15,12 @@ export const closedSets = {
     'deactivations',
     'idempotency_bytes',
     'trials_per_day',
+    'members',
   ],
 
   // Catalog.
   scope: ['admin', 'read', 'revoke', 'issue'],
+  memberRole: ['owner', 'admin', 'support', 'viewer'],
   entitlementKind: ['feature', 'limit'],
   planStatus: ['active', 'retired'],
   planVerb: ['archive', 'restore'],
@@ -104,9 +106,11 @@ export const closedSets = {
   // Notifier.
   endpointStatus: ['enabled', 'disabled'],
   disabledReason: ['deleted', 'retries_exhausted'],
+  webhookSignature: ['default', 'standard'],
   deliveryStatus: ['pending', 'delivered', 'failed'],
   alertKind: [
     'endpoint_failing',
+    'endpoint_disabling',
     'endpoint_disabled',
     'refund_reversed',
     'processor_event_parked',
@@ -123,6 +127,7 @@ export type Member<Name extends SetName> = (typeof closedSets)[Name][number]
 
 export type Quota = Member<'quota'>
 export type Scope = Member<'scope'>
+export type MemberRole = Member<'memberRole'>
 export type EntitlementKind = Member<'entitlementKind'>
 export type PlanStatus = Member<'planStatus'>
 export type PlanVerb = Member<'planVerb'>
@@ -144,6 +149,7 @@ export type DisputeStatus = Member<'disputeStatus'>
 export type FeeKind = Member<'feeKind'>
 export type EndpointStatus = Member<'endpointStatus'>
 export type DisabledReason = Member<'disabledReason'>
+export type WebhookSignature = Member<'webhookSignature'>
 export type DeliveryStatus = Member<'deliveryStatus'>
 export type AlertKind = Member<'alertKind'>
 

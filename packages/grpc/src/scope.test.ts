@@ -52,12 +52,16 @@ test('the request of every RPC names an account, except for these RPCs, which de
     'catalog.v1.CatalogOperationsService/RevokeAnyApiKey',
     'catalog.v1.CatalogService/AuthenticateKey',
     'catalog.v1.CatalogService/AuthenticateKeys',
+    'catalog.v1.CatalogService/AuthenticateMember',
     'catalog.v1.CatalogService/ConfirmAlertEmail',
     'catalog.v1.CatalogService/FindAlertEmailConfirmation',
     'catalog.v1.CatalogService/FindApplicationOwner',
     'catalog.v1.CatalogService/FindCustomerPage',
+    'catalog.v1.CatalogService/FindMembersOfPerson',
     'catalog.v1.CatalogService/GetCopyEpoch',
     'catalog.v1.CatalogService/ListPlanCopies',
+    'catalog.v1.CatalogService/SignIn',
+    'catalog.v1.CatalogService/UseSignInState',
     'events.v1.DeadLettersService/DiscardDeadLetter',
     'events.v1.DeadLettersService/ListDeadLetters',
     'events.v1.DeadLettersService/RetryDeadLetters',
@@ -189,16 +193,13 @@ test('the type of a request requires all fields that are not optional in the con
   const within = { accountId: 'acct_1', applicationId: 'app_1' }
   // Optional fields, messages and repeated fields may be left out.
   await calls.updatePlan({ ...within, planId: 'pln_1' })
-  await calls.createPlan({ ...within, name: 'Pro', code: 'pro' })
-  await calls.createPlan({ ...within, name: 'Pro', code: 'pro', entitlements: [{ key: 'a', value: '1' }] })
+  await calls.createPlan({ ...within, entitlements: [{ key: 'a', value: '1' }] })
   // @ts-expect-error -- the plan is missing
   await calls.getPlan(within)
-  // @ts-expect-error -- the code is missing
-  await calls.createPlan({ ...within, name: 'Pro' })
   // @ts-expect-error -- the actor is missing
   await calls.archivePlan({ ...within, planId: 'pln_1' })
   // @ts-expect-error -- a field of a nested message is missing
-  await calls.createPlan({ ...within, name: 'Pro', code: 'pro', entitlements: [{ key: 'a' }] })
+  await calls.createPlan({ ...within, entitlements: [{ key: 'a' }] })
   // @ts-expect-error -- a field that is undefined is absent
   await calls.getPlan({ ...within, planId: undefined })
 })

@@ -225,7 +225,9 @@ create table purchases (
   -- Whether licensing did not answer a batch with it in time, so that it is sent alone.
   is_late boolean not null default false,
   -- The time of the first charge, as it was last sent to licensing.
-  ordered_at timestamptz(3)
+  ordered_at timestamptz(3),
+  -- The plan of its licence, by the last answer of licensing.
+  licence_plan_id text collate "C"
 );
 create index purchases_to_decide on purchases (account_id, decide_at) where decide_at is not null;
 create index purchases_to_send on purchases (account_id, send_at) where send_at is not null;

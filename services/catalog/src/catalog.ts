@@ -77,7 +77,14 @@ export function startCatalog({
     services: [
       catalogService(deps),
       catalogOperationsService(deps),
-      quotaService(sql, ['applications', 'api_keys', 'plans', 'entitlement_defs', 'idempotency_bytes']),
+      quotaService(sql, [
+        'applications',
+        'api_keys',
+        'members',
+        'plans',
+        'entitlement_defs',
+        'idempotency_bytes',
+      ]),
     ],
     async stop() {
       await Promise.all([keyUse.stop(), relay.stop(), purge.stop(), confirmations.stop()])

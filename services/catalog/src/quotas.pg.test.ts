@@ -56,12 +56,23 @@ const counted: Record<string, Counted> = {
       insert into api_keys (id, account_id, name, key_hash, last_four, scopes)
       select id, ${accountId}, 'x', sha256(id::bytea), 'x', '{read}' from unnest(${uniques(count)}::text[]) as id`,
   },
+  members: {
+    rows: ({ accountId }) => catalog.sql`select from members where account_id = ${accountId}`,
+    quota: 'members',
+    usual: 500,
+    had: 0,
+    make: (calls, { accountId }) =>
+      calls.createMember({ accountId, email: `${unique()}@example.com`, role: 'viewer' }),
+    fill: ({ accountId }, count) => catalog.sql`
+      insert into members (id, account_id, email, role)
+      select id, ${accountId}, id, 'viewer' from unnest(${uniques(count)}::text[]) as id`,
+  },
   plans: {
     rows: ({ applicationId }) => catalog.sql`select from plans where application_id = ${applicationId}`,
     quota: 'plans',
     usual: 1_000,
     had: 0,
-    make: (calls, tenant) => calls.createPlan({ ...tenant, name: 'x', code: unique(), entitlements: [] }),
+    make: (calls, tenant) => calls.createPlan({ ...tenant, fields: { name: 'x', code: unique() } }),
     fill: (tenant, count) => insertPlans(catalog, tenant, count),
   },
   'entitlement definitions': {
@@ -157,9 +168,9 @@ test('a revoked key and a deleted definition no longer count; a retired plan doe
   await calls.deleteEntitlementDefinition({ ...tenant, entitlementDefId: id })
   await definition()
 
-  const plan = await calls.createPlan({ ...tenant, name: 'x', code: 'x', entitlements: [] })
+  const plan = await calls.createPlan({ ...tenant, fields: { name: 'x', code: 'x' } })
   await calls.archivePlan({ ...tenant, planId: plan.id, actor: 'key_1' })
-  const more = calls.createPlan({ ...tenant, name: 'y', code: 'y', entitlements: [] })
+  const more = calls.createPlan({ ...tenant, fields: { name: 'y', code: 'y' } })
   expect(await outcomeOf(more)).toBe('quota_exceeded')
   await calls.restorePlan({ ...tenant, planId: plan.id })
 })

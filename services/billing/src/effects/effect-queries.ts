@@ -67,10 +67,19 @@ export async function findPostponedRevocations(sql: Sql, purchaseRefs: string[])
   return new Set(rows.map((row) => row.position))
 }
 
-/** Locks purchases in the order of their references, so that two transactions cannot deadlock. */
-export async function lockPurchases(tx: Transaction, purchaseRefs: string[]): Promise<void> {
-  await tx`
-    select purchase_ref from purchases where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
+/**
+ * Locks purchases in the order of their references, so that two transactions cannot deadlock.
+ *
+ * @returns the plan of each purchase's licence, by the last answer of licensing
+ */
+export async function lockPurchases(
+  tx: Transaction,
+  purchaseRefs: string[],
+): Promise<Map<string, string | null>> {
+  const rows = await tx<{ purchase_ref: string; licence_plan_id: string | null }[]>`
+    select purchase_ref, licence_plan_id from purchases
+    where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
+  return new Map(rows.map((row) => [row.purchase_ref, row.licence_plan_id]))
 }
 
 /** @returns the effects that were not done before, or wait to be sent again */
@@ -159,19 +168,20 @@ export async function releaseSending(sql: Sql, purchaseRefs: string[]): Promise<
 /** Writes when each purchase is sent again: never if no effect waits, later if it failed, otherwise at once. */
 export async function writeSent(
   tx: Transaction,
-  tried: Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'is_late'>[],
+  tried: (Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'is_late'> & { licence_plan_id: string | null })[],
 ): Promise<void> {
   const pauses = tried.map(({ attempts, is_late: isLate }) =>
     attempts === 0 ? 0 : pauseAfter(isLate ? timing.retryLate : timing.retryEffect, attempts),
   )
   await tx`
-    update purchases f set attempts = t.attempts, is_late = t.is_late,
+    update purchases f set attempts = t.attempts, is_late = t.is_late, licence_plan_id = t.licence_plan_id,
       send_at = case when exists (
         select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
       ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
     from unnest(${tried.map((each) => each.purchase_ref)}::text[], ${tried.map((each) => each.attempts)}::int[],
-      ${tried.map((each) => String(each.is_late))}::text[]::boolean[], ${pauses}::int[])
-      as t (purchase_ref, attempts, is_late, pause_ms)
+      ${tried.map((each) => String(each.is_late))}::text[]::boolean[], ${pauses}::int[],
+      ${tried.map((each) => each.licence_plan_id)}::text[])
+      as t (purchase_ref, attempts, is_late, pause_ms, licence_plan_id)
     where f.purchase_ref = t.purchase_ref`
 }
 
@@ -258,6 +268,7 @@ export async function failToProvision(
 }
 
 export interface ProcessedRefund {
+  id: string
   amount: bigint
   kind: RefundKind
   charge_ref: string
@@ -272,7 +283,7 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
     update refunds r set processed = true
     from payments p
     where r.id = any(${ids}) and not r.processed and p.id = r.payment_id
-    returning r.amount, r.kind, r.account_id, r.application_id, p.licence_id,
+    returning r.id, r.amount, r.kind, r.account_id, r.application_id, p.licence_id,
       ${refundedCharge(tx)} as charge_ref`
 }
 

@@ -210,13 +210,15 @@ async function apply(
 }
 
 /** The result of an effect that changes no licence. */
-const notSent: SendResult = { applied: { licenceId: undefined, status: undefined, epoch: undefined } }
+const notSent: SendResult = {
+  applied: { licenceId: undefined, planId: undefined, status: undefined, epoch: undefined },
+}
 
 function resultOf(effect: EffectRow, answer: PurchaseEffectResult | undefined, epoch: bigint): SendResult {
   switch (answer?.outcome.case) {
     case 'applied': {
       const { licence } = answer.outcome.value
-      return { applied: { licenceId: licence?.id, status: licence?.status, epoch } }
+      return { applied: { licenceId: licence?.id, planId: licence?.planId, status: licence?.status, epoch } }
     }
     case 'refused': {
       const { code, detail } = answer.outcome.value
