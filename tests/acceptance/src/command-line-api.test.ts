@@ -191,7 +191,12 @@ test('a sale in another shop is reported, renewed, refunded, cancelled and shown
   const renewed = await json(
     'sales renew order-1 --id order-2 --amount 4900 --currency eur --expires-on 2099-06-01 --occurred-at 2026-02-01',
   )
-  expect(renewed).toEqual({ id: 'order-2', sale_id: 'order-1', licence_id: sold.licence_id, status: 'active' })
+  expect(renewed).toEqual({
+    id: 'order-2',
+    sale_id: 'order-1',
+    licence_id: sold.licence_id,
+    status: 'active',
+  })
   const refund = 'sales refund order-1 --id refund-1 --amount 100 --renewal order-2 --occurred-at 2026-02-02'
   expect(await json(refund)).toMatchObject({ status: 'downgraded' })
   expect(await json(`${refund} --chargeback`, 1)).toMatchObject({ code: 'idempotency_mismatch' })
