@@ -35,6 +35,10 @@ const order = [
   'setSpendCap',
   'createCheckoutSession',
   'recordSaleEvent',
+  'reportSaleRenewal',
+  'reportSaleFailure',
+  'reportSaleRefund',
+  'reportSaleCancellation',
   'recoverWebhookEndpoint',
   'replayWebhookDelivery',
 ]
