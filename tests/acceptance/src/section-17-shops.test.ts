@@ -366,10 +366,19 @@ test('a licence rests on purchases of several shops and of the processor', async
 })
 
 test('metrics, search, the spend cap and the list of refunds count them like others', async () => {
-  const { sale, licence } = await sold()
+  const currency = 'chf'
+  const { sale, licence } = await sold({ currency })
   const renewal_id = `renewal-${randomUUID()}`
-  await renew(sale, 10, 410, { renewal_id, amount: 70 })
+  await renew(sale, 10, 410, { renewal_id, amount: 70, currency })
   await refund(sale, 11, 30, { renewal_id })
+  await eventually(async () => {
+    const period = `from=${day(0).slice(0, 10)}&to=${day(20).slice(0, 10)}`
+    const metrics = await api.get<{ points: { at: string; values: unknown }[] }>(
+      `${app}/metrics?metric=payments&${period}&step=day`,
+    )
+    const shown = metrics.body.points.filter(({ values }) => JSON.stringify(values).includes(currency))
+    expect(shown.map(({ at }) => at.slice(0, 10))).toEqual([0, 10, 11].map((on) => day(on).slice(0, 10)))
+  })
   const found = await api.get<{ data: { matched: string; licence: { id: string } }[] }>(
     `${app}/search?q=${renewal_id}`,
   )
