@@ -209,6 +209,7 @@ test('a group alone lists its commands', async () => {
     'licences',
     'plans',
     'checkout',
+    'sales',
     'payments',
     'endpoints',
     'deliveries',

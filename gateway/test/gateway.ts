@@ -23,7 +23,7 @@ import type { FastifyInstance } from 'fastify'
 import { afterAll, expect } from 'vitest'
 import type { RateLimits } from '../src/admission/throttle.ts'
 import { buildApp } from '../src/app.ts'
-import { pathIds } from '../src/fields/id.ts'
+import { pathIds, pathTexts } from '../src/fields/id.ts'
 import { parseSessionKeys } from '../src/admission/session-encryption.ts'
 import { connectServices } from '../src/services.ts'
 import type { ServiceAddresses } from '../src/services.ts'
@@ -86,7 +86,7 @@ export const otherAccountAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
 export function pathOf(template: string, application = appId): string {
   return template.replaceAll(/\{([^}]+)\}/g, (_, name: string) => {
     if (name === 'app_id') return application
-    return name === 'key' ? 'export_pdf' : `${pathIds[name]!.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`
+    return pathTexts[name] ?? `${pathIds[name]!.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`
   })
 }
 

@@ -63,3 +63,9 @@ export const pathIds: Readonly<Record<string, { prefix: IdPrefix; what: string }
   delivery_id: { prefix: 'dlv', what: 'webhook delivery' },
   session_id: { prefix: 'cs', what: 'checkout session' },
 }
+
+/** Path parameters that the vendor chooses, with an example of each. */
+export const pathTexts: Readonly<Record<string, string>> = {
+  key: 'export_pdf',
+  sale_id: 'order-2026-0042',
+}

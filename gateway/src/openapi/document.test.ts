@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { expect, test } from 'vitest'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
-import { pathIds } from '../fields/id.ts'
+import { pathIds, pathTexts } from '../fields/id.ts'
 import { routes } from '../routes/table.ts'
 import { openApiDocument } from './document.ts'
 import { requestExamples } from './examples.ts'
@@ -147,10 +147,10 @@ test('every reference in the document has a target', () => {
   }
 })
 
-test('every parameter in a path is an id that the gateway knows, or the key of an entitlement', () => {
+test('every parameter in a path is an id that the gateway knows, or a text that the vendor chooses', () => {
   for (const { path } of routes) {
     for (const [, name] of path.matchAll(/\{([^}]+)\}/g)) {
-      expect([...Object.keys(pathIds), 'key'], path).toContain(name)
+      expect([...Object.keys(pathIds), ...Object.keys(pathTexts)], path).toContain(name)
     }
   }
 })

@@ -1,7 +1,7 @@
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { textLimits } from '@licensing/proto/text'
-import { pathIds } from '../fields/id.ts'
+import { pathIds, pathTexts } from '../fields/id.ts'
 import { lengths } from '../fields/text.ts'
 import { bodySchema, takesIdempotencyKey } from '../route.ts'
 import type { Route } from '../route.ts'
@@ -119,14 +119,12 @@ function securityOf(route: Route): object[] {
   return []
 }
 
-const pathExamples: Readonly<Record<string, string>> = { sale_id: 'order-2026-0042' }
-
 function pathParameters(route: Route): object[] {
   return [...route.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => {
     const known = pathIds[name]
     const schema = known
       ? { type: 'string', examples: [`${known.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] }
-      : { type: 'string', examples: [pathExamples[name] ?? 'export_pdf'] }
+      : { type: 'string', examples: [pathTexts[name]] }
     return { name, in: 'path', required: true, description: meaningOf(route.operationId, name), schema }
   })
 }

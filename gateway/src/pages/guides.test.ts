@@ -12,7 +12,9 @@ const guidesFolder = join(docs, 'site/dist')
 await ensureGuides(() => undefined)
 const gateway = await gatewayOfFile({ guidesFolder })
 const namesIn = async (folder: string) =>
-  (await readdir(join(docs, folder))).map((name) => `${folder}/${name.replace(/\.md$/, '')}`)
+  (await readdir(join(docs, folder), { recursive: true }))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `${folder}/${name.replace(/\.md$/, '')}`)
 // The page about test suites is only for developers of the service, and is not served.
 const operations = (await namesIn('operations')).filter((path) => path !== 'operations/test-suites')
 const paths = [...(await namesIn('guides')), ...operations].toSorted()

@@ -182,6 +182,30 @@ test('a checkout is opened for a plan with a price, listed, shown and replayed',
   expect(await json(`checkout replay ${id}`, 1)).toMatchObject({ code: 'conflict' })
 })
 
+test('a sale in another shop is reported, renewed, refunded, cancelled and shown', async () => {
+  const plan = await vendor.plan({ code: 'in-shops' })
+  const sold = await json<{ sale_id: string; licence_id: string }>(
+    `sales report order-1 --plan ${plan.code} --external-ref shopper --amount 4900 --currency eur --occurred-at 2026-01-01 --expires-on 2099-01-01`,
+  )
+  expect(sold).toMatchObject({ sale_id: 'order-1', status: 'provisioned' })
+  const renewed = await json(
+    'sales renew order-1 --id order-2 --amount 4900 --currency eur --expires-on 2099-06-01 --occurred-at 2026-02-01',
+  )
+  expect(renewed).toEqual({
+    id: 'order-2',
+    sale_id: 'order-1',
+    licence_id: sold.licence_id,
+    status: 'active',
+  })
+  const refund = 'sales refund order-1 --id refund-1 --amount 100 --renewal order-2 --occurred-at 2026-02-02'
+  expect(await json(refund)).toMatchObject({ status: 'downgraded' })
+  expect(await json(`${refund} --chargeback`, 1)).toMatchObject({ code: 'idempotency_mismatch' })
+  const cancelled = await json('sales cancel order-1 --ends-on 2099-03-01 --occurred-at 2026-02-03')
+  expect(cancelled).toMatchObject({ id: null, status: 'downgraded' })
+  const facts = [{ kind: 'renewal' }, { kind: 'refund', amount: 100 }, { kind: 'cancellation', id: null }]
+  expect(await json('sales show order-1')).toMatchObject({ sale_id: 'order-1', facts })
+})
+
 test('a payment, its refund and its fees are listed with amounts in main units', async () => {
   const shop = await givenShop(market)
   const { licence, session } = await shop.buy((await shop.sells()).id, 'payer')

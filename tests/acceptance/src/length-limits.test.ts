@@ -53,7 +53,12 @@ const setPrice = async (fields: object) => {
   return api.put(`${app}/plans/${(await vendor.plan()).id}/price`, { body: price })
 }
 
-/** A valid request of each operation with a limit. The given fields are added to it or replaced in it. */
+const past = '2026-01-01T00:00:00Z'
+/** Reports about a sale that is not known. */
+const report = (what: string, body: object) =>
+  api.post(`${app}/sale-events/${randomUUID()}/${what}`, { body })
+
+/** A valid request of each operation with a limit or a time. The given fields are added to it or replaced in it. */
 const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAnswer<unknown>>> = {
   createEntitlementDefinition: (fields) =>
     api.post(`${app}/entitlement-defs`, { body: { key: newKey(), kind: 'feature', ...fields } }),
@@ -77,6 +82,20 @@ const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAn
     await setPrice({ price_id: priceId })
     return vendor.sell(fields)
   },
+  reportSaleRefund: (fields) =>
+    report('refunds', { refund_id: randomUUID(), amount: 1, occurred_at: past, ...fields }),
+  reportSaleRenewal: (fields) =>
+    report('renewals', {
+      renewal_id: randomUUID(),
+      amount: 1,
+      currency: 'eur',
+      occurred_at: past,
+      expires_on: past,
+      ...fields,
+    }),
+  reportSaleFailure: (fields) =>
+    report('failures', { failure_id: randomUUID(), occurred_at: past, ...fields }),
+  reportSaleCancellation: (fields) => report('cancellation', { occurred_at: past, ...fields }),
   createWebhookEndpoint: (fields) =>
     api.post(`${app}/webhook-endpoints`, { body: { subscribed_events: '*', ...fields } }),
   updateAccount: (fields) => api.patch('/v1/account', { body: fields }),
@@ -127,8 +146,12 @@ function textOf(field: string, count: number): string {
   }
 }
 
-test('this file calls every operation that has a limit in its body', () => {
-  const named = new Set(limits.map(([, { operation }]) => operation.operationId))
+test('this file calls every operation that has a limit or a time in its body', () => {
+  const timed = times
+    .filter(({ field }) => !field.startsWith('?'))
+    .map(({ operation }) => operation.operationId)
+  const named = new Set([...limits.map(([, { operation }]) => operation.operationId), ...timed])
+  named.delete('recoverWebhookEndpoint')
   expect(limits.length).toBeGreaterThan(20)
   expect([...named].toSorted()).toEqual(Object.keys(accepted).toSorted())
 })

@@ -35,6 +35,10 @@ const order = [
   'setSpendCap',
   'createCheckoutSession',
   'recordSaleEvent',
+  'reportSaleRenewal',
+  'reportSaleFailure',
+  'reportSaleRefund',
+  'reportSaleCancellation',
   'recoverWebhookEndpoint',
   'replayWebhookDelivery',
 ]
@@ -58,6 +62,7 @@ test('the document’s example of each request is accepted unchanged, except for
   const learn: Readonly<Record<string, (answer: Record<string, string>) => Promise<void> | void>> = {
     createEntitlementDefinition: ({ id, key }) => void actual.set('{ent_id}', id!).set('{key}', key!),
     createPlan: ({ id }) => void actual.set('pln_', id!).set('{plan_id}', id!),
+    recordSaleEvent: ({ sale_id }) => void actual.set('{sale_id}', sale_id!),
     createWebhookEndpoint: ({ id }) => void actual.set('whe_', id!).set('{endpoint_id}', id!),
     issueLicence: ({ id, key }) => void actual.set('{licence_id}', id!).set('7K3QX', key!),
     activate: (answer) => {

@@ -38,8 +38,12 @@ const refund = (saleId: string, on: number, amount: number, fields: object = {})
   report(saleId, 'refunds', { refund_id: randomUUID(), amount, occurred_at: day(on), ...fields })
 const renew = (saleId: string, on: number, until: number, fields: object = {}) =>
   report(saleId, 'renewals', {
-    ...{ renewal_id: randomUUID(), amount: 100, currency: 'eur' },
-    ...{ occurred_at: day(on), expires_on: day(until), ...fields },
+    renewal_id: randomUUID(),
+    amount: 100,
+    currency: 'eur',
+    occurred_at: day(on),
+    expires_on: day(until),
+    ...fields,
   })
 const fail = (saleId: string, on: number, failure_id: string = randomUUID()) =>
   report(saleId, 'failures', { failure_id, occurred_at: day(on) })
@@ -55,7 +59,11 @@ const { id: planId } = await plan()
 /** Reports a sale of 100. */
 async function sold(fields: object = {}) {
   const { body } = await sell({
-    ...{ external_ref: randomUUID(), plan_id: planId, occurred_at: day(0), expires_on: day(400), ...fields },
+    external_ref: randomUUID(),
+    plan_id: planId,
+    occurred_at: day(0),
+    expires_on: day(400),
+    ...fields,
   })
   return { sale: body.sale_id, licence: body.licence_id }
 }
@@ -88,7 +96,8 @@ test('each fact is answered 201 the first time, 200 again, and 409 with another 
   expectProblem(await cancel(sale, 6), 409, 'idempotency_mismatch')
   // Fifty at once are one.
   const answers = await Promise.all(Array.from({ length: 50 }, () => fail(sale, 5, 'many')))
-  expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array<number>(49).fill(200), 201])
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(1)
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(49)
 })
 
 test('a fact before its sale waits with 202 and takes effect when the sale is provisioned', async () => {
@@ -357,10 +366,19 @@ test('a licence rests on purchases of several shops and of the processor', async
 })
 
 test('metrics, search, the spend cap and the list of refunds count them like others', async () => {
-  const { sale, licence } = await sold()
+  const currency = 'chf'
+  const { sale, licence } = await sold({ currency })
   const renewal_id = `renewal-${randomUUID()}`
-  await renew(sale, 10, 410, { renewal_id, amount: 70 })
+  await renew(sale, 10, 410, { renewal_id, amount: 70, currency })
   await refund(sale, 11, 30, { renewal_id })
+  await eventually(async () => {
+    const period = `from=${day(0).slice(0, 10)}&to=${day(20).slice(0, 10)}`
+    const metrics = await api.get<{ points: { at: string; values: unknown }[] }>(
+      `${app}/metrics?metric=payments&${period}&step=day`,
+    )
+    const shown = metrics.body.points.filter(({ values }) => JSON.stringify(values).includes(currency))
+    expect(shown.map(({ at }) => at.slice(0, 10))).toEqual([0, 10, 11].map((on) => day(on).slice(0, 10)))
+  })
   const found = await api.get<{ data: { matched: string; licence: { id: string } }[] }>(
     `${app}/search?q=${renewal_id}`,
   )

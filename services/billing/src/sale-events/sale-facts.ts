@@ -6,21 +6,9 @@ import type { SaleFactRow } from './sale-fact-queries.ts'
 
 /** A sale in the form of a checkout session that was paid when the sale was made. */
 export function sessionOfSale(sale: SaleRow) {
-  const { id, occurred_at, created_at, sale_id, plan_id, external_ref, updates_months, metadata } = sale
-  const { account_id, application_id, amount, currency, licence_id, failure_reason, status } = sale
+  const { id, amount, currency, occurred_at } = sale
   return {
-    ...{
-      id,
-      account_id,
-      application_id,
-      plan_id,
-      external_ref,
-      sale_id,
-      updates_months,
-      metadata,
-      created_at,
-    },
-    ...{ amount, currency, licence_id, failure_reason, status },
+    ...sale,
     // The item that its renewals pay for.
     price_id: id,
     mode: 'payment' as const,

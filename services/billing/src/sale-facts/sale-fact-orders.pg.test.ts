@@ -1,6 +1,7 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { create } from '@bufbuild/protobuf'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { ReportSaleFactRequestSchema } from '@licensing/proto/billing'
+import { ReportSaleFactRequestSchema } from '@licensing/proto/billing'
 import { drawing, isFull } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { array, constantFrom, integer, record, sample } from 'fast-check'
@@ -118,7 +119,9 @@ async function tell(
         expiresOn: day(on + 150),
       }),
   )
-  const reports = reportsOf(story, vendor).map((report) => () => harness.billing.reportSaleFact(report))
+  const reports = reportsOf(story, vendor).map(
+    (report) => () => harness.billing.reportSaleFact(create(ReportSaleFactRequestSchema, report)),
+  )
   for (const step of arrange(story, [...sales, ...reports])) {
     await step()
     if (eachAlone) await handled(harness, vendor)

@@ -6247,7 +6247,7 @@ export interface operations {
          * @example {
          *       "refund_id": "refund-17",
          *       "amount": 4900,
-         *       "occurred_at": "2026-11-08T12:00:00.000Z"
+         *       "occurred_at": "2026-11-01T12:00:00.000Z"
          *     }
          */
         'application/json': {
@@ -6373,11 +6373,11 @@ export interface operations {
       content: {
         /**
          * @example {
-         *       "renewal_id": "order-2027-0042",
+         *       "renewal_id": "order-2026-0057",
          *       "amount": 4900,
          *       "currency": "eur",
-         *       "occurred_at": "2027-11-01T12:00:00.000Z",
-         *       "expires_on": "2028-11-15T12:00:00.000Z"
+         *       "occurred_at": "2026-11-01T12:00:00.000Z",
+         *       "expires_on": "2027-11-15T12:00:00.000Z"
          *     }
          */
         'application/json': {
@@ -6511,7 +6511,7 @@ export interface operations {
         /**
          * @example {
          *       "failure_id": "attempt-3",
-         *       "occurred_at": "2027-11-01T12:00:00.000Z"
+         *       "occurred_at": "2026-11-01T12:00:00.000Z"
          *     }
          */
         'application/json': {
@@ -6628,7 +6628,7 @@ export interface operations {
       content: {
         /**
          * @example {
-         *       "occurred_at": "2027-05-01T12:00:00.000Z",
+         *       "occurred_at": "2026-11-01T12:00:00.000Z",
          *       "ends_on": "2027-11-01T12:00:00.000Z"
          *     }
          */
