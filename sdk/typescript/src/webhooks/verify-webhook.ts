@@ -30,45 +30,45 @@ export interface VerifyWebhookOptions {
   readonly clock?: (() => number) | undefined
 }
 
-/** A header as frameworks return it: Node may return a list. */
-type Header = string | readonly string[] | null | undefined
+/** The header as frameworks return it: Node may return a list. */
+type SignatureHeader = string | readonly string[] | null | undefined
 
-/** All headers of the request, with names in any case. */
-type AllHeaders = Headers | Readonly<Record<string, Header>>
+/** All headers of a request: of `fetch`, or an object as Node and most frameworks have it. */
+type RequestHeaders =
+  { get(name: string): string | null } | { readonly [name: string]: string | readonly string[] | undefined }
 
 const DEFAULT_TOLERANCE_SECONDS = 300
 
 /**
- * Verifies a webhook delivery and returns its event. The signature is compared in constant time.
+ * Verifies a webhook delivery and returns its event. Takes both signatures that an endpoint can have: `default`, and `standard`
+ * (Standard Webhooks), which needs all headers. The signature is compared in constant time.
  *
  * @param rawBody the request's body exactly as received: bytes, or the text decoded as UTF-8
- * @param given all headers of the request, or the `Webhook-Signature` header alone if the endpoint has the default signature. An
- *   endpoint with the signature `standard` needs all headers
+ * @param headers all headers of the request, or the `Webhook-Signature` header of the default signature
  * @param secrets the endpoint's secret (`whsec_…`); several while one is being rotated
  * @returns the event; ignore types you do not know
  * @throws WebhookVerificationError with a `reason`, if the delivery must not be trusted
  * @example
- * const event = await verifyWebhook(rawBody, request.headers['webhook-signature'], secret)
+ * const event = await verifyWebhook(rawBody, request.headers, secret)
  * if (event.type === 'licence.revoked') await closeAccount(event.data.object.licence_id)
  */
 export async function verifyWebhook(
   rawBody: string | Uint8Array | ArrayBuffer,
-  given: AllHeaders | Header,
+  headers: SignatureHeader | RequestHeaders,
   secrets: string | readonly string[],
   options: VerifyWebhookOptions = {},
 ): Promise<WebhookEvent> {
-  const keys = typeof secrets === 'string' ? [secrets] : secrets
-  if (keys.length === 0 || keys.includes('')) {
+  const list = typeof secrets === 'string' ? [secrets] : secrets
+  if (list.length === 0 || list.includes('')) {
     throw new WebhookVerificationError('no_secret', 'no signing secret was given')
   }
-  const { t, prefix, signatures, keyOf } = readHeaders(given)
+  const { time, head, signatures, keyOf } = readSignature(headers)
   const body = bytesOf(rawBody)
-  const signed = concatenate(encode(prefix), body)
-  const usable = keys.map(keyOf).filter((key) => key !== null)
-  if (!(await isSignedBy(usable, signed, signatures))) {
+  const keys = list.map(keyOf).filter((key) => key.length > 0)
+  if (!(await isSignedBy(keys, concatenate(encode(head), body), signatures))) {
     throw new WebhookVerificationError('signature_mismatch', 'no signature matches the raw body and a secret')
   }
-  const age = (options.clock ?? Date.now)() / 1000 - Number(t)
+  const age = (options.clock ?? Date.now)() / 1000 - Number(time)
   const tolerance = options.toleranceSeconds ?? DEFAULT_TOLERANCE_SECONDS
   if (!(Math.abs(age) <= tolerance)) {
     const message = `signed ${Math.round(age)} s ago; the tolerance is ${tolerance} s in either direction`
@@ -77,72 +77,84 @@ export async function verifyWebhook(
   return readEvent(body)
 }
 
+type Bytes = Uint8Array<ArrayBuffer>
+
 interface Signature {
-  readonly t: string
-  /** The signed text before the body. */
-  readonly prefix: string
-  readonly signatures: readonly Uint8Array<ArrayBuffer>[]
-  /** The key of a secret; null if the secret is of another kind. */
-  readonly keyOf: (secret: string) => Uint8Array<ArrayBuffer> | null
+  /** Unix seconds. */
+  time: string
+  /** What is signed before the body. */
+  head: string
+  signatures: readonly Bytes[]
+  /** The key of a secret. It is empty if the secret cannot be one for this signature. */
+  keyOf: (secret: string) => Bytes
 }
 
-function readHeaders(given: AllHeaders | Header): Signature {
-  const isOne = typeof given !== 'object' || given === null || Array.isArray(given)
-  const valueOf = (name: string) => String((isOne ? undefined : headerOf(given as AllHeaders, name)) ?? '')
-  const header = isOne ? String(given ?? '') : valueOf('webhook-signature')
-  if (!/(?:^|\s)v1,/.test(header)) return readDefault(header)
-  return readStandard(header, valueOf('webhook-id'), valueOf('webhook-timestamp'))
+function readSignature(given: SignatureHeader | RequestHeaders): Signature {
+  const isHeader = given === null || given === undefined || typeof given === 'string' || isList(given)
+  if (isHeader) return readDefault(textOf(given))
+  const header = headerOf(given, 'webhook-signature')
+  // A default signature begins with its time. The parts of a standard one are separated by spaces.
+  return /(^|\s)v1,/.test(header) ? readStandard(given, header) : readDefault(header)
 }
-
-function headerOf(headers: AllHeaders, name: string): Header {
-  if (headers instanceof Headers) return headers.get(name)
-  return Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1]
-}
-
-const TIME = /^\d{1,15}$/
 
 function readDefault(header: string): Signature {
   const parts = header.split(',').map((part) => part.trim())
   const valuesOf = (name: string) =>
     parts.filter((part) => part.startsWith(`${name}=`)).map((part) => part.slice(name.length + 1))
-  const [t, ...others] = valuesOf('t')
+  const [time, ...others] = valuesOf('t')
   const signatures = valuesOf('v1')
     .filter((hex) => /^[0-9a-f]{64}$/.test(hex))
     .map((hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16)))
-  if (t === undefined || others.length > 0 || !TIME.test(t) || signatures.length === 0) {
-    throw new WebhookVerificationError('malformed_header', 'Webhook-Signature is not of the form t=…,v1=…')
+  if (time === undefined || others.length > 0 || !/^\d{1,15}$/.test(time) || signatures.length === 0) {
+    throw new WebhookVerificationError(
+      'malformed_header',
+      'Webhook-Signature is not of the form t=…,v1=…; for a standard signature, pass all headers',
+    )
   }
-  return { t, prefix: `${t}.`, signatures, keyOf: encode }
+  return { time, head: `${time}.`, signatures, keyOf: encode }
 }
 
-const SIGNATURE = /^v1,([A-Za-z0-9+/]{43}=)$/
-const SECRET = /^whsec_([A-Za-z0-9+/]{43}=)$/
-
-/** The signature of Standard Webhooks, of an endpoint with `signature` `standard`. */
-function readStandard(header: string, id: string, t: string): Signature {
-  const texts = header.split(/\s+/).flatMap((part) => SIGNATURE.exec(part)?.[1] ?? [])
-  if (id === '' || !TIME.test(t) || texts.length === 0) {
+function readStandard(headers: RequestHeaders, header: string): Signature {
+  const [id, time] = [headerOf(headers, 'webhook-id'), headerOf(headers, 'webhook-timestamp')]
+  const signatures = header.split(/\s+/).flatMap((part) => {
+    const mac = part.startsWith('v1,') ? decodeBase64(part.slice(3)) : encode('')
+    return mac.length === 32 ? [mac] : []
+  })
+  if (id === '' || !/^\d{1,15}$/.test(time) || signatures.length === 0) {
     const message = 'webhook-id, webhook-timestamp or webhook-signature is missing or malformed'
     throw new WebhookVerificationError('malformed_header', message)
   }
-  const keyOf = (secret: string) => {
-    const text = SECRET.exec(secret)?.[1]
-    return text === undefined ? null : decode(text)
-  }
-  return { t, prefix: `${id}.${t}.`, signatures: texts.map(decode), keyOf }
+  const keyOf = (secret: string) => decodeBase64(secret.replace(/^whsec_/, ''))
+  return { time, head: `${id}.${time}.`, signatures, keyOf }
 }
 
-function decode(base64: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
+const isList = (given: unknown): given is readonly string[] => Array.isArray(given)
+
+const textOf = (value: SignatureHeader) => String(value ?? '')
+
+/** A header by its name in lower case, whatever case it has in the request. */
+function headerOf(headers: RequestHeaders, name: string): string {
+  if (typeof headers.get === 'function') return headers.get(name) ?? ''
+  const [, value] = Object.entries(headers).find(([other]) => other.toLowerCase() === name) ?? []
+  return textOf(value as SignatureHeader)
+}
+
+/** Empty if the text is not base64. */
+function decodeBase64(text: string): Bytes {
+  try {
+    return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+  } catch {
+    return encode('')
+  }
 }
 
 /**
  * Web Crypto compares in constant time. Every pair is tried, so that the duration does not reveal which pair matches.
  */
 async function isSignedBy(
-  keys: readonly Uint8Array<ArrayBuffer>[],
-  signed: Uint8Array<ArrayBuffer>,
-  signatures: readonly Uint8Array<ArrayBuffer>[],
+  keys: readonly Bytes[],
+  signed: Bytes,
+  signatures: readonly Bytes[],
 ): Promise<boolean> {
   const verdicts = keys.map(async (bytes) => {
     const algorithm = { name: 'HMAC', hash: 'SHA-256' }
@@ -152,7 +164,7 @@ async function isSignedBy(
   return (await Promise.all(verdicts)).flat().includes(true)
 }
 
-function readEvent(body: Uint8Array<ArrayBuffer>): WebhookEvent {
+function readEvent(body: Bytes): WebhookEvent {
   let event: unknown
   try {
     event = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
@@ -169,15 +181,15 @@ function isEvent(value: unknown): value is WebhookEvent {
   return typeof id === 'string' && typeof type === 'string' && typeof data === 'object' && data !== null
 }
 
-function bytesOf(body: string | Uint8Array | ArrayBuffer): Uint8Array<ArrayBuffer> {
+function bytesOf(body: string | Uint8Array | ArrayBuffer): Bytes {
   return typeof body === 'string' ? encode(body) : new Uint8Array(body)
 }
 
-function encode(text: string): Uint8Array<ArrayBuffer> {
+function encode(text: string): Bytes {
   return new TextEncoder().encode(text)
 }
 
-function concatenate(head: Uint8Array, tail: Uint8Array): Uint8Array<ArrayBuffer> {
+function concatenate(head: Uint8Array, tail: Uint8Array): Bytes {
   const whole = new Uint8Array(head.length + tail.length)
   whole.set(head)
   whole.set(tail, head.length)

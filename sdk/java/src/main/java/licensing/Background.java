@@ -49,7 +49,6 @@ final class Background {
    */
   synchronized void wake() {
     if (isStopped || isWorking || !dueTimes.get().isTokenDue()) return;
-    timer.cancel(false);
     isWorking = true;
     worker.execute(this::runWork);
   }

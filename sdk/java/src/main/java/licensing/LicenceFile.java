@@ -17,20 +17,25 @@ record LicenceFile(String jws, List<String> signed) {
    */
   private static final String DASHES = "[-\\u2010-\\u2015\\u2212]";
 
+  /** Blanks and line breaks of all languages. */
+  private static final String BLANKS =
+      "\\t-\\r \\u00A0\\u1680\\u2000-\\u200A\\u2028\\u2029\\u202F\\u205F\\u3000";
+
   // Possessive quantifiers keep the time linear for any text.
-  private static final Pattern BEGIN = compile("(?<!%1$s)%1$s++\\s*+BEGIN\\s++LICENCE\\s*+%1$s++");
-  private static final Pattern END = compile("(?<!%1$s)%1$s{2,}+[\\s>]*+END\\s++LICENCE");
+  private static final Pattern BEGIN =
+      compile("(?<!%1$s)%1$s++[%2$s]*+BEGIN[%2$s]++LICENCE[%2$s]*+%1$s++");
+  private static final Pattern END = compile("(?<!%1$s)%1$s{2,}+[%2$s>]*+END[%2$s]++LICENCE");
 
   /** Soft hyphens and characters without a width. */
   private static final Pattern INVISIBLE =
       Pattern.compile("[\\u00AD\\u200B-\\u200F\\u202A-\\u202E\\u2060-\\u2064\\uFEFF]");
 
   /**
-   * The marks of a quoted line, or the end of a line that a mail program has wrapped ({@code =},
-   * RFC 2045).
+   * The marks of a quoted line, the end of a line that a mail program has wrapped ({@code =}, RFC
+   * 2045), and blanks.
    */
   private static final Pattern MAIL_MARKS =
-      Pattern.compile("^[\\s>&&[^\\r\\n]]++|=[\\s&&[^\\r\\n]]*+$|\\s", flags());
+      compile("^[%2$s>&&[^\\r\\n]]++|=[%2$s&&[^\\r\\n]]*+$|[%2$s]");
 
   /**
    * A compact JWS with a signature of 64 bytes (Ed25519), so that its end is known without the end
@@ -40,11 +45,8 @@ record LicenceFile(String jws, List<String> signed) {
       Pattern.compile("[A-Za-z0-9_-]++\\.[A-Za-z0-9_-]++\\.[A-Za-z0-9_-]{86}");
 
   private static Pattern compile(String pattern) {
-    return Pattern.compile(pattern.formatted(DASHES), flags());
-  }
-
-  private static int flags() {
-    return Pattern.CASE_INSENSITIVE | Pattern.MULTILINE | Pattern.UNICODE_CHARACTER_CLASS;
+    return Pattern.compile(
+        pattern.formatted(DASHES, BLANKS), Pattern.CASE_INSENSITIVE | Pattern.MULTILINE);
   }
 
   /** The first file in a text. */

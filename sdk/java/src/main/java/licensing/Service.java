@@ -17,7 +17,6 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.Supplier;
 
 /** Makes all requests. Never throws. */
 final class Service {
@@ -34,11 +33,9 @@ final class Service {
   private static final int MAX_ANSWER_BYTES = 2 * 1024 * 1024;
 
   private final String base;
-  private final Supplier<HttpClient> http;
 
-  Service(String baseUrl, Supplier<HttpClient> http) {
+  Service(String baseUrl) {
     this.base = baseUrl.replaceAll("/+$", "");
-    this.http = http;
   }
 
   /**
@@ -65,11 +62,11 @@ final class Service {
    * @param deadline of {@link System#nanoTime}
    * @param stopped completes when the client is closed
    */
-  Answer ask(Call call, long deadline, CompletableFuture<Void> stopped) {
+  Answer ask(HttpClient http, Call call, long deadline, CompletableFuture<Void> stopped) {
     CompletableFuture<HttpResponse<byte[]>> exchange = new CompletableFuture<>();
     try {
       // An invalid address must not stop the start of a product: it counts as unreachable.
-      exchange = http.get().sendAsync(requestOf(call), response -> new LimitedBody());
+      exchange = http.sendAsync(requestOf(call), response -> new LimitedBody());
       CompletableFuture.anyOf(exchange, stopped)
           .get(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
       if (!exchange.isDone()) throw new TimeoutException();

@@ -54,11 +54,12 @@ final class Session {
 
   private Held held;
   private Attempts attempts = Attempts.NONE;
-  private HttpClient http;
   private volatile boolean isStarted = false;
 
   /** Whether the product has asked for a licence. */
   private volatile boolean isRequested = false;
+
+  private volatile HttpClient http;
 
   // Only the worker, and the helper that saves for it, use what follows.
   private final Object storeLock = new Object();
@@ -86,7 +87,7 @@ final class Session {
     this.renew = renew;
     this.held = Held.empty(identity.licenceKey(), now());
     this.http = options.httpClient;
-    this.service = new Service(options.baseUrl, this::http);
+    this.service = new Service(options.baseUrl);
     this.worker =
         new ScheduledThreadPoolExecutor(1, daemons("licence", thread -> workerThread = thread));
     worker.setRemoveOnCancelPolicy(true);
@@ -198,15 +199,22 @@ final class Session {
   }
 
   Answer ask(Service.Call call) {
-    return service.ask(call, deadline, stopped);
+    // The first request creates the HTTP client. On a busy machine that takes long, and it is not
+    // the service's time.
+    long begun = System.nanoTime();
+    HttpClient client = http();
+    deadline += System.nanoTime() - begun;
+    return service.ask(client, call, deadline, stopped);
   }
 
-  private synchronized HttpClient http() {
-    // One that is created here uses the threads of the session, so that none is left when it is
-    // closed.
-    if (http == null)
-      http = HttpClient.newBuilder().executor(helpers).version(HttpClient.Version.HTTP_1_1).build();
-    return http;
+  private HttpClient http() {
+    HttpClient client = http;
+    if (client != null) return client;
+    // It uses the threads of the session, so that none is left when that is closed.
+    http =
+        client =
+            HttpClient.newBuilder().executor(helpers).version(HttpClient.Version.HTTP_1_1).build();
+    return client;
   }
 
   boolean isWorker() {
@@ -271,9 +279,7 @@ final class Session {
       Thread.currentThread().interrupt();
     }
     helpers.shutdownNow();
-    synchronized (this) {
-      http = null;
-    }
+    http = null;
   }
 
   /**

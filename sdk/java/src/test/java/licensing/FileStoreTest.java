@@ -201,9 +201,9 @@ class FileStoreTest {
     return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT);
   }
 
-  static String classPath() {
-    return Stream.of("target/classes", "target/test-classes")
-        .map(part -> new File(part).getAbsolutePath())
+  private static String classPath() {
+    return Stream.of(FileStore.class, FileStoreTest.class)
+        .map(each -> each.getProtectionDomain().getCodeSource().getLocation().getPath())
         .collect(Collectors.joining(File.pathSeparator));
   }
 

@@ -74,8 +74,8 @@ class VectorsTest {
       answers = expected.iterator();
       service.requests.clear();
       String call = (String) step.getOrDefault("call", "state");
-      LicenceState state = Products.call(client, call, (String) step.get("argument"));
-      assertSubset(step.get("state"), Products.noted(state), name);
+      LicenceState state = Driver.call(client, call, (String) step.get("argument"));
+      assertSubset(step.get("state"), Driver.noted(state), name);
       assertEquals(
           expected.stream().map(answer -> answer.get("request")).toList(),
           service.requests.stream().map(Seen::request).toList(),
@@ -101,7 +101,7 @@ class VectorsTest {
       if (vector.containsKey("client")) given.putAll(Vectors.member(vector, "client"));
       given.putAll(fields);
       boolean mustWait = Json.write(vector).contains("\"never\"");
-      return Products.builder(given)
+      return Driver.builder(given)
           .store(store)
           .httpClient(service)
           .clock(clock::get)
