@@ -38,3 +38,8 @@ pub use state::State;
 pub use store::{MemoryStore, Store};
 pub use trust::{InvalidRootKey, RootKey};
 pub use webhooks::{verify_webhook, SignatureHeaders, WebhookError, WebhookEvent, WebhookOptions};
+
+/// Compiles the programs of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
