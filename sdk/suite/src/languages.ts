@@ -65,9 +65,9 @@ const all: readonly Language[] = [
   {
     name: 'Rust',
     folder: 'rust',
-    probes: [['cargo', 'fetch', '--locked']],
-    prepare: ['cargo', 'build', '--quiet', '--locked', '--example', 'driver', '--target-dir', '{build}'],
-    test: ['cargo', 'test', '--quiet', '--locked', '--target-dir', '{build}'],
+    probes: [['cargo', 'fetch', '--quiet']],
+    prepare: ['cargo', 'build', '--quiet', '--example', 'driver', '--target-dir', '{build}'],
+    test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
     driver: ['{build}/debug/examples/driver'],
   },
 ]
