@@ -181,8 +181,8 @@ public final class FileStore implements LicenceStore {
   }
 
   /**
-   * What tells a file from a later one of the same name: its inode, or on Windows its creation;
-   * null if there is none.
+   * A value that differs between a file and a later one of the same name: the inode, or on Windows
+   * the creation time; null if there is none.
    */
   private static Object identityOf(Path path) {
     try {

@@ -388,7 +388,7 @@ final class Session {
     Object next;
     synchronized (this) {
       state = state();
-      // Of a problem only the code counts.
+      // A change of a problem counts only if its code has changed.
       String code = state.problem() == null ? "" : state.problem().code();
       next = List.of(LicenceState.of(held, attempts.withProblem(null)), code);
     }

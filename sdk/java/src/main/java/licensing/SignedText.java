@@ -14,7 +14,7 @@ import java.util.Map;
 
 /** A compact JWS. Only Ed25519 is accepted, whatever the header and the key claim. */
 final class SignedText {
-  /** What precedes the 32 bytes of an Ed25519 key in its X.509 form (RFC 8410). */
+  /** The bytes before the key itself in the X.509 form of an Ed25519 key (RFC 8410). */
   private static final byte[] KEY_PREFIX = HexFormat.of().parseHex("302a300506032b6570032100");
 
   private SignedText() {}

@@ -14,6 +14,8 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
@@ -28,13 +30,13 @@ import javax.crypto.spec.SecretKeySpec;
  */
 public final class Webhooks {
   private static final Duration TOLERANCE = Duration.ofSeconds(300);
-  private static final String SECRET_PREFIX = "whsec_";
+  private static final Pattern STANDARD = Pattern.compile("(^|\\s)v1,");
 
   private Webhooks() {}
 
   /**
-   * Verifies a delivery by all headers of its request, with the signature of the service ({@code
-   * t=…,v1=…}) or that of Standard Webhooks, which has the header {@code webhook-timestamp}.
+   * Verifies a delivery by all headers of its request. The endpoint can have the default signature
+   * ({@code t=…,v1=…}) or that of Standard Webhooks ({@code v1,…}).
    *
    * @param rawBody the request's body exactly as received
    * @param headers names in any case
@@ -77,9 +79,12 @@ public final class Webhooks {
         (name, values) -> {
           if (name != null) given.put(name, values);
         });
+    String signature = joined(given, "webhook-signature", " ");
+    // A default signature begins with its time. The parts of a standard one are separated by
+    // spaces.
     Signed signed =
-        given.containsKey("webhook-timestamp")
-            ? standard(given)
+        STANDARD.matcher(signature).find()
+            ? standard(given, signature)
             : byDefault(joined(given, "webhook-signature", ","));
     return verify(rawBody, signed, secrets, tolerance, clock);
   }
@@ -106,7 +111,7 @@ public final class Webhooks {
   }
 
   /**
-   * What the headers of a delivery say.
+   * The content of the headers of a delivery.
    *
    * @param prefix of the signed text, before the body
    * @param seconds when it was signed
@@ -127,14 +132,16 @@ public final class Webhooks {
     return new Signed(times.get(0) + ".", Long.parseLong(times.get(0)), signatures, false);
   }
 
-  private static Signed standard(Map<String, List<String>> headers)
+  private static Signed standard(Map<String, List<String>> headers, String signature)
       throws WebhookVerificationException {
     String id = joined(headers, "webhook-id", " ");
-    String time = joined(headers, "webhook-timestamp", " ").strip();
-    List<byte[]> signatures = new ArrayList<>();
-    for (String part : joined(headers, "webhook-signature", " ").split(" +")) {
-      if (part.matches("v1,[A-Za-z0-9+/]{43}=")) signatures.add(decoded(part.substring(3)));
-    }
+    String time = joined(headers, "webhook-timestamp", " ");
+    List<byte[]> signatures =
+        Stream.of(signature.split("\\s+"))
+            .filter(part -> part.startsWith("v1,"))
+            .map(part -> decoded(part.substring(3)))
+            .filter(bytes -> bytes.length == 32)
+            .toList();
     if (id.isEmpty() || !time.matches("[0-9]{1,15}") || signatures.isEmpty())
       throw malformedHeader(
           "webhook-id, webhook-timestamp and webhook-signature are not those of Standard Webhooks");
@@ -181,9 +188,7 @@ public final class Webhooks {
    */
   private static byte[] keyOf(String secret, boolean isStandard) {
     if (!isStandard) return secret.getBytes(StandardCharsets.UTF_8);
-    return secret.startsWith(SECRET_PREFIX)
-        ? decoded(secret.substring(SECRET_PREFIX.length()))
-        : new byte[0];
+    return decoded(secret.replaceFirst("^whsec_", ""));
   }
 
   private static byte[] decoded(String base64) {

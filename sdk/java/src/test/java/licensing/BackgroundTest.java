@@ -27,7 +27,7 @@ class BackgroundTest {
   private static final long HOUR = 60 * MINUTE;
   private static final Attempts READ = Attempts.NONE.withStoreRead();
 
-  /** What is known after the activation of the vectors, at a time. */
+  /** The knowledge of a client after the activation of the vectors, at a time. */
   private static Held activated(long now) {
     Map<String, Object> options = Vectors.client();
     String root = (String) options.get("root_key");
