@@ -43,10 +43,8 @@ export async function ensurePacked(say: (line: string) => void, signal?: AbortSi
       sources,
       announcement: 'packing the SDKs, the command line and the test helper',
       make: async (fresh, work) => {
-        const versions = await Promise.all([
-          ...publishedPackages.map((each) => pack(each, join(work, each.name), fresh)),
-          ...(await packSources(checkout, fresh)),
-        ])
+        const packed = publishedPackages.map((each) => pack(each, join(work, each.name), fresh))
+        const versions = [...(await Promise.all(packed)), ...(await packSources(checkout, fresh))]
         await packCompiled({ folder: join(checkout, 'sdk/java'), tool: 'javac' }, fresh, say)
         signal?.throwIfAborted()
         await writeFile(join(fresh, 'versions.json'), JSON.stringify(Object.fromEntries(versions)))

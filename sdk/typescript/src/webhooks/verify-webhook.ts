@@ -82,7 +82,7 @@ type Bytes = Uint8Array<ArrayBuffer>
 interface Signature {
   /** Unix seconds. */
   time: string
-  /** What is signed before the body. */
+  /** The signed text before the body. */
   head: string
   signatures: readonly Bytes[]
   /** The key of a secret. It is empty if the secret cannot be one for this signature. */
