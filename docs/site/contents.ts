@@ -77,7 +77,7 @@ ${lists.join('\n\n')}
 ## API reference
 
 - [OpenAPI document](openapi.json): every operation, field, error and webhook event
-- [Downloads](downloads/): the SDK, the command line and the test helper, as npm packages
+- [Downloads](downloads/): the SDKs for TypeScript (npm), Python (wheel), Go (module zip), Java (jar), Rust (crate), C and C++ (archive) and C# (zip); the command line and the test helper (npm)
 `
 }
 

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { languageSources, packCompiled, packSources } from './languages.ts'
 import { publishedPackages, stagePackage } from './packages.ts'
 import type { Published } from './packages.ts'
 
@@ -14,6 +15,7 @@ export const sources = [
   ...publishedPackages.flatMap(({ folder, alsoHas }) =>
     ['src', 'package.json', 'README.md', ...alsoHas].map((part) => `${folder}/${part}`),
   ),
+  ...languageSources,
   'packages/builds/src',
   'packages/csv/src',
   'packages/formats/src',
@@ -25,6 +27,8 @@ export const sources = [
   'tsconfig.base.json',
 ]
 
+const dist = fileURLToPath(new URL('../dist', import.meta.url))
+
 /**
  * Builds `deploy/downloads/dist`, with each package packed as it would be published, unless it was built from the same
  * sources.
@@ -35,19 +39,24 @@ export const sources = [
 export async function ensurePacked(say: (line: string) => void, signal?: AbortSignal): Promise<void> {
   await buildOnce(
     {
-      dist: fileURLToPath(new URL('../dist', import.meta.url)),
+      dist,
       sources,
-      announcement: 'packing the SDK, the command line and the test helper',
+      announcement: 'packing the SDKs, the command line and the test helper',
       make: async (fresh, work) => {
-        const versions = await Promise.all(
-          publishedPackages.map((each) => pack(each, join(work, each.name), fresh)),
-        )
+        const packed = publishedPackages.map((each) => pack(each, join(work, each.name), fresh))
+        const versions = [...(await Promise.all(packed)), ...(await packSources(checkout, fresh))]
+        await packCompiled({ folder: join(checkout, 'sdk/java'), tool: 'javac' }, fresh, say)
         signal?.throwIfAborted()
         await writeFile(join(fresh, 'versions.json'), JSON.stringify(Object.fromEntries(versions)))
       },
     },
     say,
   )
+}
+
+/** Adds the library for C, C++ and C# to `deploy/downloads/dist`, after `ensurePacked`. To compile it takes a minute. */
+export async function addLibraries(say: (line: string) => void): Promise<void> {
+  await packCompiled({ folder: join(checkout, 'sdk/rust'), tool: 'cargo' }, dist, say)
 }
 
 /** @returns the name of the archive, and the version of the package */

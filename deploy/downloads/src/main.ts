@@ -1,3 +1,5 @@
-import { ensurePacked } from './build.ts'
+import { addLibraries, ensurePacked } from './build.ts'
 
-await ensurePacked((line) => process.stderr.write(`${line}\n`))
+const say = (line: string) => process.stderr.write(`${line}\n`)
+await ensurePacked(say)
+await addLibraries(say)

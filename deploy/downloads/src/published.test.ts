@@ -1,7 +1,7 @@
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { mkdir, readdir, readFile, realpath, stat, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
@@ -10,6 +10,8 @@ import { ensurePacked, sources } from './build.ts'
 import { publishedPackages } from './packages.ts'
 
 const run = promisify(execFile)
+
+const dist = join(CHECKOUT, 'deploy/downloads/dist')
 
 interface Manifest {
   version?: string
@@ -52,17 +54,50 @@ const manifestIn = async (path: string) =>
 const filesIn = async (path: string) => (await readdir(path, { recursive: true })).toSorted()
 
 test('the versions of the packages are listed for the page of downloads', async () => {
-  const listed = JSON.parse(
-    await readFile(join(CHECKOUT, 'deploy/downloads/dist/versions.json'), 'utf8'),
-  ) as object
+  const listed = JSON.parse(await readFile(join(dist, 'versions.json'), 'utf8')) as object
   const versions = await Promise.all(
     publishedPackages.map(async ({ name }) => [
       `licensing-${name}.tgz`,
       (await manifestIn(ours(name))).version,
     ]),
   )
-  expect(listed).toEqual(Object.fromEntries(versions))
-  expect(Object.values(listed)).toEqual(publishedPackages.map(() => expect.stringMatching(/^\d+\.\d+\.\d+/)))
+  expect(listed).toMatchObject(Object.fromEntries(versions))
+  expect(Object.values(listed).filter((version) => !/^\d+\.\d+\.\d+/.test(String(version)))).toEqual([])
+  expect(await readdir(dist)).toEqual(expect.arrayContaining(Object.keys(listed)))
+})
+
+const hasPython = spawnSync('python3', ['-c', 'import cryptography, pip, zipfile']).status === 0
+
+test.skipIf(!hasPython)('pip installs the wheel, and its product finds no licence', async () => {
+  const [wheel = ''] = (await readdir(dist)).filter((file) => file.endsWith('.whl'))
+  const target = join(folder.path, 'python')
+  const flags = ['--quiet', '--no-deps', '--no-index', '--disable-pip-version-check', '--target', target]
+  await run('python3', ['-m', 'pip', 'install', ...flags, join(dist, wheel)])
+  const program = `import licensing, licensing.aio, importlib.metadata as metadata
+licence = licensing.LicenceClient(base_url='http://127.0.0.1:9', app_id='app_1', root_key='unpinned', fingerprint='f', host='h', product_version='1')
+print(metadata.version('licensing'), licence.activate().reason)`
+  const { stdout } = await run('python3', ['-c', program], { env: { ...process.env, PYTHONPATH: target } })
+  expect(stdout).toBe(`${wheel.split('-')[1]} no_licence_key\n`)
+})
+
+test('the archives of sources are whole, and contain the licence and no tests', async () => {
+  const lists = await Promise.all(
+    ['licensing-go.zip', 'licensing-csharp.zip'].map(async (file) => {
+      const { stdout } = await run('python3', [
+        '-c',
+        'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; print("\\n".join(z.namelist()))',
+        join(dist, file),
+      ])
+      return stdout
+    }),
+  )
+  const { stdout: crate } = await run('tar', ['-tzf', join(dist, 'licensing.crate')])
+  for (const [at, expected] of ['go.mod', 'Licensing.cs', 'Cargo.toml'].entries()) {
+    const names = [...lists, crate][at]!
+    expect(names).toMatch(new RegExp(`/LICENSE$`, 'm'))
+    expect(names).toContain(`/${expected}\n`)
+    expect(names).not.toMatch(/test/)
+  }
 })
 
 test.each(['cli', 'testing'])('the gateway serves %s with the same files as the registry', async (name) => {

@@ -5,17 +5,41 @@ import { join } from 'node:path'
 import { escapeHtml } from './html.ts'
 import { sendPage } from './page.ts'
 
-const packages: Readonly<Record<string, readonly [name: string, purpose: string]>> = {
-  'licensing-sdk.tgz': ['@licensing/sdk', 'for installed products, webhook receivers and backends'],
-  'licensing-cli.tgz': ['@licensing/cli', 'the command line'],
-  'licensing-testing.tgz': ['@licensing/testing', 'a licensing service for test suites'],
+/** The packages, each with the beginning of its file's name. */
+const packages: readonly (readonly [beginning: string, name: string, purpose: string])[] = [
+  [
+    'licensing-sdk.tgz',
+    '@licensing/sdk',
+    'for installed products, webhook receivers and backends, in TypeScript',
+  ],
+  ['licensing-cli.tgz', '@licensing/cli', 'the command line'],
+  ['licensing-testing.tgz', '@licensing/testing', 'a licensing service for test suites'],
+  ['licensing-sources.jar', 'licensing', 'the sources of the SDK for Java'],
+  ['licensing.jar', 'licensing', 'for installed products and webhook receivers in Java'],
+  ['licensing.crate', 'licensing', 'for installed products and webhook receivers in Rust'],
+  ['licensing-c-', 'licensing.h, licensing.hpp', 'for installed products in C and C++, on this platform'],
+  ['licensing-csharp', 'Licensing.cs', 'for installed products and webhook receivers in C#'],
+  ['licensing-go', 'licensing', 'for installed products and webhook receivers in Go'],
+  ['licensing-', 'licensing', 'for installed products and webhook receivers in Python'],
+]
+
+/** The types of the files that are served. */
+const types: Readonly<Record<string, string>> = {
+  tgz: 'application/gzip',
+  gz: 'application/gzip',
+  crate: 'application/gzip',
+  whl: 'application/zip',
+  zip: 'application/zip',
+  jar: 'application/java-archive',
 }
+
+const extensionOf = (file: string) => file.slice(file.lastIndexOf('.') + 1)
 
 /** Serves `/downloads/`, the packages. They are looked up at each request, because they may be built after the start. */
 export function mountDownloads(app: FastifyInstance, folder: string | undefined): void {
   const list = async () => {
     const names = folder === undefined ? [] : await readdir(folder).catch(() => [])
-    const packed = names.filter((name) => name.endsWith('.tgz')).toSorted()
+    const packed = names.filter((name) => extensionOf(name) in types).toSorted()
     if (packed.length > 0) return packed
     throw new ServiceError(
       'not_found',
@@ -36,7 +60,7 @@ export function mountDownloads(app: FastifyInstance, folder: string | undefined)
     }
     return reply
       .headers({ 'x-content-type-options': 'nosniff', 'cache-control': 'no-cache' })
-      .type('application/gzip')
+      .type(types[extensionOf(file)]!)
       .send(await readFile(join(folder!, file)))
   })
 }
@@ -53,15 +77,17 @@ function listPage(
   versions: Readonly<Record<string, string>>,
 ): string {
   const rows = files.map((file) => {
-    const [name, purpose] = packages[file] ?? [file, '']
+    const [, name, purpose] = packages.find(([beginning]) => file.startsWith(beginning)) ?? ['', file, '']
     const version = escapeHtml(versions[file] ?? '')
     return `<li><a href="${file}">${name}</a> ${version} (${file}): ${purpose}</li>`
   })
+  const install = files.filter((file) => file.endsWith('.whl')).map((file) => `pip install ${base}/${file}`)
   return `<h1>Downloads</h1>
 <ul>
 ${rows.join('\n')}
 </ul>
 <pre><code>npm install ${escapeHtml(base)}/licensing-sdk.tgz
 npx ${escapeHtml(base)}/licensing-cli.tgz --help
-npm install --save-dev ${escapeHtml(base)}/licensing-testing.tgz</code></pre>`
+npm install --save-dev ${escapeHtml(base)}/licensing-testing.tgz
+${install.map((line) => escapeHtml(line)).join('\n')}</code></pre>`
 }

@@ -77,7 +77,7 @@ async function compressFile(file: string): Promise<void> {
   await writeFile(`${file}.gz`, await promisify(gzip)(bytes, { level: constants.Z_BEST_COMPRESSION }))
 }
 
-const notSources = /^(node_modules|dist|screenshots|\.build-\d+)$|\.test\.tsx?$/
+const notSources = /^(node_modules|dist|screenshots|__pycache__|target|\.build-\d+)$|\.test\.tsx?$/
 
 /**
  * One hash for the names and contents of all sources except tests.

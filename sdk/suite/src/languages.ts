@@ -26,6 +26,8 @@ export interface Language {
   readonly driver: Command
 }
 
+const JAVA_DRIVER = 'src/test/java/licensing/Driver.java'
+
 const all: readonly Language[] = [
   {
     name: 'TypeScript',
@@ -52,6 +54,25 @@ const all: readonly Language[] = [
     // A result that Go has kept would not notice changes of the vectors.
     test: ['go', 'test', '-race', '-count=1', './...'],
     driver: ['{build}/driver'],
+  },
+  {
+    name: 'Java',
+    folder: 'java',
+    probes: [
+      ['javac', '--version'],
+      ['mvn', '--version'],
+    ],
+    prepare: ['javac', '-d', '{build}/driver', '-sourcepath', 'src/main/java:src/test/java', JAVA_DRIVER],
+    test: ['mvn', '--quiet', '--batch-mode', 'test'],
+    driver: ['java', '-cp', '{build}/driver', 'licensing.Driver'],
+  },
+  {
+    name: 'Rust',
+    folder: 'rust',
+    probes: [['cargo', 'fetch', '--quiet']],
+    prepare: ['cargo', 'build', '--quiet', '--example', 'driver', '--target-dir', '{build}'],
+    test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
+    driver: ['{build}/debug/examples/driver'],
   },
 ]
 

@@ -25,8 +25,10 @@ export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
   [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
   // sdk/python/tests/test_readme.py
   'sdk/python/README.md': ['python'],
-  // sdk/go/readme_test.go
+  // sdk/go, with `go test`; sdk/java, with `mvn test`; sdk/rust, with `cargo test`
   'sdk/go/README.md': ['go'],
+  'sdk/java/README.md': ['java'],
+  'sdk/rust/README.md': ['rust', 'c', 'cpp', 'csharp'],
   // formats.test.ts
   [guide('formats')]: ['python'],
   // tests/integration/src/development-image.test.ts
@@ -43,7 +45,7 @@ export function documents(): string[] {
   return listed.split('\n').filter((file) => file !== '' && existsSync(join(CHECKOUT, file)))
 }
 
-const fence = /^```(\w*)(?: (\S+))?\n([^]*?)^```$/gm
+const fence = /^```(\w*)(?:,\w+)?(?: (\S+))?\n([^]*?)^```$/gm
 
 /** The blocks of a document, in order. */
 export function blocksOf(document: string): Block[] {

@@ -1,14 +1,25 @@
 import { Driver, type ClientOptions } from '@licensing/sdk-suite/driver'
 import { languages } from '@licensing/sdk-suite/languages'
+import type { ReceivedRequest } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { givenEndpoint } from './delivery.ts'
 import { rotateSigningKey } from './published.ts'
-import { expectStatus, givenFolder, givenStack, givenVendor, installed, untilEnd } from './vendor.ts'
+import {
+  expectStatus,
+  givenFolder,
+  givenReceiver,
+  givenStack,
+  givenVendor,
+  installed,
+  untilEnd,
+} from './vendor.ts'
 
 const stack = await givenStack()
 const folder = await givenFolder()
+const receiver = await givenReceiver()
 
 /** An application with two plans, an endpoint for its events, and products of a language. */
 async function givenProducts(driver: Driver) {
@@ -137,6 +148,28 @@ describe.each(languages)('a product with the SDK of $name', async (language) => 
     expect(await other.call('activate_offline', made.body.file)).toMatchObject({
       status: 'unlicensed',
       reason: 'file_of_another_machine',
+    })
+  })
+
+  test('verifies the webhooks of the service, and refuses them if they were changed', async () => {
+    const endpoint = await givenEndpoint(vendor, receiver)
+    const { id } = await issue(plan.id)
+    expectStatus(await verb('revoke', id), 200)
+    const [delivery] = (await endpoint.next(1)) as [ReceivedRequest]
+    const { secret } = endpoint
+    const body_base64 = delivery.body.toString('base64')
+    const argument = { body_base64, headers: delivery.headers, secrets: ['whsec_other', secret] }
+    expect(await driver.ask('verify_webhook', { argument })).toMatchObject({
+      event: { type: 'licence.revoked', data: { object: { licence_id: id } } },
+    })
+    const signature = delivery.headers['webhook-signature']
+    const changed = {
+      body_base64: Buffer.from(`${delivery.body.toString()} `).toString('base64'),
+      signature,
+      secrets: secret,
+    }
+    expect(await driver.ask('verify_webhook', { argument: changed })).toMatchObject({
+      reason: 'signature_mismatch',
     })
   })
 })
