@@ -84,6 +84,15 @@ public final class FileStore implements LicenceStore {
     }
   }
 
+  /** A text could not be written, perhaps because the disk is full. The old one stays then. */
+  private static final class NotWritten extends IOException {
+    private static final long serialVersionUID = 1;
+
+    NotWritten(IOException cause) {
+      super(cause);
+    }
+  }
+
   /** Creates a file with this text, unless it exists. No reader sees a part of it. */
   static void createFile(Path path, String text) throws IOException {
     Files.createDirectories(path.getParent());
@@ -106,12 +115,20 @@ public final class FileStore implements LicenceStore {
     options.add(StandardOpenOption.WRITE);
     try (FileChannel file =
         FileChannel.open(path, options, isPosix ? owned : new FileAttribute<?>[0])) {
+      write(file, text, options.contains(StandardOpenOption.APPEND));
+    }
+  }
+
+  private static void write(FileChannel file, String text, boolean isAppended) throws NotWritten {
+    try {
       ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
       while (bytes.hasRemaining()) file.write(bytes);
       // A file that is written in place may have been longer. Another process may have appended
       // since.
-      if (!options.contains(StandardOpenOption.APPEND)) file.truncate(file.position());
+      if (!isAppended) file.truncate(file.position());
       file.force(true);
+    } catch (IOException failed) {
+      throw new NotWritten(failed);
     }
   }
 
@@ -134,8 +151,10 @@ public final class FileStore implements LicenceStore {
       if (!successor.toString().equals(exists.getFile())) throw exists;
       if (!isAbandoned(successor)) return false;
       isOurs = false;
+    } catch (NotWritten full) {
+      throw full;
     } catch (IOException | UnsupportedOperationException failed) {
-      return writeInPlace(path, before, after, failed);
+      return writeInPlace(path, before, after);
     }
     // Checked again now: from here only this successor can replace `before`.
     if (!Objects.equals(readText(path), before)) {
@@ -148,7 +167,7 @@ public final class FileStore implements LicenceStore {
       // Another process assumed that this one was killed, and has renamed the successor into place.
     } catch (IOException | UnsupportedOperationException failed) {
       Files.deleteIfExists(successor);
-      return writeInPlace(path, before, after, failed);
+      return writeInPlace(path, before, after);
     }
     return isOurs;
   }
@@ -193,15 +212,8 @@ public final class FileStore implements LicenceStore {
     }
   }
 
-  /**
-   * For a file that cannot be linked or renamed in its folder. On a full disk the old text stays:
-   * errors have no code in Java, so the free space decides.
-   */
-  private static boolean writeInPlace(Path path, String before, String after, Exception cause)
-      throws IOException {
-    Path place = Files.exists(path) ? path : path.getParent();
-    boolean canFit = Files.getFileStore(place).getUsableSpace() > after.length();
-    if (!canFit) throw cause instanceof IOException failed ? failed : new IOException(cause);
+  /** For a file system that contains the file, but cannot create, link or rename in its folder. */
+  private static boolean writeInPlace(Path path, String before, String after) throws IOException {
     if (!Objects.equals(readText(path), before)) return false;
     writeText(path, after, StandardOpenOption.CREATE);
     return true;

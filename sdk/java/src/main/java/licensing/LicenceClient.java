@@ -309,9 +309,10 @@ public final class LicenceClient implements AutoCloseable {
   }
 
   /**
-   * Calls a listener after each change of status, reason, token or revocation. It is called by the
-   * thread of the client, so it should return soon. A call of the client by a listener returns the
-   * state without waiting; its outcome is reported as another change.
+   * Calls a listener after each change of status, reason, token or revocation. The thread of the
+   * client calls it, so it should return soon. If it calls the client, or if a stage that depends
+   * on a future of the client does so in that thread, that call returns the state without waiting;
+   * its outcome is reported as another change.
    *
    * @return removes the listener
    */
