@@ -64,7 +64,7 @@ typedef struct licensing_options {
     const char *store_file;      /* keeps the licence over restarts; NULL: in memory, which keeps nothing */
     uint32_t timeout_ms;         /* of each call; default: 5000 */
     bool no_background;          /* whether the client does not check and refresh by itself between calls */
-    /* The local clock in milliseconds since 1970 UTC; default: that of the system. */
+    /* The local clock in milliseconds since 1970 UTC; default: that of the system. It must not call the client. */
     int64_t (*clock)(void *user);
     /* Sends a request, without following redirects: with an HTTP library of the product, or in tests. It fills in the answer with
        licensing_response_set, or returns false if there was none. */

@@ -31,7 +31,7 @@ pub struct Options {
     pub store: Arc<dyn Store>,
     /// Sends requests. Default: `ureq` with `rustls`, and the root certificates of Mozilla.
     pub transport: Option<Arc<dyn Transport>>,
-    /// The local clock in milliseconds since 1970 UTC. Default: that of the system.
+    /// The local clock in milliseconds since 1970 UTC. Default: that of the system. It must not call the client.
     pub clock: Option<Arc<dyn Fn() -> i64 + Send + Sync>>,
     /// For tests: creates the nonce of a request, which its token repeats. Default: random.
     pub nonce: Option<Arc<dyn Fn() -> String + Send + Sync>>,

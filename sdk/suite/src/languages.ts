@@ -74,6 +74,22 @@ const all: readonly Language[] = [
     test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
     driver: ['{build}/debug/examples/driver'],
   },
+  {
+    name: 'C#',
+    folder: 'rust',
+    probes: [
+      ['cargo', 'fetch', '--quiet'],
+      ['mono', '--version'],
+      ['mcs', '--version'],
+    ],
+    prepare: [
+      'sh',
+      '-c',
+      'cargo build --quiet --lib --target-dir {build} && mcs -langversion:7.2 -out:{build}/driver.exe csharp/Licensing.cs tests/Driver.cs',
+    ],
+    test: null,
+    driver: ['env', 'LD_LIBRARY_PATH={build}/debug', 'mono', '{build}/driver.exe'],
+  },
 ]
 
 /** The languages whose tools are installed. Those that are not are named in the output. */
