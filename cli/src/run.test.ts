@@ -342,6 +342,11 @@ test.each([
     { '*': { data: [{ id: 'key_1', name: hostile, scopes: [hostile] }], next_cursor: null } },
   ],
   [
+    'members list',
+    ['members', 'list'],
+    { '*': { data: [{ id: 'usr_1', email: hostile, name: hostile, role: 'viewer' }], next_cursor: null } },
+  ],
+  [
     'export',
     ['export'],
     {

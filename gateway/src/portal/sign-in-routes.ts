@@ -194,7 +194,7 @@ function pagesOf({ name, scheme }: IdentityProvider) {
 ${members
   .map(
     ({ memberId, accountName }) =>
-      `<p><button name="member" value="${memberId}"><bdi>${escapeHtml(accountName)}</bdi></button></p>`,
+      `<button name="member" value="${memberId}"><bdi>${escapeHtml(accountName)}</bdi></button>`,
   )
   .join('\n')}
 </form>`,

@@ -1,9 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { freeAddress } from '@licensing/test-support/free-address'
-import { startNode, untilReady } from '@licensing/local-servers/node-process'
-import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { identityProviderSettings, startIdentityProvider } from '@licensing/test-support/identity-provider'
 import { createHmac, randomBytes } from 'node:crypto'
 import { SignJWT, UnsecuredJWT } from 'jose'
 import { afterAll, beforeEach, expect, test, vi } from 'vitest'
@@ -437,33 +434,16 @@ test('without a provider both addresses are 404, and the portal does not offer t
 })
 
 test('a person signs in at a certified provider, which runs as a process', async () => {
-  await using started = new AsyncDisposableStack()
   const address = await freeAddress()
-  const identityProvider = {
-    issuer: `http://${address}`,
-    clientId: 'portal',
-    clientSecret: 'a+b/c= d',
-    name: 'Try',
-  }
-  const honest = started.use(await startGateway({ sessionKey, identityProvider }))
+  const {
+    OIDC_ISSUER: issuer,
+    OIDC_CLIENT_ID: clientId,
+    OIDC_CLIENT_SECRET: clientSecret,
+  } = identityProviderSettings(address)
+  const identityProvider = { issuer, clientId, clientSecret, name: 'Try' }
+  await using honest = await startGateway({ sessionKey, identityProvider })
   answerAsCatalog(honest)
-  const folder = started.use(await makeTemporaryFolder())
-  const main = createRequire(import.meta.url).resolve('@licensing/identity-provider/main')
-  const node = await startNode(
-    'identity-provider',
-    main,
-    {
-      PATH: process.env['PATH'] ?? '',
-      HTTP_ADDRESS: address,
-      OIDC_CLIENT_ID: identityProvider.clientId,
-      OIDC_CLIENT_SECRET: identityProvider.clientSecret,
-      OIDC_REDIRECT_URI: `${honest.url}/portal/signed-in`,
-    },
-    join(folder.path, 'identity-provider.log'),
-  )
-  started.defer(() => node.server.stop())
-  await untilReady(node, `${identityProvider.issuer}/healthz`, 20_000)
-
+  await using _provider = await startIdentityProvider(address, honest.url)
   const form = await browser.follow(`${honest.url}/portal/sign-in?return_to=/portal/plans`, () => false)
   expect(form.text).toContain('Simulated identity provider')
   const { next } = await browser.open(form.url, { email: 'ann@example.com', name: 'Ann Example' })

@@ -92,6 +92,7 @@ type ShownStatus =
   | 'healthy'
   | 'failing'
   | 'trial'
+  | 'removed'
   | Schemas['LicenceDetail']['effective'][number]['from']
 
 const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'> = {
@@ -115,6 +116,7 @@ const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'>
   retired: 'neutral',
   canceled: 'neutral',
   disabled: 'neutral',
+  removed: 'neutral',
   won: 'neutral',
   lost: 'neutral',
   closed: 'neutral',

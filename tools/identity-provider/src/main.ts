@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { Provider } from 'oidc-provider'
+import { interactionPolicy, Provider } from 'oidc-provider'
 import type { Account, AccountClaims } from 'oidc-provider'
 import { z } from 'zod'
 
@@ -79,7 +79,7 @@ function makeProvider(issuer: string, settings: Settings): Provider {
       Session: seconds,
     },
     features: { devInteractions: { enabled: false } },
-    interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
+    interactions: { policy: askingEachTime(), url: (_context, { uid }) => `/interaction/${uid}` },
     findAccount: (_context, accountId) => accountOf(accountId),
     // Nobody is asked whether the service may know the address and the name.
     loadExistingGrant: async ({
@@ -96,6 +96,17 @@ function makeProvider(issuer: string, settings: Settings): Provider {
       return grant
     },
   })
+}
+
+/** Otherwise a browser would stay signed in here, and could not try another person. */
+function askingEachTime(): interactionPolicy.DefaultPolicy {
+  const { base, Check } = interactionPolicy
+  const policy = base()
+  const always = new Check('each_time', 'everybody is asked each time', 'login_required', ({ oidc }) =>
+    oidc.result?.login ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT,
+  )
+  policy.get('login')!.checks.add(always)
+  return policy
 }
 
 /** The name that a person gave last, by address. */
