@@ -141,6 +141,8 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'listCheckoutSessions',
       'recordSaleEvent',
       'listSaleEvents',
+      'getSaleEvent',
+      'reportSaleFact',
       'findLicencesOfSale',
       'getPaymentDays',
       'listPayments',
@@ -158,6 +160,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'getEndpoint',
       'listEndpoints',
       'deleteEndpoint',
+      'updateEndpoint',
       'rotateSecret',
       'sendTestEvent',
       'recoverEndpoint',
@@ -215,6 +218,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
   billing: [
     grant('catalog', CatalogService, 'getAccount', 'getPlanCopy', 'listApplications'),
     grant('licensing', PurchaseService, 'applyPurchaseEffects'),
+    grant('licensing', LicensingService, 'getLicence'),
   ],
   notifier: [grant('catalog', CatalogService, 'getAccount')],
 }

@@ -21,8 +21,10 @@ export const scripts = [
 
 /** Documents with the languages of which another test runs every block. */
 export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
-  // sdk/test/webhook-recipes.test.ts
+  // sdk/typescript/test/webhook-recipes.test.ts
   [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
+  // sdk/python/tests/test_readme.py
+  'sdk/python/README.md': ['python'],
   // formats.test.ts
   [guide('formats')]: ['python'],
   // tests/integration/src/development-image.test.ts

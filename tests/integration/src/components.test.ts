@@ -76,8 +76,7 @@ test('catalog alone: a plan is created, sent to licensing and published in an ev
   const plan = await calls.createPlan({
     accountId: principal.accountId,
     applicationId: id,
-    name: 'Pro',
-    code: 'pro',
+    fields: { name: 'Pro', code: 'pro' },
   })
   expect(pushed.map((copy) => copy.id)).toContain(plan.id)
   await eventually(async () => expect(await published('CATALOG_EVENTS')).toBeGreaterThan(0))
@@ -123,7 +122,11 @@ test('notifier alone: an event of the stream becomes a delivery', async () => {
     WEBHOOK_CA_FILE: receiver.caFile,
   })
   const { calls, close } = connectTo(NotifierService, notifier.address)
-  await calls.createEndpoint({ accountId, applicationId, url: receiver.url(), subscribedEvents: '*' })
+  await calls.createEndpoint({
+    accountId,
+    applicationId,
+    fields: { url: receiver.url(), subscribedEvents: '*' },
+  })
   const event = create(EventSchema, {
     id: newId('evt'),
     accountId,

@@ -1,0 +1,101 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { createHmac } from 'node:crypto'
+import { mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { drawing, drawn } from '@licensing/test-support/drawn'
+import { beforeAll, describe, expect, it } from 'vitest'
+
+const guide = new URL('../../../docs/guides/webhooks.md', import.meta.url)
+const sdk = fileURLToPath(new URL('..', import.meta.url))
+
+interface Language {
+  readonly file: string
+  /** A command that succeeds if the language is installed. */
+  readonly probe: readonly [string, ...string[]]
+  readonly build?: readonly [string, ...string[]]
+  readonly run: readonly [string, ...string[]]
+}
+
+const languages: readonly Language[] = [
+  { file: 'verify.ts', probe: [process.execPath, '--version'], run: [process.execPath, 'verify.ts'] },
+  { file: 'verify.py', probe: ['python3', '--version'], run: ['python3', 'verify.py'] },
+  {
+    file: 'verify.go',
+    probe: ['go', 'version'],
+    build: ['go', 'build', '-o', 'verify-go', 'verify.go'],
+    run: ['./verify-go'],
+  },
+  {
+    file: 'Verify.java',
+    probe: ['javac', '-version'],
+    build: ['javac', 'Verify.java'],
+    run: ['java', 'Verify'],
+  },
+  {
+    file: 'verify.cs',
+    probe: ['mcs', '--version'],
+    build: ['mcs', 'verify.cs'],
+    run: ['mono', 'verify.exe'],
+  },
+  { file: 'verify.php', probe: ['php', '--version'], run: ['php', 'verify.php'] },
+  { file: 'verify.rb', probe: ['ruby', '--version'], run: ['ruby', 'verify.rb'] },
+]
+
+const secret = 'whsec_Zm9yLXRoZS1yZWNpcGVzLW9mLXRoZS1ndWlkZS1hbG9uZQ'
+const body = `{"id":"evt_1","type":"webhook.test", "api_version":"2026-11-01","created_at":"2026-11-01T12:00:00.000Z",
+"sequence":1,"account_id":"acct_1","application_id":"app_1","data":{"object":{"ping":true,"note":"é 😀 \\u00e9"}},"previous":null}`
+
+function sign({ secondsAgo = 0, by = secret } = {}): string {
+  const at = Math.floor(Date.now() / 1000) - secondsAgo
+  return `t=${at},v1=${createHmac('sha256', by).update(`${at}.${body}`).digest('hex')}`
+}
+
+const cases: readonly [title: string, header: () => string, body: string, answer: string][] = [
+  ['a delivery as it is sent', () => sign(), body, 'valid'],
+  ['a delivery of minutes ago', () => sign({ secondsAgo: 200 }), body, 'valid'],
+  ['a delivery of too long ago', () => sign({ secondsAgo: 320 }), body, 'invalid'],
+  ['a delivery from the future', () => sign({ secondsAgo: -400 }), body, 'invalid'],
+  ['another secret', () => sign({ by: 'whsec_other' }), body, 'invalid'],
+  ['a body that was parsed and serialised again', () => sign(), JSON.stringify(JSON.parse(body)), 'invalid'],
+  ['a header with an additional character', () => `${sign()}x`, body, 'invalid'],
+]
+
+let folder: string
+const written: string[] = []
+beforeAll(async () => {
+  const temporary = await mkdtempDisposable(join(tmpdir(), 'licensing-recipes-'))
+  folder = temporary.path
+  const text = await readFile(guide, 'utf8')
+  for (const [, name = '', code = ''] of text.matchAll(/^```\w+(?: (\S+))?\n([^]*?)^```$/gm)) {
+    written.push(name)
+    await writeFile(join(folder, name), code)
+  }
+  await symlink(join(sdk, '../../tests/acceptance/node_modules'), join(folder, 'node_modules'))
+  return () => temporary.remove()
+})
+
+it('covers every program of the guide', () => {
+  expect(written).toEqual(languages.map(({ file }) => file))
+})
+
+describe.each(drawn(languages, 2))(`the recipe $file (${drawing})`, ({ file, probe, build, run }) => {
+  const [program, ...version] = probe
+  const isInstalled = spawnSync(program, version).status === 0
+  if (!isInstalled) process.stdout.write(`skipped: no ${program} for the recipe ${file}\n`)
+
+  it.skipIf(!isInstalled)('accepts only deliveries that are correctly signed, recent and unchanged', () => {
+    if (build) execFileSync(build[0], build.slice(1), { cwd: folder, stdio: 'pipe' })
+    const answers = cases.map(([title, header, sent]) => {
+      const [command, ...args] = run
+      const done = spawnSync(command, [...args, header(), secret], {
+        cwd: folder,
+        input: sent,
+        encoding: 'utf8',
+      })
+      return [title, done.stdout.trim() || done.stderr]
+    })
+    expect(answers).toEqual(cases.map(([title, , , answer]) => [title, answer]))
+  })
+})
