@@ -214,6 +214,7 @@ test('a group alone lists its commands', async () => {
     'deliveries',
     'events',
     'keys',
+    'members',
   ])
   for (const group of groups) {
     const { code, stdout, stderr } = await use([group.name()])

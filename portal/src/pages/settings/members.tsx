@@ -128,7 +128,7 @@ function AddMemberForm({ onDone }: { onDone: () => void }) {
         required
         hint="The address with which the person signs in. No mail is sent: tell the person yourself."
       />
-      <RoleField role="viewer" />
+      <RoleField chosen="viewer" />
       <SelectField label="Application" name="app_id" hint="An owner has access to all applications.">
         <option value="">all applications</option>
         {applications.map(({ id, name }) => (
@@ -152,14 +152,14 @@ function RoleForm({ member: { id, email, role }, onDone }: { member: Member; onD
       }}
     >
       <p>The new role of {email} counts within two seconds.</p>
-      <RoleField role={role} />
+      <RoleField chosen={role} />
     </Form>
   )
 }
 
-function RoleField({ role }: { role: MemberRole }) {
+function RoleField({ chosen }: { chosen: MemberRole }) {
   return (
-    <SelectField label="Role" name="role" defaultValue={role}>
+    <SelectField label="Role" name="role" defaultValue={chosen}>
       {(Object.keys(meanings) as MemberRole[]).map((one) => (
         <option key={one} value={one}>
           {one}: {meanings[one]}
