@@ -11,6 +11,8 @@ const order = [
   'createApplication',
   'updateApplication',
   'createApiKey',
+  'createMember',
+  'updateMember',
   'updateAccount',
   'createEntitlementDefinition',
   'updateEntitlementDefinition',
@@ -58,6 +60,7 @@ test('the document’s example of each request is accepted unchanged, except for
   const learn: Readonly<Record<string, (answer: Record<string, string>) => Promise<void> | void>> = {
     createEntitlementDefinition: ({ id, key }) => void actual.set('{ent_id}', id!).set('{key}', key!),
     createPlan: ({ id }) => void actual.set('pln_', id!).set('{plan_id}', id!),
+    createMember: ({ id }) => void actual.set('{member_id}', id!),
     createWebhookEndpoint: ({ id }) => void actual.set('whe_', id!).set('{endpoint_id}', id!),
     issueLicence: ({ id, key }) => void actual.set('{licence_id}', id!).set('7K3QX', key!),
     activate: (answer) => {
