@@ -7,7 +7,7 @@ import { SignJWT } from 'jose'
 
 type Claims = Record<string, unknown>
 
-/** What the provider does otherwise than it should. */
+/** The ways in which the provider misbehaves. */
 export interface Behaviour {
   /** Changed claims of the ID token; undefined leaves one out. */
   claims?: Claims

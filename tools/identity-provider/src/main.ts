@@ -19,7 +19,7 @@ const config = z.object({
 })
 
 /**
- * An identity provider to try the portal's sign-in with, and for tests. It knows nobody: whoever signs in says who they are. It
+ * An identity provider to try the portal's sign-in with, and for tests. It asks for no password and believes every address. It
  * keeps everything in memory.
  */
 export const program = defineProgram(
