@@ -26,5 +26,5 @@ export default defineConfig({
       },
     },
   },
-  server: { proxy: { '/v1': gateway, '/portal/session': gateway } },
+  server: { proxy: { '/v1': gateway, '/portal/session': gateway, '/portal/sign-in': gateway } },
 })

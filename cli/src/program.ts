@@ -2,6 +2,7 @@ import { Command, Help } from '@commander-js/extra-typings'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { readFileSync } from 'node:fs'
 import { keyCommands } from './account/keys.ts'
+import { memberCommands } from './account/members.ts'
 import { loginCommands } from './account/login.ts'
 import { checkoutCommands } from './checkout/checkout.ts'
 import { completionCommands } from './completion/completion.ts'
@@ -61,6 +62,7 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
   deliveryCommands(program, context)
   eventCommands(program, context)
   keyCommands(program, context)
+  memberCommands(program, context)
   metricsCommand(program, context)
   listenCommand(program, context)
   triggerCommand(program, context)

@@ -215,6 +215,7 @@ test('a group alone lists its commands', async () => {
     'deliveries',
     'events',
     'keys',
+    'members',
   ])
   for (const group of groups) {
     const { code, stdout, stderr } = await use([group.name()])
@@ -341,6 +342,11 @@ test.each([
     'keys list',
     ['keys', 'list'],
     { '*': { data: [{ id: 'key_1', name: hostile, scopes: [hostile] }], next_cursor: null } },
+  ],
+  [
+    'members list',
+    ['members', 'list'],
+    { '*': { data: [{ id: 'usr_1', email: hostile, name: hostile, role: 'viewer' }], next_cursor: null } },
   ],
   [
     'export',

@@ -28,6 +28,7 @@ export const sections: readonly { readonly title: string; readonly pages: readon
   {
     title: 'Operation',
     pages: [
+      'guides/people',
       'guides/production',
       'operations/runbook',
       'operations/scaling',

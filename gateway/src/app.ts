@@ -29,8 +29,11 @@ import { mountConfirmAlertEmail } from './pages/confirm-alert-email.ts'
 import { mountCustomerPage } from './pages/customer-page.ts'
 import { mountPages } from './pages/pages.ts'
 import { declares } from './openapi/route-errors.ts'
+import type { IdentityProviderSettings } from './portal/identity-provider.ts'
+import { IdentityProvider } from './portal/identity-provider.ts'
 import { mountPortal } from './portal/portal-files.ts'
 import { mountSessions } from './portal/session-routes.ts'
+import { mountSignIn } from './portal/sign-in-routes.ts'
 import type { SessionKeys } from './admission/session-encryption.ts'
 import { Sessions } from './admission/sessions.ts'
 import { isForBrowsers, senderKinds } from './route.ts'
@@ -56,6 +59,8 @@ export interface GatewayDependencies {
   portalFolder: string
   /** Encrypts the portal's sessions. If it is absent, nobody can sign in. */
   sessionKeys?: SessionKeys | undefined
+  /** If it is absent, people sign in with API keys alone. */
+  identityProvider?: IdentityProviderSettings | undefined
   /** How long a complete request may take to arrive, in milliseconds. Default: 30 s. */
   requestMs?: number
 }
@@ -126,6 +131,8 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
   await app.register(async (scope) => mountConfirmAlertEmail(acceptAnyBody(scope, read), admission, deps.log))
   await mountPages(app, deps)
   mountSessions(app, admission)
+  const provider = deps.identityProvider && new IdentityProvider(deps.identityProvider)
+  await app.register(async (scope) => mountSignIn(acceptAnyBody(scope, read), admission, provider, deps.log))
   await mountPortal(app, deps.portalFolder)
   await mountCustomerPage(app, admission, deps.portalFolder)
   return app

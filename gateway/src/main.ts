@@ -3,7 +3,7 @@ import { readConfig } from '@licensing/process/config'
 import { Health } from '@licensing/process/health'
 import { defineProgram } from '@licensing/process/run'
 import { buildApp } from './app.ts'
-import { gatewayConfig } from './config.ts'
+import { gatewayConfig, identityProviderOf } from './config.ts'
 import { connectServices } from './services.ts'
 
 export const program = defineProgram(
@@ -42,6 +42,7 @@ export const program = defineProgram(
       downloadsFolder: config.DOWNLOADS_DIR,
       portalFolder: config.PORTAL_DIR,
       sessionKeys: config.PORTAL_SESSION_KEY,
+      identityProvider: identityProviderOf(config),
       health,
       parts,
       log,

@@ -26,6 +26,7 @@ import { buildApp } from '../src/app.ts'
 import { pathIds, pathTexts } from '../src/fields/id.ts'
 import { parseSessionKeys } from '../src/admission/session-encryption.ts'
 import { connectServices } from '../src/services.ts'
+import type { IdentityProviderSettings } from '../src/portal/identity-provider.ts'
 import type { ServiceAddresses } from '../src/services.ts'
 
 type SomeHandlers<S extends DescService> = Partial<Handlers<S>>
@@ -107,6 +108,7 @@ interface GatewayOptions extends Partial<RateLimits> {
   downloadsFolder?: string
   /** `PORTAL_SESSION_KEY`; null if it is not set. */
   sessionKey?: string | null
+  identityProvider?: IdentityProviderSettings
 }
 
 export async function startGateway(
@@ -117,6 +119,7 @@ export async function startGateway(
     guidesFolder,
     downloadsFolder,
     sessionKey,
+    identityProvider,
     ...limits
   }: GatewayOptions = {},
   log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'),
@@ -152,6 +155,7 @@ export async function startGateway(
     guidesFolder,
     downloadsFolder,
     sessionKeys: sessionKey === null ? undefined : parseSessionKeys(sessionKey ?? testSessionKey),
+    identityProvider,
     ...(requestMs !== undefined && { requestMs }),
   })
   started.defer(() => app.close())

@@ -11,6 +11,9 @@ export function announcement(stack: RunningStack, logs: string, portal: boolean)
     // The page signs in with the key in the address, and removes the key from it.
     ...(portal ? [['portal', `${gateway}/portal#key=${apiKey}`]] : []),
     ...(stack.simulatorUrl === undefined ? [] : [['Stripe', `simulated, ${stack.simulatorUrl}`]]),
+    ...(stack.identityProviderUrl === undefined
+      ? []
+      : [['sign-in', `simulated, ${stack.identityProviderUrl}; add yourself under Settings, “Members”`]]),
     ['API key', apiKey],
     ['logs', join(logs, '*.log')],
   ]

@@ -26,6 +26,8 @@ export interface StackFile {
   apiKey: string
   /** Address of the Stripe simulator; absent if a real Stripe is used. */
   simulatorUrl?: string | undefined
+  /** Address of the simulated identity provider; absent if it was not asked for. */
+  identityProviderUrl?: string | undefined
 }
 
 /** The data folder of a stack, used by one `npm start` at a time. */

@@ -3,6 +3,11 @@ import type { DataFolder, StackFile } from './data-folder.ts'
 import { bundlePrograms } from './bundle.ts'
 import { findDemoAccount } from './demo-account.ts'
 import { freePort, isPortFree } from '@licensing/local-servers/ports'
+import {
+  IDENTITY_PROVIDER_MAIN,
+  identityProviderEnvironment,
+  identityProviderSettings,
+} from '@licensing/local-servers/identity-provider'
 import { launchPrograms, loadPrograms } from './one-process.ts'
 import { retryTakenPorts } from '@licensing/local-servers/node-process'
 import { startPrograms, type Program, type StartContext } from './programs.ts'
@@ -52,9 +57,10 @@ export async function startStack(
     ensureDatabases({ serverUrl: postgresUrl, suffix, passwords }),
   )
   const bundled = await bundling
-  const { addresses, simulatorUrl } = await retryTakenPorts(async () => {
+  const { addresses, simulatorUrl, identityProviderUrl } = await retryTakenPorts(async () => {
     const addresses = await freeAddresses(gatewayPort)
     const simulator = settings.stripeKeyGiven ? undefined : `127.0.0.1:${await freePort()}`
+    const identityProvider = settings.trySignIn ? `127.0.0.1:${await freePort()}` : undefined
     const webhookSecret = settings.operator['STRIPE_WEBHOOK_SECRET'] || secrets.stripeWebhookSecret
     const stack: StackSettings = {
       addresses,
@@ -67,6 +73,7 @@ export async function startStack(
         // Each connection takes 3 MiB, and more are not needed on one machine.
         DATABASE_CONNECTIONS: '8',
         ...settings.operator,
+        ...(identityProvider !== undefined && identityProviderSettings(identityProvider)),
         ...(simulator !== undefined && {
           ...simulatorSettings(simulator, webhookSecret),
           ...(settings.operator['STRIPE_API_BASE'] && {
@@ -91,11 +98,26 @@ export async function startStack(
         readyUrl: `http://${simulator}/healthz`,
       })
     }
+    if (identityProvider !== undefined) {
+      programs.push({
+        name: 'identity-provider',
+        main: IDENTITY_PROVIDER_MAIN,
+        env: {
+          PATH: process.env['PATH'] ?? '',
+          ...identityProviderEnvironment(identityProvider, `http://${addresses.gateway}`),
+        },
+        readyUrl: `http://${identityProvider}/healthz`,
+      })
+    }
     // The gateway stops first, so that running requests are answered while the services still run.
     const groups = [programs, [serviceProgram('gateway', stack, bundled)]]
     const start = settings.processes === 'one' ? launchPrograms : startPrograms
     await start(groups, folder, started, context)
-    return { addresses, simulatorUrl: simulator && `http://${simulator}` }
+    return {
+      addresses,
+      simulatorUrl: simulator && `http://${simulator}`,
+      identityProviderUrl: identityProvider && `http://${identityProvider}`,
+    }
   })
   const gateway = `http://${addresses.gateway}`
   const { accountId, appId } = await waits.during(
@@ -111,6 +133,7 @@ export async function startStack(
     grpc: addresses.grpc,
     apiKey: bootstrapKey,
     simulatorUrl,
+    identityProviderUrl,
   }
 }
 

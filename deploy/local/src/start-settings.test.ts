@@ -12,6 +12,7 @@ test('without settings, the gateway has port 8080 and the data are in the checko
     natsUrl: undefined,
     stripeKeyGiven: false,
     processes: 'one',
+    trySignIn: false,
   })
 })
 
@@ -32,6 +33,8 @@ test.each([
   [{ GATEWAY_PORT: 'http' }, 'GATEWAY_PORT must be a number'],
   [{ DATABASE_URL: 'mysql://x' }, 'DATABASE_URL must be postgres://'],
   [{ PROCESSES: 'many' }, 'PROCESSES must be one or separate'],
+  [{ TRY_SIGN_IN: 'yes' }, 'TRY_SIGN_IN must be 1'],
+  [{ TRY_SIGN_IN: '1', OIDC_ISSUER: 'https://id.example.com' }, 'set OIDC_ISSUER for your own'],
 ])('%j is refused', (env, message) => {
   expect(() => readStartSettings(env)).toThrow(message)
 })

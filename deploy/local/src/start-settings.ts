@@ -15,6 +15,8 @@ export interface StartSettings {
   processes: 'one' | 'separate'
   /** A real Stripe is used, so the simulator is not started. */
   stripeKeyGiven: boolean
+  /** People sign in at a simulated identity provider. */
+  trySignIn: boolean
   /** The complete environment, which is passed to the services. */
   operator: Record<string, string | undefined>
 }
@@ -44,6 +46,13 @@ export function readStartSettings(env: Record<string, string | undefined>): Star
   if (processes !== 'one' && processes !== 'separate') {
     throw new Error(`PROCESSES must be one or separate, not "${processes}"`)
   }
+  const trySignIn = given('TRY_SIGN_IN') ?? '0'
+  if (trySignIn !== '0' && trySignIn !== '1') {
+    throw new Error(`TRY_SIGN_IN must be 1 (a simulated identity provider) or 0, not "${trySignIn}"`)
+  }
+  if (trySignIn === '1' && given('OIDC_ISSUER') !== undefined) {
+    throw new Error('set OIDC_ISSUER for your own identity provider, or TRY_SIGN_IN=1 for a simulated one')
+  }
   return {
     dataDir: dataDirOf(env),
     gatewayPort: Number(port) === 0 ? undefined : Number(port),
@@ -52,6 +61,7 @@ export function readStartSettings(env: Record<string, string | undefined>): Star
     bootstrapKey: given('BOOTSTRAP_API_KEY'),
     processes,
     stripeKeyGiven: given('STRIPE_SECRET_KEY') !== undefined,
+    trySignIn: trySignIn === '1',
     operator: env,
   }
 }

@@ -167,12 +167,20 @@ function requestOf(
     sentBody: undefined,
     caller,
     trialsPerAddress: throttle.trialsPerAddress,
-    ownUrl: (publicUrl ?? `${request.protocol}://${request.host}`).replace(/\/$/, ''),
+    ownUrl: ownUrlOf({ publicUrl }, request),
     header: (name) => {
       const value = request.headers[name]
       return Array.isArray(value) ? value.join(', ') : value
     },
   }
+}
+
+/** The address of this gateway for a caller, without a slash at the end. */
+export function ownUrlOf(
+  { publicUrl }: Pick<AdmissionDependencies, 'publicUrl'>,
+  request: FastifyRequest,
+): string {
+  return (publicUrl ?? `${request.protocol}://${request.host}`).replace(/\/$/, '')
 }
 
 async function checkApplication(

@@ -165,7 +165,7 @@ test('a change has the member as its actor, and the history names keys and membe
     pathOf('/v1/licences/{licence_id}/history'),
     options,
   )
-  expect(asked.toSorted()).toEqual([key, id, shown[3]].toSorted())
+  expect(new Set(asked)).toEqual(new Set([key, id, shown[3]]))
   expect(body.data).toMatchObject([
     { actor: id, actor_name: 'Ann' },
     { actor: key, actor_name: 'shop' },

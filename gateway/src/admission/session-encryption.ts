@@ -14,7 +14,7 @@ const timeBytes = 6
 const keyPurpose = Buffer.from('portal session')
 
 /** The use of an encrypted text. A text of one purpose cannot be used for another. */
-export type Purpose = 'session'
+export type Purpose = 'session' | 'sign-in' | 'choice'
 
 /**
  * Reads `PORTAL_SESSION_KEY`: 32 bytes in base64url. To rotate the key, put the new key and a comma before the old one, and

@@ -1,10 +1,11 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { decrypt, encrypt, sessionSeconds } from './session-encryption.ts'
-import type { SessionKeys } from './session-encryption.ts'
+import type { Purpose, SessionKeys } from './session-encryption.ts'
 
-// Browsers accept a cookie with the prefix `__Host-` only over TLS and only from this host, not from another subdomain.
-const names = { tls: '__Host-portal_session', plain: 'portal_session' } as const
+const sessionCookie = 'portal_session'
+// Browsers accept a cookie with this prefix only over TLS and only from this host, not from another subdomain.
+const tlsPrefix = '__Host-'
 
 /** Sessions of the portal: an encrypted cookie contains the hash of the API key or the id of the member. The gateway stores none. */
 export class Sessions {
@@ -27,20 +28,20 @@ export class Sessions {
   credentialOf(request: FastifyRequest): string | undefined {
     const { authorization, 'x-requested-with': requestedWith } = request.headers
     if (authorization !== undefined || requestedWith !== 'portal') return undefined
-    const cookie = cookieOf(request, this.#nameFor(request))
+    const cookie = this.cookieOf(request, sessionCookie)
     if (cookie === undefined) return undefined
     refuseForeignOrigin(request, this.#publicUrl)
-    return this.#keys && decrypt(cookie, 'session', Date.now(), this.#keys)
+    return this.decrypt(cookie, 'session')
   }
 
   /** @param credential the hash of an API key in base64, or the id of a member */
   begin(request: FastifyRequest, reply: FastifyReply, credential: string): void {
-    const endMs = Date.now() + sessionSeconds * 1000
-    this.#setCookie(request, reply, encrypt(credential, 'session', endMs, this.requireKeys()), sessionSeconds)
+    const session = this.encrypt(credential, 'session', Date.now() + sessionSeconds * 1000)
+    this.setCookie(request, reply, sessionCookie, session, sessionSeconds, 'Strict')
   }
 
   end(request: FastifyRequest, reply: FastifyReply): void {
-    this.#setCookie(request, reply, '', 0)
+    this.setCookie(request, reply, sessionCookie, '', 0, 'Strict')
   }
 
   refuseForeignOrigin(request: FastifyRequest): void {
@@ -56,24 +57,38 @@ export class Sessions {
     )
   }
 
-  #nameFor(request: FastifyRequest): string {
-    return isOverTls(request, this.#publicUrl) ? names.tls : names.plain
+  /** @throws ServiceError `unavailable` if nobody can sign in */
+  encrypt(text: string, purpose: Purpose, endMs: number): string {
+    return encrypt(text, purpose, endMs, this.requireKeys())
   }
 
-  #setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAgeSeconds: number): void {
-    const name = this.#nameFor(request)
-    const attributes = ['Path=/', `Max-Age=${maxAgeSeconds}`, 'HttpOnly', 'SameSite=Strict']
-    if (name === names.tls) attributes.push('Secure')
-    reply.header('set-cookie', [`${name}=${value}`, ...attributes].join('; '))
+  decrypt(text: string, purpose: Purpose): string | undefined {
+    return this.#keys && decrypt(text, purpose, Date.now(), this.#keys)
   }
-}
 
-function cookieOf({ headers }: FastifyRequest, name: string): string | undefined {
-  for (const pair of headers.cookie?.split(';') ?? []) {
-    const trimmed = pair.trim()
-    if (trimmed.startsWith(`${name}=`)) return trimmed.slice(name.length + 1)
+  cookieOf(request: FastifyRequest, name: string): string | undefined {
+    const wanted = `${this.#prefixFor(request)}${name}=`
+    const pairs = (request.headers.cookie ?? '').split(';').map((pair) => pair.trim())
+    return pairs.find((pair) => pair.startsWith(wanted))?.slice(wanted.length)
   }
-  return undefined
+
+  setCookie(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    name: string,
+    value: string,
+    maxAgeSeconds: number,
+    sameSite: 'Lax' | 'Strict',
+  ): void {
+    const prefix = this.#prefixFor(request)
+    const attributes = ['Path=/', `Max-Age=${maxAgeSeconds}`, 'HttpOnly', `SameSite=${sameSite}`]
+    if (prefix === tlsPrefix) attributes.push('Secure')
+    reply.header('set-cookie', [`${prefix}${name}=${value}`, ...attributes].join('; '))
+  }
+
+  #prefixFor(request: FastifyRequest): string {
+    return isOverTls(request, this.#publicUrl) ? tlsPrefix : ''
+  }
 }
 
 /**

@@ -18,6 +18,7 @@ body { margin: 0; padding: min(18vh, 9rem) 1rem 1rem; background: light-dark(#f5
 main { display: grid; gap: 1rem; max-width: 30rem; margin: 0 auto; padding: 1.5rem; border: 1px solid light-dark(#dfe3ea, #2a313c); border-radius: 10px; background: light-dark(#fff, #161a21) }
 h1, p, dl, dd { margin: 0 }
 h1 { font-size: 1.375rem; line-height: 1.25 }
+form { display: grid; gap: 0.75rem }
 dd + dt { margin-top: 0.75rem }
 dt { color: light-dark(#566070, #9da8b8); font-size: 0.8125rem }
 dd { font-weight: 600 }

@@ -5,7 +5,7 @@ import { queryClient } from './query-client.ts'
 
 export type Scope = Schemas['OwnApiKey']['scopes'][number]
 
-/** The API key that is signed in; null if nobody is. */
+/** The API key or the person that is signed in; null if nobody is. */
 export const sessionQuery = queryOptions({
   queryKey: ['session'],
   queryFn: async ({ signal }): Promise<Schemas['OwnApiKey'] | null> => {
@@ -19,6 +19,21 @@ export const sessionQuery = queryOptions({
   staleTime: 60_000,
 })
 
+/** The identity provider at which people sign in. Its name is null if there is none. */
+export const providerQuery = queryOptions({
+  queryKey: ['identity-provider'],
+  queryFn: async ({ signal }): Promise<{ name: string | null }> => {
+    const response = await sendAsPortal('/portal/sign-in-options', { signal })
+    return (await response.json()) as { name: string | null }
+  },
+})
+
+/** Leaves the page for the identity provider, which sends the browser back to it. */
+export function signInAtProvider(): void {
+  const here = location.pathname + location.search
+  location.assign(`/portal/sign-in?return_to=${encodeURIComponent(here)}`)
+}
+
 onSignedOut.run = () => changeSession(null)
 
 export async function signIn(key: string): Promise<void> {
@@ -31,7 +46,7 @@ export async function signOut(): Promise<void> {
   changeSession(null)
 }
 
-/** Deletes all data that the previous key has read. */
+/** Deletes all data that was read in the previous session. */
 function changeSession(own: Schemas['OwnApiKey'] | null): void {
   const [name] = sessionQuery.queryKey
   queryClient.setQueryData(sessionQuery.queryKey, own)

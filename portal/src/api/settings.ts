@@ -4,11 +4,18 @@ import { api } from './client.ts'
 import type { PagedList } from './paged-list.ts'
 
 export type ApiKey = Schemas['ApiKey']
+export type Member = Schemas['Member']
+export type MemberRole = Member['role']
 export type Processor = Schemas['Processor']
 
 export const apiKeyList: PagedList<ApiKey> = {
   key: ['api-keys'],
   load: (page, signal) => api.get('/v1/api-keys', { query: page, signal }),
+}
+
+export const memberList: PagedList<Member> = {
+  key: ['members'],
+  load: (page, signal) => api.get('/v1/members', { query: page, signal }),
 }
 
 export const accountQuery = queryOptions({

@@ -53,9 +53,11 @@ export function Frame() {
           <RunningWork />
           <div className={styles.session}>
             <p>
-              <span className="visually-hidden">Signed in with the key </span>
+              <span className="visually-hidden">
+                {own.role === null ? 'Signed in with the key ' : 'Signed in as '}
+              </span>
               <span className={styles.keyName}>{own.name}</span>
-              <span className={styles.scopes}>{own.scopes.join(' · ')}</span>
+              <span className={styles.scopes}>{own.role ?? own.scopes.join(' · ')}</span>
             </p>
             <Button busy={leaving.isPending} onClick={() => leaving.mutate()}>
               Sign out

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Fragment, type ReactNode } from 'react'
-import { sessionQuery, signIn } from '../api/session.ts'
+import { providerQuery, sessionQuery, signIn, signInAtProvider } from '../api/session.ts'
+import { Button } from '../parts/button.tsx'
 import { Problem } from '../parts/problem.tsx'
 import styles from './frame.module.css'
 import { TextField } from '../parts/fields.tsx'
@@ -25,11 +26,20 @@ export function SessionGate({ children }: { children: ReactNode }) {
 /** Shown instead of the requested page. The address stays, so the page follows after the sign-in. */
 function SignIn() {
   useTitle('Sign in')
+  const { data: provider } = useQuery(providerQuery)
+  const name = provider?.name ?? null
   return (
     <main className={styles.page}>
       <div className={styles.card}>
         <h1>Sign in</h1>
-        <p className={styles.lead}>Sign in to the licensing portal with an API key of your account.</p>
+        {name !== null && (
+          <Button kind="primary" onClick={() => signInAtProvider()}>
+            Sign in with {name}
+          </Button>
+        )}
+        <p className={name === null ? styles.lead : styles.or}>
+          {name === null ? 'Sign in to the licensing portal' : 'Or sign in'} with an API key of your account.
+        </p>
         <Form submit="Sign in" isSecret run={(values) => signIn(values.text('key'))}>
           <TextField
             label="API key"

@@ -93,6 +93,7 @@ type ShownStatus =
   | 'failing'
   | 'paused'
   | 'trial'
+  | 'removed'
   | Schemas['LicenceDetail']['effective'][number]['from']
 
 const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'> = {
@@ -117,6 +118,7 @@ const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'>
   retired: 'neutral',
   canceled: 'neutral',
   disabled: 'neutral',
+  removed: 'neutral',
   won: 'neutral',
   lost: 'neutral',
   closed: 'neutral',

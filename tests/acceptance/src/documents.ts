@@ -14,7 +14,7 @@ export interface Block {
 /** The documents that `guides.test.ts` runs, each as one script. */
 export const scripts = [
   ...['quickstart', 'entitlements', 'licences', 'customers', 'payments', 'products', 'offline'].map(guide),
-  ...['import', 'testing', 'cli', 'production'].map(guide),
+  ...['people', 'import', 'testing', 'cli', 'production'].map(guide),
   'README.md',
   'cli/README.md',
 ]

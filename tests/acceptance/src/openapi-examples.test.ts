@@ -11,6 +11,8 @@ const order = [
   'createApplication',
   'updateApplication',
   'createApiKey',
+  'createMember',
+  'updateMember',
   'updateAccount',
   'createEntitlementDefinition',
   'updateEntitlementDefinition',
@@ -63,6 +65,7 @@ test('the document’s example of each request is accepted unchanged, except for
     createEntitlementDefinition: ({ id, key }) => void actual.set('{ent_id}', id!).set('{key}', key!),
     createPlan: ({ id }) => void actual.set('pln_', id!).set('{plan_id}', id!),
     recordSaleEvent: ({ sale_id }) => void actual.set('{sale_id}', sale_id!),
+    createMember: ({ id }) => void actual.set('{member_id}', id!),
     createWebhookEndpoint: ({ id }) => void actual.set('whe_', id!).set('{endpoint_id}', id!),
     issueLicence: ({ id, key }) => void actual.set('{licence_id}', id!).set('7K3QX', key!),
     activate: (answer) => {

@@ -134,8 +134,9 @@ async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {
     view('/payments', 'Payments', { of: empty, tables: ['Payments', 'Refunds', 'Checkouts', 'Fees'] }),
     view('/payments?open=cap', 'Payments'),
     view('/import', 'Import'),
-    view('/settings', 'Settings', { tables: ['API keys', 'Applications'] }),
+    view('/settings', 'Settings', { tables: ['API keys', 'Members', 'Applications'] }),
     view('/settings?open=new-key', 'Settings'),
+    view('/settings?open=new-member', 'Settings'),
     view('/settings?open=new-application', 'Settings'),
     view('/nowhere', 'Not found'),
   ]

@@ -27,6 +27,7 @@ const ONE_SERVICE_ALONE: Record<string, ServiceName> = {
   STRIPE_WEBHOOK_SECRET: 'billing',
   SMTP_URL: 'notifier',
   PORTAL_SESSION_KEY: 'gateway',
+  OIDC_CLIENT_SECRET: 'gateway',
 }
 
 // Variables of the shell, the package manager or a test runner, which would change how libraries in a service behave.

@@ -5,6 +5,7 @@ import { Box, Page, Section } from '../../parts/page.tsx'
 import { ApiKeys } from './api-keys.tsx'
 import { Applications } from './applications.tsx'
 import { CustomerPageSection } from './customer-page.tsx'
+import { Members } from './members.tsx'
 import { ProcessorSection } from './processor.tsx'
 import { api } from '../../api/client.ts'
 import { accountQuery } from '../../api/settings.ts'
@@ -18,7 +19,12 @@ export function Route() {
   const isOfAccount = own.app_id === null
   return (
     <Page title="Settings" needs={['admin']}>
-      {isOfAccount && <ApiKeys />}
+      {isOfAccount && (
+        <>
+          <ApiKeys />
+          <Members />
+        </>
+      )}
       <Applications />
       <CustomerPageSection />
       {isOfAccount ? (
@@ -29,8 +35,8 @@ export function Route() {
       ) : (
         <Box>
           <p>
-            This key is bound to one application. API keys, the alert e-mail and the processor belong to the
-            account: sign in with a key for all applications.
+            You have access to one application. API keys, members, the alert e-mail and the processor belong
+            to the account: sign in with a key for all applications, or as a member of all applications.
           </p>
         </Box>
       )}
