@@ -1,6 +1,7 @@
 import { Command, Help } from '@commander-js/extra-typings'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { readFileSync } from 'node:fs'
+import { auditLogCommand } from './account/audit-log.ts'
 import { keyCommands } from './account/keys.ts'
 import { loginCommands } from './account/login.ts'
 import { checkoutCommands } from './checkout/checkout.ts'
@@ -59,6 +60,7 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
   deliveryCommands(program, context)
   eventCommands(program, context)
   keyCommands(program, context)
+  auditLogCommand(program, context)
   metricsCommand(program, context)
   listenCommand(program, context)
   triggerCommand(program, context)

@@ -64,6 +64,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'updatePlan',
       'archivePlan',
       'restorePlan',
+      'listAuditLog',
     ),
     grant(
       'licensing',
@@ -172,6 +173,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'listApiKeys',
       'listApplications',
     ),
+    grant('catalog', DeadLettersService, 'listDeadLetters', 'retryDeadLetters', 'discardDeadLetter'),
     grant('catalog', QuotaService, 'setQuota'),
     grant(
       'licensing',

@@ -30,7 +30,7 @@ export const processorQuery = queryOptions({
   },
 })
 
-const keyNamesQuery = queryOptions({
+export const keyNamesQuery = queryOptions({
   queryKey: ['key-names'],
   queryFn: async ({ signal }) => {
     const keys = await allOf(api.rows('/v1/api-keys', { query: { limit: 200 }, signal }))

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { Box, Page, Section } from '../../parts/page.tsx'
 import { ApiKeys } from './api-keys.tsx'
+import { AuditLog } from './audit-log.tsx'
 import { Applications } from './applications.tsx'
 import { CustomerPageSection } from './customer-page.tsx'
 import { ProcessorSection } from './processor.tsx'
@@ -34,6 +35,7 @@ export function Route() {
           </p>
         </Box>
       )}
+      <AuditLog />
     </Page>
   )
 }

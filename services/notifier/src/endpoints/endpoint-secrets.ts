@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { audit, newSecrets } from '@licensing/changes/audit'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { encrypt } from '@licensing/database/encryption'
 import type { EncryptionKeys } from '@licensing/database/encryption'
@@ -16,7 +17,12 @@ export const rotateSecret: Handler<'rotateSecret'> = async ({ change, keys, disp
   const secret = newSecret()
   const replace = async (tx: Transaction) => {
     const row = await changeSecret(tx, request, encrypt(secret, endpointId, keys))
-    if (row) return row
+    if (row) {
+      const { accountId, applicationId } = request
+      const changes = newSecrets(RotateSecretResponseSchema)
+      await audit(tx, { accountId, applicationId, resourceId: endpointId, changes })
+      return row
+    }
     throw (await lockEndpoint(tx, request)) ? endpointDisabled(endpointId) : endpointNotFound(endpointId)
   }
   const response = { id: endpointId, secret }

@@ -1,9 +1,10 @@
+import { audit, changesOf, newSecrets } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { encrypt } from '@licensing/database/encryption'
 import { newId } from '@licensing/database/ids'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
-import { CreateEndpointResponseSchema } from '@licensing/proto/notifier'
+import { CreateEndpointResponseSchema, EndpointSchema } from '@licensing/proto/notifier'
 import { checkQuota } from '@licensing/quotas/quota'
 import type { Handler } from '../dependencies.ts'
 import { countEnabledEndpoints, findEndpoints, insertEndpoint, lockRegistration } from './endpoint-queries.ts'
@@ -45,6 +46,11 @@ export const createEndpoint: Handler<'createEndpoint'> = async (
       encrypted_secret: encrypt(secret, id, keys),
     })
     await checkQuota(tx, accountId, 'webhook_endpoints', await countEnabledEndpoints(tx, applicationId))
+    const changes = {
+      ...changesOf(EndpointSchema, undefined, endpoint),
+      ...newSecrets(CreateEndpointResponseSchema),
+    }
+    await audit(tx, { accountId, applicationId, resourceId: id, changes })
   }
   const answer = { schema: CreateEndpointResponseSchema, toMessage: () => response }
   await registrations.run(applicationId, () => change(register, { answer }))
