@@ -96,8 +96,8 @@ test('null is the same as leaving a field out', async () => {
 })
 
 test('an empty PATCH changes nothing and answers 200', async () => {
-  gateway.answers.catalog.updatePlan = async ({ name, code, entitlements }) => {
-    expect([name, code, entitlements]).toEqual([undefined, undefined, undefined])
+  gateway.answers.catalog.updatePlan = async ({ mask, entitlements }) => {
+    expect([mask?.paths, entitlements]).toEqual([[], undefined])
     return { id: planId, status: 'active' }
   }
   for (const body of [{}, { name: null, code: null, entitlements: null }]) {

@@ -14,7 +14,7 @@ const sources = [
     'vite.config.ts',
     'vite.customer.config.ts',
   ].map((path) => `portal/${path}`),
-  'sdk/src',
+  'sdk/typescript/src',
   'packages/builds/src',
   'packages/csv/src',
   'packages/formats/src',

@@ -9,7 +9,7 @@ const actions = ['list', 'retry', 'discard']
 export const processorEvents: Command = {
   synopsis: 'list | retry EVENT_ID | discard EVENT_ID',
   summary:
-    'lists payment processor events that are parked or failing, retries one, or discards it permanently',
+    'lists payment processor events that are dead-lettered or failing, retries one, or discards it permanently',
   options: {},
   positionals: ['action', 'EVENT_ID?'],
   async run({ callsOf }, given) {
@@ -35,7 +35,7 @@ function describedEvent({
   type,
   receivedAt,
   attempts,
-  parked,
+  deadLettered,
   reason,
 }: ProcessorEvent): object {
   return {
@@ -44,7 +44,7 @@ function describedEvent({
     type,
     received_at: receivedAt ? timestampDate(receivedAt).toISOString() : null,
     attempts,
-    parked,
+    dead_lettered: deadLettered,
     reason: reason ?? null,
   }
 }

@@ -40,7 +40,7 @@ export async function ensurePacked(say: (line: string) => void, signal?: AbortSi
       announcement: 'packing the SDK, the command line and the test helper',
       make: async (fresh, work) => {
         const versions = await Promise.all(
-          publishedPackages.map((each) => pack(each, join(work, each.folder), fresh)),
+          publishedPackages.map((each) => pack(each, join(work, each.name), fresh)),
         )
         signal?.throwIfAborted()
         await writeFile(join(fresh, 'versions.json'), JSON.stringify(Object.fromEntries(versions)))
@@ -54,7 +54,7 @@ export async function ensurePacked(say: (line: string) => void, signal?: AbortSi
 async function pack(published: Published, stage: string, target: string): Promise<[string, string]> {
   // npm expects a folder `package` in the archive.
   const version = await stagePackage(published, checkout, join(stage, 'package'))
-  const archive = `licensing-${published.folder}.tgz`
+  const archive = `licensing-${published.name}.tgz`
   await run('tar', ['-czf', join(target, archive), '-C', stage, 'package'])
   return [archive, version]
 }

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { chmod, cp, mkdir, mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -11,7 +11,9 @@ const run = promisify(execFile)
 const require = createRequire(import.meta.url)
 
 export interface Published {
-  /** Folder in the checkout. The package is `@licensing/<folder>`. */
+  /** The package is `@licensing/<name>`. */
+  readonly name: string
+  /** Folder in the checkout. */
   readonly folder: string
   /** `compiled`: ES modules. `both`: ES modules and CommonJS. `bundled`: a program in one file with its dependencies. */
   readonly made: 'compiled' | 'both' | 'bundled'
@@ -21,9 +23,9 @@ export interface Published {
 
 /** The packages for other projects. */
 export const publishedPackages: readonly Published[] = [
-  { folder: 'sdk', made: 'both', alsoHas: ['vectors'] },
-  { folder: 'cli', made: 'bundled', alsoHas: [] },
-  { folder: 'testing', made: 'compiled', alsoHas: [] },
+  { name: 'sdk', folder: 'sdk/typescript', made: 'both', alsoHas: ['../vectors'] },
+  { name: 'cli', folder: 'cli', made: 'bundled', alsoHas: [] },
+  { name: 'testing', folder: 'testing', made: 'compiled', alsoHas: [] },
 ]
 
 interface Manifest {
@@ -45,7 +47,7 @@ export async function stagePackage(published: Published, checkout: string, stage
   const source = join(checkout, published.folder)
   await mkdir(stage, { recursive: true })
   for (const name of ['README.md', ...published.alsoHas]) {
-    await cp(join(source, name), join(stage, name), { recursive: true })
+    await cp(join(source, name), join(stage, basename(name)), { recursive: true })
   }
   await cp(join(checkout, 'LICENSE'), join(stage, 'LICENSE'))
   const manifest = JSON.parse(await readFile(join(source, 'package.json'), 'utf8')) as Manifest

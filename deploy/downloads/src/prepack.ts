@@ -1,4 +1,5 @@
-import { rm } from 'node:fs/promises'
+import { cp, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { makeFiles, publishedPackages } from './packages.ts'
 
@@ -11,8 +12,10 @@ if (
   )
 }
 // Runs before a package is packed or published from its own folder: `node prepack.ts cli` builds `cli/dist`.
-const published = publishedPackages.find(({ folder }) => folder === process.argv[2])
-if (!published) throw new Error(`name one of ${publishedPackages.map(({ folder }) => folder).join(', ')}`)
+const published = publishedPackages.find(({ name }) => name === process.argv[2])
+if (!published) throw new Error(`name one of ${publishedPackages.map(({ name }) => name).join(', ')}`)
 const source = fileURLToPath(new URL(`../../../${published.folder}`, import.meta.url))
 await rm(`${source}/dist`, { recursive: true, force: true })
 await makeFiles(published, source, `${source}/dist`)
+for (const name of published.alsoHas)
+  await cp(join(source, name), join(source, basename(name)), { recursive: true })

@@ -39,10 +39,10 @@ async function pack(name: string): Promise<void> {
 beforeAll(async () => {
   folder = await makeTemporaryFolder()
   await ensurePacked(() => undefined)
-  for (const { folder: name } of publishedPackages) {
+  for (const { name } of publishedPackages) {
     await unpack(join(CHECKOUT, `deploy/downloads/dist/licensing-${name}.tgz`), ours(name))
   }
-  // sdk/test/package.test.ts packs the SDK. Two tests must not build into the same folder at once.
+  // sdk/typescript/test/package.test.ts packs the SDK. Two tests must not build into the same folder at once.
   await Promise.all([pack('cli'), pack('testing')])
 })
 afterAll(() => folder[Symbol.asyncDispose]())
@@ -56,7 +56,7 @@ test('the versions of the packages are listed for the page of downloads', async 
     await readFile(join(CHECKOUT, 'deploy/downloads/dist/versions.json'), 'utf8'),
   ) as object
   const versions = await Promise.all(
-    publishedPackages.map(async ({ folder: name }) => [
+    publishedPackages.map(async ({ name }) => [
       `licensing-${name}.tgz`,
       (await manifestIn(ours(name))).version,
     ]),
@@ -75,7 +75,7 @@ test.each(['cli', 'testing'])('the gateway serves %s with the same files as the 
   expect(await manifestIn(ours(name))).toEqual(published)
 })
 
-test.each(publishedPackages.map(({ folder: name }) => name))(
+test.each(publishedPackages.map(({ name }) => name))(
   '%s contains the files that its package.json names, its licence and its repository, but no sources',
   async (name) => {
     const manifest = await manifestIn(ours(name))

@@ -86,6 +86,6 @@ export function fieldsFrom<S extends DescMessage>(
 ): { fields: Fields<S>; mask: { paths: string[] } } {
   const values = body as Record<string, unknown>
   const fields = message.fields.map(({ name, localName }) => [localName, values[name] ?? undefined])
-  const paths = message.fields.map(({ name }) => name).filter((name) => name in values)
+  const paths = message.fields.map(({ name }) => name).filter((name) => values[name] !== undefined)
   return { fields: Object.fromEntries(fields) as Fields<S>, mask: { paths } }
 }

@@ -189,16 +189,13 @@ test('the type of a request requires all fields that are not optional in the con
   const within = { accountId: 'acct_1', applicationId: 'app_1' }
   // Optional fields, messages and repeated fields may be left out.
   await calls.updatePlan({ ...within, planId: 'pln_1' })
-  await calls.createPlan({ ...within, name: 'Pro', code: 'pro' })
-  await calls.createPlan({ ...within, name: 'Pro', code: 'pro', entitlements: [{ key: 'a', value: '1' }] })
+  await calls.createPlan({ ...within, entitlements: [{ key: 'a', value: '1' }] })
   // @ts-expect-error -- the plan is missing
   await calls.getPlan(within)
-  // @ts-expect-error -- the code is missing
-  await calls.createPlan({ ...within, name: 'Pro' })
   // @ts-expect-error -- the actor is missing
   await calls.archivePlan({ ...within, planId: 'pln_1' })
   // @ts-expect-error -- a field of a nested message is missing
-  await calls.createPlan({ ...within, name: 'Pro', code: 'pro', entitlements: [{ key: 'a' }] })
+  await calls.createPlan({ ...within, entitlements: [{ key: 'a' }] })
   // @ts-expect-error -- a field that is undefined is absent
   await calls.getPlan({ ...within, planId: undefined })
 })

@@ -20,7 +20,7 @@ export function billingOperationsService({ sql, change, processor, wake }: Billi
           type: row.type,
           receivedAt: timestampFromDate(row.received_at),
           attempts: row.attempts,
-          parked: row.dead_lettered,
+          deadLettered: row.dead_lettered,
           ...(row.last_error !== null && { reason: row.last_error }),
         })),
       }

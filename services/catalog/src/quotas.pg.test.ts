@@ -61,7 +61,7 @@ const counted: Record<string, Counted> = {
     quota: 'plans',
     usual: 1_000,
     had: 0,
-    make: (calls, tenant) => calls.createPlan({ ...tenant, name: 'x', code: unique(), entitlements: [] }),
+    make: (calls, tenant) => calls.createPlan({ ...tenant, fields: { name: 'x', code: unique() } }),
     fill: (tenant, count) => insertPlans(catalog, tenant, count),
   },
   'entitlement definitions': {
@@ -157,9 +157,9 @@ test('a revoked key and a deleted definition no longer count; a retired plan doe
   await calls.deleteEntitlementDefinition({ ...tenant, entitlementDefId: id })
   await definition()
 
-  const plan = await calls.createPlan({ ...tenant, name: 'x', code: 'x', entitlements: [] })
+  const plan = await calls.createPlan({ ...tenant, fields: { name: 'x', code: 'x' } })
   await calls.archivePlan({ ...tenant, planId: plan.id, actor: 'key_1' })
-  const more = calls.createPlan({ ...tenant, name: 'y', code: 'y', entitlements: [] })
+  const more = calls.createPlan({ ...tenant, fields: { name: 'y', code: 'y' } })
   expect(await outcomeOf(more)).toBe('quota_exceeded')
   await calls.restorePlan({ ...tenant, planId: plan.id })
 })

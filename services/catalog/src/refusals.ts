@@ -22,7 +22,7 @@ export function checkApplicationId(id: string): void {
 export class Violations {
   readonly #errors: FieldError[] = []
 
-  add(pointer: string, message: string): void {
+  readonly add = (pointer: string, message: string): void => {
     this.#errors.push({ pointer, message })
   }
 

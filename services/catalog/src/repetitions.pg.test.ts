@@ -30,7 +30,11 @@ const creating: [rpc: string, table: string, call: (calls: Calls, tenant: Tenant
     'entitlement_definitions',
     (calls, tenant) => calls.createEntitlementDefinition({ ...tenant, key: 'sso', kind: 'feature' }),
   ],
-  ['createPlan', 'plans', (calls, tenant) => calls.createPlan({ ...tenant, name: 'x', code: 'x' })],
+  [
+    'createPlan',
+    'plans',
+    (calls, tenant) => calls.createPlan({ ...tenant, fields: { name: 'x', code: 'x' } }),
+  ],
 ]
 
 test.for(creating)(

@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf'
+import type { Message } from '@bufbuild/protobuf'
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
@@ -6,12 +7,12 @@ import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { noNats } from '@licensing/events/testing/no-nats'
 import { connectTo } from '@licensing/grpc/client'
-import type { ServiceClient } from '@licensing/grpc/client'
+import type { RequestOf, ServiceClient } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
 import { serve } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
-import { CatalogService } from '@licensing/proto/catalog'
+import { CatalogService, PlanFieldsSchema } from '@licensing/proto/catalog'
 import type { Plan } from '@licensing/proto/catalog'
 import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
@@ -182,7 +183,13 @@ export async function givenPlan(
   overrides: Record<string, string> = {},
 ): Promise<Plan> {
   const entitlements = Object.entries(overrides).map(([key, value]) => ({ key, value }))
-  return calls.createPlan({ ...tenant, name: code, code, entitlements })
+  return calls.createPlan({ ...tenant, fields: { name: code, code }, entitlements })
+}
+
+/** The part of a request that changes these fields of a plan; undefined: the field is removed. */
+export function planChange(fields: Exclude<RequestOf<typeof PlanFieldsSchema>, Message>) {
+  const paths = PlanFieldsSchema.fields.filter(({ localName }) => localName in fields).map(({ name }) => name)
+  return { fields, mask: { paths } }
 }
 
 /** Inserts definitions of limits that many calls would create. @returns their ids */

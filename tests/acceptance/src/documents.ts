@@ -21,7 +21,7 @@ export const scripts = [
 
 /** Documents with the languages of which another test runs every block. */
 export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
-  // sdk/test/webhook-recipes.test.ts
+  // sdk/typescript/test/webhook-recipes.test.ts
   [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
   // formats.test.ts
   [guide('formats')]: ['python'],

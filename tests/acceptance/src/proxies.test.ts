@@ -86,7 +86,7 @@ const backend = (baseUrl: string) => `
   const { id } = await licensing.get('/v1/licences/{licence_id}', { path: { licence_id: ${JSON.stringify(licence.id)} } })
   console.log(JSON.stringify(id))`
 
-// The code of sdk/README.md.
+// The code of sdk/typescript/README.md.
 const notifier = new URL('../../../services/notifier/package.json', import.meta.url)
 const undici = JSON.stringify(new URL(createRequire(notifier).resolve('undici'), 'file:').href)
 const withAgent = `

@@ -76,8 +76,7 @@ test('catalog alone: a plan is created, sent to licensing and published in an ev
   const plan = await calls.createPlan({
     accountId: principal.accountId,
     applicationId: id,
-    name: 'Pro',
-    code: 'pro',
+    fields: { name: 'Pro', code: 'pro' },
   })
   expect(pushed.map((copy) => copy.id)).toContain(plan.id)
   await eventually(async () => expect(await published('CATALOG_EVENTS')).toBeGreaterThan(0))

@@ -12,7 +12,7 @@ const WITHOUT_SERVERS = new Set([
   'proto',
   'packages-builds',
   'packages-process',
-  'sdk',
+  'sdk-typescript',
   'portal',
   'tools-stripe-simulator',
 ])

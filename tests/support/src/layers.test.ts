@@ -11,7 +11,7 @@ const parts = [
   'gateway',
   'portal',
   'cli',
-  'sdk',
+  'sdk/typescript',
 ]
 
 /** The layers of a part from the bottom up, each with its folders and files (docs/architecture.md, "Layers"). */

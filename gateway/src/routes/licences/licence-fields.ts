@@ -1,8 +1,8 @@
-import type { FieldOf } from '@licensing/grpc/fields'
-import type { LicenceFieldsSchema } from '@licensing/proto/licensing'
+import { LicenceFieldsSchema } from '@licensing/proto/licensing'
 import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
-import type { BodyOf } from '../../fields/messages.ts'
+import { fieldList } from '../../fields/field-list.ts'
+import type { Field } from '../../fields/field-list.ts'
 import { importedMetadata, metadata, metadataChange, metadataInAnswer } from '../../fields/metadata.ts'
 import { count } from '../../fields/money.ts'
 import { domain, optional, storableText, text } from '../../fields/text.ts'
@@ -68,24 +68,12 @@ export const restrictionsSchema = z
   .meta({ id: 'Restrictions' })
 
 /** A field that a vendor gives a licence. */
-interface Field<Value> {
-  /** Its value in a request. */
-  given: z.ZodType<Value | undefined>
-  /** Its value in a change, if that has another form. */
-  change?: z.ZodType<Value | undefined>
+interface LicenceField<Value> extends Field<Value> {
   /** The type of the value in an item of an import. A value of the type that `given` refuses fails only its item. */
   imported: z.ZodType
-  shown: z.ZodType
-  about: string
-  /** Says what a licence without it has. Absent: each licence has it. */
-  none?: string
 }
 
-type Body = BodyOf<typeof LicenceFieldsSchema>
-type Name = FieldOf<typeof LicenceFieldsSchema>
-
-/** The fields that a vendor gives a licence: the bodies that issue, import and change licences, and answers follow from them. */
-const fields = {
+const fields = fieldList(LicenceFieldsSchema, {
   external_ref: {
     given: externalRef,
     imported: storableText,
@@ -121,38 +109,13 @@ const fields = {
     about: 'The product may be updated to releases until this time.',
     none: 'no limit',
   },
-} satisfies { [N in Name]: Field<NonNullable<Body[N]>> }
-
-type Shape = { [N in Name]: z.ZodType<Body[N]> }
-
-function shapeOf(schemaOf: (field: Field<unknown>) => z.ZodType): Shape {
-  const schemas = Object.entries(fields).map(([name, field]) => [name, schemaOf(field)])
-  return Object.fromEntries(schemas) as Shape
-}
-
-const described = (schema: z.ZodType, { about, none }: Field<unknown>, without: 'Default' | 'null') =>
-  schema.describe(none === undefined ? about : `${about} ${without}: ${none}.`)
-
-const isRequired = ({ none }: Field<unknown>) => none === undefined
+} satisfies Record<string, LicenceField<unknown>>)
 
 /** The fields in a request that issues a licence. */
-export const issuedFields = shapeOf((field) =>
-  isRequired(field) ? field.given : described(optional(field.given), field, 'Default'),
-)
-
-/** The fields in a change: all are optional, and null removes one. */
-export const changedFields = shapeOf((field) => {
-  const { given, change } = field
-  if (change !== undefined || isRequired(field)) return (change ?? given).optional()
-  return described(given.nullable().optional(), field, 'null')
-})
+export const issuedFields = fields.made()
 
 /** The types of the fields of an item of an import. An item whose values break the rules of `issuedFields` fails alone. */
-export const importedFields = shapeOf((field) =>
-  isRequired(field) ? field.imported : described(optional(field.imported), field, 'Default'),
-)
+export const importedFields = fields.made(({ imported }) => imported)
 
-/** The fields in answers. */
-export const shownFields = shapeOf((field) => described(field.shown, field, 'null')) as unknown as {
-  [N in Name]: (typeof fields)[N]['shown']
-}
+/** The fields in a change, and in answers. */
+export const { changed: changedFields, shown: shownFields } = fields

@@ -1,8 +1,9 @@
-import { PlanSchema } from '@licensing/proto/catalog'
+import { PlanFieldsSchema, PlanSchema } from '@licensing/proto/catalog'
 import type { ArchivePlanResponse } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
 import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
+import { fieldList } from '../../fields/field-list.ts'
 import { id } from '../../fields/id.ts'
 import { renderer } from '../../fields/messages.ts'
 import { optional, storableText, text } from '../../fields/text.ts'
@@ -13,32 +14,6 @@ import { within } from '../../route.ts'
 import type { Services } from '../../services.ts'
 
 export const planStatus = z.enum(closedSets.planStatus)
-
-const planFields = {
-  id: id('pln'),
-  name: z.string(),
-  code: z.string(),
-  status: planStatus,
-  active_licences: z.int().describe('Number of active licences on the plan.'),
-  entitlements: z
-    .array(z.strictObject({ entitlement_def_id: id('ent'), value: z.string() }))
-    .describe('The values that the plan sets.'),
-  created_at: timestampText,
-  updated_at: timestampText,
-  metadata: metadataInAnswer,
-  trial_days: z.int().nullable().describe('Duration of a trial in days; null: the plan has no trials.'),
-}
-
-export const planSchema = z.strictObject(planFields).meta({ id: 'Plan' })
-
-export const planJson = renderer(PlanSchema, planSchema)
-
-export const archivedPlanSchema = z
-  .strictObject({
-    ...planFields,
-    suspended_licences: z.int().describe('Number of licences that were suspended.'),
-  })
-  .meta({ id: 'ArchivedPlan' })
 
 const name = text(textLimits.name).meta({ examples: ['Pro'] })
 const codePattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/
@@ -65,27 +40,60 @@ const overrides = z
   .meta({ examples: [[{ key: 'export_pdf', value: 'true' }]] })
 
 const maxTrialDays = 366
-const trialDays = count.max(maxTrialDays, `must be at most ${maxTrialDays}`)
 
-export const createPlanBody = z.strictObject({
-  name,
-  code,
-  entitlements: optional(overrides),
-  metadata: optional(metadata),
-  trial_days: optional(trialDays).describe('Duration of a trial in days. Default: the plan has no trials.'),
+const fields = fieldList(PlanFieldsSchema, {
+  name: { given: name, change: optional(name), shown: z.string(), about: 'Its name.' },
+  code: {
+    given: code,
+    change: optional(code),
+    shown: z.string(),
+    about: 'Its code, unique in the application.',
+  },
+  metadata: {
+    given: metadata.transform((set) => ({ set })),
+    change: metadataChange,
+    shown: metadataInAnswer,
+    about: 'Your own entries: text by name.',
+    none: 'no entries',
+  },
+  trial_days: {
+    given: count.max(maxTrialDays, `must be at most ${maxTrialDays}`),
+    shown: z.int().nullable(),
+    about: 'Duration of a trial in days.',
+    none: 'the plan has no trials',
+  },
 })
 
+const shownPlan = {
+  id: id('pln'),
+  ...fields.shown,
+  status: planStatus,
+  active_licences: z.int().describe('Number of active licences on the plan.'),
+  entitlements: z
+    .array(z.strictObject({ entitlement_def_id: id('ent'), value: z.string() }))
+    .describe('The values that the plan sets.'),
+  created_at: timestampText,
+  updated_at: timestampText,
+}
+
+export const planSchema = z.strictObject(shownPlan).meta({ id: 'Plan' })
+
+export const planJson = renderer(PlanSchema, planSchema)
+
+export const archivedPlanSchema = z
+  .strictObject({
+    ...shownPlan,
+    suspended_licences: z.int().describe('Number of licences that were suspended.'),
+  })
+  .meta({ id: 'ArchivedPlan' })
+
+export const createPlanBody = z.strictObject({ ...fields.made(), entitlements: optional(overrides) })
+
 export const updatePlanBody = z.strictObject({
-  name: optional(name),
-  code: optional(code),
+  ...fields.changed,
   entitlements: optional(overrides).describe(
     'The complete list of values that the plan sets. All other entitlements go back to their default. Omit it to keep the current values.',
   ),
-  metadata: metadataChange.optional(),
-  trial_days: trialDays
-    .nullable()
-    .optional()
-    .describe('Duration of new trials in days. null: the plan has no trials.'),
 })
 
 export function archivedPlanJson(response: ArchivePlanResponse): z.output<typeof archivedPlanSchema> {

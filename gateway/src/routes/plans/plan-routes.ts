@@ -1,4 +1,6 @@
+import { PlanFieldsSchema } from '@licensing/proto/catalog'
 import { z } from 'zod'
+import { fieldsFrom } from '../../fields/messages.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -35,15 +37,9 @@ export const planRoutes: Route[] = [
     answer: planSchema,
     errors: ['already_exists', 'quota_exceeded'],
     handle: async (call) => {
-      const { name, code, entitlements, metadata, trial_days: trialDays } = call.body
-      const plan = await call.services.catalog.createPlan({
-        ...within(call),
-        name,
-        code,
-        entitlements,
-        metadata: metadata && { entries: metadata },
-        trialDays,
-      })
+      const { entitlements, ...body } = call.body
+      const { fields } = fieldsFrom(PlanFieldsSchema, body)
+      const plan = await call.services.catalog.createPlan({ ...within(call), fields, entitlements })
       return { body: planJson(plan) }
     },
   }),
@@ -90,15 +86,11 @@ export const planRoutes: Route[] = [
     errors: ['already_exists'],
     lookUp: findPlan,
     handle: async (call) => {
-      const { name, code, entitlements, metadata, trial_days: trialDays } = call.body
+      const { entitlements, ...body } = call.body
       const plan = await call.services.catalog.updatePlan({
         ...planScope(call),
-        name,
-        code,
+        ...fieldsFrom(PlanFieldsSchema, body),
         entitlements: entitlements && { overrides: entitlements },
-        metadata,
-        trialDays: trialDays ?? undefined,
-        noTrials: trialDays === null,
       })
       return { body: planJson(plan) }
     },

@@ -83,9 +83,9 @@ export async function deadLetterEvents(
 
 /** Makes all dead-lettered events due again: a new version may understand them. */
 export async function retryDeadLettered(sql: Sql): Promise<number> {
-  const unparked = await sql`
+  const freed = await sql`
     update processor_events set dead_lettered = false, due_at = clock_timestamp() where dead_lettered and handled_at is null`
-  return unparked.count
+  return freed.count
 }
 
 export interface UnhandledEvent {

@@ -148,7 +148,12 @@ describe('an event that is not understood', () => {
       await givenSold(harness, vendor)
       await handled(harness, vendor)
       expect(await unhandled(vendor)).toMatchObject([
-        { eventId: event.id, parked: true, attempts: 1, reason: expect.stringContaining(reason) as string },
+        {
+          eventId: event.id,
+          deadLettered: true,
+          attempts: 1,
+          reason: expect.stringContaining(reason) as string,
+        },
       ])
       expect(alertsOf(harness, vendor)).toEqual(['processor_event_parked'])
       await discard(event.id)
@@ -167,7 +172,7 @@ describe('an event that is not understood', () => {
     } finally {
       await harness.sql`alter table facts drop constraint refused`
     }
-    expect(await unhandled(vendor)).toMatchObject([{ eventId: refused.id, parked: true, attempts: 1 }])
+    expect(await unhandled(vendor)).toMatchObject([{ eventId: refused.id, deadLettered: true, attempts: 1 }])
     expect(await stored(sound.id)).toMatchObject([{ handled: true }])
     expect(alertsOf(harness, vendor)).toEqual(['processor_event_parked'])
     await discard(refused.id)
@@ -196,7 +201,7 @@ describe('an event that is not understood', () => {
     const sound = anEvent(aRefund(`re_replaced_${made}`, { charge, amount: 4900 }))
     await deliver(harness, vendor, { ...sound, api_version: '2024-06-20' })
     await handled(harness, vendor)
-    expect(await unhandled(vendor)).toMatchObject([{ eventId: sound.id, parked: true }])
+    expect(await unhandled(vendor)).toMatchObject([{ eventId: sound.id, deadLettered: true }])
     await deliver(harness, vendor, sound)
     await handled(harness, vendor)
     expect(await unhandled(vendor)).toEqual([])
@@ -217,7 +222,7 @@ describe('an event that is not understood', () => {
     await handled(harness, vendor)
     await harness.operations.retryProcessorEvent({ eventId })
     await handled(harness, vendor)
-    expect(await unhandled(vendor)).toMatchObject([{ attempts: 2, parked: true }])
+    expect(await unhandled(vendor)).toMatchObject([{ attempts: 2, deadLettered: true }])
     // A release that knows the value would read this event.
     const known = { ...event, ...aRefund(strange.data.object.id, { charge, amount: 4900 }) }
     const body = Buffer.from(JSON.stringify({ ...known, account: vendor.connectedAccount }))

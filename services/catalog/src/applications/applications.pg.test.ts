@@ -10,6 +10,7 @@ import {
   givenTenant,
   outcomeOf,
   outcomesOf,
+  planChange,
 } from '../../test/catalog.ts'
 import type { Tenant } from '../../test/catalog.ts'
 
@@ -40,7 +41,7 @@ test('a text that is no id is not found, whichever characters it has', async () 
       calls.listEntitlementDefinitions({ ...path, ...firstPage }),
       calls.getPlan({ ...path, planId: newId('pln') }),
       calls.getEntitlementDefinition({ ...path, entitlementDefId: newId('ent') }),
-      calls.createPlan({ ...path, name: 'x', code: 'x' }),
+      calls.createPlan({ ...path, fields: { name: 'x', code: 'x' } }),
       calls.createEntitlementDefinition({ ...path, key: 'x', kind: 'limit' }),
       calls.archivePlan({ ...path, planId: newId('pln'), actor }),
       calls.updateApplication({ ...path, name: 'x' }),
@@ -219,7 +220,7 @@ test('after concurrent changes of the notice and of plans, each copy has the val
     Array.from({ length: 20 }, async (_, at) => {
       const calls = catalog.replicas[at % 2]!
       if (at % 4 < 2) await calls.updateApplication({ ...tenant, expiringNoticeDays: at })
-      else await calls.updatePlan({ ...tenant, planId: plan.id, trialDays: at })
+      else await calls.updatePlan({ ...tenant, planId: plan.id, ...planChange({ trialDays: at }) })
     }),
   )
   const [{ expiringNoticeDays }, { trialDays }] = await Promise.all([

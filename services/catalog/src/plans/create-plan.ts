@@ -11,16 +11,9 @@ import { appendPlanChanges, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { Violations } from '../refusals.ts'
-import {
-  auditPlan,
-  matchOverrides,
-  checkCode,
-  checkMetadata,
-  checkTrialDays,
-  codeTaken,
-  toPlan,
-} from './plan.ts'
+import { auditPlan, matchOverrides, codeTaken, toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
+import { planFields } from './plan-fields.ts'
 import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
 
 // Short, because licensing fetches a missing copy when a licence is issued on the plan.
@@ -31,7 +24,7 @@ export const createPlan: Handler<'createPlan'> = async (deps, request) => {
   const { plan, copy } = await changeApplication(deps, request, (tx) => insert(tx, request), {
     answer,
   }).catch((error: unknown) => {
-    throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code) : error
+    throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.fields?.code ?? '') : error
   })
   // A product starts a trial with the code of the plan, and licensing fetches no missing copy for a code.
   const timeoutMs = plan.trial_days === null ? newPlanTimeoutMs : undefined
@@ -45,20 +38,16 @@ async function insert(
   tx: Transaction,
   request: CreatePlanRequest,
 ): Promise<{ plan: PlanRow; copy: PlanCopy }> {
-  const { accountId, applicationId, name, code, entitlements, trialDays } = request
-  const metadata = request.metadata?.entries ?? {}
+  const { accountId, applicationId, entitlements } = request
   const violations = new Violations()
-  violations.checkName('/name', name)
-  checkCode(violations, code)
-  checkMetadata(violations, metadata)
-  checkTrialDays(violations, trialDays)
+  const fields = planFields.ofNew(request.fields, violations.add)
   const keys = entitlements.map(({ key }) => key)
   const definitions = await definitionsWithKeys(tx, applicationId, keys)
   const overrides = matchOverrides(entitlements, definitions, violations)
   violations.throwIfAny()
 
   const id = newId('pln')
-  await insertPlan(tx, { id, applicationId }, { name, code, metadata, trialDays: trialDays ?? null })
+  await insertPlan(tx, { id, applicationId }, fields)
   await checkQuota(tx, accountId, 'plans', await countPlans(tx, applicationId))
   await replaceOverrides(tx, { id, applicationId }, overrides)
   const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)

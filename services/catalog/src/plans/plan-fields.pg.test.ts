@@ -9,6 +9,7 @@ import {
   givenTenant,
   outcomeOf,
   outcomesOf,
+  planChange,
 } from '../../test/catalog.ts'
 import type { Tenant, TestCatalog } from '../../test/catalog.ts'
 
@@ -30,14 +31,14 @@ const changeOf = (patch: MetadataPatch) => ({ set: {}, remove: [], clear: false,
 
 /** A plan with metadata, and a function that patches its metadata. */
 async function givenMetadata(catalog: TestCatalog, tenant: Tenant, held: Record<string, string>) {
-  const made = { ...tenant, name: 'Pro', code: 'pro', metadata: { entries: held } }
+  const made = { ...tenant, fields: { name: 'Pro', code: 'pro', metadata: { set: held } } }
   const plan = await calls.createPlan(made)
   const path = { ...tenant, planId: plan.id }
   return {
     plan,
     path,
     patch: (change: MetadataPatch, at = 0) =>
-      catalog.replicas[at % 2]!.updatePlan({ ...path, metadata: changeOf(change) }),
+      catalog.replicas[at % 2]!.updatePlan({ ...path, ...planChange({ metadata: changeOf(change) }) }),
   }
 }
 
@@ -48,7 +49,7 @@ test('metadata is stored on create, merged on PATCH, and returned in the detail 
   expect(merged.metadata).toEqual({ tier: 'silver', 'a.b-c_D': '', new: '1' })
   const left = { 'a.b-c_D': '', new: '1' }
   expect((await patch({ remove: ['tier', 'absent'] })).metadata).toEqual(left)
-  expect((await calls.updatePlan({ ...path, name: 'x' })).metadata).toEqual(left)
+  expect((await calls.updatePlan({ ...path, ...planChange({ name: 'x' }) })).metadata).toEqual(left)
   expect((await calls.getPlan(path)).metadata).toEqual(left)
   const { plans } = await calls.listPlans({ ...tenant, ...firstPage })
   expect(plans.map(({ metadata }) => metadata)).toEqual([left])
@@ -71,15 +72,15 @@ test('invalid metadata, and more than 50 entries in the result, are refused, and
   for (const [change, pointer] of refusals) {
     expect(await outcomeOf(patch(change))).toBe(`validation_failed ${pointer}`)
     const metadata = changeOf(change)
-    const named = calls.updatePlan({ ...path, name: '', metadata })
+    const named = calls.updatePlan({ ...path, ...planChange({ name: '', metadata }) })
     expect(await outcomeOf(named)).toBe(`validation_failed /name ${pointer}`)
   }
   expect(await calls.getPlan(path)).toEqual(before)
-  const made = { ...tenant, name: 'x', code: 'x' }
+  const named = { name: 'x', code: 'x' }
   for (const given of [entries(51), { '': 'v' }]) {
-    expect(await outcomeOf(calls.createPlan({ ...made, metadata: { entries: given } }))).toMatch(
-      /^validation_failed \/metadata/,
-    )
+    expect(
+      await outcomeOf(calls.createPlan({ ...tenant, fields: { ...named, metadata: { set: given } } })),
+    ).toMatch(/^validation_failed \/metadata/)
   }
   expect((await calls.listPlans({ ...tenant, ...firstPage })).plans).toHaveLength(1)
   expect((await patch({ set: { more: 'v' }, remove: ['n0'] })).metadata).toEqual({
@@ -115,7 +116,9 @@ test('a PATCH that changes nothing leaves updated_at as it is', async () => {
   const { plan, patch } = await givenMetadata(catalog, tenant, { b: '1', a: '2' })
   const { updatedAt } = plan
   expect(await patch({ set: { a: '2' }, remove: ['c'] })).toMatchObject({ updatedAt })
-  expect(await calls.updatePlan({ ...tenant, planId: plan.id, noTrials: true })).toMatchObject({
+  expect(
+    await calls.updatePlan({ ...tenant, planId: plan.id, ...planChange({ trialDays: undefined }) }),
+  ).toMatchObject({
     updatedAt,
   })
   expect((await patch({ set: { a: '3' } })).updatedAt).not.toEqual(updatedAt)
@@ -123,7 +126,7 @@ test('a PATCH that changes nothing leaves updated_at as it is', async () => {
 
 test('trial_days is 1 to 366 or absent; licensing gets each change of it', async () => {
   const make = (code: string, trialDays: number) =>
-    calls.createPlan({ ...tenant, name: 'x', code, trialDays })
+    calls.createPlan({ ...tenant, fields: { name: 'x', code, trialDays } })
   for (const days of [0, 367, -1]) {
     expect(await outcomeOf(make('wrong', days))).toBe('validation_failed /trial_days')
   }
@@ -134,14 +137,14 @@ test('trial_days is 1 to 366 or absent; licensing gets each change of it', async
   expect(plan.trialDays).toBe(366)
   expect(copyOf(plan)).toMatchObject({ code: 'trial', trialDays: 366, expiringNoticeDays: 14, version: 1n })
 
-  const patch = (change: { trialDays?: number; noTrials?: boolean; code?: string }) =>
-    calls.updatePlan({ ...tenant, planId: plan.id, ...change })
+  const patch = (change: { trialDays?: number | undefined; code?: string }) =>
+    calls.updatePlan({ ...tenant, planId: plan.id, ...planChange(change) })
   expect(await outcomeOf(patch({ trialDays: 367, code: 'other' }))).toBe('validation_failed /trial_days')
   expect(await patch({ trialDays: 1 })).toMatchObject({ trialDays: 1, code: 'trial' })
   expect(copyOf(plan)).toMatchObject({ trialDays: 1, version: 2n })
   expect(await patch({ code: 'other' })).toMatchObject({ trialDays: 1 })
   expect(copyOf(plan)).toMatchObject({ trialDays: 1, code: 'other', version: 3n })
-  expect((await patch({ noTrials: true })).trialDays).toBeUndefined()
+  expect((await patch({ trialDays: undefined })).trialDays).toBeUndefined()
   expect(copyOf(plan)?.trialDays).toBeUndefined()
   expect(copyOf(plan)?.version).toBe(4n)
   expect(await calls.getPlanCopy({ ...tenant, planId: plan.id })).toEqual(copyOf(plan))

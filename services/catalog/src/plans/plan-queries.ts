@@ -1,15 +1,20 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
-import type { Metadata } from '@licensing/proto/metadata'
 import { nextVersion } from '../plan-copies/plan-copy-queries.ts'
 import { transitions } from './plan.ts'
 import type { PlanRow } from './plan.ts'
+import { planFields } from './plan-fields.ts'
+import type { FieldColumns } from './plan-fields.ts'
+
+const listOf = (columns: string[], table: string) => columns.map((name) => `${table}.${name}`).join(', ')
+const ownColumns = ['id', 'application_id', 'status', 'status_version', 'created_at', 'updated_at']
+const fieldColumns = planFields.columns.join(', ')
 
 const selectPlans = (sql: Sql) => sql`
-  select p.id, p.application_id, p.name, p.code, p.status, p.status_version, p.created_at, p.updated_at,
-    p.metadata, p.trial_days,
+  select ${sql.unsafe(listOf([...ownColumns, ...planFields.columns], 'p'))},
     coalesce(
       (
         select json_agg(json_build_array(o.definition_id, o.value) order by d.key)
@@ -18,23 +23,13 @@ const selectPlans = (sql: Sql) => sql`
       ), '[]') as overrides
   from plans p join applications a on a.id = p.application_id`
 
-/** The fields of a plan that a vendor can change, besides its entitlements and status. */
-export interface PlanFields {
-  name: string
-  code: string
-  metadata: Metadata
-  trialDays: number | null
-}
-
 /** Violates the constraint `plans_code` if the code is in use. */
 export async function insertPlan(
   sql: Sql,
   { id, applicationId }: { id: string; applicationId: string },
-  { name, code, metadata, trialDays }: PlanFields,
+  fields: FieldColumns,
 ): Promise<void> {
-  await sql`
-    insert into plans (id, application_id, name, code, metadata, trial_days)
-    values (${id}, ${applicationId}, ${name}, ${code}, ${JSON.stringify(metadata)}::text::jsonb, ${trialDays})`
+  await insertRows(sql, 'plans', [{ id, application_id: applicationId, ...fields }])
 }
 
 /** Includes retired plans. */
@@ -78,13 +73,14 @@ export async function listPlanRows(
 export async function updatePlanRow(
   sql: Sql,
   id: string,
-  { name, code, metadata, trialDays }: PlanFields,
+  fields: FieldColumns,
   isChanged: boolean,
 ): Promise<void> {
-  const fields = sql`(${name}, ${code}, ${JSON.stringify(metadata)}::text::jsonb, ${trialDays}::int)`
+  const [held, given] = ['p', 'g'].map((table) => sql.unsafe(listOf(planFields.columns, table)))
   await sql`
-    update plans set (name, code, metadata, trial_days) = ${fields}, updated_at = now()
-    where id = ${id} and (${isChanged} or (name, code, metadata, trial_days) is distinct from ${fields})`
+    update plans p set (${sql.unsafe(fieldColumns)}) = row(${given!}), updated_at = now()
+    from ${rowsOf(sql, 'plans', [fields])} g
+    where p.id = ${id} and (${isChanged} or (${held!}) is distinct from (${given!}))`
 }
 
 /** Gives the plan a new version, after a change of a value that licensing copies. */

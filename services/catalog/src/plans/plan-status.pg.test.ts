@@ -6,6 +6,7 @@ import {
   givenDefinitions,
   givenPlan,
   givenTenant,
+  planChange,
   resolved,
 } from '../../test/catalog.ts'
 import type { Tenant } from '../../test/catalog.ts'
@@ -59,7 +60,11 @@ test('a retired plan is edited like any other, and stays retired', async () => {
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
   await calls.archivePlan({ ...path, actor: 'key_1' })
   const overrides = [{ key: 'seats', value: '8' }]
-  const plan = await calls.updatePlan({ ...path, name: 'Old', entitlements: { overrides } })
+  const plan = await calls.updatePlan({
+    ...path,
+    ...planChange({ name: 'Old' }),
+    entitlements: { overrides },
+  })
   expect(plan).toMatchObject({ status: 'retired', name: 'Old', entitlements: [{ value: '8' }] })
   expect(resolved(catalog, path.planId)).toEqual({ seats: '8' })
   expect(licensing.copies.get(path.planId)).toMatchObject({ status: 'retired', archiveVersion: 2n })

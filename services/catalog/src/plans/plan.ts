@@ -6,7 +6,6 @@ import { PlanSchema } from '@licensing/proto/catalog'
 import type { Plan, OverrideInput } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { PlanStatus, PlanVerb, EntitlementKind } from '@licensing/proto/closed-sets'
-import { problemOfMetadata } from '@licensing/proto/metadata'
 import { problemOfValue } from '@licensing/proto/entitlement-kinds'
 import type { Metadata } from '@licensing/proto/metadata'
 import type { Violations } from '../refusals.ts'
@@ -55,30 +54,6 @@ export function codeTaken(code: string): ServiceError {
     'already_exists',
     `the plan code ${code} is in use in this application; use that plan, or choose another code`,
   )
-}
-
-export function checkCode(violations: Violations, code: string): void {
-  if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(code)) return
-  violations.add(
-    '/code',
-    'must have 1 to 64 characters: letters, digits, _ . and -, the first a letter or digit',
-  )
-}
-
-const maxTrialDays = 366
-
-export function checkTrialDays(violations: Violations, days: number | undefined): void {
-  if (days === undefined || (days >= 1 && days <= maxTrialDays)) return
-  violations.add('/trial_days', `must be a whole number from 1 to ${maxTrialDays}`)
-}
-
-/**
- * @param given the entries in a request
- * @param result the metadata of the plan after the request
- */
-export function checkMetadata(violations: Violations, given: Metadata, result = given): void {
-  const wrong = problemOfMetadata(given) ?? problemOfMetadata(result)
-  if (wrong) violations.add(`/metadata${wrong.pointer}`, wrong.problem)
 }
 
 export function toPlan(row: PlanRow, activeLicences: bigint): Plan {

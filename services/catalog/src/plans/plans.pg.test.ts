@@ -14,6 +14,7 @@ import {
   insertPlans,
   outcomeOf,
   outcomesOf,
+  planChange,
   resolved,
 } from '../../test/catalog.ts'
 import type { Tenant, TestCatalog } from '../../test/catalog.ts'
@@ -53,10 +54,10 @@ test('a PATCH changes only the fields that it names; an empty one changes nothin
   const path = { ...tenant, planId: plan.id }
   const before = await eventsOf(catalog, tenant)
   expect(await calls.updatePlan(path)).toEqual(plan)
-  const renamed = await calls.updatePlan({ ...path, name: 'Professional' })
+  const renamed = await calls.updatePlan({ ...path, ...planChange({ name: 'Professional' }) })
   expect(renamed).toMatchObject({ name: 'Professional', code: 'pro', entitlements: plan.entitlements })
   expect(await eventsOf(catalog, tenant)).toEqual(before)
-  const recoded = await calls.updatePlan({ ...path, code: 'pro-2' })
+  const recoded = await calls.updatePlan({ ...path, ...planChange({ code: 'pro-2' }) })
   expect(recoded).toMatchObject({ name: 'Professional', code: 'pro-2', entitlements: plan.entitlements })
   expect(licensing.copies.get(plan.id)).toMatchObject({ code: 'pro-2', version: 2n })
   expect(await eventsOf(catalog, tenant)).toHaveLength(before.length + 1)
@@ -96,17 +97,17 @@ test('an invalid list is refused, and the request changes nothing', async () => 
   ]
   for (const [list, pointers] of refusals) {
     const overrides = Object.entries(list).map(([key, value]) => ({ key, value }))
-    const patch = { ...tenant, planId: plan.id, name: 'x', entitlements: { overrides } }
-    expect(await outcomeOf(calls.updatePlan(patch))).toBe(`validation_failed ${pointers}`)
-    const made = { ...tenant, name: 'x', code: 'x', entitlements: overrides }
-    expect(await outcomeOf(calls.createPlan(made))).toBe(`validation_failed ${pointers}`)
+    const patch = { ...tenant, planId: plan.id, ...planChange({ name: '' }), entitlements: { overrides } }
+    expect(await outcomeOf(calls.updatePlan(patch))).toBe(`validation_failed /name ${pointers}`)
+    const made = { ...tenant, fields: { name: 'x' }, entitlements: overrides }
+    expect(await outcomeOf(calls.createPlan(made))).toBe(`validation_failed /code ${pointers}`)
   }
   expect((await calls.listPlans({ ...tenant, ...firstPage })).plans).toEqual([plan])
 })
 
 test('a name or code that breaks the rules is refused, on create and PATCH', async () => {
   const plan = await givenPlan(catalog, tenant)
-  const made = { ...tenant, name: '', code: 'a b' }
+  const made = { ...tenant, ...planChange({ name: '', code: 'a b' }) }
   expect(await outcomeOf(calls.createPlan(made))).toBe('validation_failed /name /code')
   expect(await outcomeOf(calls.updatePlan({ ...made, planId: plan.id }))).toBe(
     'validation_failed /name /code',
@@ -121,7 +122,7 @@ test('a code is unique in its application, including retired plans, on create an
   await expect(givenPlan(catalog, tenant, 'pro')).rejects.toMatchObject(refused)
   await givenPlan(catalog, other, 'pro')
   const second = await givenPlan(catalog, tenant, 'Pro')
-  const patch = { ...tenant, planId: second.id, code: 'pro', name: 'x' }
+  const patch = { ...tenant, planId: second.id, ...planChange({ code: 'pro', name: 'x' }) }
   await expect(calls.updatePlan(patch)).rejects.toMatchObject(refused)
   expect(await calls.getPlan({ ...tenant, planId: second.id })).toEqual(second)
 })
@@ -195,7 +196,7 @@ test('a plan of another account, one of another application and an unknown one a
   ]) {
     const attempts = [
       calls.getPlan(path),
-      calls.updatePlan({ ...path, name: 'x' }),
+      calls.updatePlan({ ...path, ...planChange({ name: 'x' }) }),
       calls.archivePlan({ ...path, actor }),
       calls.restorePlan(path),
       calls.getPlanCopy(path),

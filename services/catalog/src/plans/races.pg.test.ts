@@ -16,6 +16,7 @@ import {
   givenPlan,
   givenTenant,
   outcomesOf,
+  planChange,
   resolved,
 } from '../../test/catalog.ts'
 import type { Tenant, TestCatalog } from '../../test/catalog.ts'
@@ -43,7 +44,7 @@ function counted(outcomes: string[]): Record<string, number> {
 
 test('if twenty callers create a plan with the same code, one succeeds', async () => {
   for (let round = 0; round < rounds; round += 1) {
-    const plan = { ...tenant, name: 'x', code: `code-${round}` }
+    const plan = { ...tenant, fields: { name: 'x', code: `code-${round}` } }
     expect(counted(await atOnce(catalog, 20, (calls) => calls.createPlan(plan)))).toEqual({
       ok: 1,
       already_exists: 19,
@@ -56,7 +57,7 @@ test('if twenty plans are given the same code by PATCH, one gets it', async () =
   const plans: Plan[] = []
   for (let at = 0; at < 20; at += 1) plans.push(await givenPlan(catalog, tenant, `plan-${at}`))
   const outcomes = await atOnce(catalog, 20, (calls, at) =>
-    calls.updatePlan({ ...tenant, planId: plans[at]!.id, code: 'wanted' }),
+    calls.updatePlan({ ...tenant, planId: plans[at]!.id, ...planChange({ code: 'wanted' }) }),
   )
   expect(counted(outcomes)).toEqual({ ok: 1, already_exists: 19 })
 })
@@ -182,14 +183,14 @@ test('concurrent changes of all kinds do not deadlock', async () => {
   const outcomes = await atOnce(catalog, 120, (calls, at) => {
     const path = { ...tenant, planId: plans[at % 4]!.id }
     const kinds = [
-      () => calls.updatePlan({ ...path, name: `name ${at}` }),
+      () => calls.updatePlan({ ...path, ...planChange({ name: `name ${at}` }) }),
       () => calls.updatePlan({ ...path, entitlements: { overrides: [{ key: 'seats', value: String(at) }] } }),
       () => calls.archivePlan({ ...path, actor }),
       () => calls.restorePlan(path),
       () =>
         calls.updateEntitlementDefinition({ ...tenant, entitlementDefId: ids.seats!, default: String(at) }),
       () => calls.createEntitlementDefinition({ ...tenant, key: `key_${at}`, kind: 'feature' }),
-      () => calls.createPlan({ ...tenant, name: 'x', code: `code-${at}` }),
+      () => calls.createPlan({ ...tenant, fields: { name: 'x', code: `code-${at}` } }),
       () => calls.createApiKey({ ...tenant, name: 'x', scopes: ['read'] }),
       () => calls.listPlans({ ...tenant, ...firstPage }),
     ]

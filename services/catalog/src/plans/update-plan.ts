@@ -2,8 +2,6 @@ import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import type { PlanCopy, UpdatePlanRequest } from '@licensing/proto/catalog'
-import { changedMetadata } from '@licensing/proto/metadata'
-import type { Metadata } from '@licensing/proto/metadata'
 import { changeApplication } from '../applications/applications.ts'
 import type { Handler } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
@@ -12,26 +10,18 @@ import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { differs, toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { countActiveLicences } from './read-plans.ts'
-import {
-  auditPlan,
-  matchOverrides,
-  sameOverrides,
-  checkCode,
-  checkMetadata,
-  checkTrialDays,
-  codeTaken,
-  toPlan,
-} from './plan.ts'
+import { auditPlan, matchOverrides, sameOverrides, codeTaken, toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
+import { planFields } from './plan-fields.ts'
+import type { FieldColumns } from './plan-fields.ts'
 import { findPlan, incrementVersion, replaceOverrides, updatePlanRow } from './plan-queries.ts'
-import type { PlanFields } from './plan-queries.ts'
 
 /** Updates a plan, also a retired one. Answers when licensing has the change, so that later licences use it. */
 export const updatePlan: Handler<'updatePlan'> = async (deps, request) => {
   await checkLicensingAvailable(deps)
   const { plan, copy } = await changeApplication(deps, request, (tx) => update(tx, request)).catch(
     (error: unknown) => {
-      throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
+      throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.fields?.code ?? '') : error
     },
   )
   // Even if nothing changed: an earlier call may have saved the change without reaching licensing.
@@ -81,40 +71,19 @@ async function readCopy(
 }
 
 interface Wanted {
-  fields: PlanFields
+  fields: FieldColumns
   /** Absent: the overrides stay. */
   overrides: { definitionId: string; value: string }[] | undefined
 }
 
 /** @throws ServiceError `validation_failed` */
 async function wanted(tx: Transaction, request: UpdatePlanRequest, before: PlanRow): Promise<Wanted> {
-  const { applicationId, name, code, entitlements, trialDays, noTrials = false } = request
   const violations = new Violations()
-  if (name !== undefined) violations.checkName('/name', name)
-  if (code !== undefined) checkCode(violations, code)
-  checkTrialDays(violations, trialDays)
-  const metadata = wantedMetadata(request, before, violations)
-  const inputs = entitlements?.overrides
+  const changed = planFields.ofChange(before, request, violations.add)
+  const inputs = request.entitlements?.overrides
   const keys = inputs?.map(({ key }) => key) ?? []
   const overrides =
-    inputs && matchOverrides(inputs, await definitionsWithKeys(tx, applicationId, keys), violations)
+    inputs && matchOverrides(inputs, await definitionsWithKeys(tx, request.applicationId, keys), violations)
   violations.throwIfAny()
-  const fields = {
-    name: name ?? before.name,
-    code: code ?? before.code,
-    metadata,
-    trialDays: noTrials ? null : (trialDays ?? before.trial_days),
-  }
-  return { fields, overrides }
-}
-
-function wantedMetadata(
-  { metadata: change }: UpdatePlanRequest,
-  { metadata: before }: PlanRow,
-  violations: Violations,
-): Metadata {
-  if (!change) return before
-  const metadata = changedMetadata(before, change)
-  checkMetadata(violations, change.set, metadata)
-  return metadata
+  return { fields: { ...before, ...changed }, overrides }
 }

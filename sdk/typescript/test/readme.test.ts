@@ -4,7 +4,7 @@ import { FILE_REFUSALS, REFUSALS } from '../src/product/calls.ts'
 import * as reasons from '../src/product/reasons.ts'
 import * as record from '../src/product/record.ts'
 
-const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 
 /** The tables under a heading, as rows of trimmed cells. The first row is the head. */
 function tablesUnder(heading: string): string[][][] {

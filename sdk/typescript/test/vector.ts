@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { LicenceClientOptions } from '../src/product/client.ts'
 
-/** The shape of `vectors/*.json`: `vectors/README.md` says what it means. */
+/** The shape of `sdk/vectors/*.json`: `sdk/vectors/README.md` says what it means. */
 export interface Vector {
   readonly name: string
   readonly why: string
@@ -83,7 +83,7 @@ interface Shared {
   readonly documents: Readonly<Record<string, Document>>
 }
 
-const folder = new URL('../vectors/', import.meta.url)
+const folder = new URL('../../vectors/', import.meta.url)
 
 function read(file: string): unknown {
   return JSON.parse(readFileSync(new URL(file, folder), 'utf8'))

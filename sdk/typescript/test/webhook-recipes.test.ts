@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { drawing, drawn } from '@licensing/test-support/drawn'
 import { beforeAll, describe, expect, it } from 'vitest'
 
-const guide = new URL('../../docs/guides/webhooks.md', import.meta.url)
+const guide = new URL('../../../docs/guides/webhooks.md', import.meta.url)
 const sdk = fileURLToPath(new URL('..', import.meta.url))
 
 interface Language {
@@ -72,7 +72,7 @@ beforeAll(async () => {
     written.push(name)
     await writeFile(join(folder, name), code)
   }
-  await symlink(join(sdk, '../tests/acceptance/node_modules'), join(folder, 'node_modules'))
+  await symlink(join(sdk, '../../tests/acceptance/node_modules'), join(folder, 'node_modules'))
   return () => temporary.remove()
 })
 

@@ -5,8 +5,8 @@ import type {
   Member,
   RefundKind,
   SuspensionReason,
-} from '../../proto/src/closed-sets.ts'
-import { webhookFields } from '../../proto/src/webhook-events.ts'
+} from '../../../proto/src/closed-sets.ts'
+import { webhookFields } from '../../../proto/src/webhook-events.ts'
 import type { Schemas } from '../src/backend.ts'
 import { webhookEventTypes } from '../src/webhooks.ts'
 import type { WebhookEnvelope, WebhookEventType, WebhookObjects } from '../src/webhooks.ts'

@@ -2,7 +2,7 @@ import { createHmac, createPrivateKey, sign } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 
 /**
- * Signs the documents of `vectors/shared.json` again: run it after editing a payload, then `prettier --write`.
+ * Signs the documents of `sdk/vectors/shared.json` again: run it after editing a payload, then `prettier --write`.
  * Ed25519 is deterministic, so the signatures of unedited payloads do not change.
  */
 interface Document {
@@ -15,7 +15,7 @@ interface Document {
 
 type Key = Readonly<Record<'kty' | 'crv' | 'x' | 'd' | 'kid', string>>
 
-const file = new URL('../vectors/shared.json', import.meta.url)
+const file = new URL('../../vectors/shared.json', import.meta.url)
 const shared = JSON.parse(await readFile(file, 'utf8')) as {
   keys: Record<string, Key>
   documents: Record<string, Document>

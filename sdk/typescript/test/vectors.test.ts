@@ -70,7 +70,7 @@ describe('the documents that the vectors share', () => {
 
 describe('the table of failures in the README', () => {
   it('names every vector once, and none that does not exist', () => {
-    const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
     const [, table = ''] = /^## When things go wrong$([^]*?)^## /m.exec(readme) ?? []
     const named = [...table.matchAll(/^\|.*\|(.*)\|$/gm)].flatMap(([, last]) =>
       [...(last ?? '').matchAll(/`([a-z0-9-]+)`/g)].map(([, name]) => name),

@@ -12,7 +12,7 @@ interface OpenApiDocument {
 
 /** The gateway's OpenAPI document, reduced to the operations for API keys, without examples of answers. */
 export function readBackendDocument(): OpenApiDocument {
-  const file = new URL('../../gateway/openapi.json', import.meta.url)
+  const file = new URL('../../../gateway/openapi.json', import.meta.url)
   const document = JSON.parse(readFileSync(file, 'utf8')) as OpenApiDocument
   const paths = Object.entries(document.paths).map(([path, operations]) => {
     const kept = Object.entries(operations)

@@ -8,7 +8,7 @@ import { LicensingServer } from './licensing-server.ts'
 
 const run = promisify(execFile)
 const sdk = join(import.meta.dirname, '..')
-const workspace = join(sdk, '..')
+const workspace = join(sdk, '../..')
 const tsc = join(workspace, 'node_modules', '.bin', 'tsc')
 
 /** A project outside this repository, with the package installed as it would be published. */
