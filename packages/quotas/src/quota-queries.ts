@@ -30,7 +30,9 @@ export async function lockQuota(tx: Sql, accountId: string, quota: Quota): Promi
   return Number(row!.value)
 }
 
-/** Changes the quota of an account after `lockQuota`. Existing resources stay, even if there are more. */
-export async function setQuota(tx: Sql, accountId: string, quota: Quota, max: number): Promise<void> {
-  await tx`update account_quotas set max_value = ${max} where account_id = ${accountId} and quota = ${quota}`
+/** Changes the quota of an account. Existing resources stay, even if there are more. */
+export async function setQuota(sql: Sql, accountId: string, quota: Quota, max: number): Promise<void> {
+  await sql`
+    insert into account_quotas (account_id, quota, max_value) values (${accountId}, ${quota}, ${max})
+    on conflict (account_id, quota) do update set max_value = excluded.max_value`
 }
