@@ -11,10 +11,10 @@ import fastify from 'fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { admit } from './admission/admit.ts'
 import type { AdmissionDependencies } from './admission/admit.ts'
-import { ApiKeys } from './admission/api-keys.ts'
 import { Applications } from './admission/applications.ts'
 import { limitKeyOf } from './admission/client-address.ts'
 import type { TrustsProxy } from './admission/client-address.ts'
+import { Principals } from './admission/principals.ts'
 import { Throttle } from './admission/throttle.ts'
 import type { RateLimits } from './admission/throttle.ts'
 import { BodyBudget, bodyLimits, readBody } from './http/bodies.ts'
@@ -80,7 +80,7 @@ const maxParamLength = 65_536
 export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstance> {
   const admission: AdmissionDependencies = {
     services: deps.services,
-    keys: new ApiKeys(deps.services.catalog),
+    principals: new Principals(deps.services.catalog),
     applications: new Applications(deps.services.catalog),
     throttle: new Throttle(deps.limits),
     sessions: new Sessions(deps.sessionKeys, deps.publicUrl),
@@ -188,7 +188,7 @@ async function letIn(
     request.call = await admit(admission, route, request, reply)
     if (request.call.audience === 'vendor') {
       request.context.accountId = request.call.accountId
-      request.context.caller = { actor: request.call.keyId, operation: route.operationId }
+      request.context.caller = { actor: request.call.actorId, operation: route.operationId }
     }
   }
   refuseEncoded(request.raw)

@@ -10,7 +10,7 @@ import { accountId, appId, gatewayOfFile, pathOf } from '../test/gateway.ts'
 /** The keys of the calls that had one, in order. */
 const keys: [rpc: string, key: Omit<ServedKey, 'replayed'>][] = []
 
-const reading = /^(get|list|find|authenticate)/
+const reading = /^(get|list|find|name|authenticate)/
 
 const gateway = await gatewayOfFile()
 for (const [service, answers] of Object.entries(gateway.answers)) {

@@ -31,7 +31,7 @@ test('by its type, only the call of a vendor has an account', () => {
       // @ts-expect-error -- a product has no account
       within(call)
       // @ts-expect-error -- a product has no API key
-      void call.keyId
+      void call.actorId
       // @ts-expect-error -- a product has no token
       void call.token
       return {}

@@ -1,4 +1,4 @@
-import type { Scope } from '@licensing/proto/closed-sets'
+import type { MemberRole, Scope } from '@licensing/proto/closed-sets'
 import type { FoundCustomerSession } from '@licensing/proto/customers'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { Readable } from 'node:stream'
@@ -10,7 +10,7 @@ import type { Services } from './services.ts'
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
- * The callers of a route, and their credentials: `vendor` an API key; `product` none, or a licence key in the body;
+ * The callers of a route, and their credentials: `vendor` an API key or a session of the portal; `product` none, or a licence key in the body;
  * `activation` the token of an activation; `customer` the token of a customer session; `processor` a signature over the body.
  */
 export type Audience = 'vendor' | 'product' | 'activation' | 'customer' | 'processor'
@@ -34,12 +34,14 @@ export interface Request {
 
 export interface VendorCall extends Request {
   audience: 'vendor'
-  /** The API key's account. */
   accountId: string
-  /** The id of the API key, which is the actor of a change. */
-  keyId: string
-  /** Set for a key that is bound to one application. */
+  /** The id of the API key or member, which is the actor of a change. */
+  actorId: string
+  scopes: readonly Scope[]
+  /** Set for a key or member that is bound to one application. */
   onlyApplicationId: string | undefined
+  /** Absent for an API key. */
+  role: MemberRole | undefined
 }
 
 interface ActivationCall extends Request {
@@ -85,8 +87,10 @@ export interface Route {
   audience: Audience
   /** Any one of these scopes is enough. */
   scopes: readonly Scope[]
-  /** The route is about more than one application, so a bound key is refused. */
+  /** The route is about more than one application, so a bound key or member is refused. */
   accountWide: boolean
+  /** A person needs the role `owner`. */
+  ownersOnly: boolean
   /** If absent, the route has no query parameters. */
   query?: z.ZodType
   /** If absent, the route needs no body; an empty body or `{}` is valid. */
@@ -166,16 +170,20 @@ export const senderKinds = {
 
 const nothing = z.strictObject({})
 
-/** A route for the vendor's backend: an API key with one of `scopes`. */
+/** A route for the vendor's backend and people: an API key or a member with one of `scopes`. */
 export function vendorRoute<
   Path extends string,
   Query extends z.ZodType | undefined = undefined,
   Body extends z.ZodType | undefined = undefined,
   Reply extends z.ZodType | undefined = undefined,
 >(
-  spec: Spec<'vendor', Path, Query, Body, Reply> & { scopes: readonly Scope[]; accountWide?: boolean },
+  spec: Spec<'vendor', Path, Query, Body, Reply> & {
+    scopes: readonly Scope[]
+    accountWide?: boolean
+    ownersOnly?: boolean
+  },
 ): Route {
-  return complete(spec, 'vendor', spec.scopes, spec.accountWide ?? false)
+  return complete(spec, 'vendor', spec.scopes)
 }
 
 /** A route that is called without an API key. Its calls have no account. */
@@ -186,14 +194,13 @@ export function keylessRoute<
   Body extends z.ZodType | undefined = undefined,
   Reply extends z.ZodType | undefined = undefined,
 >(spec: Spec<For, Path, Query, Body, Reply> & { audience: For }): Route {
-  return complete(spec, spec.audience, [], false)
+  return complete(spec, spec.audience, [])
 }
 
 function complete<For extends Audience, Path extends string, Query, Body, Reply>(
   spec: Spec<For, Path, Query, Body, Reply>,
   audience: For,
   scopes: readonly Scope[],
-  accountWide: boolean,
 ): Route {
   // The cast is safe: the handler's types follow from the schemas that parse its input and from the audience that is admitted.
   return {
@@ -205,10 +212,11 @@ function complete<For extends Audience, Path extends string, Query, Body, Reply>
     alsoAnswers: {},
     answerHeaders: {},
     errors: [],
+    accountWide: false,
+    ownersOnly: false,
     ...spec,
     audience,
     scopes,
-    accountWide,
   } as unknown as Route
 }
 

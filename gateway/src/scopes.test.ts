@@ -119,7 +119,7 @@ test.each(
   expect((await send(route, bound, appId)).status).not.toBe(403)
 })
 
-// The list of decisions, section 2, written a second time.
+// The list of decisions, section 2, and additions, section 16.1, written a second time.
 const accountWide = [
   'GET /v1/account',
   'PATCH /v1/account',
@@ -133,6 +133,11 @@ const accountWide = [
   'POST /v1/api-keys',
   'GET /v1/api-keys',
   'DELETE /v1/api-keys/{key_id}',
+  'POST /v1/members',
+  'GET /v1/members',
+  'GET /v1/members/{member_id}',
+  'PATCH /v1/members/{member_id}',
+  'DELETE /v1/members/{member_id}',
 ]
 
 test.each(
@@ -141,7 +146,7 @@ test.each(
     .map((route) => [`${route.method} ${route.path}`, route] as const),
 )('%s refuses a bound key if and only if the route is about the whole account', async (name, route) => {
   const key = gateway.keyWith(scopes, appId)
-  const path = route.path.replace('{key_id}', 'key_01k9zj3v8qe5ktw2m4x6r7n8ab')
+  const path = pathOf(route.path)
   const call = gateway.api[route.method.toLowerCase() as 'get']
   const before = gateway.calls.length
   const answer = await call(path, { key, ...(route.method !== 'GET' && { body: {} }) })

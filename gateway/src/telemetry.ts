@@ -57,7 +57,7 @@ export function recordAnswer(
       ms: Math.round(elapsedTime * 10) / 10,
       ...(request.call?.audience === 'vendor' && {
         account_id: request.call.accountId,
-        key_id: request.call.keyId,
+        actor: request.call.actorId,
       }),
     },
     'answered',

@@ -42,7 +42,7 @@ export interface StandIns {
 }
 
 export interface KnownKey {
-  keyId: string
+  actorId: string
   accountId: string
   scopes: Scope[]
   applicationId?: string
@@ -215,8 +215,13 @@ export async function startStandIns(log = createLogger('test', 'silent')): Promi
   const toCatalog = started.use(await startFaultyProxy(`127.0.0.1:${catalog.port}`))
   const keyWith = (scopes: Scope[], applicationId?: string) => {
     const key = `lsk_${randomBytes(24).toString('hex')}`
-    const keyId = `key_${randomBytes(13).toString('hex')}`
-    keys.set(hashOf(key), { keyId, accountId, scopes, ...(applicationId !== undefined && { applicationId }) })
+    const actorId = `key_${randomBytes(13).toString('hex')}`
+    keys.set(hashOf(key), {
+      actorId,
+      accountId,
+      scopes,
+      ...(applicationId !== undefined && { applicationId }),
+    })
     return key
   }
   const running = started.move()

@@ -5,8 +5,9 @@ import type { SetName } from './closed-sets.ts'
 // The words of the API, as the guides and the OpenAPI document have them, written out a second time.
 const written: Record<SetName, string> = {
   quota:
-    'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes trials_per_day',
+    'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes trials_per_day members',
   scope: 'admin read revoke issue',
+  memberRole: 'owner admin support viewer',
   entitlementKind: 'feature limit',
   planStatus: 'active retired',
   planVerb: 'archive restore',

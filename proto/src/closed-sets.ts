@@ -15,10 +15,12 @@ export const closedSets = {
     'deactivations',
     'idempotency_bytes',
     'trials_per_day',
+    'members',
   ],
 
   // Catalog.
   scope: ['admin', 'read', 'revoke', 'issue'],
+  memberRole: ['owner', 'admin', 'support', 'viewer'],
   entitlementKind: ['feature', 'limit'],
   planStatus: ['active', 'retired'],
   planVerb: ['archive', 'restore'],
@@ -121,6 +123,7 @@ export type Member<Name extends SetName> = (typeof closedSets)[Name][number]
 
 export type Quota = Member<'quota'>
 export type Scope = Member<'scope'>
+export type MemberRole = Member<'memberRole'>
 export type EntitlementKind = Member<'entitlementKind'>
 export type PlanStatus = Member<'planStatus'>
 export type PlanVerb = Member<'planVerb'>

@@ -97,6 +97,15 @@ export const quotas = {
     beyond: 'refused',
     remedy: `try again tomorrow, or ${operator}`,
   },
+  // People who are not removed.
+  members: {
+    defaultValue: 500,
+    ceiling: 100_000,
+    noun: 'members',
+    per: 'account',
+    beyond: 'refused',
+    remedy: `remove one, or ${operator}`,
+  },
 } as const satisfies Record<Quota, Refusing | Replacing>
 
 /** Quotas beyond which a resource is refused. */

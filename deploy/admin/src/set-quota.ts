@@ -12,6 +12,7 @@ const optionOf = (quota: Quota) => quota.replaceAll('_', '-')
 const owners: Record<Quota, readonly Callee[]> = {
   applications: ['catalog'],
   api_keys: ['catalog'],
+  members: ['catalog'],
   plans: ['catalog'],
   entitlement_defs: ['catalog'],
   webhook_endpoints: ['notifier'],
@@ -29,7 +30,7 @@ const options = closedSets.quota.map(optionOf)
 export const setQuota: Command = {
   synopsis: `--account ACCOUNT_ID ${options.map((option) => `[--${option} N]`).join(' ')}`,
   summary:
-    'sets quotas of an account: applications, active API keys, plans and entitlement definitions per application, enabled webhook endpoints per application, activations per licence, hosts and deactivations remembered per licence, new trials per application and UTC day, bytes of answers kept for Idempotency-Key by each service; existing resources stay',
+    'sets quotas of an account: applications, active API keys, members, plans and entitlement definitions per application, enabled webhook endpoints per application, activations per licence, hosts and deactivations remembered per licence, new trials per application and UTC day, bytes of answers kept for Idempotency-Key by each service; existing resources stay',
   options: {
     account: { required: true },
     ...Object.fromEntries(options.map((option) => [option, { required: false }])),

@@ -1,20 +1,21 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { FoundCustomerSession } from '@licensing/proto/customers'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isId, noSuch, pathIds } from '../fields/id.ts'
 import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
 import type { Sessions } from './sessions.ts'
 import type { Services } from '../services.ts'
-import { bearerOf, hashOfKey } from './api-keys.ts'
-import type { ApiKeys } from './api-keys.ts'
 import { noApplication } from './applications.ts'
 import type { Applications } from './applications.ts'
 import { limitKeyOf } from './client-address.ts'
+import { bearerOf, hashOfKey } from './principals.ts'
+import type { Principals } from './principals.ts'
 import type { Throttle } from './throttle.ts'
 
 export interface AdmissionDependencies {
   services: Services
-  keys: ApiKeys
+  principals: Principals
   applications: Applications
   throttle: Throttle
   sessions: Sessions
@@ -55,41 +56,46 @@ async function admitVendor(
   reply: FastifyReply,
 ): Promise<VendorCall> {
   const principal = await authenticate(deps, request, reply)
-  deps.throttle.key(reply, principal.keyId)
-  if (!route.scopes.some((scope) => principal.scopes.includes(scope))) {
+  deps.throttle.key(reply, principal.actorId)
+  const scopes = principal.scopes.map((scope) => readMember('scope', scope))
+  const role = principal.role === undefined ? undefined : readMember('memberRole', principal.role)
+  const who = role === undefined ? 'the API key' : `your role ${role}`
+  if (!route.scopes.some((scope) => scopes.includes(scope))) {
     const needed =
       route.scopes.length > 1
         ? `one of the scopes ${route.scopes.join(', ')}`
         : `the scope ${route.scopes[0]}`
-    throw new ServiceError(
-      'insufficient_scope',
-      `this needs ${needed}; the API key has ${principal.scopes.join(', ')}`,
-    )
+    throw new ServiceError('insufficient_scope', `this needs ${needed}; ${who} has ${scopes.join(', ')}`)
   }
   if (route.accountWide && principal.applicationId !== undefined) {
     throw new ServiceError(
       'insufficient_scope',
-      `this key is bound to application ${principal.applicationId}; use a key with the scope ${route.scopes[0]} that is not bound`,
+      `${who} is bound to application ${principal.applicationId}; use an API key or a member with the scope ${route.scopes[0]} that is not bound`,
     )
+  }
+  if (route.ownersOnly && role !== undefined && role !== 'owner') {
+    throw new ServiceError('insufficient_scope', `this needs the role owner; ${who} is not enough`)
   }
   return {
     ...requestOf(deps, request),
     audience: 'vendor',
     accountId: principal.accountId,
-    keyId: principal.keyId,
+    actorId: principal.actorId,
+    scopes,
     onlyApplicationId: principal.applicationId,
+    role,
   }
 }
 
 async function authenticate(
-  { keys, sessions, throttle }: AdmissionDependencies,
+  { principals, sessions, throttle }: AdmissionDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
   const caller = limitKeyOf(request.ip)
   try {
-    const keyHash = sessions.keyHashOf(request) ?? hashOfKey(bearerOf(request.headers.authorization))
-    return await keys.principalOf(keyHash, caller)
+    const credential = sessions.credentialOf(request) ?? hashOfKey(bearerOf(request.headers.authorization))
+    return await principals.principalOf(credential, caller)
   } catch (error) {
     throttle.unauthenticated(reply, caller)
     throw error

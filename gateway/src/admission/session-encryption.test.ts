@@ -1,11 +1,16 @@
 import { hash, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { decryptSession, parseSessionKeys, encryptSession, sessionSeconds } from './session-encryption.ts'
+import { decrypt, encrypt, parseSessionKeys, sessionSeconds } from './session-encryption.ts'
+import type { SessionKeys } from './session-encryption.ts'
 
 const newKey = () => randomBytes(32).toString('base64url')
 const keyHash = hash('sha256', 'lsk_of_the_test', 'base64')
 const keys = parseSessionKeys(newKey())
 const nowMs = Date.parse('2026-11-22T12:00:00.000Z')
+
+const encryptSession = (text: string, atMs: number, by: SessionKeys) =>
+  encrypt(text, 'session', atMs + sessionSeconds * 1000, by)
+const decryptSession = (text: string, atMs: number, by: SessionKeys) => decrypt(text, 'session', atMs, by)
 
 test('a session can be opened for 12 hours', () => {
   const session = encryptSession(keyHash, nowMs, keys)

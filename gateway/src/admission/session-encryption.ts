@@ -1,18 +1,20 @@
 import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto'
 
-/** Keys by id. The current key encrypts sessions; all of them decrypt. */
+/** Keys by id. The current key encrypts; all of them decrypt. */
 export type SessionKeys = { current: string; byId: ReadonlyMap<string, Buffer> }
 
 export const sessionSeconds = 12 * 3600
 
-const version = 1
+const version = 2
 const keyIdBytes = 4
 const nonceBytes = 12
 const tagBytes = 16
 const headBytes = 1 + keyIdBytes + nonceBytes + tagBytes
 const timeBytes = 6
-const keyHashBytes = 32
-const purpose = Buffer.from('portal session')
+const keyPurpose = Buffer.from('portal session')
+
+/** The use of an encrypted text. A text of one purpose cannot be used for another. */
+export type Purpose = 'session'
 
 /**
  * Reads `PORTAL_SESSION_KEY`: 32 bytes in base64url. To rotate the key, put the new key and a comma before the old one, and
@@ -27,42 +29,45 @@ export function parseSessionKeys(text: string): SessionKeys {
     if (key.length !== 32 || !/^[A-Za-z0-9_-]{43}=?$/.test(trimmed)) {
       throw new Error('must be 32 bytes in base64url, 43 characters')
     }
-    return [hash('sha256', Buffer.concat([purpose, key]), 'hex').slice(0, keyIdBytes * 2), key]
+    return [hash('sha256', Buffer.concat([keyPurpose, key]), 'hex').slice(0, keyIdBytes * 2), key]
   })
   return { current: keys[0]![0], byId: new Map(keys) }
 }
 
 /**
- * Encrypts a session with AES-256-GCM, so that nobody can read or make it without the session key. It contains only the hash
- * of the API key, so that even with the session key nobody can read an API key from a cookie.
+ * Encrypts a text with AES-256-GCM, so that nobody can read or make it without the key.
  *
- * @param keyHash SHA-256 of the API key, base64
+ * @param endMs from this time on it cannot be decrypted
  */
-export function encryptSession(keyHash: string, nowMs: number, keys: SessionKeys): string {
+export function encrypt(text: string, purpose: Purpose, endMs: number, keys: SessionKeys): string {
   const nonce = randomBytes(nonceBytes)
   const cipher = createCipheriv('aes-256-gcm', keys.byId.get(keys.current)!, nonce)
-  cipher.setAAD(purpose)
+  cipher.setAAD(Buffer.from(purpose))
   const end = Buffer.alloc(timeBytes)
-  end.writeUIntBE(nowMs + sessionSeconds * 1000, 0, timeBytes)
-  const encrypted = Buffer.concat([
-    cipher.update(Buffer.concat([end, Buffer.from(keyHash, 'base64')])),
-    cipher.final(),
-  ])
+  end.writeUIntBE(endMs, 0, timeBytes)
+  const encrypted = Buffer.concat([cipher.update(end), cipher.update(text, 'utf8'), cipher.final()])
   const keyId = Buffer.from(keys.current, 'hex')
   return Buffer.concat([Buffer.of(version), keyId, nonce, cipher.getAuthTag(), encrypted]).toString(
     'base64url',
   )
 }
 
-/** The hash of the API key in a session; undefined if the session has expired, was changed, or has another key. */
-export function decryptSession(text: string, nowMs: number, keys: SessionKeys): string | undefined {
-  const bytes = Buffer.from(text, 'base64url')
-  if (bytes.length !== headBytes + timeBytes + keyHashBytes || bytes[0] !== version) return undefined
+/** The encrypted text; undefined if its time is over, it was changed, or it has another key or purpose. */
+export function decrypt(
+  encrypted: string,
+  purpose: Purpose,
+  nowMs: number,
+  keys: SessionKeys,
+): string | undefined {
+  const bytes = Buffer.from(encrypted, 'base64url')
+  if (bytes.length < headBytes + timeBytes || bytes[0] !== version) return undefined
+  // Other texts that decode to the same bytes would count as different ones.
+  if (bytes.toString('base64url') !== encrypted) return undefined
   const key = keys.byId.get(bytes.toString('hex', 1, 1 + keyIdBytes))
   if (key === undefined) return undefined
   const nonce = bytes.subarray(1 + keyIdBytes, headBytes - tagBytes)
   const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
-  decipher.setAAD(purpose)
+  decipher.setAAD(Buffer.from(purpose))
   decipher.setAuthTag(bytes.subarray(headBytes - tagBytes, headBytes))
   let decrypted: Buffer
   try {
@@ -71,5 +76,5 @@ export function decryptSession(text: string, nowMs: number, keys: SessionKeys): 
     return undefined
   }
   if (nowMs >= decrypted.readUIntBE(0, timeBytes)) return undefined
-  return decrypted.toString('base64', timeBytes)
+  return decrypted.toString('utf8', timeBytes)
 }

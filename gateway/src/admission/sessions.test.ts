@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { accountId, gatewayOfFile, hashOf, startGateway } from '../../test/gateway.ts'
 import type { TestGateway } from '../../test/gateway.ts'
-import { parseSessionKeys, encryptSession, sessionSeconds } from './session-encryption.ts'
+import { encrypt, parseSessionKeys, sessionSeconds } from './session-encryption.ts'
 
 const sessionKey = randomBytes(32).toString('base64url')
 const publicUrl = 'https://licensing.example.com'
@@ -93,7 +93,7 @@ test('a session that has expired or was encrypted with another key is refused', 
   const [name] = (await givenSession()).split('=')
   const keyHash = Buffer.from(hashOf(gateway.apiKey), 'hex').toString('base64')
   const sealed = (key: string, secondsAgo: number) =>
-    `${name}=${encryptSession(keyHash, Date.now() - secondsAgo * 1000, parseSessionKeys(key))}`
+    `${name}=${encrypt(keyHash, 'session', Date.now() + (sessionSeconds - secondsAgo) * 1000, parseSessionKeys(key))}`
   expect(await account(sealed(sessionKey, sessionSeconds - 60))).toBe(200)
   expect(await account(sealed(sessionKey, sessionSeconds))).toBe('unauthenticated')
   expect(await account(sealed(randomBytes(32).toString('base64url'), 0))).toBe('unauthenticated')
@@ -104,7 +104,7 @@ test('a session works on every replica that has the key', async () => {
   answerAccount(replica)
   const cookie = await givenSession()
   expect(await account(cookie, { at: replica })).toBe('unauthenticated')
-  replica.keys.set(hashOf(gateway.apiKey), { keyId: 'key_1', accountId, scopes: ['admin'] })
+  replica.keys.set(hashOf(gateway.apiKey), { actorId: 'key_1', accountId, scopes: ['admin'] })
   await eventually(async () => expect(await account(cookie, { at: replica })).toBe(200))
 })
 
@@ -209,7 +209,7 @@ test('without PORTAL_SESSION_KEY the API works, sign-in names the missing variab
   const cookie = await givenSession()
   await using plain = await startGateway({ sessionKey: null })
   answerAccount(plain)
-  plain.keys.set(hashOf(gateway.apiKey), { keyId: 'key_1', accountId, scopes: ['admin'] })
+  plain.keys.set(hashOf(gateway.apiKey), { actorId: 'key_1', accountId, scopes: ['admin'] })
   expect((await plain.api.get('/v1/account')).status).toBe(200)
   const answer = await signIn(plain.apiKey, { at: plain })
   expect(answer.status).toBe(503)

@@ -1,12 +1,12 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { decryptSession, encryptSession, sessionSeconds } from './session-encryption.ts'
+import { decrypt, encrypt, sessionSeconds } from './session-encryption.ts'
 import type { SessionKeys } from './session-encryption.ts'
 
 // Browsers accept a cookie with the prefix `__Host-` only over TLS and only from this host, not from another subdomain.
 const names = { tls: '__Host-portal_session', plain: 'portal_session' } as const
 
-/** Sessions of the portal: an encrypted cookie contains the hash of the API key. The gateway stores no sessions. */
+/** Sessions of the portal: an encrypted cookie contains the hash of the API key or the id of the member. The gateway stores none. */
 export class Sessions {
   readonly #keys: SessionKeys | undefined
   readonly #publicUrl: string | undefined
@@ -18,24 +18,25 @@ export class Sessions {
   }
 
   /**
-   * The hash of the API key in the session of a request. It needs the header `X-Requested-With` and the gateway's own
+   * The hash of the API key, or the id of the member, in the session of a request. It needs the header `X-Requested-With` and the gateway's own
    * origin, which pages of other origins cannot send. `Authorization` has precedence.
    *
-   * @returns base64; undefined if the request has no session or its cookie is no longer valid
+   * @returns undefined if the request has no session or its cookie is no longer valid
    * @throws ServiceError `origin_refused`
    */
-  keyHashOf(request: FastifyRequest): string | undefined {
+  credentialOf(request: FastifyRequest): string | undefined {
     const { authorization, 'x-requested-with': requestedWith } = request.headers
     if (authorization !== undefined || requestedWith !== 'portal') return undefined
     const cookie = cookieOf(request, this.#nameFor(request))
     if (cookie === undefined) return undefined
     refuseForeignOrigin(request, this.#publicUrl)
-    return this.#keys && decryptSession(cookie, Date.now(), this.#keys)
+    return this.#keys && decrypt(cookie, 'session', Date.now(), this.#keys)
   }
 
-  /** @param keyHash base64 */
-  begin(request: FastifyRequest, reply: FastifyReply, keyHash: string): void {
-    this.#setCookie(request, reply, encryptSession(keyHash, Date.now(), this.requireKeys()), sessionSeconds)
+  /** @param credential the hash of an API key in base64, or the id of a member */
+  begin(request: FastifyRequest, reply: FastifyReply, credential: string): void {
+    const endMs = Date.now() + sessionSeconds * 1000
+    this.#setCookie(request, reply, encrypt(credential, 'session', endMs, this.requireKeys()), sessionSeconds)
   }
 
   end(request: FastifyRequest, reply: FastifyReply): void {

@@ -4,6 +4,7 @@ const prefixes = [
   'acct',
   'app',
   'key',
+  'usr',
   'ent',
   'pln',
   'lic',
@@ -54,6 +55,7 @@ export function id(prefix: IdPrefix) {
 export const pathIds: Readonly<Record<string, { prefix: IdPrefix; what: string }>> = {
   app_id: { prefix: 'app', what: 'application' },
   key_id: { prefix: 'key', what: 'API key' },
+  member_id: { prefix: 'usr', what: 'member' },
   ent_id: { prefix: 'ent', what: 'entitlement definition' },
   plan_id: { prefix: 'pln', what: 'plan' },
   licence_id: { prefix: 'lic', what: 'licence' },

@@ -56,6 +56,15 @@ export const webAddress = text(limit)
   }, 'must be an http or https URL')
   .meta({ format: 'uri', ...lengths(limit), examples: ['https://shop.example.com/thanks'] })
 
+/** An e-mail address. Only ASCII characters, so that case can be ignored without surprises. */
+export const emailAddress = z
+  .email({ pattern: z.regexes.html5Email, error: 'must be an e-mail address' })
+  .refine(
+    (address) => characters(address) <= textLimits.emailAddress.max,
+    `must have at most ${textLimits.emailAddress.max} characters`,
+  )
+  .meta({ ...lengths(textLimits.emailAddress), examples: ['ann@example.com'] })
+
 /** An https URL that a page shows as a link. */
 export const httpsAddress = z
   .string()

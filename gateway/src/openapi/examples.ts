@@ -14,6 +14,8 @@ export const requestExamples: Readonly<Record<string, object>> = {
   createApplication: { name: 'Photo Editor' },
   updateApplication: { expiring_notice_days: 30 },
   createApiKey: { name: 'shop backend', scopes: ['issue', 'read'], app_id: appId },
+  createMember: { email: 'ann@example.com', role: 'support' },
+  updateMember: { role: 'viewer' },
   updateAccount: { alert_email: 'alerts@example.com' },
   createEntitlementDefinition: {
     key: 'export_pdf',

@@ -33,6 +33,7 @@ const meanings: Readonly<Record<string, string>> = {
   downgraded: 'Licences that were downgraded.',
   duration_ms: 'Duration of the attempt, in milliseconds.',
   endpoint_id: 'The webhook endpoint.',
+  email: 'The person’s e-mail address.',
   ent_id: 'The entitlement definition.',
   entitlement_def_id: 'The entitlement definition.',
   entitlements: 'The values that the plan sets. All other entitlements have their default.',
@@ -63,6 +64,7 @@ const meanings: Readonly<Record<string, string>> = {
   last_success_at: 'Time of the latest 2xx response; null if there was none.',
   last_used_at: 'When the key was last used; null if never.',
   lease_minutes: 'Duration of a lease in minutes. Default: 15.',
+  last_sign_in_at: 'When the person last signed in to the portal; null if never.',
   legacy_key:
     'Key of the licence in the previous system. Blanks and invisible characters at both ends are removed.',
   licence: 'The licence, as in lists.',
@@ -74,6 +76,7 @@ const meanings: Readonly<Record<string, string>> = {
   max_concurrent:
     'Maximum number of activations that hold a lease at the same time, which makes the licence floating. Default: it is not.',
   max_seats: 'Maximum number of seats, enforced by the product. Default: no maximum.',
+  member_id: 'The member.',
   message: 'What is wrong with the field.',
   metadata: 'The vendor’s own entries: text by name.',
   metric: 'The metric.',
@@ -99,6 +102,7 @@ const meanings: Readonly<Record<string, string>> = {
   reactivated: 'Licences that became active again.',
   received: 'The event is stored and will be processed.',
   request_id: 'Id of the request, as in `X-Request-Id`. Include it when you ask for support.',
+  removed_at: 'When the member was removed; null if it is not.',
   response_code: 'HTTP status of the response; null if there was none.',
   response_excerpt: 'The first KiB of the response body.',
   restrictions: 'Restrictions of the licence; null if there are none.',

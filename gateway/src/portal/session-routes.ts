@@ -2,8 +2,8 @@ import type { Principal } from '@licensing/proto/catalog'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { AdmissionDependencies } from '../admission/admit.ts'
-import { hashOfKey } from '../admission/api-keys.ts'
 import { limitKeyOf } from '../admission/client-address.ts'
+import { hashOfKey } from '../admission/principals.ts'
 import { parseJson } from '../http/request.ts'
 import { validate } from '../http/validate.ts'
 
@@ -17,7 +17,7 @@ export function mountSessions(app: FastifyInstance, admission: AdmissionDependen
 
   app.post(sessionPath, async (request, reply) => {
     const { keyHash, principal } = await signIn(admission, request, reply)
-    throttle.key(reply, principal.keyId)
+    throttle.key(reply, principal.actorId)
     sessions.begin(request, reply, keyHash)
     return done(reply)
   })
@@ -32,7 +32,7 @@ export function mountSessions(app: FastifyInstance, admission: AdmissionDependen
 
 // A refused sign-in counts against the address, like an API request without a valid key.
 async function signIn(
-  { sessions, keys, throttle }: AdmissionDependencies,
+  { sessions, principals, throttle }: AdmissionDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<{ keyHash: string; principal: Principal }> {
@@ -42,7 +42,7 @@ async function signIn(
     const { key } = validate(credentials, parseJson(request.body, false), 'body')
     sessions.requireKeys()
     const keyHash = hashOfKey(key)
-    return { keyHash, principal: await keys.principalOf(keyHash, caller) }
+    return { keyHash, principal: await principals.principalOf(keyHash, caller) }
   } catch (error) {
     throttle.unauthenticated(reply, caller)
     throw error

@@ -13,6 +13,7 @@ import { feeRoutes } from './fees/fee-routes.ts'
 import { licenceRoutes } from './licences/licence-routes.ts'
 import { oneLicenceRoutes } from './licences/one-licence-routes.ts'
 import { overrideRoutes } from './licences/override-routes.ts'
+import { memberRoutes } from './members/member-routes.ts'
 import { migrateRoutes } from './migrate/migrate-routes.ts'
 import { paymentRoutes } from './payments/payment-routes.ts'
 import { planRoutes } from './plans/plan-routes.ts'
@@ -53,6 +54,7 @@ export const routes: readonly Route[] = [
   ...auditLogRoutes,
   ...appRoutes,
   ...apiKeyRoutes,
+  ...memberRoutes,
   ...activationRoutes,
   ...offlineActivationRoutes,
   ...revocationRoutes,

@@ -6,6 +6,7 @@ export type IdPrefix =
   | 'acct'
   | 'app'
   | 'key'
+  | 'usr'
   | 'ent'
   | 'pln'
   | 'lic'

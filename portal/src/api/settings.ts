@@ -1,8 +1,7 @@
 import { LicensingApiError, type Schemas } from '@licensing/sdk/backend'
-import { queryOptions, useQuery } from '@tanstack/react-query'
-import { allOf, api } from './client.ts'
+import { queryOptions } from '@tanstack/react-query'
+import { api } from './client.ts'
 import type { PagedList } from './paged-list.ts'
-import { useSession } from './session.ts'
 
 export type ApiKey = Schemas['ApiKey']
 export type Processor = Schemas['Processor']
@@ -29,19 +28,3 @@ export const processorQuery = queryOptions({
     }
   },
 })
-
-export const keyNamesQuery = queryOptions({
-  queryKey: ['key-names'],
-  queryFn: async ({ signal }) => {
-    const keys = await allOf(api.rows('/v1/api-keys', { query: { limit: 200 }, signal }))
-    return new Map(keys.map(({ id, name }) => [id, name]))
-  },
-  staleTime: 60_000,
-})
-
-/** The name of an API key by its id, also if it is revoked; undefined if the signed-in key may not read it. */
-export function useKeyNames(): (keyId: string) => string | undefined {
-  const { own, can } = useSession()
-  const { data } = useQuery({ ...keyNamesQuery, enabled: can('admin') && own.app_id === null })
-  return (keyId) => (keyId === own.id ? own.name : data?.get(keyId))
-}

@@ -60,6 +60,40 @@ create index api_keys_page on api_keys (account_id, id);
 -- Counts the keys for the account's quota.
 create index api_keys_in_force on api_keys (account_id) where revoked_at is null;
 
+-- People who sign in to the portal at an identity provider.
+create table members (
+  id text collate "C" primary key,
+  account_id text collate "C" not null references accounts,
+  -- Null: the member may use all applications of the account.
+  application_id text collate "C",
+  email text not null,
+  role text not null check (role in ('owner', 'admin', 'support', 'viewer')),
+  -- The person at the identity provider (`iss` and `sub`), from the first sign-in on.
+  issuer text collate "C",
+  subject text collate "C",
+  -- As the identity provider names the person.
+  name text,
+  created_at timestamptz not null default now(),
+  last_sign_in_at timestamptz,
+  removed_at timestamptz,
+  constraint members_application foreign key (account_id, application_id) references applications (account_id, id),
+  constraint members_owner check (role <> 'owner' or application_id is null),
+  constraint members_person check ((issuer is null) = (subject is null))
+);
+create unique index members_page on members (account_id, id);
+-- The collation "C" ignores the case of ASCII letters only. Other letters can have the same lower case and look different.
+create unique index members_email on members (lower(email collate "C"), account_id) where removed_at is null;
+create unique index members_person on members (issuer, subject, account_id) where removed_at is null;
+-- Counts the members for the account's quota, and its owners.
+create index members_in_force on members (account_id, role) where removed_at is null;
+
+-- States of sign-ins that came back from the identity provider, so that each works once. They are valid for ten minutes.
+create table used_sign_in_states (
+  state_hash bytea primary key check (octet_length(state_hash) = 32),
+  used_at timestamptz not null default now()
+);
+create index used_sign_in_states_age on used_sign_in_states (used_at);
+
 -- Lock order: a change of definitions, plans or overrides locks the row of their application first. So the versions of
 -- plans grow in the order of commits, and each copy of a plan is resolved from committed rows.
 

@@ -17,7 +17,7 @@ test('replicas that start at the same time with a key create one demo account; l
   await Promise.all(Array.from({ length: 8 }, () => bootstrap(sql, config, fee)))
   const other = { ALERT_EMAIL: 'other@localhost' }
   await bootstrap(sql, { ...other, BOOTSTRAP_API_KEY: key }, { bps: 1, fixedMinor: 1n })
-  const { accountId, keyId, scopes } = await calls.authenticateKey({ keyHash: hashOfKey(key) })
+  const { accountId, actorId: keyId, scopes } = await calls.authenticateKey({ keyHash: hashOfKey(key) })
   expect(scopes).toEqual(['admin', 'read', 'revoke', 'issue'])
   expect(await calls.getAccount({ accountId })).toMatchObject({
     name: 'Demo',

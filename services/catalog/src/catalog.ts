@@ -94,7 +94,14 @@ export function startCatalog({
       catalogService(deps),
       catalogOperationsService(deps),
       deadLettersService({ sql, log, isTransient, handlers }),
-      quotaService(change, ['applications', 'api_keys', 'plans', 'entitlement_defs', 'idempotency_bytes']),
+      quotaService(change, [
+        'applications',
+        'api_keys',
+        'members',
+        'plans',
+        'entitlement_defs',
+        'idempotency_bytes',
+      ]),
     ],
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))

@@ -11,6 +11,8 @@ test('the values in check constraints of the database are those of the closed se
   expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
     api_keys_scopes_check: closedSets.scope.toSorted(),
     entitlement_keys_kind_check: closedSets.entitlementKind.toSorted(),
+    members_owner: ['owner'],
+    members_role_check: closedSets.memberRole.toSorted(),
     plans_status_check: closedSets.planStatus.toSorted(),
   })
 })

@@ -56,6 +56,17 @@ const counted: Record<string, Counted> = {
       insert into api_keys (id, account_id, name, key_hash, last_four, scopes)
       select id, ${accountId}, 'x', sha256(id::bytea), 'x', '{read}' from unnest(${uniques(count)}::text[]) as id`,
   },
+  members: {
+    rows: ({ accountId }) => catalog.sql`select from members where account_id = ${accountId}`,
+    quota: 'members',
+    usual: 500,
+    had: 0,
+    make: (calls, { accountId }) =>
+      calls.createMember({ accountId, email: `${unique()}@example.com`, role: 'viewer' }),
+    fill: ({ accountId }, count) => catalog.sql`
+      insert into members (id, account_id, email, role)
+      select id, ${accountId}, id, 'viewer' from unnest(${uniques(count)}::text[]) as id`,
+  },
   plans: {
     rows: ({ applicationId }) => catalog.sql`select from plans where application_id = ${applicationId}`,
     quota: 'plans',

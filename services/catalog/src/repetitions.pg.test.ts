@@ -26,6 +26,11 @@ const creating: [rpc: string, table: string, call: (calls: Calls, tenant: Tenant
     (calls, { accountId }) => calls.createApiKey({ accountId, name: 'x', scopes: ['read'] }),
   ],
   [
+    'createMember',
+    'members',
+    (calls, { accountId }) => calls.createMember({ accountId, email: 'ann@example.com', role: 'viewer' }),
+  ],
+  [
     'createEntitlementDefinition',
     'entitlement_definitions',
     (calls, tenant) => calls.createEntitlementDefinition({ ...tenant, key: 'sso', kind: 'feature' }),

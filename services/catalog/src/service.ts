@@ -6,6 +6,7 @@ import {
   CatalogService,
   CreateApiKeyResponseSchema,
   EntitlementDefinitionSchema,
+  MemberSchema,
   PlanSchema,
 } from '@licensing/proto/catalog'
 import { listAuditLog } from './audit-log/audit-log.ts'
@@ -35,6 +36,16 @@ import {
   listDefinitions,
   updateDefinition,
 } from './entitlements/definitions.ts'
+import {
+  authenticateMember,
+  createMember,
+  getMember,
+  listMembers,
+  nameActors,
+  removeMember,
+  updateMember,
+} from './members/members.ts'
+import { findMembersOfPerson, signIn, useSignInState } from './members/sign-in.ts'
 import { getCopyEpoch, getPlanCopy, listPlanCopies } from './plan-copies/plan-copies.ts'
 import { archivePlan, restorePlan } from './plans/plan-status.ts'
 import { createPlan } from './plans/create-plan.ts'
@@ -47,6 +58,7 @@ export function catalogService(deps: CatalogDependencies) {
   return implement(CatalogService, {
     authenticateKey: (request) => authenticateKey(deps, request),
     authenticateKeys: (request) => authenticateKeys(deps, request),
+    authenticateMember: (request) => authenticateMember(deps, request),
     getAccount: (request) => getAccount(deps, request),
     updateAccount: (request) => updateAccount(deps, request),
     findAlertEmailConfirmation: (request) => findAlertEmailConfirmation(deps, request),
@@ -61,6 +73,15 @@ export function catalogService(deps: CatalogDependencies) {
     createApiKey: repeatable(CreateApiKeyResponseSchema, (request) => createApiKey(deps, request)),
     listApiKeys: (request) => listApiKeys(deps, request),
     revokeApiKey: (request) => revokeApiKey(deps, request),
+    createMember: repeatable(MemberSchema, (request) => createMember(deps, request)),
+    getMember: (request) => getMember(deps, request),
+    listMembers: (request) => listMembers(deps, request),
+    updateMember: (request) => updateMember(deps, request),
+    removeMember: (request) => removeMember(deps, request),
+    useSignInState: (request) => useSignInState(deps, request),
+    findMembersOfPerson: (request) => findMembersOfPerson(deps, request),
+    signIn: (request) => signIn(deps, request),
+    nameActors: (request) => nameActors(deps, request),
 
     createEntitlementDefinition: repeatable(EntitlementDefinitionSchema, (request, unfinishedAnswer) =>
       createDefinition(deps, request, unfinishedAnswer),

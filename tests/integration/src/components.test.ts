@@ -157,7 +157,7 @@ test('billing alone: it stores a cap without a processor', async () => {
 })
 
 test('the gateway alone: it authenticates with catalog, and is ready while all four services serve', async () => {
-  const principal = { keyId: newId('key'), accountId, scopes: ['admin', 'read'] }
+  const principal = { actorId: newId('key'), accountId, scopes: ['admin', 'read'] }
   await using catalog = await startStub(CatalogService, {
     authenticateKeys: async ({ keyHashes }) => ({ answers: keyHashes.map(() => ({ principal })) }),
     getAccount: async () => ({ id: accountId, name: 'Vendor', createdAt: timestampNow() }),

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { expectAccessible, pageWidth, violations } from './looks.ts'
 import type { Window, WindowOptions } from './window.ts'
+import { atProcessor, connectProcessor } from './processor.ts'
 import { portalTests, type Licence, type World } from './world.ts'
 
 const MAX_SCRIPT_BYTES = 90 * 1024
@@ -119,6 +120,44 @@ portalTests('the customer’s page', (world) => {
     await other.reload()
     await other.getByText(one.licence.key).waitFor()
     await other.close()
+  })
+
+  test('“Manage subscription” leads to the processor’s page, and the page goes on when the customer comes back', async () => {
+    await connectProcessor(world())
+    const one = await givenCustomer(world())
+    const { stack } = world()
+    const { id: planId } = await one.plan('Monthly')
+    await one.price(planId, { mode: 'subscription' })
+    const shop = 'https://shop.example.com/'
+    const body = { plan_id: planId, external_ref: 'subscriber', success_url: shop, cancel_url: shop }
+    const checkout = await stack.api.post<{ url: string }>(`${one.app}/checkout-sessions`, { body })
+    await atProcessor(world(), 'pay', { session: new URL(checkout.body.url).pathname.split('/').at(-1) })
+    const licence = await eventually(async () => {
+      const bought = (await one.licences()).find(({ external_ref: customer }) => customer === 'subscriber')
+      expect(bought).toBeDefined()
+      return bought!
+    })
+    await using window = await one.open({ path: await one.linkOf(licence) })
+    const { page, button, region } = window
+    await region('Licence').getByText('renews on').waitFor()
+    await button('Manage subscription').click()
+    await page.waitForURL(`${stack.simulator!.url}/portal/*`)
+    await button('Cancel at the end of the period').click()
+    await page.getByText('Do not cancel').waitFor()
+    await page.getByRole('link', { name: 'Go back' }).click()
+    await window.heading(one.name).waitFor()
+    expect(page.url()).toBe(`${stack.gatewayUrl}/customer`)
+    await eventually(async () => {
+      await page.reload()
+      await region('Licence').getByText('is not renewed').waitFor({ timeout: 500 })
+    })
+    // The processor refuses: its portal was not set up.
+    const processor = await stack.api.get<{ connected_account: string }>('/v1/processor')
+    const account = processor.body.connected_account
+    await atProcessor(world(), 'settings', { account, billing_portal: false })
+    await button('Manage subscription').click()
+    await page.getByRole('alert').getByText('subscription').waitFor()
+    await atProcessor(world(), 'settings', { account, billing_portal: true })
   })
 
   test('a session that ended says so and what to do, also in the middle of a removal, and on a link that ended', async () => {

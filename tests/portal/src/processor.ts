@@ -28,7 +28,11 @@ export async function connectProcessor({ stack }: World): Promise<void> {
 }
 
 /** Runs an action at the processor. */
-export async function atProcessor({ stack }: World, action: 'pay' | 'refund', body: object): Promise<void> {
+export async function atProcessor(
+  { stack }: World,
+  action: 'pay' | 'refund' | 'settings',
+  body: object,
+): Promise<void> {
   const response = await fetch(`${stack.simulator!.url}/_sim/${action}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,22 +1,14 @@
 import type { Account } from '@licensing/proto/catalog'
-import { characters, textLimits } from '@licensing/proto/text'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { id } from '../../fields/id.ts'
 import { minorUnitsNumber } from '../../fields/money.ts'
-import { optional, lengths, text } from '../../fields/text.ts'
+import { emailAddress, optional, text } from '../../fields/text.ts'
 import { isoText, timestampText } from '../../fields/time.ts'
 
 const tag = 'Account'
-
-const email = z
-  .email({ pattern: z.regexes.html5Email, error: 'must be an e-mail address' })
-  .refine(
-    (address) => characters(address) <= textLimits.emailAddress.max,
-    `must have at most ${textLimits.emailAddress.max} characters`,
-  )
-  .meta(lengths(textLimits.emailAddress))
 
 const accountSchema = z
   .strictObject({
@@ -39,7 +31,7 @@ const accountSchema = z
 const updateAccountBody = z.strictObject({
   name: optional(text(textLimits.name)),
   // Null is different from absent here: it means no alerts.
-  alert_email: email
+  alert_email: emailAddress
     .nullish()
     .describe(
       'null: no alerts are mailed. An address gets a mail with a link, and alerts after the link was followed. Setting it again after ten minutes sends another mail.',

@@ -46,8 +46,13 @@ const newApiKeySchema = z
 
 const ownApiKeySchema = z
   .strictObject({
-    id: common.id,
-    name: common.name,
+    id: z
+      .string()
+      .describe('The id of the API key, or of the member who is signed in to the portal.')
+      .meta({ examples: ['key_01k9zj3v8qe5ktw2m4x6r7n8ab'] }),
+    name: z.string().describe('The key’s name; the person’s name, or address if the name is not known.'),
+    email: z.string().nullable().describe('The person’s address; null for an API key.'),
+    role: z.enum(closedSets.memberRole).nullable().describe('The person’s role; null for an API key.'),
     scopes: common.scopes,
     app_id: common.app_id,
     account_id: id('acct'),
@@ -111,13 +116,25 @@ export const apiKeyRoutes: Route[] = [
     path: '/v1/api-keys/self',
     operationId: 'getOwnApiKey',
     tag,
-    summary: 'Get the API key of this request',
-    description: 'Works with every API key. Returns its scopes, account and application.',
+    summary: 'Get the API key or the person of this request',
+    description:
+      'Works with every API key, and for every member. Returns the scopes, account and application.',
     scopes: closedSets.scope,
     answer: ownApiKeySchema,
-    handle: async ({ services, accountId, keyId }) => ({
-      body: ownApiKeyJson(await services.catalog.getApiKey({ accountId, keyId }), accountId),
-    }),
+    handle: async ({ services, accountId, actorId, scopes, role, onlyApplicationId }) => {
+      const common = {
+        id: actorId,
+        scopes: [...scopes],
+        app_id: onlyApplicationId ?? null,
+        account_id: accountId,
+      }
+      if (role === undefined) {
+        const { name } = await services.catalog.getApiKey({ accountId, keyId: actorId })
+        return { body: { ...common, name, email: null, role: null } }
+      }
+      const { name, email } = await services.catalog.getMember({ accountId, memberId: actorId })
+      return { body: { ...common, name: name ?? email, email, role } }
+    },
   }),
   vendorRoute({
     method: 'DELETE',
@@ -143,11 +160,6 @@ function apiKeyJson(apiKey: ApiKey): z.output<typeof apiKeySchema> {
     last_used_at: isoTextOrNull(apiKey.lastUsedAt),
     revoked_at: isoTextOrNull(apiKey.revokedAt),
   }
-}
-
-function ownApiKeyJson(apiKey: ApiKey, accountId: string): z.output<typeof ownApiKeySchema> {
-  const { id, name, scopes, app_id } = commonJson(apiKey)
-  return { id, name, scopes, app_id, account_id: accountId }
 }
 
 function newApiKeyJson({ apiKey, key }: CreateApiKeyResponse): z.output<typeof newApiKeySchema> {

@@ -8,6 +8,7 @@ import { storableText } from '../../fields/text.ts'
 import { period, timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
+import { actorName, namesOf } from '../members/actor-names.ts'
 
 const properties = {
   id: id('aud'),
@@ -17,10 +18,6 @@ const properties = {
     .describe(
       'Who changed it: the id of an API key or member, or `operator`, `mail`, `processor` or `notifier`.',
     ),
-  actor_name: z
-    .string()
-    .nullable()
-    .describe('Name of the API key, or name or address of the member; null for other actors.'),
   operation: z
     .string()
     .describe(
@@ -33,6 +30,7 @@ const properties = {
 const entrySchema = z
   .strictObject({
     ...properties,
+    actor_name: actorName,
     app_id: id('app').nullable().describe('null if the change is about the whole account.'),
     changes: changesSchema.describe(
       'Each changed field with its previous and new value; null if there was or is none. Secrets are always null.',
@@ -42,9 +40,13 @@ const entrySchema = z
 
 const ofEntry = renderer(AuditLogEntrySchema, z.strictObject(properties))
 
-function entryJson(entry: AuditLogEntry): z.output<typeof entrySchema> {
+function entryJson(
+  entry: AuditLogEntry,
+  names: Readonly<Record<string, string>>,
+): z.output<typeof entrySchema> {
   return {
     ...ofEntry(entry),
+    actor_name: names[entry.actor] ?? null,
     app_id: entry.applicationId ?? null,
     changes: changesSchema.parse(JSON.parse(entry.changes)),
   }
@@ -80,7 +82,9 @@ export const auditLogRoutes: Route[] = [
         applicationId: app,
         ...filters,
       })
-      return { body: page(entries.map(entryJson), hasMore, ({ id }) => id, lookedUntil) }
+      const names = await namesOf({ services, accountId }, entries)
+      const rows = entries.map((entry) => entryJson(entry, names))
+      return { body: page(rows, hasMore, ({ id }) => id, lookedUntil) }
     },
   }),
 ]

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { changesSchema, renderer } from '../../fields/messages.ts'
 import { isoText, timestampText } from '../../fields/time.ts'
+import { actorName } from '../members/actor-names.ts'
 import { licenceJson, licenceProperties, licenceStatus } from './licence-json.ts'
 
 const leaseEndsAt = timestampText
@@ -87,7 +88,10 @@ export const historyEntrySchema = z
     type: z.enum(closedSets.historyType),
     from: licenceStatus.nullable().describe('Previous status; null in the first entry.'),
     to: licenceStatus,
-    actor: z.string().describe('An API key’s id, `processor`, `sweep`, `product` or `customer`.'),
+    actor: z
+      .string()
+      .describe('The id of an API key or member, `processor`, `sweep`, `product` or `customer`.'),
+    actor_name: actorName,
     cause: z.string().nullable().describe('The event, charge, archive or activation that caused it.'),
     changes: changesSchema
       .nullable()
@@ -107,13 +111,17 @@ export const overrideJson = renderer(OverrideSchema, overrideSchema)
 
 export const vendorActivationJson = renderer(ActivationSchema, vendorActivationSchema)
 
-export function historyEntryJson(entry: HistoryEntry): z.output<typeof historyEntrySchema> {
+export function historyEntryJson(
+  entry: HistoryEntry,
+  names: Readonly<Record<string, string>>,
+): z.output<typeof historyEntrySchema> {
   return {
     at: isoText(entry.at),
     type: readMember('historyType', entry.type),
     from: entry.from === undefined ? null : readMember('licenceStatus', entry.from),
     to: readMember('licenceStatus', entry.to),
     actor: entry.actor,
+    actor_name: names[entry.actor] ?? null,
     cause: entry.cause ?? null,
     changes: entry.changesJson === undefined ? null : changesSchema.parse(JSON.parse(entry.changesJson)),
   }

@@ -54,7 +54,7 @@ export const licenceRoutes: Route[] = [
       const { body } = call
       const { licence, replayed } = await call.services.licensing.issueLicence({
         ...within(call),
-        actor: call.keyId,
+        actor: call.actorId,
         idempotencyKey: idempotencyKeyOf(call),
         bodyHash: bodyHash(call.sentBody),
         planId: body.plan_id,
@@ -78,7 +78,7 @@ export const licenceRoutes: Route[] = [
     answer: importSchema,
     handle: async (call) => {
       const { items, dry_run: dryRun = false } = call.body
-      const request = { ...within(call), actor: call.keyId, items, dryRun }
+      const request = { ...within(call), actor: call.actorId, items, dryRun }
       return {
         body: importJson(await call.services.licensing.importLicences(request, { timeoutMs: importMs })),
       }

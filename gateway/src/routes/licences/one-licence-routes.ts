@@ -15,6 +15,7 @@ import {
   vendorActivationJson,
   vendorActivationSchema,
 } from './licence-detail-json.ts'
+import { namesOf } from '../members/actor-names.ts'
 import { updateLicenceBody } from './licence-inputs.ts'
 import { licenceJson, licenceSchema } from './licence-json.ts'
 
@@ -64,7 +65,7 @@ function verbRoute(
     errors: ['conflict', ...errors],
     lookUp: findLicence,
     handle: async (call) => {
-      const request = { ...licenceScope(call), actor: call.keyId }
+      const request = { ...licenceScope(call), actor: call.actorId }
       return { body: licenceJson(await call.services.licensing[`${verb}Licence`](request)) }
     },
   })
@@ -96,7 +97,7 @@ export const oneLicenceRoutes: Route[] = [
     lookUp: findLicence,
     handle: async (call) => {
       const change = fieldsFrom(LicenceFieldsSchema, call.body)
-      const request = { ...licenceScope(call), actor: call.keyId, ...change }
+      const request = { ...licenceScope(call), actor: call.actorId, ...change }
       return { body: licenceJson(await call.services.licensing.updateLicence(request)) }
     },
   }),
@@ -118,7 +119,8 @@ export const oneLicenceRoutes: Route[] = [
       })
       const last = entries.at(-1)
       const next_cursor = hasMore && last ? cursorAfter(String(last.position)) : null
-      return { body: { data: entries.map(historyEntryJson), next_cursor } }
+      const names = await namesOf(call, entries)
+      return { body: { data: entries.map((entry) => historyEntryJson(entry, names)), next_cursor } }
     },
   }),
   vendorRoute({
@@ -154,7 +156,7 @@ export const oneLicenceRoutes: Route[] = [
       await call.services.licensing.freeActivation({
         ...licenceScope(call),
         activationId: call.params.activation_id,
-        actor: call.keyId,
+        actor: call.actorId,
       })
       return {}
     },
@@ -173,7 +175,7 @@ export const oneLicenceRoutes: Route[] = [
     lookUp: findLicence,
     handle: async (call) => ({
       body: licenceJson(
-        await call.services.licensing.rotateLicenceKey({ ...licenceScope(call), actor: call.keyId }),
+        await call.services.licensing.rotateLicenceKey({ ...licenceScope(call), actor: call.actorId }),
       ),
     }),
   }),

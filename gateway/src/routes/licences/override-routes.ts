@@ -53,7 +53,7 @@ export const overrideRoutes: Route[] = [
     lookUp: findEntitlement,
     handle: async (call) => {
       const { value, ends_on: endsOn, note } = call.body
-      const request = { ...overrideScope(call), actor: call.keyId, value, endsOn, note }
+      const request = { ...overrideScope(call), actor: call.actorId, value, endsOn, note }
       return { body: overrideJson(await call.services.licensing.setOverride(request)) }
     },
   }),
@@ -68,7 +68,7 @@ export const overrideRoutes: Route[] = [
     errors: ['conflict'],
     lookUp: findOverride,
     handle: async (call) => {
-      await call.services.licensing.deleteOverride({ ...overrideScope(call), actor: call.keyId })
+      await call.services.licensing.deleteOverride({ ...overrideScope(call), actor: call.actorId })
       return {}
     },
   }),
@@ -85,7 +85,7 @@ export const overrideRoutes: Route[] = [
     lookUp: findLicence,
     handle: async (call) => ({
       body: licenceJson(
-        await call.services.licensing.takePlanValues({ ...licenceScope(call), actor: call.keyId }),
+        await call.services.licensing.takePlanValues({ ...licenceScope(call), actor: call.actorId }),
       ),
     }),
   }),

@@ -106,7 +106,7 @@ export const planRoutes: Route[] = [
     errors: ['conflict'],
     lookUp: findPlan,
     handle: async (call) => {
-      const request = { ...planScope(call), actor: call.keyId }
+      const request = { ...planScope(call), actor: call.actorId }
       return {
         body: archivedPlanJson(await call.services.catalog.archivePlan(request, { timeoutMs: archiveMs })),
       }

@@ -1,3 +1,5 @@
+import type { HistoryEntry } from '../../api/licences.ts'
+
 const words: Readonly<Record<string, string>> = {
   processor: 'the payment processor',
   sweep: 'the service',
@@ -6,7 +8,7 @@ const words: Readonly<Record<string, string>> = {
   customer: 'the customer',
 }
 
-/** The person or program that did something, as part of a sentence. @param nameOf the name of an API key, if it is known */
-export function nameOfActor(actor: string, nameOf: (keyId: string) => string | undefined): string {
-  return words[actor] ?? nameOf(actor) ?? 'another API key'
+/** The person or program that did something, as part of a sentence. */
+export function nameOfActor({ actor, actor_name: name }: Pick<HistoryEntry, 'actor' | 'actor_name'>): string {
+  return words[actor] ?? name ?? actor
 }

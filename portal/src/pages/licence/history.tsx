@@ -1,5 +1,4 @@
 import { historyList, type HistoryEntry, type LicenceDetail } from '../../api/licences.ts'
-import { useKeyNames } from '../../api/settings.ts'
 import { Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable } from '../../parts/table.tsx'
@@ -10,7 +9,6 @@ import styles from './licence.module.css'
 
 export function History({ licence }: { licence: LicenceDetail }) {
   const page = usePages('history', historyList(licence.id))
-  const nameOf = useKeyNames()
   return (
     <Section title="History">
       <PagedTable
@@ -22,7 +20,7 @@ export function History({ licence }: { licence: LicenceDetail }) {
           {
             name: 'By',
             wrap: true,
-            cell: ({ actor }) => <span title={actor}>{nameOfActor(actor, nameOf)}</span>,
+            cell: (entry) => <span title={entry.actor}>{nameOfActor(entry)}</span>,
           },
           { name: 'Cause', wrap: true, cell: ({ cause }) => (cause ? <code>{cause}</code> : <None />) },
         ]}

@@ -3,7 +3,6 @@ import { useParams } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { licenceQuery, statusEntryQuery, updateLicence, type LicenceDetail } from '../../api/licences.ts'
 import { useSession } from '../../api/session.ts'
-import { useKeyNames } from '../../api/settings.ts'
 import { useAddress } from '../../address.ts'
 import { MetadataSection } from '../../parts/metadata-section.tsx'
 import { Page } from '../../parts/page.tsx'
@@ -68,11 +67,10 @@ interface StatusTextProps {
 
 /** The state of the licence in a sentence that support staff can read out. */
 function StatusText({ licence, entry = null, isKnown }: StatusTextProps) {
-  const nameOf = useKeyNames()
   return (
     <p className={`${styles.statusText} ${styles[licence.status]}`}>
       {isKnown ? (
-        statusText({ licence, entry, who: entry ? nameOfActor(entry.actor, nameOf) : '' })
+        statusText({ licence, entry, who: entry ? nameOfActor(entry) : '' })
       ) : (
         <Waiting length="long" />
       )}

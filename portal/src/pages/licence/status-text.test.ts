@@ -157,6 +157,7 @@ test.each(sentences)(
       from: null,
       to: one.status,
       actor,
+      actor_name: null,
       cause: null,
       changes: null,
     }
@@ -171,6 +172,7 @@ test('if the entry that set the status is not known, the sentence leaves out tim
     from: null,
     to: 'active',
     actor: key,
+    actor_name: 'Ada',
     cause: null,
     changes: null,
   }

@@ -1,8 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useAddress } from '../../address.ts'
-import { auditedOperations, auditLog, type AuditLogEntry } from '../../api/audit-log.ts'
+import { actorsQuery, auditedOperations, auditLog, type AuditLogEntry } from '../../api/audit-log.ts'
 import { useSession } from '../../api/session.ts'
-import { keyNamesQuery } from '../../api/settings.ts'
 import { Filter, Filters } from '../../parts/filters.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
@@ -25,7 +24,7 @@ export function AuditLog() {
   const { own } = useSession()
   const [{ who, what }] = useAddress()
   const page = usePages(list, auditLog({ actor: who, operation: what }))
-  const names = useQuery({ ...keyNamesQuery, enabled: own.app_id === null })
+  const names = useQuery({ ...actorsQuery, enabled: own.app_id === null })
   return (
     <Section title="Audit log">
       <Filters>

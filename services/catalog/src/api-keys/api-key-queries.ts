@@ -97,6 +97,16 @@ export async function revokeKeyRow(tx: Sql, id: string): Promise<ApiKeyRow> {
   return row!
 }
 
+/** The names of keys, also of revoked ones. */
+export async function namesOfKeys(
+  sql: Sql,
+  accountId: string,
+  ids: string[],
+): Promise<{ id: string; name: string }[]> {
+  return sql<{ id: string; name: string }[]>`
+    select id, name from api_keys where account_id = ${accountId} and id = any(${ids})`
+}
+
 /** Moves `last_used_at` forward. Locks rows in the order of ids, so that replicas cannot deadlock. */
 export async function recordKeyUse(sql: Sql, uses: Map<string, Date>): Promise<void> {
   await sql`

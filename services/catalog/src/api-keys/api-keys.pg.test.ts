@@ -17,7 +17,7 @@ test('a key is shown once, stored as a hash, and identifies its account, scopes 
   const scopes = ['read', 'issue']
   expect(apiKey).toMatchObject({ name: 'CI', scopes, applicationId, lastFour: key.slice(-4) })
   const principal = await calls.authenticateKey({ keyHash: hashOfKey(key) })
-  expect(principal).toMatchObject({ keyId: apiKey!.id, accountId, scopes, applicationId })
+  expect(principal).toMatchObject({ actorId: apiKey!.id, accountId, scopes, applicationId })
   const [row] = await sql<{ text: string }[]>`select k::text as text from api_keys k where id = ${apiKey!.id}`
   expect(row!.text).not.toContain(key.slice(11, -4))
 })
@@ -113,8 +113,8 @@ test('many keys are looked up in one call, even while all other connections are 
   try {
     const { answers } = await calls.authenticateKeys({ keyHashes })
     expect(answers).toHaveLength(404)
-    const { id: keyId, scopes } = made.apiKey!
-    expect(answers[400]!.principal).toMatchObject({ keyId, accountId, scopes, applicationId })
+    const { id: actorId, scopes } = made.apiKey!
+    expect(answers[400]!.principal).toMatchObject({ actorId, accountId, scopes, applicationId })
     expect(answers.filter(({ principal }) => principal !== undefined)).toHaveLength(1)
   } finally {
     for (const connection of held) connection.release()

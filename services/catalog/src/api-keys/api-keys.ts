@@ -163,7 +163,7 @@ export async function revokeKey(tx: Transaction, owner: KeyOwner, keyId: string)
 /** The caller that an API key identifies. */
 function toPrincipal(row: ApiKeyRow): MessageInitShape<typeof PrincipalSchema> {
   return {
-    keyId: row.id,
+    actorId: row.id,
     accountId: row.account_id,
     scopes: row.scopes,
     ...(row.application_id !== null && { applicationId: row.application_id }),

@@ -29,7 +29,7 @@ export interface AuditFilter {
   limit: number
 }
 
-export type ListedEntry = Omit<AuditRow, 'account_id'> & { actor_name: string | null }
+export type ListedEntry = Omit<AuditRow, 'account_id'>
 
 export interface FoundEntries {
   rows: ListedEntry[]
@@ -71,9 +71,7 @@ export async function findEntryPage(
         sum(octet_length(changes)) over (order by id desc) - octet_length(changes) as bytes_before
       from found
     )
-    select s.id, s.application_id, actor, k.name as actor_name, operation, resource_id, changes, request_id, found
-    from sized s left join api_keys k on k.id = actor and k.account_id = ${accountId}
-    where bytes_before < ${maxBytes} order by s.id desc`
+    select ${columns}, found from sized where bytes_before < ${maxBytes} order by id desc`
   const found = rows[0]?.found ?? 0
   if (rows.length < found || found === limit) return { rows, isCut: rows.length < found }
   const [last] = await sql<{ id: string }[]>`${looked(sql`id`, sql`offset ${most - 1} limit 1`)}`

@@ -46,12 +46,9 @@ async function walk(accountId: string, filter: object = {}, limit = 200) {
 test('an event that arrives again is no second entry, and other events are none', async () => {
   const { accountId } = newAccount()
   const one = entry(accountId)
-  const alert = create(EventSchema, {
-    ...one.event,
-    id: newId('evt'),
-    payload: { case: 'vendorAlert', value: {} },
-  })
-  await consume(one, { ...one, event: alert })
+  const payload = { case: 'webhookTest', value: { ping: true } } as const
+  const other = create(EventSchema, { id: newId('evt'), accountId, payload })
+  await consume(one, { ...one, event: other })
   await consume(one)
   const { entries } = await walk(accountId)
   expect(entries).toMatchObject([

@@ -60,7 +60,6 @@ function toEntry(row: ListedEntry): MessageInitShape<typeof AuditLogEntrySchema>
     id: row.id,
     at: timestampFromDate(timeOf(row.id)),
     actor: row.actor,
-    ...(row.actor_name !== null && { actorName: row.actor_name }),
     operation: row.operation,
     ...(row.application_id !== null && { applicationId: row.application_id }),
     resourceId: row.resource_id,

@@ -3,6 +3,7 @@ import type { Principal } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
+import { isId } from '../fields/id.ts'
 import type { Services } from '../services.ts'
 import { KeyLookups } from './key-lookups.ts'
 import type { FoundKey } from './key-lookups.ts'
@@ -18,19 +19,22 @@ const outageMs = 60_000
  */
 const unreachableMs = 1_800
 const timeoutMs = 800
-const maxKeys = 10_000
+const maxKnown = 10_000
 
-interface KnownKey extends FoundKey {
+interface KnownPrincipal extends FoundKey {
   /** Time of the latest call that failed, on the monotonic clock. */
   failedMs?: number
 }
 
-/** Identifies callers: looks up API keys in catalog by their hash (docs/decisions/0026-keys-are-confirmed.md). */
-export class ApiKeys {
+/**
+ * Identifies callers: looks up their credential in catalog (docs/decisions/0026-keys-are-confirmed.md). The credential is the hash
+ * of an API key, or the id of a member from a session of the portal.
+ */
+export class Principals {
   readonly #catalog: Services['catalog']
   readonly #lookups: KeyLookups
-  /** Only keys that catalog has confirmed, so that made-up ones do not displace them. */
-  readonly #known = new LRUCache<string, KnownKey>({ max: maxKeys })
+  /** Only credentials that catalog has confirmed, so that made-up ones do not displace them. */
+  readonly #known = new LRUCache<string, KnownPrincipal>({ max: maxKnown })
   readonly #calls = new Map<string, Promise<Principal>>()
 
   constructor(catalog: Services['catalog']) {
@@ -39,57 +43,61 @@ export class ApiKeys {
   }
 
   /**
-   * @param keyHash from `hashOfKey`
+   * @param credential from `hashOfKey` or a session
    * @param caller from `limitKeyOf`
-   * @throws ServiceError `unauthenticated`, or `unavailable` if the key cannot be checked now
+   * @throws ServiceError `unauthenticated`, or `unavailable` if it cannot be checked now
    */
-  principalOf(keyHash: string, caller: string): Principal | Promise<Principal> {
-    const known = this.#known.get(keyHash)
+  principalOf(credential: string, caller: string): Principal | Promise<Principal> {
+    const known = this.#known.get(credential)
     if (known && ageOf(known.calledMs) < confirmedMs) return known.principal
-    const confirmed = this.#confirmOnce(keyHash, caller)
+    const confirmed = this.#confirmOnce(credential, caller)
     if (!known || !isAcceptedWithout(known)) return confirmed
     confirmed.catch(() => undefined)
     return known.principal
   }
 
-  #confirmOnce(keyHash: string, caller: string): Promise<Principal> {
-    const running = this.#calls.get(keyHash)
+  #confirmOnce(credential: string, caller: string): Promise<Principal> {
+    const running = this.#calls.get(credential)
     if (running) return running
-    const call = this.#confirm(keyHash, caller).finally(() => this.#calls.delete(keyHash))
-    this.#calls.set(keyHash, call)
+    const call = this.#confirm(credential, caller).finally(() => this.#calls.delete(credential))
+    this.#calls.set(credential, call)
     return call
   }
 
-  async #confirm(keyHash: string, caller: string): Promise<Principal> {
-    const known = this.#known.get(keyHash)
+  async #confirm(credential: string, caller: string): Promise<Principal> {
+    const known = this.#known.get(credential)
     const calledMs = performance.now()
     try {
-      const found = known
-        ? { principal: await this.#ask(keyHash), calledMs }
-        : await this.#lookups.lookUp(caller, keyHash)
-      if (!found) throw refusal()
+      // Nobody can make up a session, so a member that is not known is asked for like a known key.
+      const found =
+        known || isId('usr', credential)
+          ? { principal: await this.#ask(credential), calledMs }
+          : await this.#lookups.lookUp(caller, credential)
+      if (!found) throw refusal(credential)
       for (const scope of found.principal.scopes) readMember('scope', scope)
-      this.#known.set(keyHash, found)
+      this.#known.set(credential, found)
       return found.principal
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
       if (error.code === 'unavailable' && known && ageOf(known.calledMs) < outageMs) {
-        this.#known.set(keyHash, { ...known, failedMs: calledMs })
+        this.#known.set(credential, { ...known, failedMs: calledMs })
         return known.principal
       }
       if (error.code !== 'unauthenticated' && error.code !== 'not_found') throw error
-      this.#known.delete(keyHash)
-      throw refusal()
+      this.#known.delete(credential)
+      throw refusal(credential)
     }
   }
 
-  #ask(keyHash: string): Promise<Principal> {
-    return this.#catalog.authenticateKey({ keyHash: Buffer.from(keyHash, 'base64') }, { timeoutMs })
+  #ask(credential: string): Promise<Principal> {
+    if (isId('usr', credential))
+      return this.#catalog.authenticateMember({ memberId: credential }, { timeoutMs })
+    return this.#catalog.authenticateKey({ keyHash: Buffer.from(credential, 'base64') }, { timeoutMs })
   }
 }
 
 /** Whether catalog, which has confirmed the key, cannot be reached at the moment. */
-function isAcceptedWithout({ calledMs, failedMs }: KnownKey): boolean {
+function isAcceptedWithout({ calledMs, failedMs }: KnownPrincipal): boolean {
   return failedMs !== undefined && ageOf(failedMs) < unreachableMs && ageOf(calledMs) < outageMs
 }
 
@@ -109,8 +117,13 @@ export function hashOfKey(key: string | undefined): string {
   return hash('sha256', key, 'base64')
 }
 
-function refusal(): ServiceError {
-  return new ServiceError('unauthenticated', 'the API key is malformed, unknown or revoked')
+function refusal(credential?: string): ServiceError {
+  return new ServiceError(
+    'unauthenticated',
+    credential !== undefined && isId('usr', credential)
+      ? 'you are not a member of this account any more: ask an owner of it'
+      : 'the API key is malformed, unknown or revoked',
+  )
 }
 
 /** The credentials of `Authorization: Bearer …`; undefined for any other header. */
