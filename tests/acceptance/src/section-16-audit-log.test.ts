@@ -54,7 +54,7 @@ function fieldsOf(resource: Json | null): Map<string, unknown> {
   return new Map([...Object.entries(others), ...ofPage].filter(([name]) => !leftOut.test(name)))
 }
 
-/** What the log shows of a change, from the resource as the API shows it before and after. */
+/** The changes that the log shows, from the resource as the API shows it before and after. */
 function changesBetween(before: Json | null, after: Json | null): Changes {
   const [was, is] = [fieldsOf(before), fieldsOf(after)]
   const changed = [...new Set([...was.keys(), ...is.keys()])].flatMap((name) => {
