@@ -57,18 +57,18 @@ export function changesOf<S extends DescMessage>(
   before: MessageInitShape<S> | undefined,
   after: MessageInitShape<S> | undefined,
 ): Changes | undefined {
-  const [from, to] = [before, after].map((init) => (init ? shownFields(schema, create(schema, init)) : []))
-  const fields = new Map([...from!, ...to!].map((field) => [field.name, field]))
-  const values = (of: ShownField[]) => new Map(of.map(({ name, value }) => [name, value]))
-  const [was, is] = [values(from!), values(to!)]
-  const changed = [...fields.values()]
-    .map((field) => ({ ...field, from: was.get(field.name) ?? null, to: is.get(field.name) ?? null }))
-    .filter((field) => !isDeepStrictEqual(field.from, field.to))
+  const [was, is] = [before, after].map((init) =>
+    init ? shownFields(schema, create(schema, init)) : new Map<string, ShownField>(),
+  ) as [ReadonlyMap<string, ShownField>, ReadonlyMap<string, ShownField>]
+  const changed = [...new Map([...was, ...is])].flatMap(([name, field]) => {
+    const change = { from: was.get(name)?.value ?? null, to: is.get(name)?.value ?? null }
+    return isDeepStrictEqual(change.from, change.to) ? [] : [{ name, field, change }]
+  })
   if (changed.length === 0) return undefined
   return Object.fromEntries(
     changed
-      .filter(({ name, isTime }) => name !== 'id' && !isTime)
-      .map(({ name, isSecret, from, to }) => [name, isSecret ? secret : { from, to }]),
+      .filter(({ name, field }) => name !== 'id' && !field.isTime)
+      .map(({ name, field, change }) => [name, field.isSecret ? secret : change]),
   )
 }
 
@@ -76,36 +76,31 @@ const secret = { from: null, to: null }
 
 /** The secrets that a message shows once, for a change that makes them. */
 export function newSecrets(schema: DescMessage): Changes {
-  return Object.fromEntries(schema.fields.filter(isSecret).map(({ name }) => [name, secret]))
-}
-
-/** The names of the fields that the audit log shows. */
-export function auditedFields(schema: DescMessage): string[] {
-  return schema.fields.filter((field) => !getOption(field, unaudited)).map(apiName)
+  return Object.fromEntries(schema.fields.filter(isSecretField).map(({ name }) => [name, secret]))
 }
 
 interface ShownField {
-  name: string
   value: unknown
   isTime: boolean
   isSecret: boolean
 }
 
-function shownFields(schema: DescMessage, message: Message, prefix = ''): ShownField[] {
+function shownFields(schema: DescMessage, message: Message): Map<string, ShownField> {
   const values = message as unknown as Record<string, unknown>
-  return schema.fields.flatMap((field): ShownField[] => {
+  const fields = schema.fields.flatMap((field): [string, ShownField][] => {
     if (getOption(field, unaudited)) return []
-    const name = `${prefix}${apiName(field)}`
     const value = values[field.localName]
-    if (field.fieldKind === 'message' && !isTimeField(field)) {
-      return value === undefined ? [] : shownFields(field.message, value as Message, `${name}.`)
-    }
-    return [{ name, value: jsonOf(field, value), isTime: isTimeField(field), isSecret: isSecret(field) }]
+    const [isTime, isSecret] = [isTimeField(field), isSecretField(field)]
+    if (field.fieldKind !== 'message' || isTime)
+      return [[apiName(field), { value: jsonOf(field, value), isTime, isSecret }]]
+    const part = value === undefined ? [] : [...shownFields(field.message, value as Message)]
+    return part.map(([name, of]) => [`${apiName(field)}.${name}`, of])
   })
+  return new Map(fields)
 }
 
 const isTimeField = ({ message }: DescField) => message?.typeName === TimestampSchema.typeName
-const isSecret = (field: DescField) => getOption(field, shown_once)
+const isSecretField = (field: DescField) => getOption(field, shown_once)
 
 /** The contract names an application `application_id`, the API `app_id`. */
 const apiName = ({ name }: DescField) => (name === 'application_id' ? 'app_id' : name)
@@ -114,7 +109,8 @@ function jsonOf(field: DescField, value: unknown): unknown {
   if (typeof value === 'bigint') return Number(value)
   if (!field.message || value === undefined) return value
   if (isTimeField(field)) return timestampDate(value as Timestamp).toISOString()
+  const { message } = field
   return (value as Message[]).map((row) =>
-    Object.fromEntries(shownFields(field.message!, row).map(({ name, value }) => [name, value])),
+    Object.fromEntries([...shownFields(message, row)].map(([name, shown]) => [name, shown.value])),
   )
 }

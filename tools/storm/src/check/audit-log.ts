@@ -48,5 +48,5 @@ function* lastValues({ auditLog, plans, capMinor }: Outcome): Sentences {
   ] as [string, string, unknown][]
   for (const [id, field, value] of found)
     if (last(id, field) !== value)
-      yield `${field} of ${id} is ${String(value)}, and ${String(last(id, field))} in its last entry`
+      yield `${field} of ${id} is ${JSON.stringify(value)}, and ${JSON.stringify(last(id, field))} in its last entry`
 }
