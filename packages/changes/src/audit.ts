@@ -57,9 +57,9 @@ export function changesOf<S extends DescMessage>(
   before: MessageInitShape<S> | undefined,
   after: MessageInitShape<S> | undefined,
 ): Changes | undefined {
-  const [was, is] = [before, after].map((init) =>
-    init ? shownFields(schema, create(schema, init)) : new Map<string, ShownField>(),
-  ) as [ReadonlyMap<string, ShownField>, ReadonlyMap<string, ShownField>]
+  const shown = (init: MessageInitShape<S> | undefined) =>
+    init ? shownFields(schema, create(schema, init)) : new Map<string, ShownField>()
+  const [was, is] = [shown(before), shown(after)]
   const changed = [...new Map([...was, ...is])].flatMap(([name, field]) => {
     const change = { from: was.get(name)?.value ?? null, to: is.get(name)?.value ?? null }
     return isDeepStrictEqual(change.from, change.to) ? [] : [{ name, field, change }]
