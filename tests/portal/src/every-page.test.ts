@@ -133,7 +133,7 @@ async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {
     view('/payments', 'Payments', { of: empty, tables: ['Payments', 'Refunds', 'Checkouts', 'Fees'] }),
     view('/payments?open=cap', 'Payments'),
     view('/import', 'Import'),
-    view('/settings', 'Settings', { tables: ['API keys', 'Applications'] }),
+    view('/settings', 'Settings', { tables: ['API keys', 'Applications', 'Audit log'] }),
     view('/settings?open=new-key', 'Settings'),
     view('/settings?open=new-application', 'Settings'),
     view('/nowhere', 'Not found'),
