@@ -15,6 +15,7 @@ import { listenCommand } from './listen/listen.ts'
 import { metricsCommand } from './metrics/metrics.ts'
 import { paymentCommands } from './payments/payments.ts'
 import { planCommands } from './plans/plans.ts'
+import { saleCommands } from './sales/sales.ts'
 import { applyCommand } from './products/apply.ts'
 import { exportCommand } from './products/catalogue.ts'
 import { triggerCommand } from './trigger/trigger.ts'
@@ -24,7 +25,7 @@ import { eventCommands } from './webhooks/events.ts'
 
 /** Every command, in the order in which the help lists them. */
 export function createProgram(context: Context, stdout: Stream, stderr: Stream) {
-  const program = new Command('licensing')
+  const program = new Program('licensing')
     .description('The command line of the licensing service')
     .option('--url <url>', 'address of the licensing service (LICENSING_URL)')
     .option('--key <key>', 'API key (LICENSING_API_KEY)')
@@ -55,6 +56,7 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
   licenceCommands(program, context)
   planCommands(program, context)
   checkoutCommands(program, context)
+  saleCommands(program, context)
   paymentCommands(program, context)
   endpointCommands(program, context)
   deliveryCommands(program, context)
@@ -82,6 +84,22 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
     if (known.length > 0 && name !== undefined) oneOf(known, 'command')(name)
   })
   return program
+}
+
+/** Takes `--url` after `endpoints edit` for the URL of the endpoint. By default the global option would get it. */
+class Program extends Command {
+  override parseOptions(args: string[]) {
+    const at = args.findIndex((word, i) => word === 'edit' && args[i - 1] === 'endpoints')
+    if (at < 0) return super.parseOptions(args)
+    const [others, own]: [string[], string[]] = [args.slice(0, at), []]
+    for (let i = at; i < args.length; i += 1) {
+      const word = args[i]!
+      if (word === '--url') own.push(...args.slice(i, (i += 1) + 1))
+      else (word.startsWith('--url=') ? own : others).push(word)
+    }
+    const { operands, unknown } = super.parseOptions(others)
+    return { operands, unknown: [...unknown, ...own] }
+  }
 }
 
 /** Shows the help of a command, also of a command in a group: `help licences find`. */

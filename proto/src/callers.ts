@@ -142,6 +142,8 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'listCheckoutSessions',
       'recordSaleEvent',
       'listSaleEvents',
+      'getSaleEvent',
+      'reportSaleFact',
       'findLicencesOfSale',
       'getPaymentDays',
       'listPayments',
@@ -159,6 +161,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'getEndpoint',
       'listEndpoints',
       'deleteEndpoint',
+      'updateEndpoint',
       'rotateSecret',
       'sendTestEvent',
       'recoverEndpoint',
@@ -217,6 +220,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
   billing: [
     grant('catalog', CatalogService, 'getAccount', 'getPlanCopy', 'listApplications'),
     grant('licensing', PurchaseService, 'applyPurchaseEffects'),
+    grant('licensing', LicensingService, 'getLicence'),
   ],
   notifier: [grant('catalog', CatalogService, 'getAccount')],
 }

@@ -26,15 +26,17 @@ const written: Record<SetName, string> = {
   priceMode: 'payment subscription',
   checkoutStatus: 'open provisioned provision_failed expired canceled',
   saleStatus: 'provisioned provision_failed',
+  saleFactKind: 'renewal failure refund chargeback cancellation',
   refundKind: 'full_refund partial_refund chargeback',
   refundStatus: 'pending succeeded failed canceled',
   disputeStatus: 'open won lost closed',
   feeKind: 'charge credit reversal',
   endpointStatus: 'enabled disabled',
   disabledReason: 'deleted retries_exhausted',
+  webhookSignature: 'default standard',
   deliveryStatus: 'pending delivered failed',
   alertKind:
-    'endpoint_failing endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
+    'endpoint_failing endpoint_disabling endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
 }
 
 test('each set has the words of the interface, the decisions and the additions', () => {

@@ -95,6 +95,8 @@ export const closedSets = {
   priceMode: ['payment', 'subscription'],
   checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
   saleStatus: ['provisioned', 'provision_failed'],
+  // Facts that another shop reports about its sale. Of facts of the same time, those of an earlier kind come first.
+  saleFactKind: ['renewal', 'failure', 'refund', 'chargeback', 'cancellation'],
   // A refund that completes the amount of its charge, any other refund, or a chargeback.
   refundKind: ['full_refund', 'partial_refund', 'chargeback'],
   refundStatus: ['pending', 'succeeded', 'failed', 'canceled'],
@@ -104,9 +106,11 @@ export const closedSets = {
   // Notifier.
   endpointStatus: ['enabled', 'disabled'],
   disabledReason: ['deleted', 'retries_exhausted'],
+  webhookSignature: ['default', 'standard'],
   deliveryStatus: ['pending', 'delivered', 'failed'],
   alertKind: [
     'endpoint_failing',
+    'endpoint_disabling',
     'endpoint_disabled',
     'refund_reversed',
     'processor_event_parked',
@@ -138,12 +142,14 @@ export type PurchaseEffectKind = Member<'purchaseEffect'>
 export type PriceMode = Member<'priceMode'>
 export type CheckoutStatus = Member<'checkoutStatus'>
 export type SaleStatus = Member<'saleStatus'>
+export type SaleFactKind = Member<'saleFactKind'>
 export type RefundKind = Member<'refundKind'>
 export type RefundStatus = Member<'refundStatus'>
 export type DisputeStatus = Member<'disputeStatus'>
 export type FeeKind = Member<'feeKind'>
 export type EndpointStatus = Member<'endpointStatus'>
 export type DisabledReason = Member<'disabledReason'>
+export type WebhookSignature = Member<'webhookSignature'>
 export type DeliveryStatus = Member<'deliveryStatus'>
 export type AlertKind = Member<'alertKind'>
 

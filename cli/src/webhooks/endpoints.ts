@@ -1,12 +1,22 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import type { Schemas } from '@licensing/sdk/backend'
 import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
-import { limitOption, listRows, membersOption } from '../command/lists.ts'
-import { sinceTime, text, untilTime, webAddress } from '../command/parsers.ts'
+import { UsageError } from '../command/failures.ts'
+import { limitOption, listRows, memberOption, membersOption } from '../command/lists.ts'
+import { members, pairs, sinceTime, text, untilTime, webAddress, wholeNumber } from '../command/parsers.ts'
+import { findPlanId } from '../plans/find-plan.ts'
 
 const ID = 'whe_01k9zj3v8qe5ktw2m4x6r7n8ab'
 const EVENTS = 'event types, separated by commas; *: all'
+
+const signatures = members<Schemas['WebhookEndpoint']['signature']>({ default: true, standard: true })
+
+const header = (value: string, previous?: Readonly<Record<string, string>> | 'none') =>
+  value === 'none' ? value : pairs(value, previous === 'none' ? {} : previous)
+
+const orNull = <Value>(value: Value) => (value === 'none' ? null : (value as Exclude<Value, 'none'>))
 
 export function endpointCommands(program: CommandUnknownOpts, { out, service, confirm }: Context): void {
   // The secret is null if an earlier try succeeded and its answer was lost. The service shows a secret only once.
@@ -26,6 +36,7 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
       await listRows(out, backend.rows('/v1/apps/{app_id}/webhook-endpoints', { path }), limit, {
         id: ({ id }) => id,
         status: ({ status }) => status,
+        paused: ({ paused }) => paused,
         pending: ({ health }) => health.pending,
         url: ({ url }) => url,
         subscribed_events: ({ subscribed_events: events }) => events,
@@ -65,6 +76,66 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
     })
 
   group
+    .command('edit')
+    .description('Change a webhook endpoint; what waits is sent as it is from then on')
+    .argument('<id>', 'id of the endpoint', text)
+    .option('--url <url>', 'https URL that receives the events', webAddress('the URL of the endpoint'))
+    .addOption(membersOption('--events <types>', EVENTS, webhookEventTypes, 'event'))
+    .option('--description <text>', 'your own note, or none', text)
+    .option(
+      '--header <name=value>',
+      'a header of each attempt, or none; may be repeated; replaces all headers',
+      header,
+    )
+    .option('--plans <plans>', 'ids or codes of plans, separated by commas, or none for all plans', text)
+    .addOption(
+      memberOption('--signature <signature>', 'how attempts are signed; makes a new secret', signatures),
+    )
+    .addHelpText(
+      'after',
+      examples(
+        `endpoints edit ${ID} --url https://shop.example.com/licensing`,
+        `endpoints edit ${ID} --header X-Api-Key=4f9c2e --plans pro,team --signature standard`,
+      ),
+    )
+    .action(async (id, { url, events, description, header: headers, plans, signature }) => {
+      const { backend, appId } = await service()
+      const app = await appId()
+      const planIds = async (list: string) =>
+        list === 'none'
+          ? null
+          : Promise.all(list.split(',').map((plan) => findPlanId(backend, app, plan.trim())))
+      const body = {
+        ...(url && { url: url.href }),
+        ...(events && { subscribed_events: events === '*' ? events : events.join(',') }),
+        ...(description !== undefined && { description: orNull(description) }),
+        ...(headers && { headers: orNull(headers) }),
+        ...(plans && { plans: await planIds(plans) }),
+        ...(signature && { signature }),
+      }
+      if (Object.keys(body).length === 0) throw new UsageError('nothing to change: give at least one option')
+      const path = { app_id: app, endpoint_id: id }
+      out.record(await backend.patch('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}', { path, body }))
+    })
+
+  for (const [name, paused, description] of [
+    ['pause', true, 'Let the deliveries of a webhook endpoint wait'],
+    ['resume', false, 'Send what waited, and go on'],
+  ] as const) {
+    group
+      .command(name)
+      .description(description)
+      .argument('<id>', 'id of the endpoint', text)
+      .addHelpText('after', examples(`endpoints ${name} ${ID}`))
+      .action(async (id) => {
+        const { backend, appId } = await service()
+        const path = { app_id: await appId(), endpoint_id: id }
+        const one = '/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}'
+        out.record(await backend.patch(one, { path, body: { paused } }))
+      })
+  }
+
+  group
     .command('delete')
     .description('Disable a webhook endpoint, permanently')
     .argument('<id>', 'id of the endpoint', text)
@@ -82,14 +153,19 @@ export function endpointCommands(program: CommandUnknownOpts, { out, service, co
     .command('rotate-secret')
     .description('Replace the signing secret immediately, and show the new one once')
     .argument('<id>', 'id of the endpoint', text)
+    .option('--overlap-hours <hours>', 'sign with the former secret too for this long', wholeNumber(0, 168))
     .option('--yes', 'do not ask')
-    .addHelpText('after', examples(`endpoints rotate-secret ${ID}`))
-    .action(async (id, options) => {
+    .addHelpText(
+      'after',
+      examples(`endpoints rotate-secret ${ID}`, `endpoints rotate-secret ${ID} --overlap-hours 24`),
+    )
+    .action(async (id, { overlapHours, ...options }) => {
       const { backend, appId } = await service()
       await confirm(`Replace the signing secret of ${id}?`, options)
       const path = { app_id: await appId(), endpoint_id: id }
       const rotated = await backend.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret', {
         path,
+        ...(overlapHours !== undefined && { body: { overlap_hours: overlapHours } }),
       })
       out.record(rotated)
       warnIfLost(rotated)

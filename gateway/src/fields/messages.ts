@@ -17,7 +17,7 @@ type ShapeOf<S extends DescMessage, Shape> = {
 
 /**
  * Makes the JSON of a message: the properties of the schema, with times in the form of the API, `null` for a nullable field that
- * is absent, and without an optional one. A word that is not in the closed set of its schema is an error of the service.
+ * is absent or an empty list, and without an optional one. A word that is not in the closed set of its schema is an error of the service.
  *
  * @example const planJson = renderer(PlanSchema, planSchema)
  */
@@ -48,7 +48,7 @@ function valueRenderer(field: DescField, schema: z.core.$ZodType): (value: unkno
   if (schema instanceof z.ZodOptional) return valueRenderer(field, schema.unwrap())
   if (schema instanceof z.ZodNullable) {
     const render = valueRenderer(field, schema.unwrap())
-    return (value) => (value === undefined ? null : render(value))
+    return (value) => (isEmpty(value) ? null : render(value))
   }
   if (schema instanceof z.ZodArray) {
     const render = valueRenderer(field, schema.element)

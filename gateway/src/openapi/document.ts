@@ -119,12 +119,14 @@ function securityOf(route: Route): object[] {
   return []
 }
 
+const pathExamples: Readonly<Record<string, string>> = { sale_id: 'order-2026-0042' }
+
 function pathParameters(route: Route): object[] {
   return [...route.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => {
     const known = pathIds[name]
     const schema = known
       ? { type: 'string', examples: [`${known.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] }
-      : { type: 'string', examples: ['export_pdf'] }
+      : { type: 'string', examples: [pathExamples[name] ?? 'export_pdf'] }
     return { name, in: 'path', required: true, description: meaningOf(route.operationId, name), schema }
   })
 }

@@ -72,6 +72,16 @@ export const requestExamples: Readonly<Record<string, object>> = {
     currency: 'eur',
     occurred_at: '2026-11-01T12:00:00.000Z',
   },
+  reportSaleRefund: { refund_id: 'refund-17', amount: 4900, occurred_at: '2026-11-08T12:00:00.000Z' },
+  reportSaleRenewal: {
+    renewal_id: 'order-2027-0042',
+    amount: 4900,
+    currency: 'eur',
+    occurred_at: '2027-11-01T12:00:00.000Z',
+    expires_on: '2028-11-15T12:00:00.000Z',
+  },
+  reportSaleFailure: { failure_id: 'attempt-3', occurred_at: '2027-11-01T12:00:00.000Z' },
+  reportSaleCancellation: { occurred_at: '2027-05-01T12:00:00.000Z', ends_on: '2027-11-01T12:00:00.000Z' },
   createWebhookEndpoint: {
     url: 'https://backend.example.com/licensing-events',
     subscribed_events: 'licence.suspended, licence.revoked',

@@ -24,6 +24,7 @@ import { revocationRoutes } from './revocations/revocation-routes.ts'
 import { metricRoutes } from './metrics/metric-routes.ts'
 import { searchRoutes } from './search/search-routes.ts'
 import { saleEventRoutes } from './sale-events/sale-event-routes.ts'
+import { saleFactRoutes } from './sale-events/sale-fact-routes.ts'
 import { spendCapRoutes } from './spend-cap/spend-cap-routes.ts'
 import { trialRoutes } from './trials/trial-routes.ts'
 import { webhookDeliveryRoutes } from './webhook-deliveries/webhook-delivery-routes.ts'
@@ -40,6 +41,7 @@ export const routes: readonly Route[] = [
   ...searchRoutes,
   ...checkoutSessionRoutes,
   ...saleEventRoutes,
+  ...saleFactRoutes,
   ...paymentRoutes,
   ...refundRoutes,
   ...feeRoutes,

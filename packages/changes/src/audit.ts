@@ -1,6 +1,6 @@
 import { create, getOption } from '@bufbuild/protobuf'
 import type { DescField, DescMessage, Message, MessageInitShape } from '@bufbuild/protobuf'
-import { TimestampSchema, timestampDate } from '@bufbuild/protobuf/wkt'
+import { StructSchema, TimestampSchema, timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
 import { append, currentOrigin } from '@licensing/events/outbox'
@@ -91,7 +91,7 @@ function shownFields(schema: DescMessage, message: Message): Map<string, ShownFi
     if (getOption(field, unaudited)) return []
     const value = values[field.localName]
     const [isTime, isSecret] = [isTimeField(field), isSecretField(field)]
-    if (field.fieldKind !== 'message' || isTime)
+    if (field.fieldKind !== 'message' || isTime || isStruct(field))
       return [[apiName(field), { value: jsonOf(field, value), isTime, isSecret }]]
     const part = value === undefined ? [] : [...shownFields(field.message, value as Message)]
     return part.map(([name, of]) => [`${apiName(field)}.${name}`, of])
@@ -100,6 +100,7 @@ function shownFields(schema: DescMessage, message: Message): Map<string, ShownFi
 }
 
 const isTimeField = ({ message }: DescField) => message?.typeName === TimestampSchema.typeName
+const isStruct = ({ message }: DescField) => message?.typeName === StructSchema.typeName
 const isSecretField = (field: DescField) => getOption(field, shown_once)
 
 /** The contract names an application `application_id`, the API `app_id`. */
@@ -107,7 +108,7 @@ const apiName = ({ name }: DescField) => (name === 'application_id' ? 'app_id' :
 
 function jsonOf(field: DescField, value: unknown): unknown {
   if (typeof value === 'bigint') return Number(value)
-  if (!field.message || value === undefined) return value
+  if (!field.message || value === undefined || isStruct(field)) return value
   if (isTimeField(field)) return timestampDate(value as Timestamp).toISOString()
   const { message } = field
   return (value as Message[]).map((row) =>

@@ -18,6 +18,8 @@ export interface NewEvent {
   /** Empty if the change concerns the account itself. */
   applicationId: string
   payload: NonNullable<MessageInitShape<typeof EventSchema>['payload']>
+  /** The plan of the licence that the event is about, unless it is about no licence. */
+  licencePlanId?: string | undefined
   /** When the change happened, if that is not now. */
   occurredAt?: Date
   /** The call that makes the change, if it is not the current call. */
@@ -53,22 +55,20 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
   const now = new Date()
   const current = currentOrigin()
   const ids = events.map(() => newId('evt'))
-  const rows = events.map(({ accountId, applicationId, payload, occurredAt, origin = current }, at) => {
+  const rows = events.map(({ occurredAt, origin = current, ...given }, at) => {
     const event = create(EventSchema, {
+      ...given,
       id: ids[at]!,
-      accountId,
-      applicationId,
       occurredAt: timestampFromDate(occurredAt ?? now),
       requestId: origin.requestId,
-      payload,
     })
     const bytes = batchOf(event, origin.traceParent)
     if (bytes.length > maxEventBytes) {
       throw new Error(
-        `an event of ${bytes.length} bytes (${payload.case}) is too large: at most ${maxEventBytes}`,
+        `an event of ${bytes.length} bytes (${given.payload.case}) is too large: at most ${maxEventBytes}`,
       )
     }
-    return { accountId, partition: partitionOf(accountId), payload: bytes }
+    return { accountId: given.accountId, partition: partitionOf(given.accountId), payload: bytes }
   })
   await sendAlong(tx, insertEvents(tx, rows))
   appending.add(tx)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { LicensingServer } from './licensing-server.ts'
+import { LicensingServer } from '@licensing/sdk-suite/licensing-server'
 
 const run = promisify(execFile)
 const sdk = join(import.meta.dirname, '..')

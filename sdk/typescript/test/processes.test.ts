@@ -7,7 +7,7 @@ import { drawing, drawn } from '@licensing/test-support/drawn'
 import { describe, expect, it } from 'vitest'
 import type { LicenceState } from '../src/product/state.ts'
 import { InstallationProcess } from './installation.ts'
-import { LicensingServer } from './licensing-server.ts'
+import { LicensingServer } from '@licensing/sdk-suite/licensing-server'
 
 const newFolder = () => mkdtempDisposable(join(tmpdir(), 'licence-'))
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { LicenceClient, type LicenceClientOptions } from '../src/product/client.ts'
 import { memoryStore } from '../src/product/store.ts'
-import { LicensingServer } from './licensing-server.ts'
+import { LicensingServer } from '@licensing/sdk-suite/licensing-server'
 
 describe('a product and a service that speak HTTP', () => {
   it('activates, works offline, and frees the place', async () => {

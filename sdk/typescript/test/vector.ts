@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import type { LicenceClientOptions } from '../src/product/client.ts'
+import type { LicenceClient, LicenceClientOptions } from '../src/product/client.ts'
+import type { LicenceState } from '../src/product/state.ts'
 
 /** The shape of `sdk/vectors/*.json`: `sdk/vectors/README.md` says what it means. */
 export interface Vector {
@@ -102,6 +103,37 @@ export function optionsOf(fields: ClientFields): LicenceClientOptions {
     host: fields.host,
     productVersion: fields.product_version,
   }
+}
+
+/** Makes the call of a step; with no name it only reads the state. */
+export function call(
+  client: LicenceClient,
+  name: Step['call'],
+  argument = '',
+): Promise<LicenceState> | LicenceState {
+  switch (name) {
+    case undefined:
+      return client.state
+    case 'migrate':
+      return client.migrateAsync(argument)
+    case 'activate_offline':
+      return client.activateOffline(argument)
+    case 'start_trial':
+      return client.startTrial(argument)
+    case 'call_home':
+      return client.callHome()
+    default:
+      return client[name]()
+  }
+}
+
+/** A state in the notation of the vectors. */
+export function inNotation({ problem, ...state }: LicenceState): Readonly<Record<string, unknown>> {
+  const words = Object.entries(state).map(([key, value]) => [
+    key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    value,
+  ])
+  return { ...Object.fromEntries(words), problem: problem?.code ?? null }
 }
 
 /** All vectors by file, with their references replaced by the values. */

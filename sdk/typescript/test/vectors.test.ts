@@ -5,7 +5,8 @@ import { LicenceClient } from '../src/product/client.ts'
 import type { LicenceState } from '../src/product/state.ts'
 import { memoryStore, type LicenceStore } from '../src/product/store.ts'
 import { ScriptedService } from './scripted-service.ts'
-import { optionsOf, shared, vectorFiles, type ClientFields, type Step, type Vector } from './vector.ts'
+import { call, inNotation, optionsOf, shared, vectorFiles } from './vector.ts'
+import type { ClientFields, Step, Vector } from './vector.ts'
 
 describe.each([...vectorFiles])('vectors of %s', (_file, vectors) => {
   it.each(vectors.map((vector) => [vector.name, vector] as const))('%s', (_name, vector) => play(vector))
@@ -42,7 +43,7 @@ async function play(vector: Vector): Promise<void> {
     if (step.store !== undefined) await store.write(textOf(step.store))
     if (step.restart) client = start(step.restart)
     service.script(step.answers ?? [])
-    const state = await call(client, step)
+    const state = await call(client, step.call, step.argument)
     const seen = { ...observed(client, step, state), requests: service.requests }
     expect(seen, `${vector.name}, step ${index + 1}`).toMatchObject(expected(step))
     for (const [at, { without_headers: names = [] }] of (step.answers ?? []).entries()) {
@@ -123,33 +124,12 @@ function textOf(content: unknown): string {
   return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
-function call(client: LicenceClient, step: Step): Promise<LicenceState> | LicenceState {
-  switch (step.call) {
-    case undefined:
-      return client.state
-    case 'migrate':
-      return client.migrateAsync(step.argument ?? '')
-    case 'activate_offline':
-      return client.activateOffline(step.argument ?? '')
-    case 'start_trial':
-      return client.startTrial(step.argument ?? '')
-    case 'call_home':
-      return client.callHome()
-    default:
-      return client[step.call]()
-  }
-}
-
-/** The state of the client, in the notation of the vectors. */
-function observed(client: LicenceClient, step: Step, { problem, ...state }: LicenceState) {
-  const words = Object.entries(state).map(([key, value]) => [
-    key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-    value,
-  ])
+/** The state of the client and its other answers, in the notation of the vectors. */
+function observed(client: LicenceClient, step: Step, state: LicenceState) {
   const ask = <T>(keys: object | undefined, answer: (key: string) => T) =>
     Object.fromEntries(Object.keys(keys ?? {}).map((key) => [key, answer(key)]))
   return {
-    state: { ...Object.fromEntries(words), problem: problem?.code ?? null },
+    state: inNotation(state),
     features: ask(step.features, (key) => client.hasFeature(key)),
     limits: ask(step.limits, (key) => client.limit(key)),
     covers: ask(step.covers, (time) => client.covers(time)),

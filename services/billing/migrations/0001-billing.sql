@@ -120,6 +120,8 @@ create table sale_events (
   occurred_at timestamptz(3) not null,
   expires_on timestamptz(3),
   updates_until timestamptz(3),
+  -- The months of updates that each renewal includes; null if a renewal does not change that.
+  updates_months integer,
   -- Entries for the licence's metadata.
   metadata jsonb not null default '{}',
   status text not null check (status in ('provisioned', 'provision_failed')),
@@ -131,6 +133,33 @@ create table sale_events (
 );
 create index sale_events_newest on sale_events (application_id, id, occurred_at);
 create index sale_events_by_status on sale_events (application_id, status, id);
+
+-- What other shops report about their sales, as they report it. A row may be older than its sale.
+create table sale_facts (
+  position bigint generated always as identity primary key,
+  account_id text collate "C" not null,
+  application_id text collate "C" not null,
+  sale_id text collate "C" not null,
+  kind text not null check (kind in ('renewal', 'failure', 'refund', 'chargeback', 'cancellation')),
+  -- The shop's id; empty for a cancellation.
+  fact_id text collate "C" not null,
+  -- SHA-256 of the request's body.
+  body_hash bytea not null,
+  occurred_at timestamptz(3) not null,
+  amount bigint,
+  currency text collate "C",
+  -- The renewal whose payment a refund or chargeback concerns; null: the sale's own payment.
+  renewal_id text collate "C",
+  -- The end that a renewal or a cancellation gives.
+  ends_on timestamptz(3),
+  -- Whether the sale is not provisioned yet.
+  is_waiting boolean not null,
+  recorded_at timestamptz(3) not null default clock_timestamp()
+);
+-- Refunds and chargebacks share their ids.
+create unique index sale_facts_once on sale_facts
+  (application_id, sale_id, (case kind when 'chargeback' then 'refund' else kind end), fact_id);
+create index sale_facts_waiting on sale_facts (recorded_at) where is_waiting;
 
 -- From a processor event to the licence: see src/purchases/README.md.
 
@@ -196,7 +225,9 @@ create table purchases (
   -- Whether licensing did not answer a batch with it in time, so that it is sent alone.
   is_late boolean not null default false,
   -- The time of the first charge, as it was last sent to licensing.
-  ordered_at timestamptz(3)
+  ordered_at timestamptz(3),
+  -- The plan of its licence, by the last answer of licensing.
+  licence_plan_id text collate "C"
 );
 create index purchases_to_decide on purchases (account_id, decide_at) where decide_at is not null;
 create index purchases_to_send on purchases (account_id, send_at) where send_at is not null;
@@ -306,9 +337,11 @@ create table payments (
   id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
-  -- `checkout:<session>`, `sale:<sale event>` or `invoice:<session>:<invoice>`.
+  -- `checkout:<purchase>` or `invoice:<purchase>:<invoice>`.
   source_key text collate "C" not null constraint payments_source unique,
-  session_id text collate "C",
+  -- The checkout session (cs_…) or the sale event (sale_…).
+  purchase_ref text collate "C" not null,
+  -- The shop's id of the sale; null for a checkout session.
   sale_id text collate "C",
   invoice_ref text collate "C",
   plan_id text collate "C" not null,
@@ -329,11 +362,11 @@ create table payments (
   charge_state text not null check (charge_state in ('none', 'pending', 'known', 'absent'))
 );
 create index payments_newest on payments (application_id, id);
-create index payments_by_session on payments (session_id) where session_id is not null;
+create index payments_by_purchase on payments (purchase_ref);
 create index payments_by_time on payments (application_id, (coalesce(charged_at, paid_at)));
 create index payments_by_licence on payments (licence_id, id) where licence_id is not null;
 -- The reference that lists and events show.
-create index payments_by_charge on payments (application_id, (coalesce(charge_ref, payment_ref, id)));
+create index payments_by_charge on payments (application_id, (coalesce(charge_ref, sale_id, payment_ref, id)));
 create index payments_by_other_charge on payments using gin (other_charge_refs) with (fastupdate = off)
   where other_charge_refs <> '{}';
 create index payments_ahead on payments (application_id, id)

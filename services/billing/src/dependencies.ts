@@ -4,6 +4,7 @@ import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
+import type { LicensingService } from '@licensing/proto/licensing'
 import type { PurchaseService } from '@licensing/proto/purchases'
 import type { BillingService } from '@licensing/proto/billing'
 import type { ProcessorClaim } from './config.ts'
@@ -21,6 +22,7 @@ export interface BillingDependencies {
   processorClaim: ProcessorClaim
   catalog: Pick<ServiceClient<typeof CatalogService>, 'getAccount' | 'getPlanCopy' | 'listApplications'>
   purchases: Pick<ServiceClient<typeof PurchaseService>, 'applyPurchaseEffects'>
+  licences: Pick<ServiceClient<typeof LicensingService>, 'getLicence'>
   /** How many consecutive failed payments of a subscription suspend its licence. */
   failuresBeforeSuspend: number
   /** How long after the end of its period a subscription that is not cancelled remains valid. */

@@ -42,6 +42,7 @@ test('the values listed in definitions of the database equal the closed sets', a
     purchase_effects_waiting: ['done' satisfies EffectState],
     refunds_kind_check: closedSets.refundKind.toSorted(),
     sale_events_status_check: closedSets.saleStatus.toSorted(),
+    sale_facts_kind_check: closedSets.saleFactKind.toSorted(),
   })
 })
 

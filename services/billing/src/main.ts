@@ -9,6 +9,7 @@ import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
 import { defineProgram } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
+import { LicensingService } from '@licensing/proto/licensing'
 import { PurchaseService } from '@licensing/proto/purchases'
 import { startBilling } from './billing.ts'
 import { billingConfig, stripeSettings } from './config.ts'
@@ -30,10 +31,11 @@ export const program = defineProgram(
       sign: signCalls('billing', 'catalog', config),
     })
     onStop('catalog channel', () => catalog.close())
-    const licensing = connectTo(PurchaseService, config.LICENSING_ADDRESS, {
-      sign: signCalls('billing', 'licensing', config),
-    })
-    onStop('licensing channel', () => licensing.close())
+    const toLicensing = { sign: signCalls('billing', 'licensing', config) }
+    const purchases = connectTo(PurchaseService, config.LICENSING_ADDRESS, toLicensing)
+    onStop('channel for purchases', () => purchases.close())
+    const licences = connectTo(LicensingService, config.LICENSING_ADDRESS, toLicensing)
+    onStop('channel for licences', () => licences.close())
     const processor = stripeProcessor(stripeSettings(config))
     if (!config.STRIPE_SECRET_KEY) log.warn('STRIPE_SECRET_KEY is not set: nothing can be sold')
     else if (!processor.live) log.warn('the payment processor is in test mode: no money moves')
@@ -44,7 +46,8 @@ export const program = defineProgram(
       nats,
       log,
       catalog: catalog.calls,
-      purchases: licensing.calls,
+      purchases: purchases.calls,
+      licences: licences.calls,
       processor,
       processorClaim: config.PROCESSOR_CLAIM,
       failuresBeforeSuspend: config.PAYMENT_FAILURES_BEFORE_SUSPEND,

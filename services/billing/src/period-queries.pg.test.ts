@@ -46,8 +46,8 @@ async function givenRows(sql: Database, { accountId, applicationId }: App): Prom
   for (const [n, { recorded, happened }] of rows.entries()) {
     const [at, created_at] = [new Date(happened), new Date(recorded + (n % 3) * 1_000)]
     const times = n % 4 === 0 ? { paid_at: at } : { paid_at: created_at, charged_at: at }
-    const payment = { ...sold, ...times, id: idOfRow('pay', n), source_key: `sale:${n}`, fee_minor: 0 }
-    await sql`insert into payments ${sql({ ...payment, charge_state: 'none' })}`
+    const payment = { ...sold, ...times, id: idOfRow('pay', n), source_key: `checkout:${n}`, fee_minor: 0 }
+    await sql`insert into payments ${sql({ ...payment, purchase_ref: String(n), charge_state: 'none' })}`
     const refund = { ...refunded, id: idOfRow('rfd', n), payment_id: payment.id, ref: `re_${n}` }
     await sql`insert into refunds ${sql({ ...refund, occurred_at: at })}`
     const sale = { ...sold, id: idOfRow('sale', n), sale_id: `s-${n}`, body_hash: Buffer.alloc(0) }
@@ -101,9 +101,9 @@ test('a page reads only the rows of its period, not all rows before or after it'
   const count = 20_000
   const ids = Array.from({ length: count }, (_, n) => idOf('pay', new Date(start + n * minute), BigInt(n)))
   await sql`
-    insert into payments (id, account_id, application_id, source_key, plan_id, external_ref, amount, currency, fee_minor,
+    insert into payments (id, account_id, application_id, source_key, purchase_ref, plan_id, external_ref, amount, currency, fee_minor,
       paid_at, charge_state)
-    select id, ${accountId}, ${applicationId}, 'sale:' || n, 'pln', 'customer', 1, 'usd', 0,
+    select id, ${accountId}, ${applicationId}, 'checkout:' || n, n, 'pln', 'customer', 1, 'usd', 0,
       ${new Date(start)}::timestamptz + (n - 1) * interval '1 minute', 'none'
     from unnest(${ids}::text[]) with ordinality r (id, n)`
   await sql`vacuum analyze payments`

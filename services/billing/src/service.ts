@@ -5,6 +5,7 @@ import {
   CheckoutSessionSchema,
   ProcessorAuthorizationSchema,
   RecordSaleEventResponseSchema,
+  ReportSaleFactResponseSchema,
 } from '@licensing/proto/billing'
 import { createCheckoutSession } from './checkout-sessions/create-checkout-session.ts'
 import { replayCheckoutSession } from './checkout-sessions/replay-checkout-session.ts'
@@ -24,8 +25,9 @@ import { getPaymentDays } from './payment-days/payment-days.ts'
 import { findLicencesOfSale, listPayments } from './payments/payments.ts'
 import { deletePrice, getPrice, setPrice } from './prices/prices.ts'
 import { listRefunds } from './refunds/list-refunds.ts'
-import { listSaleEvents } from './sale-events/list-sale-events.ts'
+import { getSaleEvent, listSaleEvents } from './sale-events/read-sale-events.ts'
 import { recordSaleEvent } from './sale-events/record-sale-event.ts'
+import { reportSaleFact } from './sale-facts/report-sale-fact.ts'
 
 /** Every RPC of the service. */
 export function billingService(deps: BillingDependencies) {
@@ -56,6 +58,8 @@ export function billingService(deps: BillingDependencies) {
     recordSaleEvent: repeatable(RecordSaleEventResponseSchema, (request) => recordSaleEvent(deps, request)),
 
     listSaleEvents: (request) => listSaleEvents(deps, request),
+    getSaleEvent: (request) => getSaleEvent(deps, request),
+    reportSaleFact: repeatable(ReportSaleFactResponseSchema, (request) => reportSaleFact(deps, request)),
     findLicencesOfSale: (request) => findLicencesOfSale(deps, request),
     getPaymentDays: (request) => getPaymentDays(deps, request),
     listPayments: (request) => listPayments(deps, request),

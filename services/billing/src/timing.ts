@@ -38,6 +38,8 @@ export const timing = {
   handledEventKept: 45 * day,
   /** How long facts of payments that were not made through a checkout session are kept. */
   unlinkedFactKept: 45 * day,
+  /** How long facts of other shops wait for their sale. */
+  waitingSaleFactKept: 90 * day,
 } as const
 
 /** How often a question may remain without an answer before billing decides without it as far as possible. */

@@ -60,6 +60,7 @@ export async function startHarness(proxy?: ProcessorProxy): Promise<Harness> {
     log,
     catalog: toCatalog.calls,
     purchases: toLicensing.calls,
+    licences: around.licensing,
     processor: stripeProcessor({
       apiBase: proxy?.url ?? simulator.url,
       secretKey: 'sk_test_simulated',

@@ -1,4 +1,3 @@
-import type { SessionRow } from '../src/checkout-sessions/session-queries.ts'
 import type {
   ChargeFact,
   CheckoutFact,
@@ -8,7 +7,7 @@ import type {
   RefundFact,
 } from '../src/processor/facts.ts'
 import { decide } from '../src/purchases/decide/decide.ts'
-import type { Decision, History } from '../src/purchases/decide/decision.ts'
+import type { Decision, History, SoldSession } from '../src/purchases/decide/decision.ts'
 import type { RecordedFact } from '../src/purchases/decide/merge-facts.ts'
 import { maxUnanswered, timing } from '../src/timing.ts'
 
@@ -19,9 +18,16 @@ export const longEnough = timing.othersArrive + timing.lookAtEvents
 /** When everything begins, by the processor's clock. */
 export const start = Date.UTC(2026, 9, 10, 12)
 
-const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
+/** The rules for facts of the processor. */
+export const rules = {
+  failuresBeforeSuspend: 3,
+  graceMs: 14 * day,
+  tickMs: second,
+  othersArriveMs: timing.othersArrive,
+  hasAnswers: true,
+}
 
-export function givenHistory(session: Partial<SessionRow> = {}): History {
+export function givenHistory(session: Partial<SoldSession> = {}): History {
   return {
     session: {
       id: 'cs_1',
@@ -55,6 +61,7 @@ export function givenHistory(session: Partial<SessionRow> = {}): History {
       renews: null,
       has_ended: null,
       created_at: new Date(start - 60 * second),
+      sale_id: null,
       ...session,
     },
     facts: [],

@@ -39,9 +39,9 @@ interface PaymentFields {
 export async function insertPayment(sql: Database, app: App, fields: PaymentFields = {}): Promise<string> {
   const id = newId('pay')
   await sql`
-    insert into payments (id, account_id, application_id, source_key, plan_id, external_ref, amount,
+    insert into payments (id, account_id, application_id, source_key, purchase_ref, plan_id, external_ref, amount,
       currency, fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charge_state)
-    values (${id}, ${app.accountId}, ${app.applicationId}, ${`test:${id}`}, 'pln_1', 'c',
+    values (${id}, ${app.accountId}, ${app.applicationId}, ${`test:${id}`}, ${id}, 'pln_1', 'c',
       ${fields.amount ?? 4900}, ${fields.currency ?? 'eur'}, 49, ${fields.licenceId ?? null},
       ${fields.at ?? '2026-03-01T12:00:00Z'}, 'm', ${fields.paymentRef ?? null}, ${fields.chargeRef ?? null}, 'known')`
   return id

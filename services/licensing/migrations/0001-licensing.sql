@@ -666,8 +666,10 @@ create table purchases (
   -- Whether it is a subscription that the processor will charge again, and when this was last stopped or resumed.
   renews boolean not null default false,
   renews_since timestamptz(3),
-  -- Whether its subscription has ended. It then never renews again.
-  canceled boolean not null default false,
+  -- When it was canceled. It then never renews again.
+  canceled_at timestamptz(3),
+  -- The end that its cancellation gives, whatever its renewals gave.
+  canceled_to timestamptz(3),
   -- Until when its first payment includes updates; null: the payment does not set this.
   updates_until timestamptz(3),
   -- Entries that its first payment brings, or that the licence had when it was first paid.
@@ -706,6 +708,7 @@ create table purchase_effects (
 -- The renewals that decide about the end and the plan of a purchase.
 create index purchase_effects_by_end on purchase_effects (licence_id, purchase_ref, end_revision, ends_at)
   where kind = 'renewed';
+create index purchase_effects_by_time on purchase_effects (licence_id, purchase_ref, at) where kind = 'renewed';
 create index purchase_effects_by_plan on purchase_effects (licence_id, purchase_ref, at, cause)
   where kind = 'renewed' and plan_id is not null;
 

@@ -30,6 +30,7 @@ const effectKinds = [
   'refunded',
   'charged_back',
   'canceled',
+  'canceled with an end',
   'renewal_stopped',
   'renewal_resumed',
 ] as const
@@ -74,15 +75,15 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
     const own = days.slice(next, next + 1 + effects.length).sort((a, b) => a - b)
     next += own.length
     const [orderedOn = 0, ...later] = own
-    // A renewal comes before the end that it moves. If it came later, a revocation that it prevents could be sent
-    // first.
-    const renewed = later.filter((_, at) => effects[at]!.startsWith('renewed'))
+    // A renewal or a cancellation comes before the end that it moves. If it came later, a revocation that it prevents could
+    // be sent first.
+    const moving = later.filter((_, at) => /^renewed|with an end$/.test(effects[at]!))
     return {
       plan,
       orderedOn,
       updatesFor,
       metadata: brought,
-      endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...renewed.map((on) => on + 1)),
+      endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...moving.map((on) => on + 1)),
       effects: effects.map((what, at) => [what, later[at]!] as [EffectKind, number]),
     }
   })
@@ -151,6 +152,10 @@ interface Renewing {
 }
 
 function whatOf(what: EffectKind, { on, now, otherPlan, updatesUntil }: Renewing) {
+  // Of two cancellations, one ends before today and the other after it.
+  if (what === 'canceled with an end') {
+    return { kind: 'canceled' as const, endsAt: day(on % 4 === 1 ? on + 8 : on + 100, now) }
+  }
   if (what !== 'renewed' && what !== 'renewed on another plan') return { kind: what }
   const planId = what === 'renewed' ? undefined : otherPlan
   return { kind: 'renewed' as const, endsAt: day(on + 60, now), planId, updatesUntil }

@@ -18,12 +18,20 @@ const inFlight = 64
 const endpoints = 8
 const rounds = 10
 const deliveriesARound = Number(process.argv[2] ?? 40_000) / rounds
-const secret = newSecret()
+const secret = newSecret('default')
 const body = Buffer.from(
   JSON.stringify({ id: 'evt_1', type: 'licence.suspended', data: { object: 'x'.repeat(350) } }),
 )
 const headers = () =>
-  deliveryHeaders({ secret, body, unixSeconds: Math.floor(Date.now() / 1000), eventId: 'evt_1', attempt: 1 })
+  deliveryHeaders({
+    signature: 'default',
+    secrets: [secret],
+    body,
+    unixSeconds: Math.floor(Date.now() / 1000),
+    eventId: 'evt_1',
+    attempt: 1,
+    headers: [],
+  })
 
 const receiver = fork(new URL('receiver.ts', import.meta.url))
 const [{ port, authority }] = (await once(receiver, 'message')) as [{ port: number; authority: string }]

@@ -5,11 +5,25 @@ create table endpoints (
   url text not null,
   -- Null if the endpoint is subscribed to all types.
   subscribed_events text[],
+  description text,
+  -- Null if no headers are sent. The values, by name, are in encrypted_headers.
+  header_names text[],
+  encrypted_headers bytea,
+  -- Null if events about licences of all plans are sent.
+  plans text[],
+  -- Deliveries wait, and the endpoint is not in waiting_endpoints.
+  paused boolean not null default false,
+  signature text not null default 'default' check (signature in ('default', 'standard')),
   encrypted_secret bytea not null,
+  -- The secret before the last rotation. Attempts are signed with it too until former_secret_until.
+  former_secret bytea,
+  former_secret_until timestamptz,
   -- Grows with every change, so that a process that read the row twice knows which reading is newer.
   generation bigint not null default 1,
   -- The generation for which the vendor was alerted that the secret cannot be decrypted.
   unreadable_reported bigint,
+  -- When the vendor was last alerted that the endpoint will be disabled.
+  disabling_reported_at timestamptz,
   status text not null default 'enabled' check (status in ('enabled', 'disabled')),
   created_at timestamptz not null,
   disabled_at timestamptz,
@@ -17,12 +31,15 @@ create table endpoints (
   -- The endpoint is disabled, and some of its deliveries still have the status `pending`. Readers see them as failed.
   is_cleanup_due boolean not null default false,
   changed_at timestamptz not null default clock_timestamp(),
+  check ((header_names is null) = (encrypted_headers is null)),
+  check ((former_secret is null) = (former_secret_until is null)),
   check ((status = 'disabled') = (disabled_at is not null and disabled_reason is not null))
 );
 create index endpoints_page on endpoints (application_id, id);
 create index endpoints_enabled on endpoints (application_id) where status = 'enabled';
 create index endpoints_changed on endpoints (changed_at);
 create index endpoints_to_clean_up on endpoints (application_id) where is_cleanup_due;
+create index endpoints_with_former_secret on endpoints (former_secret_until) where former_secret is not null;
 
 -- A transaction that takes numbers locks the row until it commits the events. So numbers have no gap and no duplicate,
 -- and no reader sees a number before a smaller one.
@@ -43,6 +60,8 @@ create table events (
   -- The envelope, byte for byte as it is sent.
   body text not null,
   trace_parent text,
+  -- The plan, at that time, of the licence that the event is about; null if it is about no licence.
+  licence_plan_id text collate "C",
   primary key (account_id, sequence, recorded_at)
 ) partition by range (recorded_at);
 create index events_of_application on events (application_id, sequence);
@@ -93,16 +112,17 @@ create index deliveries_of_event on deliveries (event_id);
 create index deliveries_of_licence on deliveries (licence_id, id) where licence_id is not null;
 -- A waiting delivery is in the first of these indexes, a claimed delivery in the second, and a delivery without a next
 -- attempt in neither.
-create index deliveries_waiting on deliveries (endpoint_id, due_at) where claim_id is null and due_at is not null;
+create index deliveries_waiting on deliveries (endpoint_id, due_at, sequence)
+  where claim_id is null and due_at is not null;
 create index deliveries_claimed on deliveries (claimed_until) where claimed_until is not null;
-create index deliveries_failing on deliveries (endpoint_id, scheduled_attempts)
-  where status = 'pending' and scheduled_attempts >= 4;
+create index deliveries_failing on deliveries (endpoint_id, scheduled_attempts, retry_at)
+  where status = 'pending' and scheduled_attempts >= 1;
 -- The primary key is created last: while the table is empty, all indexes that begin with application_id cost the same, and
 -- PostgreSQL uses the newest. With the index of statuses it finds a delivery by reading all deliveries of the application: a
 -- plan that was kept from the empty table took 160 ms to record attempts among some 20,000 deliveries.
 alter table deliveries add primary key (application_id, id);
 
--- The endpoints that have waiting deliveries, and the earliest time at which one may be due. Due deliveries are found
+-- The endpoints that have waiting deliveries and are not paused, and the earliest time at which one may be due. Due deliveries are found
 -- endpoint by endpoint, so that a million due deliveries of one endpoint do not slow the others down. A statement that
 -- makes a delivery wait lowers next_due_at afterwards, in the same transaction. A process that claims deliveries locks this
 -- row first, and then sets next_due_at to the due_at of the first delivery that is left.
@@ -192,7 +212,7 @@ create table alerts (
   -- Null if the alert is about the whole account.
   application_id text collate "C",
   endpoint_id text collate "C",
-  kind text not null check (kind in ('endpoint_failing', 'endpoint_disabled', 'refund_reversed',
+  kind text not null check (kind in ('endpoint_failing', 'endpoint_disabling', 'endpoint_disabled', 'refund_reversed',
     'processor_event_parked', 'processor_events_missed', 'processor_disconnected', 'renewal_without_licence')),
   subject text not null,
   text text not null,

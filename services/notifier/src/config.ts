@@ -20,6 +20,12 @@ const environment = z.object({
   WEBHOOK_BACKOFF_SECONDS: parsedBy(readSeconds)
     .optional()
     .describe('waits between attempts in seconds, separated by commas; the last repeats'),
+  WEBHOOK_PAYLOAD_RETENTION_SECONDS: wholeNumber(1)
+    .optional()
+    .describe('for tests: seconds for which payloads are kept; if it is absent, 90 days'),
+  WEBHOOK_OVERLAP_HOUR_SECONDS: wholeNumber(1)
+    .optional()
+    .describe('for tests: how many seconds an hour of `overlap_hours` lasts; if it is absent, 3600'),
   WEBHOOK_SLOTS: wholeNumber(10).default(512).describe('maximum number of deliveries in flight'),
   SMTP_URL: z.url().optional().describe('smtp://… for alerts; if it is absent, alerts are logged'),
   SMTP_FROM: z.string().default('alerts@localhost').describe('sender of alerts'),

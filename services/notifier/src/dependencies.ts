@@ -16,6 +16,12 @@ export interface NotifierDependencies {
   log: Logger
   clock: Clock
   keys: EncryptionKeys
+  /** Payloads of events recorded before this time are past retention. */
+  keptSince: () => Date
+  /** How long an hour lasts in which attempts are signed with a former secret too. Only tests shorten it. */
+  overlapHourMs: number
+  /** Milliseconds from the next attempt of a delivery to its last one, by how many attempts have failed. */
+  remainingMs: readonly number[]
   dispatcher: Dispatcher
   /** Only one registration of an endpoint at a time runs for each application. */
   registrations: KeyedQueue

@@ -62,6 +62,8 @@ export const program = defineProgram(
       deniedNetworks: config.WEBHOOK_DENIED_CIDRS,
       extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
+      payloadRetentionSeconds: config.WEBHOOK_PAYLOAD_RETENTION_SECONDS,
+      overlapHourSeconds: config.WEBHOOK_OVERLAP_HOUR_SECONDS,
       slots: config.WEBHOOK_SLOTS,
       alertEmail: async (accountId) =>
         (await catalog.calls.getAccount({ accountId })).confirmedAlertEmail ?? null,

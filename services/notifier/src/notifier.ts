@@ -12,7 +12,7 @@ import { Loop } from '@licensing/process/loop'
 import { quotaService } from '@licensing/changes/quota-service'
 import { sendAlerts } from './alerts/send-alerts.ts'
 import type { AlertDependencies } from './alerts/send-alerts.ts'
-import { createBackoff } from './deliveries/backoff.ts'
+import { createBackoff, remainingMs } from './deliveries/backoff.ts'
 import type { NotifierDependencies } from './dependencies.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { watchEndpointChanges } from './dispatch/endpoint-changes.ts'
@@ -27,6 +27,7 @@ import { Sender } from './http-client/sender.ts'
 import { webhookUrlProblem } from './http-client/webhook-url.ts'
 import { notifierService } from './service.ts'
 import { startMaintenance } from './maintenance/maintenance.ts'
+import { keptSince } from './retention.ts'
 
 const alertsEveryMs = 5_000
 
@@ -38,6 +39,9 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
   deniedNetworks?: Networks
   extraCa?: string | undefined
   backoffSeconds?: number[] | undefined
+  /** Shorter than `payloadDays` only in tests. */
+  payloadRetentionSeconds?: number | undefined
+  overlapHourSeconds?: number | undefined
   slots: number
   alertEmail: AlertDependencies['alertEmail']
   sendMail?: AlertDependencies['sendMail']
@@ -71,6 +75,9 @@ export function startNotifier(options: NotifierOptions): Notifier {
     alerts.wake()
     relay.wake()
   }
+  const backoff = createBackoff(options.backoffSeconds)
+  const { payloadRetentionSeconds: keptSeconds, overlapHourSeconds = 3_600 } = options
+  const kept = () => keptSince(clock.now(), keptSeconds === undefined ? undefined : keptSeconds * 1000)
   const alerts = new Loop({
     work: (signal) =>
       sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }, signal),
@@ -88,9 +95,10 @@ export function startNotifier(options: NotifierOptions): Notifier {
     clock,
     log,
     slots: options.slots,
-    backoff: createBackoff(options.backoffSeconds),
+    backoff,
+    keptSince: kept,
     alertQueued,
-    attemptsRecorded: () => maintenance.attemptsRecorded(),
+    attemptsRecorded: (attempts) => maintenance.attemptsRecorded(attempts),
     notifyReplicas: (endpointIds) => endpointChanges.notifyReplicas(endpointIds),
   })
   const refused = (host: string, reason: string) => log.info({ host, reason }, 'a webhook URL was refused')
@@ -100,12 +108,25 @@ export function startNotifier(options: NotifierOptions): Notifier {
   )
   const { sendMail, publicUrl } = options
   const change = createChange(sql, () => relay.wake())
-  const deps = { sql, change, log, clock, keys, dispatcher, urlProblem, registrations, sendMail, publicUrl }
+  const waits = {
+    keptSince: kept,
+    overlapHourMs: overlapHourSeconds * 1000,
+    remainingMs: remainingMs(backoff),
+  }
+  const calls = { change, dispatcher, urlProblem, registrations, sendMail, publicUrl }
+  const deps = { sql, log, clock, keys, ...waits, ...calls }
 
   alerts.start()
   dispatcher.start()
   const measure = () => dispatcher.measure()
-  const maintenance = startMaintenance({ sql, clock, log, measure, alertQueued })
+  const maintenance = startMaintenance({
+    sql,
+    clock,
+    log,
+    measure,
+    alertQueued,
+    remainingMs: deps.remainingMs,
+  })
   const purge = startPurge({ sql, log })
   const handle = consumeEvents({ dispatcher, clock, alertQueued })
   const isTransient = (error: unknown) => {

@@ -39,7 +39,7 @@ test('20 concurrent calls with one key register one endpoint, and only the first
   const { of, sql } = shared.another()
   const register = (url: string) =>
     repeatable(`/${of.accountId}/endpoints`, (calls) =>
-      calls.createEndpoint({ ...of, url, subscribedEvents: '*' }),
+      calls.createEndpoint({ ...of, fields: { url, subscribedEvents: '*' } }),
     )
   // A refusal stores no key.
   const refused = register('https://10.0.0.1/').repeat()

@@ -3,7 +3,9 @@ export const payloadDays = 90
 
 const dayMs = 86_400_000
 
+export const payloadMs = payloadDays * dayMs
+
 /** Events recorded before this time are past retention, even if their partition is not dropped yet. */
-export function keptSince(now: Date): Date {
-  return new Date(now.getTime() - payloadDays * dayMs)
+export function keptSince(now: Date, retentionMs = payloadMs): Date {
+  return new Date(now.getTime() - retentionMs)
 }

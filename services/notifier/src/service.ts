@@ -15,7 +15,7 @@ import { getDelivery, listAttempts, listDeliveries } from './deliveries/read-del
 import { recoverEndpoint } from './deliveries/recover-endpoint.ts'
 import { replayDelivery } from './deliveries/replay-delivery.ts'
 import type { NotifierDependencies } from './dependencies.ts'
-import { createEndpoint, getEndpoint, listEndpoints } from './endpoints/endpoints.ts'
+import { createEndpoint, getEndpoint, listEndpoints, updateEndpoint } from './endpoints/endpoints.ts'
 import { rotateSecret } from './endpoints/endpoint-secrets.ts'
 import { getLatestSequence, listEvents } from './events/read-events.ts'
 import { sendTestEvent } from './events/send-test-event.ts'
@@ -28,6 +28,7 @@ export function notifierService(deps: NotifierDependencies) {
     createEndpoint: repeatable(CreateEndpointResponseSchema, (request) => createEndpoint(deps, request)),
     getEndpoint: (request) => getEndpoint(deps, request),
     listEndpoints: (request) => listEndpoints(deps, request),
+    updateEndpoint: (request) => updateEndpoint(deps, request),
     deleteEndpoint: (request) => deleteEndpoint(deps, request),
     rotateSecret: repeatable(RotateSecretResponseSchema, (request) => rotateSecret(deps, request)),
     sendTestEvent: repeatable(SendTestEventResponseSchema, (request) => sendTestEvent(deps, request)),

@@ -119,7 +119,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
       replica: start,
       deliveries,
       async register(url, subscribedEvents = '*') {
-        const { endpoint, secret } = await calls.createEndpoint({ ...of, url, subscribedEvents })
+        const { endpoint, secret } = await calls.createEndpoint({ ...of, fields: { url, subscribedEvents } })
         return { id: endpoint!.id, secret }
       },
       async happen(count = 1) {

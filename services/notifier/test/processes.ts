@@ -76,7 +76,10 @@ export async function startProcesses(options: {
     natsServer,
     of,
     async register(url) {
-      const { endpoint } = await channel.calls.createEndpoint({ ...of, url, subscribedEvents: '*' })
+      const { endpoint } = await channel.calls.createEndpoint({
+        ...of,
+        fields: { url, subscribedEvents: '*' },
+      })
       return endpoint!.id
     },
     async happen(count, traceParent) {

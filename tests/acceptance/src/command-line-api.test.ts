@@ -233,6 +233,31 @@ test('an endpoint is registered with its secret shown once, tested, rotated and 
   const rotated = await json<{ secret: string }>(`endpoints rotate-secret ${id}`)
   expect(rotated.secret).toMatch(/^whsec_/)
   expect(rotated.secret).not.toBe(made.secret)
+  const both = await json<{ secret: string }>(`endpoints rotate-secret ${id} --overlap-hours 1`)
+  expect(both.secret).not.toBe(rotated.secret)
+  const options = `--url ${receiver.url('/moved')} --events * --description moved --header X-Key=a=b --header X-Other=1`
+  const edited = await json(`endpoints edit ${id} ${options} --plans pro --signature standard`)
+  const headers = { 'X-Key': null, 'X-Other': null }
+  const shownAs = {
+    url: receiver.url('/moved'),
+    subscribed_events: '*',
+    description: 'moved',
+    headers,
+    plans: [pro.id],
+  }
+  expect(edited).toMatchObject({
+    ...shownAs,
+    signature: 'standard',
+    secret: expect.stringMatching(/^whsec_/) as string,
+  })
+  const cleared = await json(`endpoints edit ${id} --header none --plans none --description none`)
+  expect(cleared).toMatchObject({ headers: null, plans: null, description: null, signature: 'standard' })
+  expect((await text(`endpoints edit ${id}`)).code).toBe(2)
+  expect((await text(`endpoints edit ${id} --header X-Key`)).code).toBe(2)
+  expect(await json(`endpoints pause ${id}`)).toMatchObject({ paused: true })
+  expect((await text(`endpoints test ${id}`)).code).toBe(1)
+  expect(await json(`endpoints resume ${id}`)).toMatchObject({ paused: false })
+  expect((await text(`endpoints show ${id}`)).stdout).toContain('disables_at')
   await json(`endpoints recover ${id} --since 2026-01-01 --events licence.suspended`)
   expect((await text(`endpoints delete ${id}`)).stdout).toBe(`${id} disabled\n`)
   expect(await json(`endpoints show ${id}`)).toMatchObject({ status: 'disabled' })

@@ -23,6 +23,8 @@ export const scripts = [
 export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
   // sdk/typescript/test/webhook-recipes.test.ts
   [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
+  // sdk/python/tests/test_readme.py
+  'sdk/python/README.md': ['python'],
   // formats.test.ts
   [guide('formats')]: ['python'],
   // tests/integration/src/development-image.test.ts

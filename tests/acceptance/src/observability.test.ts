@@ -178,6 +178,47 @@ test('the token of a customer’s session and the licence key that it began with
     for (const token of tokens) expect(text).not.toContain(token.slice(0, 40))
 })
 
+test('the value of an endpoint’s header is in no log, trace, metric, event or refusal, also if attempts fail', async () => {
+  const vendor = await givenVendor(stack)
+  const { id: planId } = await vendor.plan()
+  const endpoint = await givenEndpoint(vendor, receiver)
+  const [value, broken] = ['first', 'broken'].map((name) => `${name}-${'value-'.repeat(8)}`) as [
+    string,
+    string,
+  ]
+  const headers = { 'X-Api-Key': value }
+  const traceId = '0af7651916cd43dd8448eb211c80319f'
+  const traced = { headers: { traceparent: `00-${traceId}-b7ad6b7169203331-01` } }
+  const change = (body: unknown) => api.patch(endpoint.at, { ...traced, body })
+  expectStatus(await change({ headers }), 200)
+  const refusals = [
+    await change({ headers: { 'X-Api-Key': `${broken}\r\nX: 1` } }),
+    await change({ headers: { [`${broken}:`]: value } }),
+    await change(`{"headers": {"X-Api-Key": "${broken}"`),
+    await change({ headers: { ...headers, 'x-api-key': broken }, url: 'https://10.0.0.1/' }),
+  ]
+  for (const refusal of refusals) expect(refusal.status).toBeGreaterThanOrEqual(400)
+  receiver.answerWith('reset')
+  const { id } = await vendor.issue(planId)
+  expectStatus(await api.post(`/v1/licences/${id}/suspend`, traced), 200)
+  await endpoint.next(1)
+  receiver.answerWith({})
+  expect(endpoint.arrived()[0]!.headers['x-api-key']).toBe(value)
+  await eventually(() => {
+    const services = collector.spans.filter((span) => span.traceId === traceId).map((span) => span.service)
+    expect(services).toEqual(expect.arrayContaining(['gateway', 'licensing', 'notifier']))
+  })
+  await expectNoSecretsInLogs([value, broken])
+  const metrics = processes.map(async ({ environment }) => {
+    const answer = await fetch(`http://${environment.METRICS_ADDRESS}/metrics`)
+    return answer.text()
+  })
+  const texts = [...collector.exported, ...(await Promise.all(metrics)), JSON.stringify(endpoint.events())]
+  for (const text of [...texts, ...refusals.map(({ body }) => JSON.stringify(body))]) {
+    for (const secret of [value, broken]) expect(text).not.toContain(secret)
+  }
+})
+
 test('every process serves Prometheus metrics, liveness and readiness', async () => {
   for (const { name, operationsUrl, environment } of processes) {
     const metrics = await fetch(`http://${environment.METRICS_ADDRESS}/metrics`)

@@ -43,7 +43,8 @@ export async function atRest(): Promise<Section> {
   }
 }
 
-async function memoryMebibytes(stack: LocalStack): Promise<number> {
+/** The proportional set size of a stack of `npm start`, servers included. */
+export async function memoryMebibytes(stack: LocalStack): Promise<number> {
   let kibibytes = 0
   for (const { pid } of await stack.family()) {
     const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')

@@ -102,8 +102,7 @@ export async function recovery(): Promise<Figure[]> {
   await givenPastEvents(bed.sql, of, count)
   const { endpoint } = await bed.calls.createEndpoint({
     ...of,
-    url: bed.url('/recovered'),
-    subscribedEvents: '*',
+    fields: { url: bed.url('/recovered'), subscribedEvents: '*' },
   })
   const before = await attempts(bed)
   const startedMs = performance.now()

@@ -1,14 +1,16 @@
 import type { Stack } from '@licensing/test-support/stack-shape'
 
+type Account = Pick<Stack, 'api' | 'appId'>
+
 /** Creates four definitions, as in a typical application. */
-export async function givenDefinitions({ api, appId }: Stack): Promise<void> {
+export async function givenDefinitions({ api, appId }: Account): Promise<void> {
   for (const key of ['feature_a', 'feature_b', 'feature_c', 'feature_d']) {
     await api.post(`/v1/apps/${appId}/entitlement-defs`, { body: { key, kind: 'feature' } })
   }
 }
 
 /** Creates a plan with this code. @returns its id */
-export async function givenPlan({ api, appId }: Stack, code: string): Promise<string> {
+export async function givenPlan({ api, appId }: Account, code: string): Promise<string> {
   const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, { body: { name: code, code } })
   if (plan.status !== 201) throw new Error(`no plan: ${JSON.stringify(plan.body)}`)
   return plan.body.id
@@ -16,7 +18,7 @@ export async function givenPlan({ api, appId }: Stack, code: string): Promise<st
 
 /** Imports licences on a plan. @returns their ids */
 export async function givenLicences(
-  { api, appId }: Stack,
+  { api, appId }: Account,
   planId: string,
   count: number,
   name: string,
@@ -66,6 +68,6 @@ export async function givenInstallations(
 }
 
 /** Headers of a request with the stack's key. */
-export function withKey({ apiKey }: Stack): Record<string, string> {
+export function withKey({ apiKey }: Pick<Stack, 'apiKey'>): Record<string, string> {
   return { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
 }

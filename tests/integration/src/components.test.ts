@@ -122,7 +122,11 @@ test('notifier alone: an event of the stream becomes a delivery', async () => {
     WEBHOOK_CA_FILE: receiver.caFile,
   })
   const { calls, close } = connectTo(NotifierService, notifier.address)
-  await calls.createEndpoint({ accountId, applicationId, url: receiver.url(), subscribedEvents: '*' })
+  await calls.createEndpoint({
+    accountId,
+    applicationId,
+    fields: { url: receiver.url(), subscribedEvents: '*' },
+  })
   const event = create(EventSchema, {
     id: newId('evt'),
     accountId,

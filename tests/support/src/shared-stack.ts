@@ -9,7 +9,7 @@ let shared: Promise<Stack> | undefined
 
 /**
  * A stack that the test files of a worker share. Each caller gets its own account. The stack has two replicas of licensing and
- * of the gateway, a simulated Stripe, frequent sweeps, no webhook retry within a test, fees of 2.5 % plus 5 minor units, and
+ * of the gateway, a simulated Stripe, frequent sweeps, no webhook retry within a test, hours of overlap that last a second, fees of 2.5 % plus 5 minor units, and
  * limits that no test reaches. It trusts every receiver of `startHttpsReceiver`. A test that stops a process, reads a database or
  * moves the simulator's clock must start its own stack.
  *
@@ -49,6 +49,7 @@ export async function ownStack(): Promise<Stack> {
     environment: {
       SWEEP_INTERVAL_SECONDS: '1',
       WEBHOOK_BACKOFF_SECONDS: '600',
+      WEBHOOK_OVERLAP_HOUR_SECONDS: '1',
       FEE_BPS: '250',
       FEE_FIXED_MINOR: '5',
       RATE_LIMIT_PER_MINUTE: '100000',

@@ -62,7 +62,7 @@ const saleEventBody = z
     }
   })
 
-const listedSaleEventSchema = z
+export const listedSaleEventSchema = z
   .strictObject({
     id: id('sale'),
     sale_id: z.string(),
@@ -77,7 +77,7 @@ const listedSaleEventSchema = z
   })
   .meta({ id: 'ListedSaleEvent' })
 
-function listedSaleEventJson(event: ListedSaleEvent): z.output<typeof listedSaleEventSchema> {
+export function listedSaleEventJson(event: ListedSaleEvent): z.output<typeof listedSaleEventSchema> {
   return {
     id: event.id,
     sale_id: event.saleId,

@@ -1,13 +1,13 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import { EndpointSchema } from '@licensing/proto/notifier'
-import type { CreateEndpointResponse } from '@licensing/proto/notifier'
-import { firstCharacters } from '@licensing/proto/text'
+import type { CreateEndpointResponse, UpdateEndpointResponse } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { renderer } from '../../fields/messages.ts'
-import { optional, webhookUrl } from '../../fields/text.ts'
+import { optional } from '../../fields/text.ts'
 import { timestamp, timestampText } from '../../fields/time.ts'
+import { changedFields, createdFields, shownFields } from './webhook-endpoint-fields.ts'
 
 const secret = z
   .string()
@@ -18,8 +18,7 @@ const secret = z
 
 const common = {
   id: id('whe'),
-  url: z.string(),
-  subscribed_events: z.string(),
+  ...shownFields,
   status: z.enum(closedSets.endpointStatus),
   created_at: timestampText,
 }
@@ -37,18 +36,23 @@ const healthSchema = z
   })
   .meta({ id: 'WebhookEndpointHealth' })
 
-export const webhookEndpointSchema = z
-  .strictObject({
-    ...common,
-    disabled_at: timestampText.nullable(),
-    disabled_reason: z.enum(closedSets.disabledReason).nullable(),
-    failing_attempts: z
-      .int()
-      .describe('Failed attempts of the event with the most failures, if 4 or more; 0 otherwise.'),
-    failing_since: timestampText.nullable().describe('First failed attempt of that event.'),
-    health: healthSchema,
-  })
-  .meta({ id: 'WebhookEndpoint' })
+const details = {
+  ...common,
+  disabled_at: timestampText.nullable(),
+  disabled_reason: z.enum(closedSets.disabledReason).nullable(),
+  failing_attempts: z
+    .int()
+    .describe('Failed attempts of the event with the most failures, if 4 or more; 0 otherwise.'),
+  failing_since: timestampText.nullable().describe('First failed attempt of that event.'),
+  disables_at: timestampText
+    .nullable()
+    .describe(
+      'When the endpoint is disabled if all attempts fail until then; null if nothing fails or it is paused.',
+    ),
+  health: healthSchema,
+}
+
+export const webhookEndpointSchema = z.strictObject(details).meta({ id: 'WebhookEndpoint' })
 
 export const webhookEndpointJson = renderer(EndpointSchema, webhookEndpointSchema)
 
@@ -56,27 +60,31 @@ export const newWebhookEndpointSchema = z
   .strictObject({ ...common, secret })
   .meta({ id: 'NewWebhookEndpoint' })
 
+export const updatedWebhookEndpointSchema = z
+  .strictObject({
+    ...details,
+    secret: z
+      .string()
+      .optional()
+      .describe('Signing secret, shown only in the answer to the change of `signature` that made it.'),
+  })
+  .meta({ id: 'UpdatedWebhookEndpoint' })
+
 export const rotatedSecretSchema = z.strictObject({ id: id('whe'), secret }).meta({ id: 'RotatedSecret' })
 
-const subscribedEvents = z
-  .string()
-  .meta({ examples: ['licence.revoked, licence.expired'] })
-  .transform((list, context) => {
-    if (list.trim() === '*') return '*'
-    const types = list.split(',').map((type) => type.trim())
-    const unknown = types.find((type) => !webhookEventTypes.includes(type))
-    if (unknown === undefined) return [...new Set(types)].join(',')
-    const problem =
-      unknown === '' ? 'an event type is empty' : `there is no event type ${firstCharacters(unknown, 64)}`
-    context.addIssue({ code: 'custom', message: `${problem}; known: *, ${webhookEventTypes.join(', ')}` })
-    return z.NEVER
-  })
+export const createWebhookEndpointBody = z.strictObject(createdFields)
 
-export const createWebhookEndpointBody = z.strictObject({
-  url: webhookUrl.describe(
-    'An https URL that is publicly reachable. Private and internal addresses are refused.',
-  ),
-  subscribed_events: subscribedEvents.describe('`*`, or event types separated by commas.'),
+export const updateWebhookEndpointBody = z.strictObject(changedFields)
+
+const maxOverlapHours = 168
+
+export const rotateSecretBody = z.strictObject({
+  overlap_hours: optional(
+    z
+      .int('must be a whole number')
+      .min(0, 'must not be negative')
+      .max(maxOverlapHours, `must be at most ${maxOverlapHours}`),
+  ).describe('For how many hours attempts are signed with the former secret too. Default: 0.'),
 })
 
 const eventType = z
@@ -96,4 +104,11 @@ export function newWebhookEndpointJson(
   response: CreateEndpointResponse,
 ): z.output<typeof newWebhookEndpointSchema> {
   return { ...commonJson(response.endpoint!), secret: response.secret || null }
+}
+
+export function updatedWebhookEndpointJson({
+  endpoint,
+  secret,
+}: UpdateEndpointResponse): z.output<typeof updatedWebhookEndpointSchema> {
+  return { ...webhookEndpointJson(endpoint!), ...(secret !== undefined && { secret }) }
 }

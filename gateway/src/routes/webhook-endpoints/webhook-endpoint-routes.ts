@@ -1,5 +1,8 @@
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import { EndpointFieldsSchema } from '@licensing/proto/notifier'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
+import { fieldsFrom } from '../../fields/messages.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -10,6 +13,10 @@ import {
   newWebhookEndpointSchema,
   recoverBody,
   rotatedSecretSchema,
+  rotateSecretBody,
+  updatedWebhookEndpointJson,
+  updatedWebhookEndpointSchema,
+  updateWebhookEndpointBody,
   webhookEndpointJson,
   webhookEndpointSchema,
 } from './webhook-endpoint-json.ts'
@@ -37,6 +44,22 @@ function findEndpoint(call: EndpointCall) {
   return call.services.notifier.getEndpoint(endpointScope(call))
 }
 
+/** The notifier does not know plans. Plans are never deleted, so nothing can change between the check and the write. */
+async function checkPlans(
+  call: Omit<EndpointCall, 'params'> & { params: { readonly app_id: string } },
+  planIds: readonly string[] | null | undefined,
+): Promise<void> {
+  const checks = (planIds ?? []).map(async (planId, at) => {
+    try {
+      await call.services.catalog.getPlan({ ...within(call), planId })
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'not_found') throw error
+      throw invalid(`/plans/${at}`, `there is no plan ${planId} in the application`)
+    }
+  })
+  await Promise.all(checks)
+}
+
 export const webhookEndpointRoutes: Route[] = [
   vendorRoute({
     method: 'POST',
@@ -50,8 +73,9 @@ export const webhookEndpointRoutes: Route[] = [
     answer: newWebhookEndpointSchema,
     errors: ['quota_exceeded'],
     handle: async (call) => {
-      const { url, subscribed_events: subscribedEvents } = call.body
-      const request = { ...within(call), url, subscribedEvents }
+      await checkPlans(call, call.body.plans)
+      const { fields } = fieldsFrom(EndpointFieldsSchema, call.body)
+      const request = { ...within(call), fields }
       const response = await call.services.notifier.createEndpoint(request, { timeoutMs: registerMs })
       return { body: newWebhookEndpointJson(response) }
     },
@@ -85,6 +109,26 @@ export const webhookEndpointRoutes: Route[] = [
     handle: async (call) => ({ body: webhookEndpointJson(await findEndpoint(call)) }),
   }),
   vendorRoute({
+    method: 'PATCH',
+    path: one,
+    operationId: 'updateWebhookEndpoint',
+    tag,
+    summary: 'Change a webhook endpoint',
+    description:
+      'Deliveries that have not been sent use the new address, headers and signature from their next attempt on. They are sent also if the event types or plans were narrowed. Events that were recorded before a subscription was widened are not sent: recover them.',
+    scopes: ['admin'],
+    body: updateWebhookEndpointBody,
+    answer: updatedWebhookEndpointSchema,
+    errors: ['conflict'],
+    lookUp: findEndpoint,
+    handle: async (call) => {
+      await checkPlans(call, call.body.plans)
+      const request = { ...endpointScope(call), ...fieldsFrom(EndpointFieldsSchema, call.body) }
+      const response = await call.services.notifier.updateEndpoint(request, { timeoutMs: registerMs })
+      return { body: updatedWebhookEndpointJson(response) }
+    },
+  }),
+  vendorRoute({
     method: 'DELETE',
     path: one,
     operationId: 'deleteWebhookEndpoint',
@@ -105,13 +149,17 @@ export const webhookEndpointRoutes: Route[] = [
     operationId: 'rotateWebhookSecret',
     tag,
     summary: 'Rotate the signing secret',
-    description: 'All attempts from now on are signed with the new secret.',
+    description:
+      'All attempts from now on are signed with the new secret, and for `overlap_hours` with the former one too.',
     scopes: ['admin'],
+    body: rotateSecretBody,
+    bodyOptional: true,
     answer: rotatedSecretSchema,
     errors: ['conflict'],
     lookUp: findEndpoint,
     handle: async (call) => {
-      const { id, secret } = await call.services.notifier.rotateSecret(endpointScope(call))
+      const request = { ...endpointScope(call), overlapHours: call.body.overlap_hours ?? 0 }
+      const { id, secret } = await call.services.notifier.rotateSecret(request)
       return { body: { id, secret: secret || null } }
     },
   }),

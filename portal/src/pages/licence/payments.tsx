@@ -6,7 +6,7 @@ import { Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable } from '../../parts/table.tsx'
 import { money, None, Status, Time, words } from '../../parts/text.tsx'
-import { Charge } from '../payments/charge.tsx'
+import { Charge, PaymentCharge } from '../payments/charge.tsx'
 import { deliveryColumns } from '../webhooks/delivery-columns.tsx'
 import { CheckoutLink } from './checkout-link.tsx'
 
@@ -43,8 +43,7 @@ export function Payments({ licence }: { licence: LicenceDetail }) {
           { name: 'When', cell: ({ occurred_at: at }) => <Time at={at} /> },
           {
             name: 'Charge',
-            cell: ({ charge_ref: ref, sale_id: sale, id, occurred_at: at }) =>
-              ref === null ? <code>{sale ?? id}</code> : <Charge chargeRef={ref} at={at} />,
+            cell: (payment) => <PaymentCharge payment={payment} />,
           },
           {
             name: 'Amount',

@@ -1,3 +1,4 @@
+import type { Schemas } from '@licensing/sdk/backend'
 import { useQuery } from '@tanstack/react-query'
 import { useSession } from '../../api/session.ts'
 import { processorQuery } from '../../api/settings.ts'
@@ -8,8 +9,32 @@ interface ChargeProps {
   at: string
 }
 
-/** The id of a charge, with a link to it in the dashboard of the payment processor. */
-export function Charge({ chargeRef, at }: ChargeProps) {
+/** What a payment is known by: its charge or, in another shop, its sale and renewal. */
+export function PaymentCharge({ payment }: { payment: Schemas['Payment'] }) {
+  const { id, sale_id: sale, charge_ref: ref, occurred_at: at } = payment
+  if (sale === null) return ref === null ? <code>{id}</code> : <Charge chargeRef={ref} at={at} />
+  return (
+    <>
+      <code>{sale}</code>
+      {ref !== null && (
+        <>
+          , renewal <code>{ref}</code>
+        </>
+      )}
+    </>
+  )
+}
+
+/**
+ * The id of a charge, with a link to it in the dashboard of the payment processor. The charge of a refund may be the sale or the
+ * renewal of another shop, which has no page there.
+ */
+export function Charge(charge: ChargeProps) {
+  const isAtProcessor = /^(ch|py|pi)_/.test(charge.chargeRef)
+  return isAtProcessor ? <LinkedCharge {...charge} /> : <code>{charge.chargeRef}</code>
+}
+
+function LinkedCharge({ chargeRef, at }: ChargeProps) {
   const { own, can } = useSession()
   const { data: processor } = useQuery({
     ...processorQuery,

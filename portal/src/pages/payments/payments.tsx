@@ -18,7 +18,7 @@ import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable, type Column } from '../../parts/table.tsx'
 import { Clipped, money, None, Status, Time, words } from '../../parts/text.tsx'
-import { Charge } from './charge.tsx'
+import { Charge, PaymentCharge } from './charge.tsx'
 import { SpendCapSection } from './spend-cap.tsx'
 import { oneOf } from '../../api/paged-list.ts'
 import { useAddress } from '../../address.ts'
@@ -99,8 +99,7 @@ function Payments() {
           { name: 'Plan', cell: ({ plan_id: plan }) => <Clipped text={planName(plan)} narrow /> },
           {
             name: 'Charge',
-            cell: ({ charge_ref: ref, sale_id: sale, id, occurred_at: at }) =>
-              ref === null ? <code>{sale ?? id}</code> : <Charge chargeRef={ref} at={at} />,
+            cell: (payment) => <PaymentCharge payment={payment} />,
           },
           { name: 'Amount', align: 'end', cell: ({ amount, currency }) => money(amount, currency) },
           { name: 'Fee', align: 'end', cell: ({ fee_minor: fee, currency }) => money(fee, currency) },

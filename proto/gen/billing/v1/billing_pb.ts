@@ -2,20 +2,20 @@
 // @generated from file billing/v1/billing.proto (package billing.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { EmptySchema, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_empty, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Metadata } from "../../rpc/v1/metadata_pb.ts";
 import { file_rpc_v1_metadata } from "../../rpc/v1/metadata_pb.ts";
 import { file_rpc_v1_scope } from "../../rpc/v1/scope_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file billing/v1/billing.proto.
  */
 export const file_billing_v1_billing: GenFile = /*@__PURE__*/
-  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEijgEKCVByb2Nlc3NvchIRCglwcm9jZXNzb3IYASABKAkSGQoRY29ubmVjdGVkX2FjY291bnQYAiABKAkSMAoMY29ubmVjdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghsaXZlbW9kZRgFIAEoCEoECAQQBVIJc2ltdWxhdGVkIlsKF0Nvbm5lY3RQcm9jZXNzb3JSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJcHJvY2Vzc29yGAIgASgJEhkKEWNvbm5lY3RlZF9hY2NvdW50GAMgASgJIikKE0dldFByb2Nlc3NvclJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJfCiJCZWdpblByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJcHJvY2Vzc29yGAIgASgJEhIKCnJldHVybl91cmwYAyABKAkiJQoWUHJvY2Vzc29yQXV0aG9yaXphdGlvbhILCgN1cmwYASABKAkidQokUmVjZWl2ZVByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0EhEKCXByb2Nlc3NvchgBIAEoCRINCgVzdGF0ZRgCIAEoCRIRCgRjb2RlGAMgASgJSACIAQESDwoHYnJvd3NlchgEIAEoCUIHCgVfY29kZSJ7Ch5SZWNlaXZlZFByb2Nlc3NvckF1dGhvcml6YXRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxhY2NvdW50X25hbWUYAiABKAkSGQoRY29ubmVjdGVkX2FjY291bnQYAyABKAkSFAoMY29uZmlybWF0aW9uGAQgASgJImAKJENvbmZpcm1Qcm9jZXNzb3JBdXRob3JpemF0aW9uUmVxdWVzdBIRCglwcm9jZXNzb3IYASABKAkSFAoMY29uZmlybWF0aW9uGAIgASgJEg8KB2Jyb3dzZXIYAyABKAkiZgofQ29uZmlybWVkUHJvY2Vzc29yQXV0aG9yaXphdGlvbhISCgphY2NvdW50X2lkGAEgASgJEhQKDGFjY291bnRfbmFtZRgCIAEoCRIZChFjb25uZWN0ZWRfYWNjb3VudBgDIAEoCSJlChxSZWNlaXZlUHJvY2Vzc29yRXZlbnRSZXF1ZXN0EhEKCXByb2Nlc3NvchgBIAEoCRIMCgRib2R5GAIgASgMEhYKCXNpZ25hdHVyZRgDIAEoCUgAiAEBQgwKCl9zaWduYXR1cmUiuAEKBVByaWNlEg8KB3BsYW5faWQYASABKAkSEAoIcHJpY2VfaWQYAiABKAkSDgoGYW1vdW50GAMgASgDEhAKCGN1cnJlbmN5GAQgASgJEgwKBG1vZGUYBSABKAkSGgoNcGVyaW9kX21vbnRocxgGIAEoBUgAiAEBEhsKDnVwZGF0ZXNfbW9udGhzGAcgASgFSAGIAQFCEAoOX3BlcmlvZF9tb250aHNCEQoPX3VwZGF0ZXNfbW9udGhzIl8KD1NldFByaWNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEiAKBXByaWNlGAMgASgLMhEuYmlsbGluZy52MS5QcmljZSJOCg9HZXRQcmljZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIlEKEkRlbGV0ZVByaWNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkingIKD0NoZWNrb3V0U2Vzc2lvbhIKCgJpZBgBIAEoCRILCgN1cmwYAiABKAkSDgoGc3RhdHVzGAMgASgJEg8KB3BsYW5faWQYBCABKAkSFAoMZXh0ZXJuYWxfcmVmGAUgASgJEg4KBmFtb3VudBgGIAEoAxIQCghjdXJyZW5jeRgHIAEoCRIRCglmZWVfbWlub3IYCCABKAMSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGljZW5jZV9pZBgKIAEoCUgAiAEBEhsKDmZhaWx1cmVfcmVhc29uGAsgASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCEQoPX2ZhaWx1cmVfcmVhc29uIr4BChxDcmVhdGVDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCRIUCgxleHRlcm5hbF9yZWYYBCABKAkSEwoLc3VjY2Vzc191cmwYBSABKAkSEgoKY2FuY2VsX3VybBgGIAEoCRIiCghtZXRhZGF0YRgHIAEoCzIQLnJwYy52MS5NZXRhZGF0YSJbChlHZXRDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCSKNAgobTGlzdENoZWNrb3V0U2Vzc2lvbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEhMKBnN0YXR1cxgFIAEoCUgAiAEBEhkKDGV4dGVybmFsX3JlZhgGIAEoCUgBiAEBEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3N0YXR1c0IPCg1fZXh0ZXJuYWxfcmVmIl8KHExpc3RDaGVja291dFNlc3Npb25zUmVzcG9uc2USLQoIc2Vzc2lvbnMYASADKAsyGy5iaWxsaW5nLnYxLkNoZWNrb3V0U2Vzc2lvbhIQCghoYXNfbW9yZRgCIAEoCCJeChxSZXBsYXlDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCSKeAwoWUmVjb3JkU2FsZUV2ZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3NhbGVfaWQYAyABKAkSFAoMZXh0ZXJuYWxfcmVmGAQgASgJEhQKB3BsYW5faWQYBSABKAlIAIgBARIVCghwcmljZV9pZBgGIAEoCUgBiAEBEg4KBmFtb3VudBgHIAEoAxIQCghjdXJyZW5jeRgIIAEoCRIvCgtvY2N1cnJlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19vbhgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJYm9keV9oYXNoGAsgASgMEiIKCG1ldGFkYXRhGAwgASgLMhAucnBjLnYxLk1ldGFkYXRhEjEKDXVwZGF0ZXNfdW50aWwYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgoKCF9wbGFuX2lkQgsKCV9wcmljZV9pZCJgCglTYWxlRXZlbnQSCgoCaWQYASABKAkSDwoHc2FsZV9pZBgCIAEoCRIXCgpsaWNlbmNlX2lkGAMgASgJSACIAQESDgoGc3RhdHVzGAQgASgJQg0KC19saWNlbmNlX2lkIlUKF1JlY29yZFNhbGVFdmVudFJlc3BvbnNlEikKCnNhbGVfZXZlbnQYASABKAsyFS5iaWxsaW5nLnYxLlNhbGVFdmVudBIPCgdjcmVhdGVkGAIgASgIItsBChVMaXN0U2FsZUV2ZW50c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQESKQoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfc3RhdHVzIlwKFkxpc3RTYWxlRXZlbnRzUmVzcG9uc2USMAoLc2FsZV9ldmVudHMYASADKAsyGy5iaWxsaW5nLnYxLkxpc3RlZFNhbGVFdmVudBIQCghoYXNfbW9yZRgCIAEoCCKQAgoPTGlzdGVkU2FsZUV2ZW50EgoKAmlkGAEgASgJEg8KB3NhbGVfaWQYAiABKAkSFAoMZXh0ZXJuYWxfcmVmGAMgASgJEg8KB3BsYW5faWQYBCABKAkSDgoGYW1vdW50GAUgASgDEhAKCGN1cnJlbmN5GAYgASgJEi8KC29jY3VycmVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzdGF0dXMYCCABKAkSFwoKbGljZW5jZV9pZBgJIAEoCUgAiAEBEhsKDmZhaWx1cmVfcmVhc29uGAogASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCEQoPX2ZhaWx1cmVfcmVhc29uIlYKGUZpbmRMaWNlbmNlc09mU2FsZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVxdWVyeRgDIAEoCSJJChpGaW5kTGljZW5jZXNPZlNhbGVSZXNwb25zZRIrCghsaWNlbmNlcxgBIAMoCzIZLmJpbGxpbmcudjEuTGljZW5jZU9mU2FsZSI0Cg1MaWNlbmNlT2ZTYWxlEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHbWF0Y2hlZBgCIAEoCSJdChVHZXRQYXltZW50RGF5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJIj4KFkdldFBheW1lbnREYXlzUmVzcG9uc2USJAoEZGF5cxgBIAMoCzIWLmJpbGxpbmcudjEuUGF5bWVudERheSJ6CgpQYXltZW50RGF5EgsKA2RheRgBIAEoCRIQCghjdXJyZW5jeRgCIAEoCRINCgVjb3VudBgDIAEoAxITCgtncm9zc19taW5vchgEIAEoAxIWCg5yZWZ1bmRlZF9taW5vchgFIAEoAxIRCglmZWVfbWlub3IYBiABKAMivAIKB1BheW1lbnQSCgoCaWQYASABKAkSFwoKbGljZW5jZV9pZBgCIAEoCUgAiAEBEhcKCnNlc3Npb25faWQYAyABKAlIAYgBARIUCgdzYWxlX2lkGAQgASgJSAKIAQESDwoHcGxhbl9pZBgFIAEoCRIUCgxleHRlcm5hbF9yZWYYBiABKAkSDgoGYW1vdW50GAcgASgDEhAKCGN1cnJlbmN5GAggASgJEhcKCmNoYXJnZV9yZWYYCSABKAlIA4gBARIRCglmZWVfbWlub3IYCiABKAMSLwoLb2NjdXJyZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg0KC19saWNlbmNlX2lkQg0KC19zZXNzaW9uX2lkQgoKCF9zYWxlX2lkQg0KC19jaGFyZ2VfcmVmIokCChNMaXN0UGF5bWVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEikKBXNpbmNlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGljZW5jZV9pZBgHIAEoCUgAiAEBEhcKCmNoYXJnZV9yZWYYCCABKAlIAYgBAUINCgtfbGljZW5jZV9pZEINCgtfY2hhcmdlX3JlZiJPChRMaXN0UGF5bWVudHNSZXNwb25zZRIlCghwYXltZW50cxgBIAMoCzITLmJpbGxpbmcudjEuUGF5bWVudBIQCghoYXNfbW9yZRgCIAEoCCLBAQoGUmVmdW5kEgoKAmlkGAEgASgJEhcKCmxpY2VuY2VfaWQYAiABKAlIAIgBARISCgpjaGFyZ2VfcmVmGAMgASgJEg4KBmFtb3VudBgEIAEoAxIQCghjdXJyZW5jeRgFIAEoCRIMCgRsYW5lGAYgASgJEg4KBnN0YXR1cxgHIAEoCRIvCgtvY2N1cnJlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX2xpY2VuY2VfaWQiiAIKEkxpc3RSZWZ1bmRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRIpCgVzaW5jZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKCmxpY2VuY2VfaWQYByABKAlIAIgBARIXCgpjaGFyZ2VfcmVmGAggASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCDQoLX2NoYXJnZV9yZWYiTAoTTGlzdFJlZnVuZHNSZXNwb25zZRIjCgdyZWZ1bmRzGAEgAygLMhIuYmlsbGluZy52MS5SZWZ1bmQSEAoIaGFzX21vcmUYAiABKAgitAEKA0ZlZRIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEhQKDGFtb3VudF9taW5vchgDIAEoAxIQCghjdXJyZW5jeRgEIAEoCRISCgpjaGFyZ2VfcmVmGAUgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAYgASgJEg4KBnBlcmlvZBgHIAEoCRIvCgtvY2N1cnJlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAigQEKD0xpc3RGZWVzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAiABKAlIAIgBARINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAlCFgoUX29ubHlfYXBwbGljYXRpb25faWQiQwoQTGlzdEZlZXNSZXNwb25zZRIdCgRmZWVzGAEgAygLMg8uYmlsbGluZy52MS5GZWUSEAoIaGFzX21vcmUYAiABKAgiuQEKCFNwZW5kQ2FwEg4KBnBlcmlvZBgBIAEoCRIWCgljYXBfbWlub3IYAiABKANIAIgBARITCgtzcGVudF9taW5vchgDIAEoAxIVCghjdXJyZW5jeRgEIAEoCUgBiAEBEi4KCnJlYWNoZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBhdXNlZBgGIAEoCEIMCgpfY2FwX21pbm9yQgsKCV9jdXJyZW5jeSIoChJHZXRTcGVuZENhcFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJCChZHZXRTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMcHVyY2hhc2VfcmVmGAIgASgJIkkKF0dldFN1YnNjcmlwdGlvblJlc3BvbnNlEi4KDHN1YnNjcmlwdGlvbhgBIAEoCzIYLmJpbGxpbmcudjEuU3Vic2NyaXB0aW9uIk4KDFN1YnNjcmlwdGlvbhIuCgpwYWlkX3VudGlsGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZyZW5ld3MYAiABKAgiYAogQ3JlYXRlU3Vic2NyaXB0aW9uU2Vzc2lvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxwdXJjaGFzZV9yZWYYAiABKAkSEgoKcmV0dXJuX3VybBgDIAEoCSIiChNTdWJzY3JpcHRpb25TZXNzaW9uEgsKA3VybBgBIAEoCSJyChJTZXRTcGVuZENhcFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCgljYXBfbWlub3IYAiABKANIAIgBARIVCghjdXJyZW5jeRgDIAEoCUgBiAEBQgwKCl9jYXBfbWlub3JCCwoJX2N1cnJlbmN5MrgSCg5CaWxsaW5nU2VydmljZRJTChBDb25uZWN0UHJvY2Vzc29yEiMuYmlsbGluZy52MS5Db25uZWN0UHJvY2Vzc29yUmVxdWVzdBoVLmJpbGxpbmcudjEuUHJvY2Vzc29yIgOQAgISSwoMR2V0UHJvY2Vzc29yEh8uYmlsbGluZy52MS5HZXRQcm9jZXNzb3JSZXF1ZXN0GhUuYmlsbGluZy52MS5Qcm9jZXNzb3IiA5ACARJxChtCZWdpblByb2Nlc3NvckF1dGhvcml6YXRpb24SLi5iaWxsaW5nLnYxLkJlZ2luUHJvY2Vzc29yQXV0aG9yaXphdGlvblJlcXVlc3QaIi5iaWxsaW5nLnYxLlByb2Nlc3NvckF1dGhvcml6YXRpb24SowEKHVJlY2VpdmVQcm9jZXNzb3JBdXRob3JpemF0aW9uEjAuYmlsbGluZy52MS5SZWNlaXZlUHJvY2Vzc29yQXV0aG9yaXphdGlvblJlcXVlc3QaKi5iaWxsaW5nLnYxLlJlY2VpdmVkUHJvY2Vzc29yQXV0aG9yaXphdGlvbiIkkrUYIHRoZSBzdGF0ZSBpZGVudGlmaWVzIHRoZSBhY2NvdW50EqsBCh1Db25maXJtUHJvY2Vzc29yQXV0aG9yaXphdGlvbhIwLmJpbGxpbmcudjEuQ29uZmlybVByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0GisuYmlsbGluZy52MS5Db25maXJtZWRQcm9jZXNzb3JBdXRob3JpemF0aW9uIiuStRgndGhlIGNvbmZpcm1hdGlvbiBpZGVudGlmaWVzIHRoZSBhY2NvdW50EoMBChVSZWNlaXZlUHJvY2Vzc29yRXZlbnQSKC5iaWxsaW5nLnYxLlJlY2VpdmVQcm9jZXNzb3JFdmVudFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiKJACApK1GCF0aGUgc2lnbmVkIGJvZHkgbmFtZXMgdGhlIGFjY291bnQSPwoIU2V0UHJpY2USGy5iaWxsaW5nLnYxLlNldFByaWNlUmVxdWVzdBoRLmJpbGxpbmcudjEuUHJpY2UiA5ACAhI/CghHZXRQcmljZRIbLmJpbGxpbmcudjEuR2V0UHJpY2VSZXF1ZXN0GhEuYmlsbGluZy52MS5QcmljZSIDkAIBEkUKC0RlbGV0ZVByaWNlEh4uYmlsbGluZy52MS5EZWxldGVQcmljZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSXgoVQ3JlYXRlQ2hlY2tvdXRTZXNzaW9uEiguYmlsbGluZy52MS5DcmVhdGVDaGVja291dFNlc3Npb25SZXF1ZXN0GhsuYmlsbGluZy52MS5DaGVja291dFNlc3Npb24SXQoSR2V0Q2hlY2tvdXRTZXNzaW9uEiUuYmlsbGluZy52MS5HZXRDaGVja291dFNlc3Npb25SZXF1ZXN0GhsuYmlsbGluZy52MS5DaGVja291dFNlc3Npb24iA5ACARJeChVSZXBsYXlDaGVja291dFNlc3Npb24SKC5iaWxsaW5nLnYxLlJlcGxheUNoZWNrb3V0U2Vzc2lvblJlcXVlc3QaGy5iaWxsaW5nLnYxLkNoZWNrb3V0U2Vzc2lvbhJuChRMaXN0Q2hlY2tvdXRTZXNzaW9ucxInLmJpbGxpbmcudjEuTGlzdENoZWNrb3V0U2Vzc2lvbnNSZXF1ZXN0GiguYmlsbGluZy52MS5MaXN0Q2hlY2tvdXRTZXNzaW9uc1Jlc3BvbnNlIgOQAgESXwoPUmVjb3JkU2FsZUV2ZW50EiIuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXF1ZXN0GiMuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXNwb25zZSIDkAICElwKDkxpc3RTYWxlRXZlbnRzEiEuYmlsbGluZy52MS5MaXN0U2FsZUV2ZW50c1JlcXVlc3QaIi5iaWxsaW5nLnYxLkxpc3RTYWxlRXZlbnRzUmVzcG9uc2UiA5ACARJoChJGaW5kTGljZW5jZXNPZlNhbGUSJS5iaWxsaW5nLnYxLkZpbmRMaWNlbmNlc09mU2FsZVJlcXVlc3QaJi5iaWxsaW5nLnYxLkZpbmRMaWNlbmNlc09mU2FsZVJlc3BvbnNlIgOQAgESXAoOR2V0UGF5bWVudERheXMSIS5iaWxsaW5nLnYxLkdldFBheW1lbnREYXlzUmVxdWVzdBoiLmJpbGxpbmcudjEuR2V0UGF5bWVudERheXNSZXNwb25zZSIDkAIBElYKDExpc3RQYXltZW50cxIfLmJpbGxpbmcudjEuTGlzdFBheW1lbnRzUmVxdWVzdBogLmJpbGxpbmcudjEuTGlzdFBheW1lbnRzUmVzcG9uc2UiA5ACARJTCgtMaXN0UmVmdW5kcxIeLmJpbGxpbmcudjEuTGlzdFJlZnVuZHNSZXF1ZXN0Gh8uYmlsbGluZy52MS5MaXN0UmVmdW5kc1Jlc3BvbnNlIgOQAgESSgoITGlzdEZlZXMSGy5iaWxsaW5nLnYxLkxpc3RGZWVzUmVxdWVzdBocLmJpbGxpbmcudjEuTGlzdEZlZXNSZXNwb25zZSIDkAIBEkgKC0dldFNwZW5kQ2FwEh4uYmlsbGluZy52MS5HZXRTcGVuZENhcFJlcXVlc3QaFC5iaWxsaW5nLnYxLlNwZW5kQ2FwIgOQAgESXwoPR2V0U3Vic2NyaXB0aW9uEiIuYmlsbGluZy52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0GiMuYmlsbGluZy52MS5HZXRTdWJzY3JpcHRpb25SZXNwb25zZSIDkAIBEmoKGUNyZWF0ZVN1YnNjcmlwdGlvblNlc3Npb24SLC5iaWxsaW5nLnYxLkNyZWF0ZVN1YnNjcmlwdGlvblNlc3Npb25SZXF1ZXN0Gh8uYmlsbGluZy52MS5TdWJzY3JpcHRpb25TZXNzaW9uEkgKC1NldFNwZW5kQ2FwEh4uYmlsbGluZy52MS5TZXRTcGVuZENhcFJlcXVlc3QaFC5iaWxsaW5nLnYxLlNwZW5kQ2FwIgOQAgJiBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_metadata, file_rpc_v1_scope]);
+  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEijgEKCVByb2Nlc3NvchIRCglwcm9jZXNzb3IYASABKAkSGQoRY29ubmVjdGVkX2FjY291bnQYAiABKAkSMAoMY29ubmVjdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghsaXZlbW9kZRgFIAEoCEoECAQQBVIJc2ltdWxhdGVkIlsKF0Nvbm5lY3RQcm9jZXNzb3JSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJcHJvY2Vzc29yGAIgASgJEhkKEWNvbm5lY3RlZF9hY2NvdW50GAMgASgJIikKE0dldFByb2Nlc3NvclJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJfCiJCZWdpblByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJcHJvY2Vzc29yGAIgASgJEhIKCnJldHVybl91cmwYAyABKAkiJQoWUHJvY2Vzc29yQXV0aG9yaXphdGlvbhILCgN1cmwYASABKAkidQokUmVjZWl2ZVByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0EhEKCXByb2Nlc3NvchgBIAEoCRINCgVzdGF0ZRgCIAEoCRIRCgRjb2RlGAMgASgJSACIAQESDwoHYnJvd3NlchgEIAEoCUIHCgVfY29kZSJ7Ch5SZWNlaXZlZFByb2Nlc3NvckF1dGhvcml6YXRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxhY2NvdW50X25hbWUYAiABKAkSGQoRY29ubmVjdGVkX2FjY291bnQYAyABKAkSFAoMY29uZmlybWF0aW9uGAQgASgJImAKJENvbmZpcm1Qcm9jZXNzb3JBdXRob3JpemF0aW9uUmVxdWVzdBIRCglwcm9jZXNzb3IYASABKAkSFAoMY29uZmlybWF0aW9uGAIgASgJEg8KB2Jyb3dzZXIYAyABKAkiZgofQ29uZmlybWVkUHJvY2Vzc29yQXV0aG9yaXphdGlvbhISCgphY2NvdW50X2lkGAEgASgJEhQKDGFjY291bnRfbmFtZRgCIAEoCRIZChFjb25uZWN0ZWRfYWNjb3VudBgDIAEoCSJlChxSZWNlaXZlUHJvY2Vzc29yRXZlbnRSZXF1ZXN0EhEKCXByb2Nlc3NvchgBIAEoCRIMCgRib2R5GAIgASgMEhYKCXNpZ25hdHVyZRgDIAEoCUgAiAEBQgwKCl9zaWduYXR1cmUiuAEKBVByaWNlEg8KB3BsYW5faWQYASABKAkSEAoIcHJpY2VfaWQYAiABKAkSDgoGYW1vdW50GAMgASgDEhAKCGN1cnJlbmN5GAQgASgJEgwKBG1vZGUYBSABKAkSGgoNcGVyaW9kX21vbnRocxgGIAEoBUgAiAEBEhsKDnVwZGF0ZXNfbW9udGhzGAcgASgFSAGIAQFCEAoOX3BlcmlvZF9tb250aHNCEQoPX3VwZGF0ZXNfbW9udGhzIl8KD1NldFByaWNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEiAKBXByaWNlGAMgASgLMhEuYmlsbGluZy52MS5QcmljZSJOCg9HZXRQcmljZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIlEKEkRlbGV0ZVByaWNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkingIKD0NoZWNrb3V0U2Vzc2lvbhIKCgJpZBgBIAEoCRILCgN1cmwYAiABKAkSDgoGc3RhdHVzGAMgASgJEg8KB3BsYW5faWQYBCABKAkSFAoMZXh0ZXJuYWxfcmVmGAUgASgJEg4KBmFtb3VudBgGIAEoAxIQCghjdXJyZW5jeRgHIAEoCRIRCglmZWVfbWlub3IYCCABKAMSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGljZW5jZV9pZBgKIAEoCUgAiAEBEhsKDmZhaWx1cmVfcmVhc29uGAsgASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCEQoPX2ZhaWx1cmVfcmVhc29uIr4BChxDcmVhdGVDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCRIUCgxleHRlcm5hbF9yZWYYBCABKAkSEwoLc3VjY2Vzc191cmwYBSABKAkSEgoKY2FuY2VsX3VybBgGIAEoCRIiCghtZXRhZGF0YRgHIAEoCzIQLnJwYy52MS5NZXRhZGF0YSJbChlHZXRDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCSKNAgobTGlzdENoZWNrb3V0U2Vzc2lvbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEhMKBnN0YXR1cxgFIAEoCUgAiAEBEhkKDGV4dGVybmFsX3JlZhgGIAEoCUgBiAEBEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3N0YXR1c0IPCg1fZXh0ZXJuYWxfcmVmIl8KHExpc3RDaGVja291dFNlc3Npb25zUmVzcG9uc2USLQoIc2Vzc2lvbnMYASADKAsyGy5iaWxsaW5nLnYxLkNoZWNrb3V0U2Vzc2lvbhIQCghoYXNfbW9yZRgCIAEoCCJeChxSZXBsYXlDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCSKeAwoWUmVjb3JkU2FsZUV2ZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3NhbGVfaWQYAyABKAkSFAoMZXh0ZXJuYWxfcmVmGAQgASgJEhQKB3BsYW5faWQYBSABKAlIAIgBARIVCghwcmljZV9pZBgGIAEoCUgBiAEBEg4KBmFtb3VudBgHIAEoAxIQCghjdXJyZW5jeRgIIAEoCRIvCgtvY2N1cnJlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19vbhgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJYm9keV9oYXNoGAsgASgMEiIKCG1ldGFkYXRhGAwgASgLMhAucnBjLnYxLk1ldGFkYXRhEjEKDXVwZGF0ZXNfdW50aWwYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgoKCF9wbGFuX2lkQgsKCV9wcmljZV9pZCJgCglTYWxlRXZlbnQSCgoCaWQYASABKAkSDwoHc2FsZV9pZBgCIAEoCRIXCgpsaWNlbmNlX2lkGAMgASgJSACIAQESDgoGc3RhdHVzGAQgASgJQg0KC19saWNlbmNlX2lkIlUKF1JlY29yZFNhbGVFdmVudFJlc3BvbnNlEikKCnNhbGVfZXZlbnQYASABKAsyFS5iaWxsaW5nLnYxLlNhbGVFdmVudBIPCgdjcmVhdGVkGAIgASgIItsBChVMaXN0U2FsZUV2ZW50c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQESKQoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfc3RhdHVzIlwKFkxpc3RTYWxlRXZlbnRzUmVzcG9uc2USMAoLc2FsZV9ldmVudHMYASADKAsyGy5iaWxsaW5nLnYxLkxpc3RlZFNhbGVFdmVudBIQCghoYXNfbW9yZRgCIAEoCCKQAgoPTGlzdGVkU2FsZUV2ZW50EgoKAmlkGAEgASgJEg8KB3NhbGVfaWQYAiABKAkSFAoMZXh0ZXJuYWxfcmVmGAMgASgJEg8KB3BsYW5faWQYBCABKAkSDgoGYW1vdW50GAUgASgDEhAKCGN1cnJlbmN5GAYgASgJEi8KC29jY3VycmVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzdGF0dXMYCCABKAkSFwoKbGljZW5jZV9pZBgJIAEoCUgAiAEBEhsKDmZhaWx1cmVfcmVhc29uGAogASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCEQoPX2ZhaWx1cmVfcmVhc29uIlIKE0dldFNhbGVFdmVudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdzYWxlX2lkGAMgASgJImwKFEdldFNhbGVFdmVudFJlc3BvbnNlEi8KCnNhbGVfZXZlbnQYASABKAsyGy5iaWxsaW5nLnYxLkxpc3RlZFNhbGVFdmVudBIjCgVmYWN0cxgCIAMoCzIULmJpbGxpbmcudjEuU2FsZUZhY3QigQEKCFNhbGVGYWN0EgwKBGtpbmQYASABKAkSDwoCaWQYAiABKAlIAIgBARITCgZhbW91bnQYAyABKANIAYgBARIvCgtvY2N1cnJlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBQoDX2lkQgkKB19hbW91bnQi2AIKFVJlcG9ydFNhbGVGYWN0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3NhbGVfaWQYAyABKAkSLwoLb2NjdXJyZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCWJvZHlfaGFzaBgFIAEoDBIoCgZyZWZ1bmQYBiABKAsyFi5iaWxsaW5nLnYxLlNhbGVSZWZ1bmRIABIqCgdyZW5ld2FsGAcgASgLMhcuYmlsbGluZy52MS5TYWxlUmVuZXdhbEgAEioKB2ZhaWx1cmUYCCABKAsyFy5iaWxsaW5nLnYxLlNhbGVGYWlsdXJlSAASNAoMY2FuY2VsbGF0aW9uGAkgASgLMhwuYmlsbGluZy52MS5TYWxlQ2FuY2VsbGF0aW9uSABCBgoEZmFjdCJeCgpTYWxlUmVmdW5kEgoKAmlkGAEgASgJEg4KBmFtb3VudBgCIAEoAxIMCgRraW5kGAMgASgJEhcKCnJlbmV3YWxfaWQYBCABKAlIAIgBAUINCgtfcmVuZXdhbF9pZCJrCgtTYWxlUmVuZXdhbBIKCgJpZBgBIAEoCRIOCgZhbW91bnQYAiABKAMSEAoIY3VycmVuY3kYAyABKAkSLgoKZXhwaXJlc19vbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiGQoLU2FsZUZhaWx1cmUSCgoCaWQYASABKAkiPwoQU2FsZUNhbmNlbGxhdGlvbhIrCgdlbmRzX29uGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKKAgoWUmVwb3J0U2FsZUZhY3RSZXNwb25zZRI7CgdvdXRjb21lGAEgASgOMiouYmlsbGluZy52MS5SZXBvcnRTYWxlRmFjdFJlc3BvbnNlLk91dGNvbWUSFwoKbGljZW5jZV9pZBgCIAEoCUgAiAEBEhsKDmxpY2VuY2Vfc3RhdHVzGAMgASgJSAGIAQEiWwoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASDwoLT1VUQ09NRV9ORVcQARIRCg1PVVRDT01FX0tOT1dOEAISEwoPT1VUQ09NRV9XQUlUSU5HEANCDQoLX2xpY2VuY2VfaWRCEQoPX2xpY2VuY2Vfc3RhdHVzIlYKGUZpbmRMaWNlbmNlc09mU2FsZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVxdWVyeRgDIAEoCSJJChpGaW5kTGljZW5jZXNPZlNhbGVSZXNwb25zZRIrCghsaWNlbmNlcxgBIAMoCzIZLmJpbGxpbmcudjEuTGljZW5jZU9mU2FsZSI0Cg1MaWNlbmNlT2ZTYWxlEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHbWF0Y2hlZBgCIAEoCSJdChVHZXRQYXltZW50RGF5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJIj4KFkdldFBheW1lbnREYXlzUmVzcG9uc2USJAoEZGF5cxgBIAMoCzIWLmJpbGxpbmcudjEuUGF5bWVudERheSJ6CgpQYXltZW50RGF5EgsKA2RheRgBIAEoCRIQCghjdXJyZW5jeRgCIAEoCRINCgVjb3VudBgDIAEoAxITCgtncm9zc19taW5vchgEIAEoAxIWCg5yZWZ1bmRlZF9taW5vchgFIAEoAxIRCglmZWVfbWlub3IYBiABKAMivAIKB1BheW1lbnQSCgoCaWQYASABKAkSFwoKbGljZW5jZV9pZBgCIAEoCUgAiAEBEhcKCnNlc3Npb25faWQYAyABKAlIAYgBARIUCgdzYWxlX2lkGAQgASgJSAKIAQESDwoHcGxhbl9pZBgFIAEoCRIUCgxleHRlcm5hbF9yZWYYBiABKAkSDgoGYW1vdW50GAcgASgDEhAKCGN1cnJlbmN5GAggASgJEhcKCmNoYXJnZV9yZWYYCSABKAlIA4gBARIRCglmZWVfbWlub3IYCiABKAMSLwoLb2NjdXJyZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg0KC19saWNlbmNlX2lkQg0KC19zZXNzaW9uX2lkQgoKCF9zYWxlX2lkQg0KC19jaGFyZ2VfcmVmIokCChNMaXN0UGF5bWVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEikKBXNpbmNlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGljZW5jZV9pZBgHIAEoCUgAiAEBEhcKCmNoYXJnZV9yZWYYCCABKAlIAYgBAUINCgtfbGljZW5jZV9pZEINCgtfY2hhcmdlX3JlZiJPChRMaXN0UGF5bWVudHNSZXNwb25zZRIlCghwYXltZW50cxgBIAMoCzITLmJpbGxpbmcudjEuUGF5bWVudBIQCghoYXNfbW9yZRgCIAEoCCLBAQoGUmVmdW5kEgoKAmlkGAEgASgJEhcKCmxpY2VuY2VfaWQYAiABKAlIAIgBARISCgpjaGFyZ2VfcmVmGAMgASgJEg4KBmFtb3VudBgEIAEoAxIQCghjdXJyZW5jeRgFIAEoCRIMCgRsYW5lGAYgASgJEg4KBnN0YXR1cxgHIAEoCRIvCgtvY2N1cnJlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX2xpY2VuY2VfaWQiiAIKEkxpc3RSZWZ1bmRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRIpCgVzaW5jZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKCmxpY2VuY2VfaWQYByABKAlIAIgBARIXCgpjaGFyZ2VfcmVmGAggASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCDQoLX2NoYXJnZV9yZWYiTAoTTGlzdFJlZnVuZHNSZXNwb25zZRIjCgdyZWZ1bmRzGAEgAygLMhIuYmlsbGluZy52MS5SZWZ1bmQSEAoIaGFzX21vcmUYAiABKAgitAEKA0ZlZRIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEhQKDGFtb3VudF9taW5vchgDIAEoAxIQCghjdXJyZW5jeRgEIAEoCRISCgpjaGFyZ2VfcmVmGAUgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAYgASgJEg4KBnBlcmlvZBgHIAEoCRIvCgtvY2N1cnJlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAigQEKD0xpc3RGZWVzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAiABKAlIAIgBARINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAlCFgoUX29ubHlfYXBwbGljYXRpb25faWQiQwoQTGlzdEZlZXNSZXNwb25zZRIdCgRmZWVzGAEgAygLMg8uYmlsbGluZy52MS5GZWUSEAoIaGFzX21vcmUYAiABKAgiuQEKCFNwZW5kQ2FwEg4KBnBlcmlvZBgBIAEoCRIWCgljYXBfbWlub3IYAiABKANIAIgBARITCgtzcGVudF9taW5vchgDIAEoAxIVCghjdXJyZW5jeRgEIAEoCUgBiAEBEi4KCnJlYWNoZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBhdXNlZBgGIAEoCEIMCgpfY2FwX21pbm9yQgsKCV9jdXJyZW5jeSIoChJHZXRTcGVuZENhcFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJCChZHZXRTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMcHVyY2hhc2VfcmVmGAIgASgJIkkKF0dldFN1YnNjcmlwdGlvblJlc3BvbnNlEi4KDHN1YnNjcmlwdGlvbhgBIAEoCzIYLmJpbGxpbmcudjEuU3Vic2NyaXB0aW9uIk4KDFN1YnNjcmlwdGlvbhIuCgpwYWlkX3VudGlsGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZyZW5ld3MYAiABKAgiYAogQ3JlYXRlU3Vic2NyaXB0aW9uU2Vzc2lvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxwdXJjaGFzZV9yZWYYAiABKAkSEgoKcmV0dXJuX3VybBgDIAEoCSIiChNTdWJzY3JpcHRpb25TZXNzaW9uEgsKA3VybBgBIAEoCSJyChJTZXRTcGVuZENhcFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCgljYXBfbWlub3IYAiABKANIAIgBARIVCghjdXJyZW5jeRgDIAEoCUgBiAEBQgwKCl9jYXBfbWlub3JCCwoJX2N1cnJlbmN5Mu4TCg5CaWxsaW5nU2VydmljZRJTChBDb25uZWN0UHJvY2Vzc29yEiMuYmlsbGluZy52MS5Db25uZWN0UHJvY2Vzc29yUmVxdWVzdBoVLmJpbGxpbmcudjEuUHJvY2Vzc29yIgOQAgISSwoMR2V0UHJvY2Vzc29yEh8uYmlsbGluZy52MS5HZXRQcm9jZXNzb3JSZXF1ZXN0GhUuYmlsbGluZy52MS5Qcm9jZXNzb3IiA5ACARJxChtCZWdpblByb2Nlc3NvckF1dGhvcml6YXRpb24SLi5iaWxsaW5nLnYxLkJlZ2luUHJvY2Vzc29yQXV0aG9yaXphdGlvblJlcXVlc3QaIi5iaWxsaW5nLnYxLlByb2Nlc3NvckF1dGhvcml6YXRpb24SowEKHVJlY2VpdmVQcm9jZXNzb3JBdXRob3JpemF0aW9uEjAuYmlsbGluZy52MS5SZWNlaXZlUHJvY2Vzc29yQXV0aG9yaXphdGlvblJlcXVlc3QaKi5iaWxsaW5nLnYxLlJlY2VpdmVkUHJvY2Vzc29yQXV0aG9yaXphdGlvbiIkkrUYIHRoZSBzdGF0ZSBpZGVudGlmaWVzIHRoZSBhY2NvdW50EqsBCh1Db25maXJtUHJvY2Vzc29yQXV0aG9yaXphdGlvbhIwLmJpbGxpbmcudjEuQ29uZmlybVByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0GisuYmlsbGluZy52MS5Db25maXJtZWRQcm9jZXNzb3JBdXRob3JpemF0aW9uIiuStRgndGhlIGNvbmZpcm1hdGlvbiBpZGVudGlmaWVzIHRoZSBhY2NvdW50EoMBChVSZWNlaXZlUHJvY2Vzc29yRXZlbnQSKC5iaWxsaW5nLnYxLlJlY2VpdmVQcm9jZXNzb3JFdmVudFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiKJACApK1GCF0aGUgc2lnbmVkIGJvZHkgbmFtZXMgdGhlIGFjY291bnQSPwoIU2V0UHJpY2USGy5iaWxsaW5nLnYxLlNldFByaWNlUmVxdWVzdBoRLmJpbGxpbmcudjEuUHJpY2UiA5ACAhI/CghHZXRQcmljZRIbLmJpbGxpbmcudjEuR2V0UHJpY2VSZXF1ZXN0GhEuYmlsbGluZy52MS5QcmljZSIDkAIBEkUKC0RlbGV0ZVByaWNlEh4uYmlsbGluZy52MS5EZWxldGVQcmljZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSXgoVQ3JlYXRlQ2hlY2tvdXRTZXNzaW9uEiguYmlsbGluZy52MS5DcmVhdGVDaGVja291dFNlc3Npb25SZXF1ZXN0GhsuYmlsbGluZy52MS5DaGVja291dFNlc3Npb24SXQoSR2V0Q2hlY2tvdXRTZXNzaW9uEiUuYmlsbGluZy52MS5HZXRDaGVja291dFNlc3Npb25SZXF1ZXN0GhsuYmlsbGluZy52MS5DaGVja291dFNlc3Npb24iA5ACARJeChVSZXBsYXlDaGVja291dFNlc3Npb24SKC5iaWxsaW5nLnYxLlJlcGxheUNoZWNrb3V0U2Vzc2lvblJlcXVlc3QaGy5iaWxsaW5nLnYxLkNoZWNrb3V0U2Vzc2lvbhJuChRMaXN0Q2hlY2tvdXRTZXNzaW9ucxInLmJpbGxpbmcudjEuTGlzdENoZWNrb3V0U2Vzc2lvbnNSZXF1ZXN0GiguYmlsbGluZy52MS5MaXN0Q2hlY2tvdXRTZXNzaW9uc1Jlc3BvbnNlIgOQAgESXwoPUmVjb3JkU2FsZUV2ZW50EiIuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXF1ZXN0GiMuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXNwb25zZSIDkAICElwKDkxpc3RTYWxlRXZlbnRzEiEuYmlsbGluZy52MS5MaXN0U2FsZUV2ZW50c1JlcXVlc3QaIi5iaWxsaW5nLnYxLkxpc3RTYWxlRXZlbnRzUmVzcG9uc2UiA5ACARJWCgxHZXRTYWxlRXZlbnQSHy5iaWxsaW5nLnYxLkdldFNhbGVFdmVudFJlcXVlc3QaIC5iaWxsaW5nLnYxLkdldFNhbGVFdmVudFJlc3BvbnNlIgOQAgESXAoOUmVwb3J0U2FsZUZhY3QSIS5iaWxsaW5nLnYxLlJlcG9ydFNhbGVGYWN0UmVxdWVzdBoiLmJpbGxpbmcudjEuUmVwb3J0U2FsZUZhY3RSZXNwb25zZSIDkAICEmgKEkZpbmRMaWNlbmNlc09mU2FsZRIlLmJpbGxpbmcudjEuRmluZExpY2VuY2VzT2ZTYWxlUmVxdWVzdBomLmJpbGxpbmcudjEuRmluZExpY2VuY2VzT2ZTYWxlUmVzcG9uc2UiA5ACARJcCg5HZXRQYXltZW50RGF5cxIhLmJpbGxpbmcudjEuR2V0UGF5bWVudERheXNSZXF1ZXN0GiIuYmlsbGluZy52MS5HZXRQYXltZW50RGF5c1Jlc3BvbnNlIgOQAgESVgoMTGlzdFBheW1lbnRzEh8uYmlsbGluZy52MS5MaXN0UGF5bWVudHNSZXF1ZXN0GiAuYmlsbGluZy52MS5MaXN0UGF5bWVudHNSZXNwb25zZSIDkAIBElMKC0xpc3RSZWZ1bmRzEh4uYmlsbGluZy52MS5MaXN0UmVmdW5kc1JlcXVlc3QaHy5iaWxsaW5nLnYxLkxpc3RSZWZ1bmRzUmVzcG9uc2UiA5ACARJKCghMaXN0RmVlcxIbLmJpbGxpbmcudjEuTGlzdEZlZXNSZXF1ZXN0GhwuYmlsbGluZy52MS5MaXN0RmVlc1Jlc3BvbnNlIgOQAgESSAoLR2V0U3BlbmRDYXASHi5iaWxsaW5nLnYxLkdldFNwZW5kQ2FwUmVxdWVzdBoULmJpbGxpbmcudjEuU3BlbmRDYXAiA5ACARJfCg9HZXRTdWJzY3JpcHRpb24SIi5iaWxsaW5nLnYxLkdldFN1YnNjcmlwdGlvblJlcXVlc3QaIy5iaWxsaW5nLnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlIgOQAgESagoZQ3JlYXRlU3Vic2NyaXB0aW9uU2Vzc2lvbhIsLmJpbGxpbmcudjEuQ3JlYXRlU3Vic2NyaXB0aW9uU2Vzc2lvblJlcXVlc3QaHy5iaWxsaW5nLnYxLlN1YnNjcmlwdGlvblNlc3Npb24SSAoLU2V0U3BlbmRDYXASHi5iaWxsaW5nLnYxLlNldFNwZW5kQ2FwUmVxdWVzdBoULmJpbGxpbmcudjEuU3BlbmRDYXAiA5ACAmIGcHJvdG8z", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_metadata, file_rpc_v1_scope]);
 
 /**
  * @generated from message billing.v1.Processor
@@ -960,6 +960,338 @@ export const ListedSaleEventSchema: GenMessage<ListedSaleEvent> = /*@__PURE__*/
   messageDesc(file_billing_v1_billing, 25);
 
 /**
+ * @generated from message billing.v1.GetSaleEventRequest
+ */
+export type GetSaleEventRequest = Message<"billing.v1.GetSaleEventRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string sale_id = 3;
+   */
+  saleId: string;
+};
+
+/**
+ * Describes the message billing.v1.GetSaleEventRequest.
+ * Use `create(GetSaleEventRequestSchema)` to create a new message.
+ */
+export const GetSaleEventRequestSchema: GenMessage<GetSaleEventRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 26);
+
+/**
+ * @generated from message billing.v1.GetSaleEventResponse
+ */
+export type GetSaleEventResponse = Message<"billing.v1.GetSaleEventResponse"> & {
+  /**
+   * @generated from field: billing.v1.ListedSaleEvent sale_event = 1;
+   */
+  saleEvent?: ListedSaleEvent | undefined;
+
+  /**
+   * In the order in which they happened.
+   *
+   * @generated from field: repeated billing.v1.SaleFact facts = 2;
+   */
+  facts: SaleFact[];
+};
+
+/**
+ * Describes the message billing.v1.GetSaleEventResponse.
+ * Use `create(GetSaleEventResponseSchema)` to create a new message.
+ */
+export const GetSaleEventResponseSchema: GenMessage<GetSaleEventResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 27);
+
+/**
+ * @generated from message billing.v1.SaleFact
+ */
+export type SaleFact = Message<"billing.v1.SaleFact"> & {
+  /**
+   * A member of the closed set saleFactKind.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The shop's id of the refund, chargeback, renewal or failure.
+   *
+   * @generated from field: optional string id = 2;
+   */
+  id?: string | undefined;
+
+  /**
+   * @generated from field: optional int64 amount = 3;
+   */
+  amount?: bigint | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp occurred_at = 4;
+   */
+  occurredAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.SaleFact.
+ * Use `create(SaleFactSchema)` to create a new message.
+ */
+export const SaleFactSchema: GenMessage<SaleFact> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 28);
+
+/**
+ * @generated from message billing.v1.ReportSaleFactRequest
+ */
+export type ReportSaleFactRequest = Message<"billing.v1.ReportSaleFactRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string sale_id = 3;
+   */
+  saleId: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp occurred_at = 4;
+   */
+  occurredAt?: Timestamp | undefined;
+
+  /**
+   * SHA-256 of the canonical JSON of the REST body.
+   *
+   * @generated from field: bytes body_hash = 5;
+   */
+  bodyHash: Uint8Array;
+
+  /**
+   * @generated from oneof billing.v1.ReportSaleFactRequest.fact
+   */
+  fact: {
+    /**
+     * @generated from field: billing.v1.SaleRefund refund = 6;
+     */
+    value: SaleRefund;
+    case: "refund";
+  } | {
+    /**
+     * @generated from field: billing.v1.SaleRenewal renewal = 7;
+     */
+    value: SaleRenewal;
+    case: "renewal";
+  } | {
+    /**
+     * @generated from field: billing.v1.SaleFailure failure = 8;
+     */
+    value: SaleFailure;
+    case: "failure";
+  } | {
+    /**
+     * @generated from field: billing.v1.SaleCancellation cancellation = 9;
+     */
+    value: SaleCancellation;
+    case: "cancellation";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message billing.v1.ReportSaleFactRequest.
+ * Use `create(ReportSaleFactRequestSchema)` to create a new message.
+ */
+export const ReportSaleFactRequestSchema: GenMessage<ReportSaleFactRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 29);
+
+/**
+ * @generated from message billing.v1.SaleRefund
+ */
+export type SaleRefund = Message<"billing.v1.SaleRefund"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: int64 amount = 2;
+   */
+  amount: bigint;
+
+  /**
+   * `refund` or `chargeback`.
+   *
+   * @generated from field: string kind = 3;
+   */
+  kind: string;
+
+  /**
+   * The refunded payment; absent for the sale's own payment.
+   *
+   * @generated from field: optional string renewal_id = 4;
+   */
+  renewalId?: string | undefined;
+};
+
+/**
+ * Describes the message billing.v1.SaleRefund.
+ * Use `create(SaleRefundSchema)` to create a new message.
+ */
+export const SaleRefundSchema: GenMessage<SaleRefund> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 30);
+
+/**
+ * @generated from message billing.v1.SaleRenewal
+ */
+export type SaleRenewal = Message<"billing.v1.SaleRenewal"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: int64 amount = 2;
+   */
+  amount: bigint;
+
+  /**
+   * @generated from field: string currency = 3;
+   */
+  currency: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expires_on = 4;
+   */
+  expiresOn?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.SaleRenewal.
+ * Use `create(SaleRenewalSchema)` to create a new message.
+ */
+export const SaleRenewalSchema: GenMessage<SaleRenewal> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 31);
+
+/**
+ * @generated from message billing.v1.SaleFailure
+ */
+export type SaleFailure = Message<"billing.v1.SaleFailure"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message billing.v1.SaleFailure.
+ * Use `create(SaleFailureSchema)` to create a new message.
+ */
+export const SaleFailureSchema: GenMessage<SaleFailure> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 32);
+
+/**
+ * @generated from message billing.v1.SaleCancellation
+ */
+export type SaleCancellation = Message<"billing.v1.SaleCancellation"> & {
+  /**
+   * When the purchase ends; absent: when it was cancelled.
+   *
+   * @generated from field: google.protobuf.Timestamp ends_on = 1;
+   */
+  endsOn?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.SaleCancellation.
+ * Use `create(SaleCancellationSchema)` to create a new message.
+ */
+export const SaleCancellationSchema: GenMessage<SaleCancellation> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 33);
+
+/**
+ * @generated from message billing.v1.ReportSaleFactResponse
+ */
+export type ReportSaleFactResponse = Message<"billing.v1.ReportSaleFactResponse"> & {
+  /**
+   * @generated from field: billing.v1.ReportSaleFactResponse.Outcome outcome = 1;
+   */
+  outcome: ReportSaleFactResponse_Outcome;
+
+  /**
+   * Absent while the fact waits.
+   *
+   * @generated from field: optional string licence_id = 2;
+   */
+  licenceId?: string | undefined;
+
+  /**
+   * The licence's status now; absent while the fact waits.
+   *
+   * @generated from field: optional string licence_status = 3;
+   */
+  licenceStatus?: string | undefined;
+};
+
+/**
+ * Describes the message billing.v1.ReportSaleFactResponse.
+ * Use `create(ReportSaleFactResponseSchema)` to create a new message.
+ */
+export const ReportSaleFactResponseSchema: GenMessage<ReportSaleFactResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 34);
+
+/**
+ * @generated from enum billing.v1.ReportSaleFactResponse.Outcome
+ */
+export const ReportSaleFactResponse_Outcome = {
+  /**
+   * @generated from enum value: OUTCOME_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Reported for the first time.
+   *
+   * @generated from enum value: OUTCOME_NEW = 1;
+   */
+  NEW: 1,
+
+  /**
+   * Reported before.
+   *
+   * @generated from enum value: OUTCOME_KNOWN = 2;
+   */
+  KNOWN: 2,
+
+  /**
+   * It waits for the sale to be provisioned, or for the renewal that it concerns.
+   *
+   * @generated from enum value: OUTCOME_WAITING = 3;
+   */
+  WAITING: 3,
+} as const;
+
+/**
+ * @generated from enum billing.v1.ReportSaleFactResponse.Outcome
+ */
+export type ReportSaleFactResponse_Outcome = (typeof ReportSaleFactResponse_Outcome)[keyof typeof ReportSaleFactResponse_Outcome] | UnknownEnum;
+
+/**
+ * Describes the enum billing.v1.ReportSaleFactResponse.Outcome.
+ */
+export const ReportSaleFactResponse_OutcomeSchema: GenEnum<ReportSaleFactResponse_Outcome> = /*@__PURE__*/
+  enumDesc(file_billing_v1_billing, 34, 0);
+
+/**
  * @generated from message billing.v1.FindLicencesOfSaleRequest
  */
 export type FindLicencesOfSaleRequest = Message<"billing.v1.FindLicencesOfSaleRequest"> & {
@@ -984,7 +1316,7 @@ export type FindLicencesOfSaleRequest = Message<"billing.v1.FindLicencesOfSaleRe
  * Use `create(FindLicencesOfSaleRequestSchema)` to create a new message.
  */
 export const FindLicencesOfSaleRequestSchema: GenMessage<FindLicencesOfSaleRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 26);
+  messageDesc(file_billing_v1_billing, 35);
 
 /**
  * The newest licences of each kind of match.
@@ -1003,7 +1335,7 @@ export type FindLicencesOfSaleResponse = Message<"billing.v1.FindLicencesOfSaleR
  * Use `create(FindLicencesOfSaleResponseSchema)` to create a new message.
  */
 export const FindLicencesOfSaleResponseSchema: GenMessage<FindLicencesOfSaleResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 27);
+  messageDesc(file_billing_v1_billing, 36);
 
 /**
  * @generated from message billing.v1.LicenceOfSale
@@ -1027,7 +1359,7 @@ export type LicenceOfSale = Message<"billing.v1.LicenceOfSale"> & {
  * Use `create(LicenceOfSaleSchema)` to create a new message.
  */
 export const LicenceOfSaleSchema: GenMessage<LicenceOfSale> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 28);
+  messageDesc(file_billing_v1_billing, 37);
 
 /**
  * @generated from message billing.v1.GetPaymentDaysRequest
@@ -1061,7 +1393,7 @@ export type GetPaymentDaysRequest = Message<"billing.v1.GetPaymentDaysRequest"> 
  * Use `create(GetPaymentDaysRequestSchema)` to create a new message.
  */
 export const GetPaymentDaysRequestSchema: GenMessage<GetPaymentDaysRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 29);
+  messageDesc(file_billing_v1_billing, 38);
 
 /**
  * @generated from message billing.v1.GetPaymentDaysResponse
@@ -1080,7 +1412,7 @@ export type GetPaymentDaysResponse = Message<"billing.v1.GetPaymentDaysResponse"
  * Use `create(GetPaymentDaysResponseSchema)` to create a new message.
  */
 export const GetPaymentDaysResponseSchema: GenMessage<GetPaymentDaysResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 30);
+  messageDesc(file_billing_v1_billing, 39);
 
 /**
  * @generated from message billing.v1.PaymentDay
@@ -1128,7 +1460,7 @@ export type PaymentDay = Message<"billing.v1.PaymentDay"> & {
  * Use `create(PaymentDaySchema)` to create a new message.
  */
 export const PaymentDaySchema: GenMessage<PaymentDay> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 31);
+  messageDesc(file_billing_v1_billing, 40);
 
 /**
  * @generated from message billing.v1.Payment
@@ -1195,7 +1527,7 @@ export type Payment = Message<"billing.v1.Payment"> & {
  * Use `create(PaymentSchema)` to create a new message.
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 32);
+  messageDesc(file_billing_v1_billing, 41);
 
 /**
  * @generated from message billing.v1.ListPaymentsRequest
@@ -1251,7 +1583,7 @@ export type ListPaymentsRequest = Message<"billing.v1.ListPaymentsRequest"> & {
  * Use `create(ListPaymentsRequestSchema)` to create a new message.
  */
 export const ListPaymentsRequestSchema: GenMessage<ListPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 33);
+  messageDesc(file_billing_v1_billing, 42);
 
 /**
  * @generated from message billing.v1.ListPaymentsResponse
@@ -1273,7 +1605,7 @@ export type ListPaymentsResponse = Message<"billing.v1.ListPaymentsResponse"> & 
  * Use `create(ListPaymentsResponseSchema)` to create a new message.
  */
 export const ListPaymentsResponseSchema: GenMessage<ListPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 34);
+  messageDesc(file_billing_v1_billing, 43);
 
 /**
  * @generated from message billing.v1.Refund
@@ -1329,7 +1661,7 @@ export type Refund = Message<"billing.v1.Refund"> & {
  * Use `create(RefundSchema)` to create a new message.
  */
 export const RefundSchema: GenMessage<Refund> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 35);
+  messageDesc(file_billing_v1_billing, 44);
 
 /**
  * @generated from message billing.v1.ListRefundsRequest
@@ -1385,7 +1717,7 @@ export type ListRefundsRequest = Message<"billing.v1.ListRefundsRequest"> & {
  * Use `create(ListRefundsRequestSchema)` to create a new message.
  */
 export const ListRefundsRequestSchema: GenMessage<ListRefundsRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 36);
+  messageDesc(file_billing_v1_billing, 45);
 
 /**
  * @generated from message billing.v1.ListRefundsResponse
@@ -1407,7 +1739,7 @@ export type ListRefundsResponse = Message<"billing.v1.ListRefundsResponse"> & {
  * Use `create(ListRefundsResponseSchema)` to create a new message.
  */
 export const ListRefundsResponseSchema: GenMessage<ListRefundsResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 37);
+  messageDesc(file_billing_v1_billing, 46);
 
 /**
  * @generated from message billing.v1.Fee
@@ -1461,7 +1793,7 @@ export type Fee = Message<"billing.v1.Fee"> & {
  * Use `create(FeeSchema)` to create a new message.
  */
 export const FeeSchema: GenMessage<Fee> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 38);
+  messageDesc(file_billing_v1_billing, 47);
 
 /**
  * @generated from message billing.v1.ListFeesRequest
@@ -1493,7 +1825,7 @@ export type ListFeesRequest = Message<"billing.v1.ListFeesRequest"> & {
  * Use `create(ListFeesRequestSchema)` to create a new message.
  */
 export const ListFeesRequestSchema: GenMessage<ListFeesRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 39);
+  messageDesc(file_billing_v1_billing, 48);
 
 /**
  * @generated from message billing.v1.ListFeesResponse
@@ -1515,7 +1847,7 @@ export type ListFeesResponse = Message<"billing.v1.ListFeesResponse"> & {
  * Use `create(ListFeesResponseSchema)` to create a new message.
  */
 export const ListFeesResponseSchema: GenMessage<ListFeesResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 40);
+  messageDesc(file_billing_v1_billing, 49);
 
 /**
  * @generated from message billing.v1.SpendCap
@@ -1557,7 +1889,7 @@ export type SpendCap = Message<"billing.v1.SpendCap"> & {
  * Use `create(SpendCapSchema)` to create a new message.
  */
 export const SpendCapSchema: GenMessage<SpendCap> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 41);
+  messageDesc(file_billing_v1_billing, 50);
 
 /**
  * @generated from message billing.v1.GetSpendCapRequest
@@ -1574,7 +1906,7 @@ export type GetSpendCapRequest = Message<"billing.v1.GetSpendCapRequest"> & {
  * Use `create(GetSpendCapRequestSchema)` to create a new message.
  */
 export const GetSpendCapRequestSchema: GenMessage<GetSpendCapRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 42);
+  messageDesc(file_billing_v1_billing, 51);
 
 /**
  * @generated from message billing.v1.GetSubscriptionRequest
@@ -1596,7 +1928,7 @@ export type GetSubscriptionRequest = Message<"billing.v1.GetSubscriptionRequest"
  * Use `create(GetSubscriptionRequestSchema)` to create a new message.
  */
 export const GetSubscriptionRequestSchema: GenMessage<GetSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 43);
+  messageDesc(file_billing_v1_billing, 52);
 
 /**
  * @generated from message billing.v1.GetSubscriptionResponse
@@ -1615,7 +1947,7 @@ export type GetSubscriptionResponse = Message<"billing.v1.GetSubscriptionRespons
  * Use `create(GetSubscriptionResponseSchema)` to create a new message.
  */
 export const GetSubscriptionResponseSchema: GenMessage<GetSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 44);
+  messageDesc(file_billing_v1_billing, 53);
 
 /**
  * @generated from message billing.v1.Subscription
@@ -1641,7 +1973,7 @@ export type Subscription = Message<"billing.v1.Subscription"> & {
  * Use `create(SubscriptionSchema)` to create a new message.
  */
 export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 45);
+  messageDesc(file_billing_v1_billing, 54);
 
 /**
  * @generated from message billing.v1.CreateSubscriptionSessionRequest
@@ -1670,7 +2002,7 @@ export type CreateSubscriptionSessionRequest = Message<"billing.v1.CreateSubscri
  * Use `create(CreateSubscriptionSessionRequestSchema)` to create a new message.
  */
 export const CreateSubscriptionSessionRequestSchema: GenMessage<CreateSubscriptionSessionRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 46);
+  messageDesc(file_billing_v1_billing, 55);
 
 /**
  * @generated from message billing.v1.SubscriptionSession
@@ -1687,7 +2019,7 @@ export type SubscriptionSession = Message<"billing.v1.SubscriptionSession"> & {
  * Use `create(SubscriptionSessionSchema)` to create a new message.
  */
 export const SubscriptionSessionSchema: GenMessage<SubscriptionSession> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 47);
+  messageDesc(file_billing_v1_billing, 56);
 
 /**
  * @generated from message billing.v1.SetSpendCapRequest
@@ -1716,7 +2048,7 @@ export type SetSpendCapRequest = Message<"billing.v1.SetSpendCapRequest"> & {
  * Use `create(SetSpendCapRequestSchema)` to create a new message.
  */
 export const SetSpendCapRequestSchema: GenMessage<SetSpendCapRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 48);
+  messageDesc(file_billing_v1_billing, 57);
 
 /**
  * Processor connection, prices, checkout, sale events, payments, refunds, fee ledger, spend cap.
@@ -1851,6 +2183,26 @@ export const BillingService: GenService<{
     methodKind: "unary";
     input: typeof ListSaleEventsRequestSchema;
     output: typeof ListSaleEventsResponseSchema;
+  },
+  /**
+   * A sale with everything that its shop has reported about it.
+   *
+   * @generated from rpc billing.v1.BillingService.GetSaleEvent
+   */
+  getSaleEvent: {
+    methodKind: "unary";
+    input: typeof GetSaleEventRequestSchema;
+    output: typeof GetSaleEventResponseSchema;
+  },
+  /**
+   * Reports an event of a sale of another shop, such as a refund. It may come before the sale.
+   *
+   * @generated from rpc billing.v1.BillingService.ReportSaleFact
+   */
+  reportSaleFact: {
+    methodKind: "unary";
+    input: typeof ReportSaleFactRequestSchema;
+    output: typeof ReportSaleFactResponseSchema;
   },
   /**
    * For the gateway's search: finds licences by charge, checkout session or sale.

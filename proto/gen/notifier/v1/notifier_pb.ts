@@ -4,17 +4,17 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { EmptySchema, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_empty, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { EmptySchema, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_empty, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_rpc_v1_audit } from "../../rpc/v1/audit_pb.ts";
 import { file_rpc_v1_idempotency } from "../../rpc/v1/idempotency_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file notifier/v1/notifier.proto.
  */
 export const file_notifier_v1_notifier: GenFile = /*@__PURE__*/
-  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEi7QIKCEVuZHBvaW50EgoKAmlkGAEgASgJEgsKA3VybBgCIAEoCRIZChFzdWJzY3JpYmVkX2V2ZW50cxgDIAEoCRIOCgZzdGF0dXMYBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGlzYWJsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD2Rpc2FibGVkX3JlYXNvbhgHIAEoCUgAiAEBEh4KEGZhaWxpbmdfYXR0ZW1wdHMYCCABKAVCBNC1GAESNwoNZmFpbGluZ19zaW5jZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBNC1GAESMQoGaGVhbHRoGAogASgLMhsubm90aWZpZXIudjEuRW5kcG9pbnRIZWFsdGhCBNC1GAFCEgoQX2Rpc2FibGVkX3JlYXNvbiK+AQoORW5kcG9pbnRIZWFsdGgSDwoHcGVuZGluZxgBIAEoAxIzCg9sYXN0X3N1Y2Nlc3NfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfZmFpbHVyZV9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiawoVQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSCwoDdXJsGAMgASgJEhkKEXN1YnNjcmliZWRfZXZlbnRzGAQgASgJIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USJwoIZW5kcG9pbnQYASABKAsyFS5ub3RpZmllci52MS5FbmRwb2ludBIUCgZzZWNyZXQYAiABKAlCBKC1GAEiUgoPRW5kcG9pbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLZW5kcG9pbnRfaWQYAyABKAkiZAoUTGlzdEVuZHBvaW50c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkiUwoVTGlzdEVuZHBvaW50c1Jlc3BvbnNlEigKCWVuZHBvaW50cxgBIAMoCzIVLm5vdGlmaWVyLnYxLkVuZHBvaW50EhAKCGhhc19tb3JlGAIgASgIIjgKFFJvdGF0ZVNlY3JldFJlc3BvbnNlEgoKAmlkGAEgASgJEhQKBnNlY3JldBgCIAEoCUIEoLUYASIpChVTZW5kVGVzdEV2ZW50UmVzcG9uc2USEAoIZXZlbnRfaWQYASABKAkivgEKFlJlY292ZXJFbmRwb2ludFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtlbmRwb2ludF9pZBgDIAEoCRIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXR5cGVzGAYgAygJIi0KF1JlY292ZXJFbmRwb2ludFJlc3BvbnNlEhIKCmRlbGl2ZXJpZXMYASABKAMivQIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhAKCGV2ZW50X2lkGAIgASgJEhIKCmV2ZW50X3R5cGUYAyABKAkSEwoLZW5kcG9pbnRfaWQYBCABKAkSDgoGc3RhdHVzGAUgASgJEhUKDWF0dGVtcHRfY291bnQYBiABKAUSMwoPbmV4dF9hdHRlbXB0X2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIfChJsYXN0X3Jlc3BvbnNlX2NvZGUYCSABKAVIAIgBARIXCgpsaWNlbmNlX2lkGAogASgJSAGIAQFCFQoTX2xhc3RfcmVzcG9uc2VfY29kZUINCgtfbGljZW5jZV9pZCLXAQoHQXR0ZW1wdBIPCgdhdHRlbXB0GAEgASgFEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaCg1yZXNwb25zZV9jb2RlGAMgASgFSACIAQESEgoFZXJyb3IYBCABKAlIAYgBARITCgtkdXJhdGlvbl9tcxgFIAEoBRIdChByZXNwb25zZV9leGNlcnB0GAYgASgJSAKIAQFCEAoOX3Jlc3BvbnNlX2NvZGVCCAoGX2Vycm9yQhMKEV9yZXNwb25zZV9leGNlcnB0IoMBCg5EZWxpdmVyeURldGFpbBInCghkZWxpdmVyeRgBIAEoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5EhQKB3BheWxvYWQYAiABKAlIAIgBARImCghhdHRlbXB0cxgDIAMoCzIULm5vdGlmaWVyLnYxLkF0dGVtcHRCCgoIX3BheWxvYWQifQoTTGlzdEF0dGVtcHRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2RlbGl2ZXJ5X2lkGAMgASgJEg0KBWxpbWl0GAQgASgFEhYKDmJlZm9yZV9hdHRlbXB0GAUgASgFIlAKFExpc3RBdHRlbXB0c1Jlc3BvbnNlEiYKCGF0dGVtcHRzGAEgAygLMhQubm90aWZpZXIudjEuQXR0ZW1wdBIQCghoYXNfbW9yZRgCIAEoCCL5AgoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEhgKC2VuZHBvaW50X2lkGAUgASgJSACIAQESFwoKZXZlbnRfdHlwZRgGIAEoCUgBiAEBEhMKBnN0YXR1cxgHIAEoCUgCiAEBEhUKCGV2ZW50X2lkGAggASgJSAOIAQESFwoKbGljZW5jZV9pZBgJIAEoCUgEiAEBEikKBXNpbmNlGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX2VuZHBvaW50X2lkQg0KC19ldmVudF90eXBlQgkKB19zdGF0dXNCCwoJX2V2ZW50X2lkQg0KC19saWNlbmNlX2lkIlUKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USKQoKZGVsaXZlcmllcxgBIAMoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5EhAKCGhhc19tb3JlGAIgASgIIlIKD0RlbGl2ZXJ5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2RlbGl2ZXJ5X2lkGAMgASgJIoIBChVSZXBsYXlEZWxpdmVyeVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtkZWxpdmVyeV9pZBgDIAEoCRIYCgtlbmRwb2ludF9pZBgEIAEoCUgAiAEBQg4KDF9lbmRwb2ludF9pZCIkChZSZXBsYXlEZWxpdmVyeVJlc3BvbnNlEgoKAmlkGAEgASgJIn8KEUxpc3RFdmVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgCIAEoCUgAiAEBEg0KBWFmdGVyGAMgASgDEg0KBWxpbWl0GAQgASgFQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIjsKEkxpc3RFdmVudHNSZXNwb25zZRIRCgllbnZlbG9wZXMYASADKAkSEgoKbmV4dF9hZnRlchgCIAEoAyIuChhHZXRMYXRlc3RTZXF1ZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSItChlHZXRMYXRlc3RTZXF1ZW5jZVJlc3BvbnNlEhAKCHNlcXVlbmNlGAEgASgDIuoBCgVBbGVydBIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEhsKDmFwcGxpY2F0aW9uX2lkGAMgASgJSACIAQESGAoLZW5kcG9pbnRfaWQYBCABKAlIAYgBARIOCgZkZXRhaWwYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJbWFpbGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fYXBwbGljYXRpb25faWRCDgoMX2VuZHBvaW50X2lkIk0KF1NlbmRDb25maXJtYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDwoHYWRkcmVzcxgCIAEoCRINCgV0b2tlbhgDIAEoCSI3ChhTZW5kQ29uZmlybWF0aW9uUmVzcG9uc2USGwoTcmV0cnlfYWZ0ZXJfc2Vjb25kcxgBIAEoBSKDAQoRTGlzdEFsZXJ0c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAIgASgJSACIAQESDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIkoKEkxpc3RBbGVydHNSZXNwb25zZRIiCgZhbGVydHMYASADKAsyEi5ub3RpZmllci52MS5BbGVydBIQCghoYXNfbW9yZRgCIAEoCCKnAQoZR2V0RGVsaXZlcnlNZXRyaWNzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEigKBGZyb20YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRzdGVwGAUgASgJIk8KGkdldERlbGl2ZXJ5TWV0cmljc1Jlc3BvbnNlEjEKBnBvaW50cxgBIAMoCzIhLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5TWV0cmljc1BvaW50IqoBChREZWxpdmVyeU1ldHJpY3NQb2ludBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJZGVsaXZlcmVkGAIgASgDEhcKD2ZhaWxlZF9hdHRlbXB0cxgDIAEoAxITCgZwNTBfbXMYBCABKANIAIgBARITCgZwOTVfbXMYBSABKANIAYgBAUIJCgdfcDUwX21zQgkKB19wOTVfbXMyngsKD05vdGlmaWVyU2VydmljZRJZCg5DcmVhdGVFbmRwb2ludBIiLm5vdGlmaWVyLnYxLkNyZWF0ZUVuZHBvaW50UmVxdWVzdBojLm5vdGlmaWVyLnYxLkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USRwoLR2V0RW5kcG9pbnQSHC5ub3RpZmllci52MS5FbmRwb2ludFJlcXVlc3QaFS5ub3RpZmllci52MS5FbmRwb2ludCIDkAIBElsKDUxpc3RFbmRwb2ludHMSIS5ub3RpZmllci52MS5MaXN0RW5kcG9pbnRzUmVxdWVzdBoiLm5vdGlmaWVyLnYxLkxpc3RFbmRwb2ludHNSZXNwb25zZSIDkAIBEkYKDkRlbGV0ZUVuZHBvaW50Ehwubm90aWZpZXIudjEuRW5kcG9pbnRSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5Ek8KDFJvdGF0ZVNlY3JldBIcLm5vdGlmaWVyLnYxLkVuZHBvaW50UmVxdWVzdBohLm5vdGlmaWVyLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlElEKDVNlbmRUZXN0RXZlbnQSHC5ub3RpZmllci52MS5FbmRwb2ludFJlcXVlc3QaIi5ub3RpZmllci52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2USXAoPUmVjb3ZlckVuZHBvaW50EiMubm90aWZpZXIudjEuUmVjb3ZlckVuZHBvaW50UmVxdWVzdBokLm5vdGlmaWVyLnYxLlJlY292ZXJFbmRwb2ludFJlc3BvbnNlEl4KDkxpc3REZWxpdmVyaWVzEiIubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GiMubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSIDkAIBEk0KC0dldERlbGl2ZXJ5Ehwubm90aWZpZXIudjEuRGVsaXZlcnlSZXF1ZXN0Ghsubm90aWZpZXIudjEuRGVsaXZlcnlEZXRhaWwiA5ACARJYCgxMaXN0QXR0ZW1wdHMSIC5ub3RpZmllci52MS5MaXN0QXR0ZW1wdHNSZXF1ZXN0GiEubm90aWZpZXIudjEuTGlzdEF0dGVtcHRzUmVzcG9uc2UiA5ACARJZCg5SZXBsYXlEZWxpdmVyeRIiLm5vdGlmaWVyLnYxLlJlcGxheURlbGl2ZXJ5UmVxdWVzdBojLm5vdGlmaWVyLnYxLlJlcGxheURlbGl2ZXJ5UmVzcG9uc2USUgoKTGlzdEV2ZW50cxIeLm5vdGlmaWVyLnYxLkxpc3RFdmVudHNSZXF1ZXN0Gh8ubm90aWZpZXIudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgOQAgESZwoRR2V0TGF0ZXN0U2VxdWVuY2USJS5ub3RpZmllci52MS5HZXRMYXRlc3RTZXF1ZW5jZVJlcXVlc3QaJi5ub3RpZmllci52MS5HZXRMYXRlc3RTZXF1ZW5jZVJlc3BvbnNlIgOQAgESUgoKTGlzdEFsZXJ0cxIeLm5vdGlmaWVyLnYxLkxpc3RBbGVydHNSZXF1ZXN0Gh8ubm90aWZpZXIudjEuTGlzdEFsZXJ0c1Jlc3BvbnNlIgOQAgESXwoQU2VuZENvbmZpcm1hdGlvbhIkLm5vdGlmaWVyLnYxLlNlbmRDb25maXJtYXRpb25SZXF1ZXN0GiUubm90aWZpZXIudjEuU2VuZENvbmZpcm1hdGlvblJlc3BvbnNlEmoKEkdldERlbGl2ZXJ5TWV0cmljcxImLm5vdGlmaWVyLnYxLkdldERlbGl2ZXJ5TWV0cmljc1JlcXVlc3QaJy5ub3RpZmllci52MS5HZXREZWxpdmVyeU1ldHJpY3NSZXNwb25zZSIDkAIBYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_audit, file_rpc_v1_idempotency]);
+  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEiqgQKCEVuZHBvaW50EgoKAmlkGAEgASgJEgsKA3VybBgCIAEoCRIZChFzdWJzY3JpYmVkX2V2ZW50cxgDIAEoCRIOCgZzdGF0dXMYBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGlzYWJsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD2Rpc2FibGVkX3JlYXNvbhgHIAEoCUgAiAEBEh4KEGZhaWxpbmdfYXR0ZW1wdHMYCCABKAVCBNC1GAESNwoNZmFpbGluZ19zaW5jZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBNC1GAESMQoGaGVhbHRoGAogASgLMhsubm90aWZpZXIudjEuRW5kcG9pbnRIZWFsdGhCBNC1GAESGAoLZGVzY3JpcHRpb24YCyABKAlIAYgBARIoCgdoZWFkZXJzGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBINCgVwbGFucxgNIAMoCRIOCgZwYXVzZWQYDiABKAgSEQoJc2lnbmF0dXJlGA8gASgJEjUKC2Rpc2FibGVzX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIE0LUYAUISChBfZGlzYWJsZWRfcmVhc29uQg4KDF9kZXNjcmlwdGlvbiK+AQoORW5kcG9pbnRIZWFsdGgSDwoHcGVuZGluZxgBIAEoAxIzCg9sYXN0X3N1Y2Nlc3NfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfZmFpbHVyZV9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiiQIKDkVuZHBvaW50RmllbGRzEhAKA3VybBgBIAEoCUgAiAEBEh4KEXN1YnNjcmliZWRfZXZlbnRzGAIgASgJSAGIAQESGAoLZGVzY3JpcHRpb24YAyABKAlIAogBARIoCgdoZWFkZXJzGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBINCgVwbGFucxgFIAMoCRITCgZwYXVzZWQYBiABKAhIA4gBARIWCglzaWduYXR1cmUYByABKAlIBIgBAUIGCgRfdXJsQhQKEl9zdWJzY3JpYmVkX2V2ZW50c0IOCgxfZGVzY3JpcHRpb25CCQoHX3BhdXNlZEIMCgpfc2lnbmF0dXJlInAKFUNyZWF0ZUVuZHBvaW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEisKBmZpZWxkcxgDIAEoCzIbLm5vdGlmaWVyLnYxLkVuZHBvaW50RmllbGRzIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USJwoIZW5kcG9pbnQYASABKAsyFS5ub3RpZmllci52MS5FbmRwb2ludBIUCgZzZWNyZXQYAiABKAlCBKC1GAEirwEKFVVwZGF0ZUVuZHBvaW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2VuZHBvaW50X2lkGAMgASgJEisKBmZpZWxkcxgEIAEoCzIbLm5vdGlmaWVyLnYxLkVuZHBvaW50RmllbGRzEigKBG1hc2sYBSABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrImEKFlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USJwoIZW5kcG9pbnQYASABKAsyFS5ub3RpZmllci52MS5FbmRwb2ludBITCgZzZWNyZXQYAiABKAlIAIgBAUIJCgdfc2VjcmV0IlIKD0VuZHBvaW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2VuZHBvaW50X2lkGAMgASgJImQKFExpc3RFbmRwb2ludHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJIlMKFUxpc3RFbmRwb2ludHNSZXNwb25zZRIoCgllbmRwb2ludHMYASADKAsyFS5ub3RpZmllci52MS5FbmRwb2ludBIQCghoYXNfbW9yZRgCIAEoCCKEAQoTUm90YXRlU2VjcmV0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2VuZHBvaW50X2lkGAMgASgJEhoKDW92ZXJsYXBfaG91cnMYBCABKAVIAIgBAUIQCg5fb3ZlcmxhcF9ob3VycyI4ChRSb3RhdGVTZWNyZXRSZXNwb25zZRIKCgJpZBgBIAEoCRIUCgZzZWNyZXQYAiABKAlCBKC1GAEiKQoVU2VuZFRlc3RFdmVudFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJIr4BChZSZWNvdmVyRW5kcG9pbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLZW5kcG9pbnRfaWQYAyABKAkSKQoFc2luY2UYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV0eXBlcxgGIAMoCSItChdSZWNvdmVyRW5kcG9pbnRSZXNwb25zZRISCgpkZWxpdmVyaWVzGAEgASgDIr0CCghEZWxpdmVyeRIKCgJpZBgBIAEoCRIQCghldmVudF9pZBgCIAEoCRISCgpldmVudF90eXBlGAMgASgJEhMKC2VuZHBvaW50X2lkGAQgASgJEg4KBnN0YXR1cxgFIAEoCRIVCg1hdHRlbXB0X2NvdW50GAYgASgFEjMKD25leHRfYXR0ZW1wdF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHwoSbGFzdF9yZXNwb25zZV9jb2RlGAkgASgFSACIAQESFwoKbGljZW5jZV9pZBgKIAEoCUgBiAEBQhUKE19sYXN0X3Jlc3BvbnNlX2NvZGVCDQoLX2xpY2VuY2VfaWQi1wEKB0F0dGVtcHQSDwoHYXR0ZW1wdBgBIAEoBRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoNcmVzcG9uc2VfY29kZRgDIAEoBUgAiAEBEhIKBWVycm9yGAQgASgJSAGIAQESEwoLZHVyYXRpb25fbXMYBSABKAUSHQoQcmVzcG9uc2VfZXhjZXJwdBgGIAEoCUgCiAEBQhAKDl9yZXNwb25zZV9jb2RlQggKBl9lcnJvckITChFfcmVzcG9uc2VfZXhjZXJwdCKDAQoORGVsaXZlcnlEZXRhaWwSJwoIZGVsaXZlcnkYASABKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRIUCgdwYXlsb2FkGAIgASgJSACIAQESJgoIYXR0ZW1wdHMYAyADKAsyFC5ub3RpZmllci52MS5BdHRlbXB0QgoKCF9wYXlsb2FkIn0KE0xpc3RBdHRlbXB0c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtkZWxpdmVyeV9pZBgDIAEoCRINCgVsaW1pdBgEIAEoBRIWCg5iZWZvcmVfYXR0ZW1wdBgFIAEoBSJQChRMaXN0QXR0ZW1wdHNSZXNwb25zZRImCghhdHRlbXB0cxgBIAMoCzIULm5vdGlmaWVyLnYxLkF0dGVtcHQSEAoIaGFzX21vcmUYAiABKAgi+QIKFUxpc3REZWxpdmVyaWVzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRIYCgtlbmRwb2ludF9pZBgFIAEoCUgAiAEBEhcKCmV2ZW50X3R5cGUYBiABKAlIAYgBARITCgZzdGF0dXMYByABKAlIAogBARIVCghldmVudF9pZBgIIAEoCUgDiAEBEhcKCmxpY2VuY2VfaWQYCSABKAlIBIgBARIpCgVzaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF9lbmRwb2ludF9pZEINCgtfZXZlbnRfdHlwZUIJCgdfc3RhdHVzQgsKCV9ldmVudF9pZEINCgtfbGljZW5jZV9pZCJVChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEikKCmRlbGl2ZXJpZXMYASADKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRIQCghoYXNfbW9yZRgCIAEoCCJSCg9EZWxpdmVyeVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtkZWxpdmVyeV9pZBgDIAEoCSKCAQoVUmVwbGF5RGVsaXZlcnlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLZGVsaXZlcnlfaWQYAyABKAkSGAoLZW5kcG9pbnRfaWQYBCABKAlIAIgBAUIOCgxfZW5kcG9pbnRfaWQiJAoWUmVwbGF5RGVsaXZlcnlSZXNwb25zZRIKCgJpZBgBIAEoCSJ/ChFMaXN0RXZlbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAiABKAlIAIgBARINCgVhZnRlchgDIAEoAxINCgVsaW1pdBgEIAEoBUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCI7ChJMaXN0RXZlbnRzUmVzcG9uc2USEQoJZW52ZWxvcGVzGAEgAygJEhIKCm5leHRfYWZ0ZXIYAiABKAMiLgoYR2V0TGF0ZXN0U2VxdWVuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiLQoZR2V0TGF0ZXN0U2VxdWVuY2VSZXNwb25zZRIQCghzZXF1ZW5jZRgBIAEoAyLqAQoFQWxlcnQSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIbCg5hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEhgKC2VuZHBvaW50X2lkGAQgASgJSAGIAQESDgoGZGV0YWlsGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCW1haWxlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCEQoPX2FwcGxpY2F0aW9uX2lkQg4KDF9lbmRwb2ludF9pZCJNChdTZW5kQ29uZmlybWF0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSDQoFdG9rZW4YAyABKAkiNwoYU2VuZENvbmZpcm1hdGlvblJlc3BvbnNlEhsKE3JldHJ5X2FmdGVyX3NlY29uZHMYASABKAUigwEKEUxpc3RBbGVydHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgCIAEoCUgAiAEBEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCJKChJMaXN0QWxlcnRzUmVzcG9uc2USIgoGYWxlcnRzGAEgAygLMhIubm90aWZpZXIudjEuQWxlcnQSEAoIaGFzX21vcmUYAiABKAgipwEKGUdldERlbGl2ZXJ5TWV0cmljc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIoCgRmcm9tGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEc3RlcBgFIAEoCSJPChpHZXREZWxpdmVyeU1ldHJpY3NSZXNwb25zZRIxCgZwb2ludHMYASADKAsyIS5ub3RpZmllci52MS5EZWxpdmVyeU1ldHJpY3NQb2ludCKqAQoURGVsaXZlcnlNZXRyaWNzUG9pbnQSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCWRlbGl2ZXJlZBgCIAEoAxIXCg9mYWlsZWRfYXR0ZW1wdHMYAyABKAMSEwoGcDUwX21zGAQgASgDSACIAQESEwoGcDk1X21zGAUgASgDSAGIAQFCCQoHX3A1MF9tc0IJCgdfcDk1X21zMv0LCg9Ob3RpZmllclNlcnZpY2USWQoOQ3JlYXRlRW5kcG9pbnQSIi5ub3RpZmllci52MS5DcmVhdGVFbmRwb2ludFJlcXVlc3QaIy5ub3RpZmllci52MS5DcmVhdGVFbmRwb2ludFJlc3BvbnNlEkcKC0dldEVuZHBvaW50Ehwubm90aWZpZXIudjEuRW5kcG9pbnRSZXF1ZXN0GhUubm90aWZpZXIudjEuRW5kcG9pbnQiA5ACARJbCg1MaXN0RW5kcG9pbnRzEiEubm90aWZpZXIudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaIi5ub3RpZmllci52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiA5ACARJZCg5VcGRhdGVFbmRwb2ludBIiLm5vdGlmaWVyLnYxLlVwZGF0ZUVuZHBvaW50UmVxdWVzdBojLm5vdGlmaWVyLnYxLlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USRgoORGVsZXRlRW5kcG9pbnQSHC5ub3RpZmllci52MS5FbmRwb2ludFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSUwoMUm90YXRlU2VjcmV0EiAubm90aWZpZXIudjEuUm90YXRlU2VjcmV0UmVxdWVzdBohLm5vdGlmaWVyLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlElEKDVNlbmRUZXN0RXZlbnQSHC5ub3RpZmllci52MS5FbmRwb2ludFJlcXVlc3QaIi5ub3RpZmllci52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2USXAoPUmVjb3ZlckVuZHBvaW50EiMubm90aWZpZXIudjEuUmVjb3ZlckVuZHBvaW50UmVxdWVzdBokLm5vdGlmaWVyLnYxLlJlY292ZXJFbmRwb2ludFJlc3BvbnNlEl4KDkxpc3REZWxpdmVyaWVzEiIubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GiMubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSIDkAIBEk0KC0dldERlbGl2ZXJ5Ehwubm90aWZpZXIudjEuRGVsaXZlcnlSZXF1ZXN0Ghsubm90aWZpZXIudjEuRGVsaXZlcnlEZXRhaWwiA5ACARJYCgxMaXN0QXR0ZW1wdHMSIC5ub3RpZmllci52MS5MaXN0QXR0ZW1wdHNSZXF1ZXN0GiEubm90aWZpZXIudjEuTGlzdEF0dGVtcHRzUmVzcG9uc2UiA5ACARJZCg5SZXBsYXlEZWxpdmVyeRIiLm5vdGlmaWVyLnYxLlJlcGxheURlbGl2ZXJ5UmVxdWVzdBojLm5vdGlmaWVyLnYxLlJlcGxheURlbGl2ZXJ5UmVzcG9uc2USUgoKTGlzdEV2ZW50cxIeLm5vdGlmaWVyLnYxLkxpc3RFdmVudHNSZXF1ZXN0Gh8ubm90aWZpZXIudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgOQAgESZwoRR2V0TGF0ZXN0U2VxdWVuY2USJS5ub3RpZmllci52MS5HZXRMYXRlc3RTZXF1ZW5jZVJlcXVlc3QaJi5ub3RpZmllci52MS5HZXRMYXRlc3RTZXF1ZW5jZVJlc3BvbnNlIgOQAgESUgoKTGlzdEFsZXJ0cxIeLm5vdGlmaWVyLnYxLkxpc3RBbGVydHNSZXF1ZXN0Gh8ubm90aWZpZXIudjEuTGlzdEFsZXJ0c1Jlc3BvbnNlIgOQAgESXwoQU2VuZENvbmZpcm1hdGlvbhIkLm5vdGlmaWVyLnYxLlNlbmRDb25maXJtYXRpb25SZXF1ZXN0GiUubm90aWZpZXIudjEuU2VuZENvbmZpcm1hdGlvblJlc3BvbnNlEmoKEkdldERlbGl2ZXJ5TWV0cmljcxImLm5vdGlmaWVyLnYxLkdldERlbGl2ZXJ5TWV0cmljc1JlcXVlc3QaJy5ub3RpZmllci52MS5HZXREZWxpdmVyeU1ldHJpY3NSZXNwb25zZSIDkAIBYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp, file_rpc_v1_audit, file_rpc_v1_idempotency]);
 
 /**
  * @generated from message notifier.v1.Endpoint
@@ -75,6 +75,44 @@ export type Endpoint = Message<"notifier.v1.Endpoint"> & {
    * @generated from field: notifier.v1.EndpointHealth health = 10;
    */
   health?: EndpointHealth | undefined;
+
+  /**
+   * @generated from field: optional string description = 11;
+   */
+  description?: string | undefined;
+
+  /**
+   * The names of the headers, each with the value null; absent if there are none.
+   *
+   * @generated from field: google.protobuf.Struct headers = 12;
+   */
+  headers?: JsonObject | undefined;
+
+  /**
+   * Empty: all plans.
+   *
+   * @generated from field: repeated string plans = 13;
+   */
+  plans: string[];
+
+  /**
+   * @generated from field: bool paused = 14;
+   */
+  paused: boolean;
+
+  /**
+   * A member of the closed set webhookSignature.
+   *
+   * @generated from field: string signature = 15;
+   */
+  signature: string;
+
+  /**
+   * When the endpoint is disabled if all attempts from now on fail; absent while nothing fails.
+   *
+   * @generated from field: google.protobuf.Timestamp disables_at = 16;
+   */
+  disablesAt?: Timestamp | undefined;
 };
 
 /**
@@ -119,6 +157,61 @@ export const EndpointHealthSchema: GenMessage<EndpointHealth> = /*@__PURE__*/
   messageDesc(file_notifier_v1_notifier, 1);
 
 /**
+ * The fields of an endpoint that a vendor gives and can change.
+ *
+ * @generated from message notifier.v1.EndpointFields
+ */
+export type EndpointFields = Message<"notifier.v1.EndpointFields"> & {
+  /**
+   * @generated from field: optional string url = 1;
+   */
+  url?: string | undefined;
+
+  /**
+   * `*`, or types separated by commas.
+   *
+   * @generated from field: optional string subscribed_events = 2;
+   */
+  subscribedEvents?: string | undefined;
+
+  /**
+   * @generated from field: optional string description = 3;
+   */
+  description?: string | undefined;
+
+  /**
+   * Values by name.
+   *
+   * @generated from field: google.protobuf.Struct headers = 4;
+   */
+  headers?: JsonObject | undefined;
+
+  /**
+   * Empty: all plans. The caller has checked that they are plans of the application.
+   *
+   * @generated from field: repeated string plans = 5;
+   */
+  plans: string[];
+
+  /**
+   * @generated from field: optional bool paused = 6;
+   */
+  paused?: boolean | undefined;
+
+  /**
+   * @generated from field: optional string signature = 7;
+   */
+  signature?: string | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.EndpointFields.
+ * Use `create(EndpointFieldsSchema)` to create a new message.
+ */
+export const EndpointFieldsSchema: GenMessage<EndpointFields> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 2);
+
+/**
  * @generated from message notifier.v1.CreateEndpointRequest
  */
 export type CreateEndpointRequest = Message<"notifier.v1.CreateEndpointRequest"> & {
@@ -133,14 +226,9 @@ export type CreateEndpointRequest = Message<"notifier.v1.CreateEndpointRequest">
   applicationId: string;
 
   /**
-   * @generated from field: string url = 3;
+   * @generated from field: notifier.v1.EndpointFields fields = 3;
    */
-  url: string;
-
-  /**
-   * @generated from field: string subscribed_events = 4;
-   */
-  subscribedEvents: string;
+  fields?: EndpointFields | undefined;
 };
 
 /**
@@ -148,7 +236,7 @@ export type CreateEndpointRequest = Message<"notifier.v1.CreateEndpointRequest">
  * Use `create(CreateEndpointRequestSchema)` to create a new message.
  */
 export const CreateEndpointRequestSchema: GenMessage<CreateEndpointRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 2);
+  messageDesc(file_notifier_v1_notifier, 3);
 
 /**
  * @generated from message notifier.v1.CreateEndpointResponse
@@ -160,7 +248,7 @@ export type CreateEndpointResponse = Message<"notifier.v1.CreateEndpointResponse
   endpoint?: Endpoint | undefined;
 
   /**
-   * Shown here and at rotation only.
+   * Shown here, at rotation and after a change of the signature only.
    *
    * @generated from field: string secret = 2;
    */
@@ -172,7 +260,70 @@ export type CreateEndpointResponse = Message<"notifier.v1.CreateEndpointResponse
  * Use `create(CreateEndpointResponseSchema)` to create a new message.
  */
 export const CreateEndpointResponseSchema: GenMessage<CreateEndpointResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 3);
+  messageDesc(file_notifier_v1_notifier, 4);
+
+/**
+ * @generated from message notifier.v1.UpdateEndpointRequest
+ */
+export type UpdateEndpointRequest = Message<"notifier.v1.UpdateEndpointRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string endpoint_id = 3;
+   */
+  endpointId: string;
+
+  /**
+   * @generated from field: notifier.v1.EndpointFields fields = 4;
+   */
+  fields?: EndpointFields | undefined;
+
+  /**
+   * The fields that change. A field in the mask that `fields` does not have is removed from the endpoint.
+   *
+   * @generated from field: google.protobuf.FieldMask mask = 5;
+   */
+  mask?: FieldMask | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.UpdateEndpointRequest.
+ * Use `create(UpdateEndpointRequestSchema)` to create a new message.
+ */
+export const UpdateEndpointRequestSchema: GenMessage<UpdateEndpointRequest> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 5);
+
+/**
+ * @generated from message notifier.v1.UpdateEndpointResponse
+ */
+export type UpdateEndpointResponse = Message<"notifier.v1.UpdateEndpointResponse"> & {
+  /**
+   * @generated from field: notifier.v1.Endpoint endpoint = 1;
+   */
+  endpoint?: Endpoint | undefined;
+
+  /**
+   * If the signature has changed.
+   *
+   * @generated from field: optional string secret = 2;
+   */
+  secret?: string | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.UpdateEndpointResponse.
+ * Use `create(UpdateEndpointResponseSchema)` to create a new message.
+ */
+export const UpdateEndpointResponseSchema: GenMessage<UpdateEndpointResponse> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 6);
 
 /**
  * @generated from message notifier.v1.EndpointRequest
@@ -199,7 +350,7 @@ export type EndpointRequest = Message<"notifier.v1.EndpointRequest"> & {
  * Use `create(EndpointRequestSchema)` to create a new message.
  */
 export const EndpointRequestSchema: GenMessage<EndpointRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 4);
+  messageDesc(file_notifier_v1_notifier, 7);
 
 /**
  * @generated from message notifier.v1.ListEndpointsRequest
@@ -231,7 +382,7 @@ export type ListEndpointsRequest = Message<"notifier.v1.ListEndpointsRequest"> &
  * Use `create(ListEndpointsRequestSchema)` to create a new message.
  */
 export const ListEndpointsRequestSchema: GenMessage<ListEndpointsRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 5);
+  messageDesc(file_notifier_v1_notifier, 8);
 
 /**
  * @generated from message notifier.v1.ListEndpointsResponse
@@ -253,7 +404,41 @@ export type ListEndpointsResponse = Message<"notifier.v1.ListEndpointsResponse">
  * Use `create(ListEndpointsResponseSchema)` to create a new message.
  */
 export const ListEndpointsResponseSchema: GenMessage<ListEndpointsResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 6);
+  messageDesc(file_notifier_v1_notifier, 9);
+
+/**
+ * @generated from message notifier.v1.RotateSecretRequest
+ */
+export type RotateSecretRequest = Message<"notifier.v1.RotateSecretRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string endpoint_id = 3;
+   */
+  endpointId: string;
+
+  /**
+   * For how many hours attempts are signed with the former secret too.
+   *
+   * @generated from field: optional int32 overlap_hours = 4;
+   */
+  overlapHours?: number | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.RotateSecretRequest.
+ * Use `create(RotateSecretRequestSchema)` to create a new message.
+ */
+export const RotateSecretRequestSchema: GenMessage<RotateSecretRequest> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 10);
 
 /**
  * @generated from message notifier.v1.RotateSecretResponse
@@ -275,7 +460,7 @@ export type RotateSecretResponse = Message<"notifier.v1.RotateSecretResponse"> &
  * Use `create(RotateSecretResponseSchema)` to create a new message.
  */
 export const RotateSecretResponseSchema: GenMessage<RotateSecretResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 7);
+  messageDesc(file_notifier_v1_notifier, 11);
 
 /**
  * @generated from message notifier.v1.SendTestEventResponse
@@ -292,7 +477,7 @@ export type SendTestEventResponse = Message<"notifier.v1.SendTestEventResponse">
  * Use `create(SendTestEventResponseSchema)` to create a new message.
  */
 export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 8);
+  messageDesc(file_notifier_v1_notifier, 12);
 
 /**
  * @generated from message notifier.v1.RecoverEndpointRequest
@@ -338,7 +523,7 @@ export type RecoverEndpointRequest = Message<"notifier.v1.RecoverEndpointRequest
  * Use `create(RecoverEndpointRequestSchema)` to create a new message.
  */
 export const RecoverEndpointRequestSchema: GenMessage<RecoverEndpointRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 9);
+  messageDesc(file_notifier_v1_notifier, 13);
 
 /**
  * @generated from message notifier.v1.RecoverEndpointResponse
@@ -355,7 +540,7 @@ export type RecoverEndpointResponse = Message<"notifier.v1.RecoverEndpointRespon
  * Use `create(RecoverEndpointResponseSchema)` to create a new message.
  */
 export const RecoverEndpointResponseSchema: GenMessage<RecoverEndpointResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 10);
+  messageDesc(file_notifier_v1_notifier, 14);
 
 /**
  * @generated from message notifier.v1.Delivery
@@ -421,7 +606,7 @@ export type Delivery = Message<"notifier.v1.Delivery"> & {
  * Use `create(DeliverySchema)` to create a new message.
  */
 export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 11);
+  messageDesc(file_notifier_v1_notifier, 15);
 
 /**
  * @generated from message notifier.v1.Attempt
@@ -463,7 +648,7 @@ export type Attempt = Message<"notifier.v1.Attempt"> & {
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 12);
+  messageDesc(file_notifier_v1_notifier, 16);
 
 /**
  * @generated from message notifier.v1.DeliveryDetail
@@ -494,7 +679,7 @@ export type DeliveryDetail = Message<"notifier.v1.DeliveryDetail"> & {
  * Use `create(DeliveryDetailSchema)` to create a new message.
  */
 export const DeliveryDetailSchema: GenMessage<DeliveryDetail> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 13);
+  messageDesc(file_notifier_v1_notifier, 17);
 
 /**
  * @generated from message notifier.v1.ListAttemptsRequest
@@ -533,7 +718,7 @@ export type ListAttemptsRequest = Message<"notifier.v1.ListAttemptsRequest"> & {
  * Use `create(ListAttemptsRequestSchema)` to create a new message.
  */
 export const ListAttemptsRequestSchema: GenMessage<ListAttemptsRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 14);
+  messageDesc(file_notifier_v1_notifier, 18);
 
 /**
  * @generated from message notifier.v1.ListAttemptsResponse
@@ -557,7 +742,7 @@ export type ListAttemptsResponse = Message<"notifier.v1.ListAttemptsResponse"> &
  * Use `create(ListAttemptsResponseSchema)` to create a new message.
  */
 export const ListAttemptsResponseSchema: GenMessage<ListAttemptsResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 15);
+  messageDesc(file_notifier_v1_notifier, 19);
 
 /**
  * @generated from message notifier.v1.ListDeliveriesRequest
@@ -626,7 +811,7 @@ export type ListDeliveriesRequest = Message<"notifier.v1.ListDeliveriesRequest">
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 16);
+  messageDesc(file_notifier_v1_notifier, 20);
 
 /**
  * @generated from message notifier.v1.ListDeliveriesResponse
@@ -648,7 +833,7 @@ export type ListDeliveriesResponse = Message<"notifier.v1.ListDeliveriesResponse
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 17);
+  messageDesc(file_notifier_v1_notifier, 21);
 
 /**
  * @generated from message notifier.v1.DeliveryRequest
@@ -675,7 +860,7 @@ export type DeliveryRequest = Message<"notifier.v1.DeliveryRequest"> & {
  * Use `create(DeliveryRequestSchema)` to create a new message.
  */
 export const DeliveryRequestSchema: GenMessage<DeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 18);
+  messageDesc(file_notifier_v1_notifier, 22);
 
 /**
  * @generated from message notifier.v1.ReplayDeliveryRequest
@@ -709,7 +894,7 @@ export type ReplayDeliveryRequest = Message<"notifier.v1.ReplayDeliveryRequest">
  * Use `create(ReplayDeliveryRequestSchema)` to create a new message.
  */
 export const ReplayDeliveryRequestSchema: GenMessage<ReplayDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 19);
+  messageDesc(file_notifier_v1_notifier, 23);
 
 /**
  * @generated from message notifier.v1.ReplayDeliveryResponse
@@ -726,7 +911,7 @@ export type ReplayDeliveryResponse = Message<"notifier.v1.ReplayDeliveryResponse
  * Use `create(ReplayDeliveryResponseSchema)` to create a new message.
  */
 export const ReplayDeliveryResponseSchema: GenMessage<ReplayDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 20);
+  messageDesc(file_notifier_v1_notifier, 24);
 
 /**
  * @generated from message notifier.v1.ListEventsRequest
@@ -758,7 +943,7 @@ export type ListEventsRequest = Message<"notifier.v1.ListEventsRequest"> & {
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 21);
+  messageDesc(file_notifier_v1_notifier, 25);
 
 /**
  * @generated from message notifier.v1.ListEventsResponse
@@ -782,7 +967,7 @@ export type ListEventsResponse = Message<"notifier.v1.ListEventsResponse"> & {
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 22);
+  messageDesc(file_notifier_v1_notifier, 26);
 
 /**
  * @generated from message notifier.v1.GetLatestSequenceRequest
@@ -799,7 +984,7 @@ export type GetLatestSequenceRequest = Message<"notifier.v1.GetLatestSequenceReq
  * Use `create(GetLatestSequenceRequestSchema)` to create a new message.
  */
 export const GetLatestSequenceRequestSchema: GenMessage<GetLatestSequenceRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 23);
+  messageDesc(file_notifier_v1_notifier, 27);
 
 /**
  * @generated from message notifier.v1.GetLatestSequenceResponse
@@ -818,7 +1003,7 @@ export type GetLatestSequenceResponse = Message<"notifier.v1.GetLatestSequenceRe
  * Use `create(GetLatestSequenceResponseSchema)` to create a new message.
  */
 export const GetLatestSequenceResponseSchema: GenMessage<GetLatestSequenceResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 24);
+  messageDesc(file_notifier_v1_notifier, 28);
 
 /**
  * @generated from message notifier.v1.Alert
@@ -871,7 +1056,7 @@ export type Alert = Message<"notifier.v1.Alert"> & {
  * Use `create(AlertSchema)` to create a new message.
  */
 export const AlertSchema: GenMessage<Alert> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 25);
+  messageDesc(file_notifier_v1_notifier, 29);
 
 /**
  * @generated from message notifier.v1.SendConfirmationRequest
@@ -900,7 +1085,7 @@ export type SendConfirmationRequest = Message<"notifier.v1.SendConfirmationReque
  * Use `create(SendConfirmationRequestSchema)` to create a new message.
  */
 export const SendConfirmationRequestSchema: GenMessage<SendConfirmationRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 26);
+  messageDesc(file_notifier_v1_notifier, 30);
 
 /**
  * @generated from message notifier.v1.SendConfirmationResponse
@@ -920,7 +1105,7 @@ export type SendConfirmationResponse = Message<"notifier.v1.SendConfirmationResp
  * Use `create(SendConfirmationResponseSchema)` to create a new message.
  */
 export const SendConfirmationResponseSchema: GenMessage<SendConfirmationResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 27);
+  messageDesc(file_notifier_v1_notifier, 31);
 
 /**
  * @generated from message notifier.v1.ListAlertsRequest
@@ -952,7 +1137,7 @@ export type ListAlertsRequest = Message<"notifier.v1.ListAlertsRequest"> & {
  * Use `create(ListAlertsRequestSchema)` to create a new message.
  */
 export const ListAlertsRequestSchema: GenMessage<ListAlertsRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 28);
+  messageDesc(file_notifier_v1_notifier, 32);
 
 /**
  * @generated from message notifier.v1.ListAlertsResponse
@@ -974,7 +1159,7 @@ export type ListAlertsResponse = Message<"notifier.v1.ListAlertsResponse"> & {
  * Use `create(ListAlertsResponseSchema)` to create a new message.
  */
 export const ListAlertsResponseSchema: GenMessage<ListAlertsResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 29);
+  messageDesc(file_notifier_v1_notifier, 33);
 
 /**
  * @generated from message notifier.v1.GetDeliveryMetricsRequest
@@ -1017,7 +1202,7 @@ export type GetDeliveryMetricsRequest = Message<"notifier.v1.GetDeliveryMetricsR
  * Use `create(GetDeliveryMetricsRequestSchema)` to create a new message.
  */
 export const GetDeliveryMetricsRequestSchema: GenMessage<GetDeliveryMetricsRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 30);
+  messageDesc(file_notifier_v1_notifier, 34);
 
 /**
  * @generated from message notifier.v1.GetDeliveryMetricsResponse
@@ -1036,7 +1221,7 @@ export type GetDeliveryMetricsResponse = Message<"notifier.v1.GetDeliveryMetrics
  * Use `create(GetDeliveryMetricsResponseSchema)` to create a new message.
  */
 export const GetDeliveryMetricsResponseSchema: GenMessage<GetDeliveryMetricsResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 31);
+  messageDesc(file_notifier_v1_notifier, 35);
 
 /**
  * Results of first deliveries and their retries in a step. An attempt belongs to the step in which it ended. Replays and
@@ -1080,7 +1265,7 @@ export type DeliveryMetricsPoint = Message<"notifier.v1.DeliveryMetricsPoint"> &
  * Use `create(DeliveryMetricsPointSchema)` to create a new message.
  */
 export const DeliveryMetricsPointSchema: GenMessage<DeliveryMetricsPoint> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 32);
+  messageDesc(file_notifier_v1_notifier, 36);
 
 /**
  * Webhook endpoints, events and their sequence, deliveries and their attempts.
@@ -1113,6 +1298,14 @@ export const NotifierService: GenService<{
     output: typeof ListEndpointsResponseSchema;
   },
   /**
+   * @generated from rpc notifier.v1.NotifierService.UpdateEndpoint
+   */
+  updateEndpoint: {
+    methodKind: "unary";
+    input: typeof UpdateEndpointRequestSchema;
+    output: typeof UpdateEndpointResponseSchema;
+  },
+  /**
    * @generated from rpc notifier.v1.NotifierService.DeleteEndpoint
    */
   deleteEndpoint: {
@@ -1125,7 +1318,7 @@ export const NotifierService: GenService<{
    */
   rotateSecret: {
     methodKind: "unary";
-    input: typeof EndpointRequestSchema;
+    input: typeof RotateSecretRequestSchema;
     output: typeof RotateSecretResponseSchema;
   },
   /**

@@ -96,6 +96,80 @@ describe('verifyWebhook', () => {
     await expect(attempt).rejects.toMatchObject({ reason, name: 'WebhookVerificationError' })
   })
 
+  describe('a standard signature', () => {
+    // The example of the specification of Standard Webhooks, which its libraries verify.
+    const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+    const id = 'msg_p5jXN8AQM9LWM0D4loKWxJek'
+    const signed = (raw: string, key = secret) => {
+      const mac = createHmac('sha256', Buffer.from(key.slice(6), 'base64')).update(`${id}.${NOW}.${raw}`)
+      return `v1,${mac.digest('base64')}`
+    }
+    const headersWith = (signature: string, others: object = {}) => ({
+      'webhook-id': id,
+      'webhook-timestamp': String(NOW),
+      'webhook-signature': signature,
+      ...others,
+    })
+    const other = 'whsec_Zm9ybWVyIHNlY3JldCBvZiAzMiBieXRlcyBpbiBhbGwgIQ=='
+
+    it('is the one of the specification', async () => {
+      const raw = '{"test": 2432232314}'
+      const at = 1_614_265_330
+      const given = headersWith('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=', {
+        'webhook-timestamp': String(at),
+      })
+      // The signature is right, and only the body is not an event.
+      await expect(verifyWebhook(raw, given, secret, { clock: () => at * 1000 })).rejects.toMatchObject({
+        reason: 'malformed_body',
+      })
+    })
+
+    it.each([
+      ['an object of headers', headersWith(signed(body)), secret],
+      ['headers of fetch', new Headers(headersWith(signed(body))), secret],
+      [
+        'names in other letter case',
+        { 'Webhook-Id': id, 'WEBHOOK-TIMESTAMP': String(NOW), 'Webhook-Signature': signed(body) },
+        secret,
+      ],
+      ['one of several secrets', headersWith(signed(body)), [other, secret]],
+      ['one of several signatures', headersWith(`v1a,x ${signed(body, other)} ${signed(body)}`), secret],
+    ])('is verified with %s', async (_what, headers, secrets) => {
+      await expect(verifyWebhook(body, headers, secrets, { clock })).resolves.toEqual(event)
+    })
+
+    it.each([
+      ['malformed_header', headersWith(signed(body), { 'webhook-id': undefined })],
+      ['malformed_header', headersWith(signed(body), { 'webhook-timestamp': 'now' })],
+      ['malformed_header', headersWith('v1,abc')],
+      ['malformed_header', signed(body)],
+      ['signature_mismatch', headersWith(signed(body, other))],
+      ['signature_mismatch', headersWith(signed(body), { 'webhook-id': 'msg_other' })],
+      ['signature_mismatch', headersWith(signed(body), { 'webhook-timestamp': String(NOW + 1) })],
+    ])('throws %s for %o', async (reason, given) => {
+      await expect(verifyWebhook(body, given, secret, { clock })).rejects.toMatchObject({ reason })
+    })
+
+    it('is refused when it is too old, and with a secret that is not base64', async () => {
+      const late = () => (NOW + 301) * 1000
+      await expect(
+        verifyWebhook(body, headersWith(signed(body)), secret, { clock: late }),
+      ).rejects.toMatchObject({ reason: 'timestamp_outside_tolerance' })
+      await expect(
+        verifyWebhook(body, headersWith(signed(body)), 'whsec_$', { clock }),
+      ).rejects.toMatchObject({ reason: 'signature_mismatch' })
+    })
+  })
+
+  it.each([
+    ['an object', { 'webhook-signature': header() }],
+    ['names in other letter case', { 'Webhook-Signature': header() }],
+    ['a list', { 'webhook-signature': [header()] }],
+    ['fetch', new Headers({ 'webhook-signature': header() })],
+  ])('finds the default signature among all headers, given as %s', async (_form, headers) => {
+    await expect(verifyWebhook(body, headers, SECRET, { clock })).resolves.toEqual(event)
+  })
+
   it.each([{ secrets: [] }, { secrets: '' }, { secrets: [SECRET, ''] }])(
     'throws if there is no secret: $secrets',
     async ({ secrets }) => {

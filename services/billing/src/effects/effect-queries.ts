@@ -14,6 +14,8 @@ import type { Effect } from './effect.ts'
 export interface EffectRow extends Effect {
   position: bigint
   purchase_ref: string
+  /** The reference by which licensing knows the purchase: the cause of its payment. */
+  known_as: string
   account_id: string
   application_id: string
   /** Whether the vendor has been sent its events, or the alert that its purchase was lost. */
@@ -25,10 +27,12 @@ const revocations = closedSets.purchaseEffect.filter((kind) => isRevocation({ ki
 /** Waiting effects in the order of each purchase. Effects of new purchases come first. */
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
   return sql<EffectRow[]>`
-    select position, purchase_ref, account_id, application_id, kind, cause, at, ordered_at, plan_id, external_ref,
-      ends_at, updates_until, metadata, renews, refund_id, sent_again
-    from purchase_effects where purchase_ref = any(${purchaseRefs}) and state = 'waiting'
-    order by kind is distinct from 'paid', purchase_ref, position`
+    select e.position, e.purchase_ref, paid.cause as known_as, e.account_id, e.application_id, e.kind, e.cause, e.at,
+      e.ordered_at, e.plan_id, e.external_ref, e.ends_at, e.updates_until, e.metadata, e.renews, e.refund_id, e.sent_again
+    from purchase_effects e
+    join purchase_effects paid on paid.purchase_ref = e.purchase_ref and paid.effect_key = 'paid'
+    where e.purchase_ref = any(${purchaseRefs}) and e.state = 'waiting'
+    order by e.kind is distinct from 'paid', e.purchase_ref, e.position`
 }
 
 /**
@@ -41,31 +45,41 @@ export async function findPostponedRevocations(sql: Sql, purchaseRefs: string[])
     select e.position
     from purchase_effects e
     join purchases f on f.purchase_ref = e.purchase_ref and f.attempts < ${maxPostponements}
-    join checkout_sessions s on s.id = e.purchase_ref
+    join purchase_effects s on s.purchase_ref = e.purchase_ref and s.effect_key = 'paid'
+    left join checkout_sessions c on c.id = e.purchase_ref
     where e.purchase_ref = any(${purchaseRefs}) and e.kind = any(${revocations}) and e.state = 'waiting' and (
       exists (
         select 1 from processor_events i
-        where i.merchant = s.merchant and i.handled_at is null and not i.dead_lettered and i.attempts = 0
+        where i.merchant = c.merchant and i.handled_at is null and not i.dead_lettered and i.attempts = 0
           and i.received_at <= e.decided_at
       )
       or exists (
         select 1 from checkout_sessions o left join purchases w on w.purchase_ref = o.id
-        where o.application_id = s.application_id and o.external_ref = s.external_ref and o.id <> s.id
+        where o.application_id = s.application_id and o.external_ref = s.external_ref and o.id <> s.purchase_ref
           and o.status = 'open' and (o.paid_at is not null or w.decide_at is not null)
       )
       or exists (
         select 1 from purchase_effects l
         where l.application_id = s.application_id and l.external_ref = s.external_ref
-          and l.kind = 'paid' and l.state = 'waiting' and l.purchase_ref <> s.id
+          and l.kind = 'paid' and l.state = 'waiting' and l.purchase_ref <> s.purchase_ref
       )
     )`
   return new Set(rows.map((row) => row.position))
 }
 
-/** Locks purchases in the order of their references, so that two transactions cannot deadlock. */
-export async function lockPurchases(tx: Transaction, purchaseRefs: string[]): Promise<void> {
-  await tx`
-    select purchase_ref from purchases where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
+/**
+ * Locks purchases in the order of their references, so that two transactions cannot deadlock.
+ *
+ * @returns the plan of each purchase's licence, by the last answer of licensing
+ */
+export async function lockPurchases(
+  tx: Transaction,
+  purchaseRefs: string[],
+): Promise<Map<string, string | null>> {
+  const rows = await tx<{ purchase_ref: string; licence_plan_id: string | null }[]>`
+    select purchase_ref, licence_plan_id from purchases
+    where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
+  return new Map(rows.map((row) => [row.purchase_ref, row.licence_plan_id]))
 }
 
 /** @returns the effects that were not done before, or wait to be sent again */
@@ -78,18 +92,29 @@ export async function finishEffects(tx: Transaction, positions: bigint[]): Promi
 
 export type LostRenewal = Pick<EffectRow, 'purchase_ref' | 'account_id' | 'application_id' | 'cause'>
 
-/** Renewals that were applied before it became known that the purchase had been refunded or charged back earlier. */
-export async function findLostRenewals(tx: Transaction, revocation: bigint): Promise<LostRenewal[]> {
+/** Renewals that were applied before it became known that the purchase had ended earlier. */
+export async function findLostRenewals(tx: Transaction, end: bigint): Promise<LostRenewal[]> {
   return tx<LostRenewal[]>`
     select r.purchase_ref, r.account_id, r.application_id, r.cause
     from purchase_effects g join purchase_effects r on r.purchase_ref = g.purchase_ref
-    where g.position = ${revocation}
+    where g.position = ${end}
       and r.kind = 'renewed' and r.state = 'done' and r.position < g.position and r.at > g.at
       and not exists (
         select 1 from purchase_effects first
-        where first.purchase_ref = g.purchase_ref and first.kind = any(${revocations}) and first.state = 'done'
-          and first.position < g.position
+        where first.purchase_ref = g.purchase_ref and first.state = 'done' and first.position < g.position
+          and (first.kind = any(${revocations}) or first.kind = 'canceled' and first.at < r.at)
       )`
+}
+
+/** Whether it was known that the purchase had been cancelled when this effect was decided, and before it happened. */
+export async function isAfterCancellation(
+  tx: Transaction,
+  { purchase_ref, position, at }: Pick<EffectRow, 'purchase_ref' | 'position' | 'at'>,
+): Promise<boolean> {
+  const rows = await tx`
+    select from purchase_effects
+    where purchase_ref = ${purchase_ref} and effect_key = 'canceled' and position < ${position} and at < ${at}`
+  return rows.count > 0
 }
 
 /**
@@ -125,6 +150,13 @@ export async function leaseSending(sql: Sql, purchaseRef: string): Promise<void>
     update purchases set send_at = ${leaseEnds(sql)} where purchase_ref = ${purchaseRef}`
 }
 
+/** Like `leaseSending`, if effects of the purchase are waiting. @returns whether any are */
+export async function leaseWaiting(tx: Transaction, purchaseRef: string): Promise<boolean> {
+  const { count } = await tx`
+    update purchases set send_at = ${leaseEnds(tx)} where purchase_ref = ${purchaseRef} and send_at is not null`
+  return count > 0
+}
+
 /** Lets other replicas send purchases that the caller leased and has not sent. */
 export async function releaseSending(sql: Sql, purchaseRefs: string[]): Promise<void> {
   if (purchaseRefs.length === 0) return
@@ -136,19 +168,20 @@ export async function releaseSending(sql: Sql, purchaseRefs: string[]): Promise<
 /** Writes when each purchase is sent again: never if no effect waits, later if it failed, otherwise at once. */
 export async function writeSent(
   tx: Transaction,
-  tried: Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'is_late'>[],
+  tried: (Pick<DuePurchase, 'purchase_ref' | 'attempts' | 'is_late'> & { licence_plan_id: string | null })[],
 ): Promise<void> {
   const pauses = tried.map(({ attempts, is_late: isLate }) =>
     attempts === 0 ? 0 : pauseAfter(isLate ? timing.retryLate : timing.retryEffect, attempts),
   )
   await tx`
-    update purchases f set attempts = t.attempts, is_late = t.is_late,
+    update purchases f set attempts = t.attempts, is_late = t.is_late, licence_plan_id = t.licence_plan_id,
       send_at = case when exists (
         select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
       ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
     from unnest(${tried.map((each) => each.purchase_ref)}::text[], ${tried.map((each) => each.attempts)}::int[],
-      ${tried.map((each) => String(each.is_late))}::text[]::boolean[], ${pauses}::int[])
-      as t (purchase_ref, attempts, is_late, pause_ms)
+      ${tried.map((each) => String(each.is_late))}::text[]::boolean[], ${pauses}::int[],
+      ${tried.map((each) => each.licence_plan_id)}::text[])
+      as t (purchase_ref, attempts, is_late, pause_ms, licence_plan_id)
     where f.purchase_ref = t.purchase_ref`
 }
 
@@ -199,13 +232,25 @@ export async function provision(
     await tx`
       update ${tx(table)} s set licence_id = l.licence_id from ${rows} l
       where s.id = l.id and s.licence_id <> l.licence_id`
-    const isItsPayment =
-      table === 'sale_events' ? tx`p.source_key = 'sale:' || l.id` : tx`p.session_id = l.id`
     await tx`
       update payments p set licence_id = l.licence_id from ${rows} l
-      where ${isItsPayment} and p.licence_id is distinct from l.licence_id`
+      where p.purchase_ref = l.id and p.licence_id is distinct from l.licence_id`
+    if (table === 'sale_events') await endWaiting(tx, provisioned)
     return provisioned
   })
+}
+
+/** Facts that waited for their sale are decided. */
+async function endWaiting(tx: Transaction, sales: PurchaseRow[]): Promise<void> {
+  if (sales.length === 0) return
+  await tx`
+    with ended as (
+      update sale_facts f set is_waiting = false from sale_events s
+      where s.id = any(${sales.map(({ id }) => id)}) and f.application_id = s.application_id and f.sale_id = s.sale_id
+        and f.account_id = s.account_id and f.is_waiting
+      returning s.id
+    )
+    update purchases set decide_at = clock_timestamp() where purchase_ref in (select id from ended)`
 }
 
 /** @returns the purchases whose failure has not been reported before */
@@ -223,6 +268,7 @@ export async function failToProvision(
 }
 
 export interface ProcessedRefund {
+  id: string
   amount: bigint
   kind: RefundKind
   charge_ref: string
@@ -237,7 +283,7 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
     update refunds r set processed = true
     from payments p
     where r.id = any(${ids}) and not r.processed and p.id = r.payment_id
-    returning r.amount, r.kind, r.account_id, r.application_id, p.licence_id,
+    returning r.id, r.amount, r.kind, r.account_id, r.application_id, p.licence_id,
       ${refundedCharge(tx)} as charge_ref`
 }
 

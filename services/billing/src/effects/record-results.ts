@@ -5,11 +5,12 @@ import type { ServiceError } from '@licensing/grpc/errors'
 import { alertVendors } from '../alerts/alert-vendor.ts'
 import type { DuePurchase } from '../queues/queue-queries.ts'
 import { maxPostponements } from '../timing.ts'
-import { isRevocation, isSale } from './effect.ts'
+import { isEnd, isRevocation, isSale } from './effect.ts'
 import {
   failToProvision,
   findLostRenewals,
   finishEffects,
+  isAfterCancellation,
   lockPurchases,
   markRefundsProcessed,
   provision,
@@ -35,6 +36,7 @@ export type SendResult =
 
 interface AppliedEffect {
   licenceId: string | undefined
+  planId: string | undefined
   status: string | undefined
   /** The epoch of licensing's database that answered; undefined if the effect was not sent. */
   epoch: bigint | undefined
@@ -54,13 +56,16 @@ export async function recordResults(
   const epoch = await holdLicensingEpoch(tx)
   const sent = results.map((each) => (isOutdated(each, epoch) ? { ...each, result: outdated } : each))
   const refs = leased.map((each) => each.purchase_ref)
-  await lockPurchases(tx, refs)
+  const plans = await lockPurchases(tx, refs)
   const positions = sent.flatMap(({ effect, result }) => ('applied' in result ? [effect.position] : []))
   const finished = await finishEffects(tx, positions)
   const applied = sent.filter(({ effect }) => finished.has(effect.position))
-  const succeeded = await recordProvisioned(tx, applied)
+  for (const { effect, result } of applied) {
+    if ('applied' in result && result.applied.planId) plans.set(effect.purchase_ref, result.applied.planId)
+  }
+  const succeeded = await recordProvisioned(tx, applied, plans)
   const failures = await recordFailedProvisions(tx, sent)
-  const refunded = await recordProcessedRefunds(tx, applied)
+  const refunded = await recordProcessedRefunds(tx, applied, plans)
   await append(tx, ...succeeded, ...failures, ...refunded)
   await alertLostRenewals(tx, applied)
   await resendLost(tx, sent)
@@ -69,12 +74,13 @@ export async function recordResults(
     leased.map(({ purchase_ref, attempts }) => {
       const own = sent.flatMap(({ effect, result }) => (effect.purchase_ref === purchase_ref ? [result] : []))
       const isLate = own.some((result) => 'failed' in result && result.isLate === true)
+      const of = { purchase_ref, licence_plan_id: plans.get(purchase_ref) ?? null }
       // An outage of licensing does not use up postponements, so that a revocation can still be prevented afterwards.
       if (own.some((result) => 'failed' in result || 'lost' in result)) {
-        return { purchase_ref, attempts: Math.min(attempts, maxPostponements / 2) + 1, is_late: isLate }
+        return { ...of, attempts: Math.min(attempts, maxPostponements / 2) + 1, is_late: isLate }
       }
       const isPostponed = own.some((result) => 'postponed' in result)
-      return { purchase_ref, attempts: isPostponed ? attempts + 1 : 0, is_late: false }
+      return { ...of, attempts: isPostponed ? attempts + 1 : 0, is_late: false }
     }),
   )
 }
@@ -115,7 +121,14 @@ async function resendLost(tx: Transaction, sent: SentEffect[]): Promise<void> {
   }
 }
 
-async function recordProvisioned(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
+/** The plans of purchases' licences, by purchase. */
+type LicencePlans = ReadonlyMap<string, string | null>
+
+async function recordProvisioned(
+  tx: Transaction,
+  applied: SentEffect[],
+  plans: LicencePlans,
+): Promise<NewEvent[]> {
   const licences = applied.flatMap(({ effect, result }) =>
     effect.kind === 'paid' && 'applied' in result && result.applied.licenceId !== undefined
       ? [{ id: effect.purchase_ref, licence_id: result.applied.licenceId }]
@@ -129,12 +142,13 @@ async function recordProvisioned(tx: Transaction, applied: SentEffect[]): Promis
   // Sales of other shops have no such event.
   return (await provision(tx, licences))
     .filter(({ id }) => !isSale(id))
-    .map((row) =>
-      eventOf(row, {
+    .map((row) => ({
+      ...eventOf(row, {
         case: 'paymentSucceeded',
         value: { licenceId: row.licence_id ?? '', amount: row.amount, currency: row.currency },
       }),
-    )
+      licencePlanId: plans.get(row.id) ?? undefined,
+    }))
 }
 
 function eventOf(
@@ -167,38 +181,54 @@ async function recordFailedProvisions(tx: Transaction, sent: SentEffect[]): Prom
 }
 
 /** Events of the refunds themselves. Licensing appends the events of the licences. */
-async function recordProcessedRefunds(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
-  const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
-  if (ids.length === 0) return []
-  return (await markRefundsProcessed(tx, ids)).map(({ charge_ref: chargeRef, amount, kind, ...row }) =>
-    eventOf(row, {
-      case: 'refundProcessed',
-      value: { licenceId: row.licence_id ?? '', chargeRef, amount, lane: kind },
+async function recordProcessedRefunds(
+  tx: Transaction,
+  applied: SentEffect[],
+  plans: LicencePlans,
+): Promise<NewEvent[]> {
+  const refunds = applied.flatMap(({ effect: { refund_id: id, purchase_ref: ref } }) =>
+    id ? [[id, ref] as const] : [],
+  )
+  if (refunds.length === 0) return []
+  const refs = new Map(refunds)
+  return (await markRefundsProcessed(tx, [...refs.keys()])).map(
+    ({ charge_ref: chargeRef, amount, kind, ...row }) => ({
+      ...eventOf(row, {
+        case: 'refundProcessed',
+        value: { licenceId: row.licence_id ?? '', chargeRef, amount, lane: kind },
+      }),
+      licencePlanId: plans.get(refs.get(row.id)!) ?? undefined,
     }),
   )
 }
 
 /**
- * Alerts the vendor that a customer still pays for a licence that is revoked or retired: by a renewal after its end, or by a
- * renewal that was applied before its end became known.
+ * Alerts the vendor that a customer still pays for a purchase that was cancelled, or for a licence that is revoked or retired:
+ * by a renewal after the end, or by a renewal that was applied before the end became known.
  */
 async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promise<void> {
   for (const { effect, result } of applied) {
     if (!('applied' in result) || effect.sent_again) continue
     const { licenceId = '', status } = result.applied
-    if (status !== 'revoked' && status !== 'retired') continue
-    for (const renewal of await renewalsWithoutLicence(tx, effect)) {
+    const isOver = status === 'revoked' || status === 'retired'
+    for (const renewal of await renewalsWithoutLicence(tx, effect, isOver)) {
+      const state = isOver ? `is ${status} and stays so` : 'was cancelled before'
       const alert = {
         kind: 'renewal_without_licence' as const,
-        subject: `A renewal was paid on licence ${licenceId}, which is ${status}`,
-        text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
+        subject: `A renewal was paid on licence ${licenceId}, which ${isOver ? `is ${status}` : 'was cancelled'}`,
+        text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId} ${state}. End the subscription where it was sold, or issue the customer another licence.`,
       }
       await alertVendors(tx, [renewal.account_id], alert, renewal.application_id)
     }
   }
 }
 
-async function renewalsWithoutLicence(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
-  if (effect.kind === 'renewed') return [effect]
-  return isRevocation(effect) ? findLostRenewals(tx, effect.position) : []
+async function renewalsWithoutLicence(
+  tx: Transaction,
+  effect: EffectRow,
+  isOver: boolean,
+): Promise<LostRenewal[]> {
+  if (effect.kind === 'renewed') return isOver || (await isAfterCancellation(tx, effect)) ? [effect] : []
+  const ends = isRevocation(effect) ? isOver : isEnd(effect)
+  return ends ? findLostRenewals(tx, effect.position) : []
 }

@@ -23,7 +23,7 @@ test('results that are recorded again, because the answer to their commit was lo
   const effects = await harness.sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, refund_id from purchase_effects
     where purchase_ref = ${session.id}`
-  const result = { applied: { licenceId, status: 'revoked', epoch: undefined } }
+  const result = { applied: { licenceId, planId: undefined, status: 'revoked', epoch: undefined } }
   const sent = effects.map((effect) => ({ effect, result }))
   const leased = [{ purchase_ref: session.id, attempts: 0, is_late: false }]
   await harness.deps.change((tx) => recordResults(tx, leased, sent))

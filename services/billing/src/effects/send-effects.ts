@@ -11,7 +11,7 @@ import type { BillingDependencies } from '../dependencies.ts'
 import { lease, listOwners, queues } from '../queues/queue-queries.ts'
 import type { DuePurchase } from '../queues/queue-queries.ts'
 import { Shares } from '../queues/queue-rounds.ts'
-import { isRevocation, isSale } from './effect.ts'
+import { isRevocation } from './effect.ts'
 import {
   findPostponedRevocations,
   findWaitingEffects,
@@ -174,6 +174,17 @@ export async function provisionNow(deps: BillingDependencies, purchaseRef: strin
   }
 }
 
+/**
+ * Sends the waiting effects of a purchase that the caller has leased, for a request that waits for their result.
+ *
+ * @throws ServiceError `unavailable` if they are tried again in the background
+ */
+export async function sendNow(deps: BillingDependencies, purchaseRef: string): Promise<void> {
+  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0, is_late: false }])
+  if (!sent.some(({ result }) => 'failed' in result || 'lost' in result)) return
+  throw new ServiceError('unavailable', 'the licensing service is temporarily unavailable')
+}
+
 /** Sends effects. If the whole call fails although licensing is available, it is repeated purchase by purchase. */
 async function apply(
   deps: BillingDependencies,
@@ -199,13 +210,15 @@ async function apply(
 }
 
 /** The result of an effect that changes no licence. */
-const notSent: SendResult = { applied: { licenceId: undefined, status: undefined, epoch: undefined } }
+const notSent: SendResult = {
+  applied: { licenceId: undefined, planId: undefined, status: undefined, epoch: undefined },
+}
 
 function resultOf(effect: EffectRow, answer: PurchaseEffectResult | undefined, epoch: bigint): SendResult {
   switch (answer?.outcome.case) {
     case 'applied': {
       const { licence } = answer.outcome.value
-      return { applied: { licenceId: licence?.id, status: licence?.status, epoch } }
+      return { applied: { licenceId: licence?.id, planId: licence?.planId, status: licence?.status, epoch } }
     }
     case 'refused': {
       const { code, detail } = answer.outcome.value
@@ -232,8 +245,7 @@ function messageOf(row: EffectRow): PurchaseEffect {
   return create(PurchaseEffectSchema, {
     accountId: row.account_id,
     applicationId: row.application_id,
-    // Licensing knows a sale event by the shop's own id.
-    purchaseRef: isSale(row.purchase_ref) ? row.cause : row.purchase_ref,
+    purchaseRef: row.known_as,
     kind: row.kind!,
     cause: row.cause,
     at: timestampFromDate(row.at),

@@ -1,6 +1,7 @@
 import { transaction } from '@licensing/database/transaction'
 import { expect, test } from 'vitest'
 import { sharedHarness } from '../../test/harness.ts'
+import { rules } from '../../test/histories.ts'
 import { givenSold, handled, licenceOf } from '../../test/shop.ts'
 import { givenSubscribed } from '../../test/subscribed.ts'
 import { decide } from '../purchases/decide/decide.ts'
@@ -9,8 +10,6 @@ import type { Fact } from '../processor/facts.ts'
 import { recordFacts } from './record-facts.ts'
 
 const harness = await sharedHarness()
-
-const rules = { failuresBeforeSuspend: 3, graceMs: 0 }
 
 async function factsOf(sessionId: string): Promise<number> {
   return (await harness.sql`select from facts where session_id = ${sessionId}`).count

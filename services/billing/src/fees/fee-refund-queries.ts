@@ -25,7 +25,7 @@ export async function cancelFeeRefunds(sql: Sql, paymentIds: string[]): Promise<
 export interface DueFeeRefund {
   fee_entry_id: string
   payment_id: string
-  session_id: string
+  purchase_ref: string
   amount_minor: bigint
   attempts: number
   age_ms: number
@@ -48,7 +48,7 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
       select fee_entry_id from fee_refunds where done_at is null and next_at <= now()
       order by next_at limit 1 for update skip locked
     )
-    returning f.fee_entry_id, f.payment_id, p.session_id, f.amount_minor, f.attempts,
+    returning f.fee_entry_id, f.payment_id, p.purchase_ref, f.amount_minor, f.attempts,
       case when p.charge_ref is null then '{}' else p.charge_ref || p.other_charge_refs end as charge_refs,
       (extract(epoch from now() - p.paid_at) * 1000)::float8 as age_ms,
       (extract(epoch from now() - f.cancelled_at) * 1000)::float8 as cancelled_ms`

@@ -109,7 +109,7 @@ async function watchCancelled(
 async function recordRefunded(deps: BillingDependencies, refund: DueFeeRefund, at: Date): Promise<void> {
   const { fee_entry_id: entry, payment_id: paymentId, amount_minor: amount } = refund
   await deps.change(async (tx) => {
-    await lockPurchases(tx, [refund.session_id])
+    await lockPurchases(tx, [refund.purchase_ref])
     const charge = await findChargeOfFee(tx, paymentId)
     await closeFeeRefund(tx, entry)
     if (!charge || charge.balance_minor <= 0n) return

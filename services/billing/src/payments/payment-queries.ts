@@ -21,7 +21,9 @@ export interface PaymentRow {
   id: string
   account_id: string
   application_id: string
-  session_id: string | null
+  /** The checkout session or the sale event. */
+  purchase_ref: string
+  /** The shop's id of the sale; null for a checkout session. */
   sale_id: string | null
   invoice_ref: string | null
   plan_id: string
@@ -42,7 +44,7 @@ export interface PaymentRow {
 }
 
 export const paymentColumns = (sql: Sql) => sql`
-  id, account_id, application_id, session_id, sale_id, invoice_ref, plan_id, external_ref, amount, currency,
+  id, account_id, application_id, purchase_ref, sale_id, invoice_ref, plan_id, external_ref, amount, currency,
   fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, other_charge_refs, charged_at, charge_state`
 
 /** Columns that are left out have their default. */
@@ -60,7 +62,7 @@ export async function insertPayment(sql: Sql, sourceKey: string, payment: NewPay
 /** Whether a row `p` of payments has this charge. Each alternative uses an index. */
 export function hasCharge(sql: Sql, chargeRef: string): Statement {
   return sql`(
-    coalesce(charge_ref, payment_ref, id) = ${chargeRef}
+    coalesce(charge_ref, sale_id, payment_ref, id) = ${chargeRef}
     or (other_charge_refs <> '{}' and other_charge_refs @> array[${chargeRef}])
   )`
 }
@@ -87,9 +89,9 @@ export async function listPaymentRows(
   )
 }
 
-export async function findPaymentsOfSessions(sql: Sql, sessionIds: string[]): Promise<PaymentRow[]> {
+export async function findPaymentsOf(sql: Sql, purchaseRefs: string[]): Promise<PaymentRow[]> {
   return sql<PaymentRow[]>`
-    select ${paymentColumns(sql)} from payments where session_id = any(${sessionIds}) order by paid_at, id`
+    select ${paymentColumns(sql)} from payments where purchase_ref = any(${purchaseRefs}) order by paid_at, id`
 }
 
 export interface SaleMatch {
@@ -107,7 +109,8 @@ export async function findLicencesOf(
   const own = sql`application_id = ${applicationId} and account_id = ${accountId} and licence_id is not null`
   return sql<SaleMatch[]>`
     (select licence_id, 'charge_ref' as matched from payments
-    where ${own} and ${hasCharge(sql, query)} order by id desc limit ${limit})
+    where ${own} and ${hasCharge(sql, query)} and (charge_ref is not null or sale_id is null)
+    order by id desc limit ${limit})
     union all
     select licence_id, 'session_id' from checkout_sessions where id = ${query} and ${own}
     union all

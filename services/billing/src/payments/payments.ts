@@ -24,8 +24,7 @@ function paymentMessage(row: PaymentRow): MessageInitShape<typeof PaymentSchema>
     feeMinor: row.fee_minor,
     occurredAt: timestampFromDate(row.charged_at ?? row.paid_at),
     ...(row.licence_id !== null && { licenceId: row.licence_id }),
-    ...(row.session_id !== null && { sessionId: row.session_id }),
-    ...(row.sale_id !== null && { saleId: row.sale_id }),
+    ...(row.sale_id === null ? { sessionId: row.purchase_ref } : { saleId: row.sale_id }),
     ...(row.charge_ref !== null && { chargeRef: row.charge_ref }),
   }
 }

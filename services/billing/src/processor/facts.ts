@@ -84,6 +84,8 @@ export interface InvoicePaidFact extends Links {
   subscriptionRef: string
   /** `first`: the checkout pays it; `cycle`: a renewal; `proration`: a change within a period. */
   reason: 'first' | 'cycle' | 'proration'
+  /** The place of its cycle among those of the subscription, if the ends of the periods do not say it. */
+  cycle?: number | undefined
   amount: number
   currency: string
   /**
@@ -147,6 +149,8 @@ export interface SubscriptionEndedFact extends Links {
   kind: 'subscription_ended'
   subscriptionRef: string
   endedAt: number
+  /** When the purchase ends, whatever was paid; undefined if it ends at `endedAt`. */
+  endsOn?: number | undefined
 }
 
 /** The processor's ids in a fact, which lead to its purchase. */

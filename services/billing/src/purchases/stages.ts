@@ -14,6 +14,7 @@ import { purgeUnlinkedFacts } from '../facts/fact-queries.ts'
 import { createRecordRound } from '../inbox/record-events.ts'
 import { startResends } from '../effects/resend-effects.ts'
 import { createSendRound } from '../effects/send-effects.ts'
+import { purgeWaitingSaleFacts } from '../sale-events/sale-fact-queries.ts'
 import { timing } from '../timing.ts'
 
 export interface Stages {
@@ -79,7 +80,8 @@ function startUpkeep(deps: BillingDependencies): Loop {
     await reachZeroCaps(deps)
     const events = await purgeHandledEvents(sql, timing.handledEventKept, purgedTogether)
     const facts = await purgeUnlinkedFacts(sql, timing.unlinkedFactKept, purgedTogether)
-    return events + facts > 0 ? timing.poll : timing.upkeep
+    const waiting = await purgeWaitingSaleFacts(sql, timing.waitingSaleFactKept, purgedTogether)
+    return events + facts + waiting > 0 ? timing.poll : timing.upkeep
   })
 }
 

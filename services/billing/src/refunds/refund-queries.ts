@@ -22,15 +22,15 @@ export interface RefundRow {
   alerted: boolean
 }
 
-export async function findRefundsOfSessions(
+export async function findRefundsOf(
   sql: Sql,
-  sessionIds: string[],
-): Promise<(RefundRow & { session_id: string })[]> {
-  return sql<(RefundRow & { session_id: string })[]>`
+  purchaseRefs: string[],
+): Promise<(RefundRow & { purchase_ref: string })[]> {
+  return sql<(RefundRow & { purchase_ref: string })[]>`
     select r.id, r.payment_id, r.ref, r.charge_ref, r.amount, r.currency, r.kind, r.status, r.occurred_at, r.processed,
-      r.alerted, p.session_id
+      r.alerted, p.purchase_ref
     from payments p join refunds r on r.payment_id = p.id
-    where p.session_id = any(${sessionIds}) order by r.id`
+    where p.purchase_ref = any(${purchaseRefs}) order by r.id`
 }
 
 /** Whether the payment of a session was refunded in full or charged back. */
@@ -38,14 +38,15 @@ export async function isRefundedInFull(sql: Sql, sessionId: string): Promise<boo
   const [row] = await sql<{ returned: boolean }[]>`
     select exists (
       select 1 from payments p join refunds r on r.payment_id = p.id
-      where p.session_id = ${sessionId}
+      where p.purchase_ref = ${sessionId}
         and (r.kind = 'chargeback' or (r.kind = 'full_refund' and r.status = 'succeeded'))
     ) as returned`
   return row!.returned
 }
 
 /** The charge that lists and events name, of a refund `r` of a payment `p`. */
-export const refundedCharge = (sql: Sql) => sql`coalesce(r.charge_ref, p.charge_ref, p.payment_ref, p.id)`
+export const refundedCharge = (sql: Sql) =>
+  sql`coalesce(r.charge_ref, p.charge_ref, p.sale_id, p.payment_ref, p.id)`
 
 export type ListedRefund = Omit<RefundRow, 'payment_id' | 'ref' | 'charge_ref' | 'processed' | 'alerted'> & {
   charge_ref: string

@@ -6,7 +6,7 @@ import { RecordSaleEventResponseSchema } from '@licensing/proto/billing'
 import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate, updatesPaid } from '../calendar.ts'
-import { checkMoney } from '../checks.ts'
+import { checkMoney, checkOccurredAt } from '../checks.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import type { NewPayment } from '../payments/payment-queries.ts'
@@ -16,10 +16,8 @@ import { findSoldPlan } from '../prices/prices.ts'
 import { insertSalePurchase } from '../effects/effect-queries.ts'
 import { isTransient, provisionAgain, provisionNow, replay } from '../effects/send-effects.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
+import { lockSaleName } from './sale-fact-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
-
-/** How far in the future a sale's time may be: clocks differ, and shops get time zones wrong. */
-const maxAheadMs = 24 * 60 * 60 * 1000
 
 /**
  * A sale made in another shop. It is recorded together with its effect, then provisioned at once. If licensing's answer is
@@ -45,7 +43,7 @@ async function recordOnce(
   const known = await findSale(deps.sql, request)
   if (known) return { sale: await again(deps, known, request), created: false }
   const sale = await newSale(deps, request)
-  if (await recordSale(deps, sale)) {
+  if (await recordSale(deps, request, sale)) {
     return { sale: (await findSale(deps.sql, request))!, created: true }
   }
   const other = await findSale(deps.sql, request)
@@ -53,14 +51,21 @@ async function recordOnce(
 }
 
 /** @returns false if it was recorded before */
-async function recordSale(deps: BillingDependencies, sale: NewSale): Promise<boolean> {
+async function recordSale(
+  deps: BillingDependencies,
+  request: RecordSaleEventRequest,
+  sale: NewSale,
+): Promise<boolean> {
   const isNew = await deps.change(async (tx) => {
+    await lockSaleName(tx, request)
     if (!(await insertSale(tx, sale))) return false
-    await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))
+    await insertPayment(tx, `checkout:${sale.id}`, salePayment(sale))
     await insertSalePurchase(tx, sale)
     return true
   })
   if (isNew) await provisionNow(deps, sale.id).catch(unlessRefused)
+  // Facts about the sale may have waited for it.
+  if (isNew) deps.wake('decide')
   return isNew
 }
 
@@ -90,13 +95,9 @@ function unlessRefused(error: unknown): void {
 
 async function newSale(deps: BillingDependencies, request: RecordSaleEventRequest): Promise<NewSale> {
   checkReference('/external_ref', request.externalRef)
-  if (!request.occurredAt) throw invalid('/occurred_at', 'is required')
   checkMoney(request.amount, request.currency)
   const metadata = checkMetadata(request.metadata)
-  const occurredAt = timestampDate(request.occurredAt)
-  if (occurredAt.getTime() > Date.now() + maxAheadMs) {
-    throw invalid('/occurred_at', 'must not be more than 24 hours in the future')
-  }
+  const occurredAt = checkOccurredAt(request.occurredAt)
   const { planId, price } = await soldPlan(deps, request)
   const given = request.expiresOn && timestampDate(request.expiresOn)
   const updates = request.updatesUntil && timestampDate(request.updatesUntil)
@@ -115,6 +116,7 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
     occurred_at: occurredAt,
     expires_on: given ?? expiryByPrice(price, occurredAt),
     updates_until: updates ?? updatesPaid(paidPrice?.updates_months, occurredAt),
+    updates_months: paidPrice?.updates_months ?? null,
     metadata,
   }
 }
@@ -151,7 +153,9 @@ function salePayment(sale: NewSale): NewPayment {
     id: newId('pay'),
     account_id: sale.account_id,
     application_id: sale.application_id,
+    purchase_ref: sale.id,
     sale_id: sale.sale_id,
+    payment_ref: sale.id,
     plan_id: sale.plan_id,
     external_ref: sale.external_ref,
     amount: sale.amount,

@@ -4,6 +4,7 @@ import type { PageRequest } from '@licensing/database/page'
 import type { SaleStatus } from '@licensing/proto/closed-sets'
 import { rowsOf } from '@licensing/database/row-queries'
 import type { Metadata } from '@licensing/proto/metadata'
+import { isSale } from '../effects/effect.ts'
 import { occurredIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
 
@@ -20,17 +21,20 @@ export interface SaleRow {
   occurred_at: Date
   expires_on: Date | null
   updates_until: Date | null
+  /** How many months of updates each renewal includes; null if it does not change that. */
+  updates_months: number | null
   metadata: Metadata
   status: SaleStatus
   licence_id: string | null
   failure_reason: string | null
+  created_at: Date
 }
 
-export type NewSale = Omit<SaleRow, 'licence_id' | 'status' | 'failure_reason'>
+export type NewSale = Omit<SaleRow, 'licence_id' | 'status' | 'failure_reason' | 'created_at'>
 
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount, currency, occurred_at,
-  expires_on, updates_until, metadata, status, licence_id, failure_reason`
+  expires_on, updates_until, updates_months, metadata, status, licence_id, failure_reason, created_at`
 
 /**
  * Inserts a sale. If another call is inserting the same sale, it waits for that.
@@ -46,14 +50,27 @@ export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolea
   return inserted.count === 1
 }
 
+/** The shop's name of a sale. */
+export interface SaleName {
+  accountId: string
+  applicationId: string
+  saleId: string
+}
+
 export async function findSale(
   sql: Sql,
-  { accountId, applicationId, saleId }: { accountId: string; applicationId: string; saleId: string },
+  { accountId, applicationId, saleId }: SaleName,
 ): Promise<SaleRow | undefined> {
   const [row] = await sql<SaleRow[]>`
     select ${columns(sql)} from sale_events
     where application_id = ${applicationId} and sale_id = ${saleId} and account_id = ${accountId}`
   return row
+}
+
+export async function findSalesById(sql: Sql, ids: string[]): Promise<SaleRow[]> {
+  const sales = ids.filter(isSale)
+  if (sales.length === 0) return []
+  return sql<SaleRow[]>`select ${columns(sql)} from sale_events where id = any(${sales}) order by id`
 }
 
 interface SaleEventFilter extends Period {

@@ -84,5 +84,6 @@ function moveEnd(changes: Changes, purchased: PurchasedLicence): void {
   const { expires_on: end } = purchased.licence
   Object.assign(purchase, { ends_at: end, bought_ends_at: end, end_revision: purchase.end_revision + 1 })
   if (!purchase.money_returned) purchase.terminated_at = null
+  purchase.canceled_to = null
   savePurchase(changes, purchase)
 }

@@ -46,6 +46,7 @@ export function licenceEvent(name: LicenceEvent, licence: ChangedLicence, former
   return {
     accountId: licence.account_id,
     applicationId: licence.application_id,
+    licencePlanId: licence.plan_id,
     payload: payloadOf(name, licence, formerPlan),
   }
 }

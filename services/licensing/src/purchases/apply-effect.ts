@@ -51,6 +51,7 @@ export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicenc
   changes.events.push({
     accountId: effect.accountId,
     applicationId: effect.applicationId,
+    licencePlanId: plan.id,
     payload: { case: 'licenceCreated', value },
   })
   return purchased

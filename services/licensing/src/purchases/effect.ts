@@ -39,14 +39,20 @@ export interface RenewedEffect extends EffectOf<'renewed'> {
   updatesUntil: Date | null
 }
 
-export type LaterEffect = RenewedEffect | EffectOf<Exclude<EffectKind, 'paid' | 'renewed'>>
+export interface CanceledEffect extends EffectOf<'canceled'> {
+  /** When the purchase ends, whatever its renewals gave. Absent or null: when it was canceled. */
+  endsAt?: Date | null
+}
+
+export type LaterEffect =
+  RenewedEffect | CanceledEffect | EffectOf<Exclude<EffectKind, 'paid' | 'renewed' | 'canceled'>>
 
 interface Meaning {
   /** The purchase has the latest and the first time of such effects in these columns. */
   latest?: 'renewed_at' | 'failed_at' | 'partially_refunded_at' | 'inquiry_at' | 'inquiry_closed_at'
   first?: 'first_inquiry_at'
   /** It ends the purchase for this reason. */
-  ends?: 'money_returned' | 'canceled'
+  ends?: 'money_returned' | 'cancelled'
   /** Whether the processor will charge the purchase again. */
   renews?: boolean
 }
@@ -60,7 +66,7 @@ export const effectMeanings: Record<LaterEffect['kind'], Meaning> = {
   partially_refunded: { latest: 'partially_refunded_at' },
   refunded: { ends: 'money_returned' },
   charged_back: { ends: 'money_returned' },
-  canceled: { ends: 'canceled' },
+  canceled: { ends: 'cancelled' },
   renewal_stopped: { renews: false },
   renewal_resumed: { renews: true },
   order_corrected: {},
@@ -106,6 +112,8 @@ export function readEffect(request: PurchaseEffect): Effect {
       const newPlanId = planId === undefined ? undefined : checkPlanId(planId)
       return { ...about, kind, planId: newPlanId, endsAt, updatesUntil }
     }
+    case 'canceled':
+      return { ...about, kind, endsAt }
     default:
       return { ...about, kind }
   }

@@ -20,7 +20,7 @@ const valid: Purchase = newPurchase({
   updates_until: null,
   metadata: {},
 })
-const canceled: Purchase = { ...valid, terminated_at: day(5), canceled: true }
+const canceled: Purchase = { ...valid, terminated_at: day(5), canceled_at: day(5) }
 
 const inquiry = (at: Date): Partial<Purchase> => ({ first_inquiry_at: at, inquiry_at: at })
 

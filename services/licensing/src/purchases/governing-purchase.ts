@@ -1,5 +1,5 @@
 import type { PurchaseState } from '../lifecycle/licence.ts'
-import { fellAt, inOrderOfTime } from './purchase.ts'
+import { fellAt, inOrderOfTime, terminatedAt } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 
 /** The purchase that governs a licence, and what the purchases call for. */
@@ -41,7 +41,8 @@ export function governingPurchase(
   const at = latestValid === -1 ? lastFallen(entries) : latestValid
   const { purchase: current } = entries[at]!
   const uncancelled = current.money_returned ? 'refunded' : (problemOf(timeline, at)?.kind ?? 'paid')
-  const state = current.terminated_at && !current.money_returned ? 'canceled' : uncancelled
+  const isCanceled = terminatedAt(current, now) < Infinity && !current.money_returned
+  const state = isCanceled ? 'canceled' : uncancelled
   return { current, isValid: latestValid !== -1, state, uncancelled }
 }
 

@@ -158,7 +158,7 @@ const purchaseColumns = (sql: Sql) => sql`
   p.application_id, p.purchase_ref, p.account_id, p.licence_id, p.ordered_at, p.plan_id, p.snapshot_id, p.ends_at,
   p.bought_plan_id, p.bought_snapshot_id, p.bought_ends_at, p.end_revision, p.terminated_at, p.money_returned,
   p.renewed_at, p.failed_at, p.partially_refunded_at, p.first_inquiry_at, p.inquiry_at, p.inquiry_closed_at,
-  p.renews, p.renews_since, p.canceled, p.updates_until`
+  p.renews, p.renews_since, p.canceled_at, p.canceled_to, p.updates_until`
 
 /** The purchases that can govern these licences, which the transaction has locked. */
 export async function findDecidingPurchases(sql: Sql, wanted: Wanted[], now: Date): Promise<Purchase[]> {
@@ -222,14 +222,14 @@ export async function findKnownEffects(sql: Sql, effects: EffectName[]): Promise
 export type RenewalsUntil = Pick<EffectRow, 'licence_id' | 'purchase_ref'> & { at: Date | null }
 
 /**
- * The renewals that decide about the plan and the end of these purchases, until the given time or the purchase's end, if that
- * is earlier.
+ * The renewals that decide about the plan and the end of these purchases, and the latest ones, until the given time or the
+ * purchase's end, if that is earlier.
  */
 export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): Promise<EffectRow[]> {
   if (wanted.length === 0) return []
   const own = sql`
     licence_id = p.licence_id and purchase_ref = p.purchase_ref and kind = 'renewed'
-    and at <= coalesce(least(p.terminated_at, wanted.at), 'infinity')`
+    and at <= coalesce(least(p.terminated_at, p.canceled_at, wanted.at), 'infinity')`
   return sql<EffectRow[]>`
     select distinct e.licence_id, e.purchase_ref, e.kind, e.cause, e.at, e.ends_at, e.end_revision, e.plan_id, e.snapshot_id
     from ${rowsOf(sql, 'purchase_effects', wanted)} wanted
@@ -241,6 +241,8 @@ export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): P
       (select * from purchase_effects where ${own} and end_revision = p.end_revision order by ends_at desc limit 1)
       union all
       (select * from purchase_effects where ${own} and plan_id is not null order by at desc, cause desc limit 1)
+      union all
+      (select * from purchase_effects where ${own} order by at desc limit 1)
     ) e`
 }
 
@@ -305,7 +307,7 @@ export async function upsertPurchases(
       money_returned = excluded.money_returned, renewed_at = excluded.renewed_at, failed_at = excluded.failed_at,
       partially_refunded_at = excluded.partially_refunded_at, first_inquiry_at = excluded.first_inquiry_at,
       inquiry_at = excluded.inquiry_at, inquiry_closed_at = excluded.inquiry_closed_at, renews = excluded.renews,
-      renews_since = excluded.renews_since, canceled = excluded.canceled, fallen = excluded.fallen`,
+      renews_since = excluded.renews_since, canceled_at = excluded.canceled_at, canceled_to = excluded.canceled_to, fallen = excluded.fallen`,
   )
 }
 

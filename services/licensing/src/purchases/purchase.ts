@@ -19,7 +19,7 @@ export interface Purchase {
   bought_ends_at: Date | null
   /** How often the vendor has set another end. Renewals that were recorded before do not move the end any more. */
   end_revision: number
-  /** When it was refunded in full, charged back or canceled. */
+  /** When it was refunded in full, charged back or canceled. A cancellation may be for a time to come. */
   terminated_at: Date | null
   /** Whether it was refunded in full or charged back. */
   money_returned: boolean
@@ -35,8 +35,10 @@ export interface Purchase {
   renews: boolean
   /** When the renewals were last stopped or resumed. */
   renews_since: Date | null
-  /** Whether its subscription has ended. It then never renews again. */
-  canceled: boolean
+  /** When it was canceled. It then never renews again. */
+  canceled_at: Date | null
+  /** The end that its cancellation gives, whatever its renewals gave. */
+  canceled_to: Date | null
   /** Until when its first payment includes updates. Null: the payment does not set this. */
   updates_until: Date | null
   /** Entries that its first payment brings. They are read only for purchases that a transaction names. */
@@ -49,7 +51,7 @@ export interface RecordedEffect {
   kind: Exclude<EffectKind, 'paid'>
   cause: string
   at: Date
-  /** The end that a renewal gives, and the purchase's `end_revision` when it was recorded. */
+  /** The end that a renewal or a cancellation gives, and the purchase's `end_revision` when it was recorded. */
   ends_at: Date | null
   end_revision: number
   /** The plan that a renewal gives. */
@@ -83,8 +85,15 @@ const clockResolutionMs = 1_000
  * clock cannot say which refund of that second came after it. The time of an order may be known only approximately: then
  * something may seem to be earlier than the order. The column `falls_at` has the same rule.
  */
-export function fellAt({ ordered_at, terminated_at, ends_at }: Purchase, now: number): number {
+export function fellAt(purchase: Purchase, now: number): number {
+  const { ordered_at, ends_at } = purchase
   const end = ends_at ? Math.floor(ends_at.getTime() / clockResolutionMs) * clockResolutionMs : Infinity
-  const fell = Math.min(end <= now ? end : Infinity, terminated_at?.getTime() ?? Infinity)
+  const fell = Math.min(end <= now ? end : Infinity, terminatedAt(purchase, now))
   return Math.max(fell, ordered_at.getTime())
+}
+
+/** When the purchase was terminated, in milliseconds. Infinity: it was not, or it is canceled for a time to come. */
+export function terminatedAt({ terminated_at, canceled_to, money_returned }: Purchase, now: number): number {
+  const at = terminated_at?.getTime() ?? Infinity
+  return canceled_to && !money_returned && at > now ? Infinity : at
 }

@@ -78,7 +78,8 @@ const nothingHappened = {
   inquiry_at: null,
   inquiry_closed_at: null,
   renews_since: null,
-  canceled: false,
+  canceled_at: null,
+  canceled_to: null,
 } satisfies Partial<Purchase>
 
 type Sold = Pick<
@@ -160,7 +161,7 @@ export function recordEffect(
     kind,
     cause,
     at,
-    ends_at: kind === 'renewed' ? effect.endsAt : null,
+    ends_at: kind === 'renewed' || kind === 'canceled' ? (effect.endsAt ?? null) : null,
     end_revision: purchase.end_revision,
     plan_id: plan?.id ?? null,
     // Renewals on the same plan keep its snapshot.
@@ -173,11 +174,15 @@ export function recordEffect(
   if (latest) purchase[latest] = later(purchase[latest], at)
   if (first) purchase[first] = earlier(purchase[first], at)
   if (ends) {
-    purchase.terminated_at = earlier(purchase.terminated_at, at)
-    purchase[ends] = true
+    const end = kind === 'canceled' ? (effect.endsAt ?? at) : at
+    purchase.terminated_at = earlier(purchase.terminated_at, end)
+  }
+  if (ends === 'money_returned') purchase.money_returned = true
+  if (kind === 'canceled' && !(purchase.canceled_at && purchase.canceled_at <= at)) {
+    Object.assign(purchase, { canceled_at: at, canceled_to: effect.endsAt ?? null })
   }
   if (renews !== undefined) changeRenewal(purchase, renews, at)
-  if (purchase.canceled) purchase.renews = false
+  if (purchase.canceled_at) purchase.renews = false
   if (ends || kind === 'renewed') applyRenewals(purchase, renewals)
   return recorded
 }
@@ -191,18 +196,19 @@ function changeRenewal(purchase: Purchase, renews: boolean, at: Date): void {
 
 /** Sets the end and the plan that the purchase's renewals give, in whatever order they became known. */
 function applyRenewals(purchase: Purchase, renewals: readonly RecordedEffect[]): void {
-  const { terminated_at: terminated, end_revision, plan_id: former } = purchase
+  const { terminated_at: terminated, canceled_at: canceled, end_revision, plan_id: former } = purchase
   const own = renewals
     .filter(({ purchase_ref }) => purchase_ref === purchase.purchase_ref)
     // A renewal after the purchase was refunded or canceled changes nothing.
-    .filter(({ at }) => !terminated || at <= terminated)
+    .filter(({ at }) => (!terminated || at <= terminated) && (!canceled || at <= canceled))
     .sort((a, b) => a.at.getTime() - b.at.getTime() || (a.cause < b.cause ? -1 : 1))
   let end = purchase.bought_ends_at
   for (const renewal of own) {
     // A renewal never moves the end back.
     if (end && renewal.end_revision === end_revision) end = later(end, renewal.ends_at)
   }
-  purchase.ends_at = end
+  purchase.ends_at = purchase.canceled_to ?? end
+  if (canceled) purchase.renewed_at = own.at(-1)?.at ?? null
   const last = own.findLast(({ plan_id }) => plan_id !== null)
   const plan_id = last?.plan_id ?? purchase.bought_plan_id
   if (plan_id === former) return

@@ -39,6 +39,7 @@ export interface Expiring {
   id: string
   account_id: string
   application_id: string
+  plan_id: string
   status: LicenceStatus
   expires_on: Date
 }
@@ -55,5 +56,5 @@ export async function recordNotices(sql: Sql, licenceIds: string[]): Promise<Exp
     from licences l join plans p on p.id = l.plan_id
     where s.licence_id = any(${licenceIds}::text[]) and l.id = s.licence_id
       and l.status = any(${expirable}::text[]) and ${isDue(sql)}
-    returning l.id, l.account_id, l.application_id, l.status, l.expires_on`
+    returning l.id, l.account_id, l.application_id, l.plan_id, l.status, l.expires_on`
 }

@@ -36,9 +36,10 @@ async function sendNext(tx: Transaction): Promise<number> {
   const expiring = await recordNotices(tx, licenceIds)
   await append(
     tx,
-    ...expiring.map(({ id, account_id, application_id, status, expires_on }) => ({
+    ...expiring.map(({ id, account_id, application_id, plan_id, status, expires_on }) => ({
       accountId: account_id,
       applicationId: application_id,
+      licencePlanId: plan_id,
       payload: {
         case: 'licenceExpiring' as const,
         value: { licenceId: id, status, expiresOn: expires_on.toISOString() },

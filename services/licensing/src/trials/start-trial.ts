@@ -119,6 +119,7 @@ async function createTrial(tx: Transaction, asked: Asked, plan: TrialPlan): Prom
   await append(tx, {
     accountId: plan.account_id,
     applicationId,
+    licencePlanId: plan.id,
     payload: { case: 'licenceTrialStarted', value: { licenceId: licence.id, planId: plan.id, status } },
   })
   return licence.key

@@ -1,7 +1,11 @@
 import type { Sql } from '@licensing/database/connect'
 import { maxAttempts } from '../deliveries/backoff.ts'
-import { findEndpointOwners, markUnreadableReported } from '../endpoints/endpoint-queries.ts'
-import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import {
+  findEndpointOwners,
+  markDisablingReported,
+  markUnreadableReported,
+} from '../endpoints/endpoint-queries.ts'
+import type { EndpointRow, RetrySchedule } from '../endpoints/endpoint-queries.ts'
 import { findExhausted, insertAlerts } from './alert-queries.ts'
 import type { NewAlert } from './alert-queries.ts'
 
@@ -80,6 +84,35 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
   })
 }
 
+/** The vendor is warned when a delivery has failed this often, and its last attempt is due within this time. */
+export const failuresToWarn = 7
+const warnBeforeMs = 12 * 3_600_000
+const maxWarned = 1_000
+
+/** Alerts the vendors of endpoints that are disabled soon. @returns how many alerts it made */
+export async function reportDisabling(tx: Sql, schedule: RetrySchedule): Promise<number> {
+  const before = new Date(schedule.now.getTime() + warnBeforeMs)
+  const limits = { before, minFailures: failuresToWarn, limit: maxWarned }
+  const marked = await markDisablingReported(tx, limits, schedule)
+  const alerts = marked.map(
+    ({ id, account_id: accountId, application_id: applicationId, url, ...found }): NewAlert => ({
+      kind: 'endpoint_disabling',
+      accountId,
+      applicationId,
+      endpointId: id,
+      subject: `Webhook endpoint about to be disabled: ${new URL(url).host}`,
+      text: [
+        `The webhook endpoint ${id} (${url}) of application ${applicationId} will be disabled permanently at about ${found.disables_at.toISOString()}.`,
+        `${found.failures} of ${maxAttempts} attempts to deliver an event to it have failed, since ${found.failing_since.toISOString()}. If all of them fail, nothing more is sent to it.`,
+        'Repair the endpoint, or change its address: PATCH /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}.',
+        'If that takes longer, pause it: its deliveries then wait, and none fails.',
+      ].join('\n'),
+    }),
+  )
+  await insertAlerts(tx, alerts)
+  return alerts.length
+}
+
 /**
  * Alerts the vendors of at most `limit` endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without
  * a delivery that was due before a time are left out.
@@ -98,11 +131,12 @@ export async function reportUnreadable(
       accountId,
       applicationId,
       endpointId: id,
-      subject: 'The signing secret of a webhook endpoint cannot be read',
+      subject: 'The signing secret or the headers of a webhook endpoint cannot be read',
       text: [
-        `The service cannot read the signing secret of the webhook endpoint ${id} (${url}) of application ${applicationId}.`,
-        'Nothing is sent to the endpoint. Its events are kept, and are sent as soon as there is a secret that can be read.',
+        `The service cannot read the signing secret or the headers of the webhook endpoint ${id} (${url}) of application ${applicationId}.`,
+        'Nothing is sent to the endpoint. Its events are kept, and are sent as soon as both can be read.',
         'Rotate the secret, and use the new one in your backend: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret.',
+        'If the endpoint has headers, set them again: PATCH /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}.',
         'Or ask the operator of the service to configure the former encryption key again.',
       ].join('\n'),
     }),

@@ -146,7 +146,7 @@ test('an alert is deleted 90 days after it was completed, and never while it wai
     insert into alerts (account_id, kind, subject, text, completed_at)
     select ${accountId}, 'refund_reversed', 'Subject', 'many', now() - interval '100 days'
     from generate_series(1, 2500)`
-  await deleteOld(sql)
+  await deleteOld(sql, new Date())
   expect(await sql`select text from alerts order by id`).toEqual([{ text: '89 days' }, { text: 'waiting' }])
 })
 

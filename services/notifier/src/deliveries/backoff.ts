@@ -28,6 +28,11 @@ export function readSeconds(list: string): number[] {
   })
 }
 
+/** Milliseconds from the next attempt to the last one, after the 1st to the 11th failed attempt. */
+export function remainingMs(backoff: Backoff): number[] {
+  return backoff.map((_, at) => Math.round(backoff.slice(at + 1).reduce((sum, wait) => sum + 1000 * wait, 0)))
+}
+
 export interface Failure {
   /** Attempts of the schedule that have failed, this one included. */
   failures: number

@@ -84,7 +84,7 @@ function select(sql: Sql, filter: DeliveryFilter, status: Statement) {
   return sql<Delivery[]>`
     select d.id, d.event_id, d.event_type, d.endpoint_id,
       case e.status when 'disabled' then ${statusIfAbandoned(sql)} else d.status end as status,
-      d.attempt_count, case when e.status = 'enabled' then d.due_at end as next_attempt_at,
+      d.attempt_count, case when e.status = 'enabled' and not e.paused then d.due_at end as next_attempt_at,
       d.created_at, d.last_response_code, d.licence_id
     from deliveries d join endpoints e on e.id = d.endpoint_id
     where d.application_id = ${filter.applicationId} and d.account_id = ${filter.accountId} ${status}

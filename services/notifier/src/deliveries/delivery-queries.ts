@@ -20,6 +20,8 @@ export interface Claim {
   id: string
   leaseMs: number
   deliveryIds: ReadonlySet<string>
+  /** Endpoints that are paused: nothing looks for their waiting deliveries. */
+  paused: ReadonlySet<string>
 }
 
 const maxInserted = 5_000
@@ -61,7 +63,9 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
       ${plainArray(deliveries.map((delivery) => Number(claim.deliveryIds.has(delivery.id))))}::smallint[]
     ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id, claimed)`
   await sendAlong(sql, insert)
-  const waiting = deliveries.filter((delivery) => !claim.deliveryIds.has(delivery.id))
+  const waiting = deliveries.filter(
+    ({ id, endpoint_id: endpointId }) => !claim.deliveryIds.has(id) && !claim.paused.has(endpointId),
+  )
   await lowerNextDueAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
 }
 

@@ -4,7 +4,6 @@ import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { findEndpointRow } from '../endpoints/endpoint-queries.ts'
-import { keptSince } from '../retention.ts'
 import {
   findDeliveries,
   findEndpointsToCleanUp,
@@ -39,14 +38,14 @@ export const listDeliveries: Handler<'listDeliveries'> = async ({ sql }, request
 const newestAttempts = 100
 
 export const getDelivery: Handler<'getDelivery'> = async (
-  { sql, clock },
+  { sql, keptSince },
   { accountId, applicationId, deliveryId },
 ) => {
   const id = deliveryId
   const [delivery] = await findDeliveries(sql, { accountId, applicationId, id, limit: 1 }, [])
   if (!delivery) throw deliveryNotFound(id)
   const [payload, attempts] = await Promise.all([
-    findPayload(sql, { accountId, applicationId, id, keptSince: keptSince(clock.now()) }),
+    findPayload(sql, { accountId, applicationId, id, keptSince: keptSince() }),
     listAttemptRows(sql, id, delivery.attempt_count, newestAttempts),
   ])
   return {

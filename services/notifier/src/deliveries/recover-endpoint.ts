@@ -8,8 +8,7 @@ import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { lowerNextDueAt } from './delivery-queries.ts'
 import type { NotifierDependencies, Handler } from '../dependencies.ts'
-import { keptSince } from '../retention.ts'
-import { endpointDisabled, endpointNotFound, isSubscribed } from '../endpoints/endpoint.ts'
+import { checkSendable, endpointNotFound } from '../endpoints/endpoint.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { lockEndpoint, findEndpointRow } from '../endpoints/endpoint-queries.ts'
 import { findMissed, insertMissed, lockRecovery } from './recover-queries.ts'
@@ -62,23 +61,24 @@ function readTypes(types: string[]): readonly string[] {
 }
 
 async function recover(
-  { clock }: NotifierDependencies,
+  { clock, keptSince }: NotifierDependencies,
   tx: Transaction,
   request: RecoverEndpointRequest,
   { since, until, types }: { since: Date; until: Date; types: readonly string[] },
 ): Promise<number> {
   const { accountId, applicationId, endpointId } = request
   const now = clock.now()
-  const endpoint = enabled(request, await findEndpointRow(tx, request))
+  const { subscribed_events: subscribed, plans } = sendable(request, await findEndpointRow(tx, request))
   const earliest = since.getTime() - clockMarginMs
   const recovery: Recovery = {
     accountId,
     applicationId,
     endpointId,
-    types: types.filter((type) => isSubscribed(endpoint.subscribed_events, type)),
+    types: types.filter((type) => subscribed?.includes(type) ?? true),
+    plans,
     since,
     until,
-    recordedFrom: new Date(Math.max(earliest, keptSince(now).getTime())),
+    recordedFrom: new Date(Math.max(earliest, keptSince().getTime())),
     // An event may be recorded this long after it happened: NATS or the consumer may have been stopped.
     recordedBefore: new Date(Math.min(until.getTime(), now.getTime()) + maxDelayDays * dayMs + clockMarginMs),
   }
@@ -88,7 +88,7 @@ async function recover(
   }
   const deliveries = await insertMissed(tx, recovery, missed, now)
   // The endpoint is locked last, so that a process that disables it does not wait for the whole recovery.
-  enabled(request, await lockEndpoint(tx, request))
+  sendable(request, await lockEndpoint(tx, request))
   if (deliveries > 0) {
     await lowerNextDueAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
     await audit(tx, { accountId, applicationId, resourceId: endpointId, changes: {} })
@@ -96,8 +96,8 @@ async function recover(
   return deliveries
 }
 
-function enabled({ endpointId }: RecoverEndpointRequest, endpoint: EndpointRow | null): EndpointRow {
+function sendable({ endpointId }: RecoverEndpointRequest, endpoint: EndpointRow | null): EndpointRow {
   if (!endpoint) throw endpointNotFound(endpointId)
-  if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
+  checkSendable(endpoint)
   return endpoint
 }

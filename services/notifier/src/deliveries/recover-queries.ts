@@ -8,6 +8,8 @@ export interface Recovery {
   applicationId: string
   endpointId: string
   types: readonly string[]
+  /** Plans of the licences that the events are about; null: all. */
+  plans: string[] | null
   /** Bounds of the event's created_at: `since` is inclusive, `until` is exclusive. */
   since: Date
   until: Date
@@ -43,14 +45,24 @@ export async function findMissed(tx: Sql, recovery: Recovery, limit: number): Pr
 
 async function findMissedAfter(
   tx: Sql,
-  { accountId, applicationId, endpointId, types, since, until, recordedFrom, recordedBefore }: Recovery,
+  {
+    accountId,
+    applicationId,
+    endpointId,
+    types,
+    plans,
+    since,
+    until,
+    recordedFrom,
+    recordedBefore,
+  }: Recovery,
   after: bigint,
 ): Promise<{ last: bigint | null; found: bigint[] }> {
   // Deliveries are looked up event by event, because an endpoint may have millions of other deliveries. The endpoint is in a
   // filter and not in `where`: without statistics, the planner chose the index of the endpoint.
   const [row] = await tx<{ last: bigint | null; found: bigint[] }[]>`
     with scanned as materialized (
-      select id, sequence, body from events
+      select id, sequence, body, licence_plan_id from events
       where account_id = ${accountId} and application_id = ${applicationId} and sequence > ${after}
         and recorded_at >= ${recordedFrom} and recorded_at < ${recordedBefore}
       order by sequence limit ${maxScanned}
@@ -64,6 +76,7 @@ async function findMissedAfter(
       ) delivery
       where envelope.created_at >= ${since} and envelope.created_at < ${until}
         and envelope.type = any(${types as string[]}::text[]) and delivery.is_sent_or_pending is not true
+        and (${plans}::text[] is null or licence_plan_id is null or licence_plan_id = any(${plans}::text[]))
         and (envelope.type <> 'webhook.test' or delivery.is_sent_or_pending is not null)
       order by scanned.sequence
     ) as found`

@@ -90,8 +90,7 @@ test('a replay that is not possible is refused with its reason', async () => {
   const elsewhere = { ...of, applicationId: newId('app') }
   const { endpoint } = await calls.createEndpoint({
     ...elsewhere,
-    url: receiver.url(),
-    subscribedEvents: '*',
+    fields: { url: receiver.url(), subscribedEvents: '*' },
   })
   await calls.deleteEndpoint({ ...of, endpointId })
   for (const [request, code] of [

@@ -4,10 +4,9 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { ReplayDeliveryResponseSchema } from '@licensing/proto/notifier'
 import type { ReplayDeliveryRequest } from '@licensing/proto/notifier'
 import type { NotifierDependencies, Handler } from '../dependencies.ts'
-import { endpointDisabled } from '../endpoints/endpoint.ts'
+import { checkSendable } from '../endpoints/endpoint.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { lockEndpoint } from '../endpoints/endpoint-queries.ts'
-import { keptSince } from '../retention.ts'
 import { deliveryNotFound } from './delivery.ts'
 import { insertDeliveries, findReplayed, requestReplay } from './delivery-queries.ts'
 import type { ReplayedDelivery } from './delivery-queries.ts'
@@ -23,7 +22,7 @@ export const replayDelivery: Handler<'replayDelivery'> = async (deps, request) =
 async function replay(deps: NotifierDependencies, tx: Sql, request: ReplayDeliveryRequest) {
   const { accountId, applicationId, deliveryId } = request
   const path = { accountId, applicationId, id: deliveryId }
-  const delivery = await findReplayed(tx, { ...path, keptSince: keptSince(deps.clock.now()) })
+  const delivery = await findReplayed(tx, { ...path, keptSince: deps.keptSince() })
   if (!delivery) throw deliveryNotFound(deliveryId)
   const endpoint = await lockTarget(tx, request, delivery.endpoint_id)
   const { body } = delivery
@@ -39,9 +38,7 @@ async function lockTarget(tx: Sql, request: ReplayDeliveryRequest, own: string):
   const { accountId, applicationId, endpointId = own } = request
   const endpoint = await lockEndpoint(tx, { accountId, applicationId, endpointId })
   if (!endpoint) throw invalid('/endpoint_id', `there is no webhook endpoint ${endpointId}`)
-  if (endpoint.status === 'disabled') {
-    throw endpointDisabled(endpointId, 'register a new endpoint and replay to it by its endpoint_id')
-  }
+  checkSendable(endpoint, 'register a new endpoint and replay to it by its endpoint_id')
   return endpoint
 }
 

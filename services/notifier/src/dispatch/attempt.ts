@@ -1,42 +1,65 @@
 import { createHmac } from 'node:crypto'
 import { contextFrom, inSpan } from '@licensing/process/telemetry'
+import type { WebhookSignature } from '@licensing/proto/closed-sets'
 import type { AttemptResult, Sender } from '../http-client/sender.ts'
 import type { NextAttempt } from './scheduler.ts'
 
 export type Signed = {
-  secret: string
+  signature: WebhookSignature
+  /** The secret, and while it is being rotated the former one. */
+  secrets: readonly string[]
+  eventId: string
   body: Buffer
   /** The time of this attempt, so that receivers do not reject a late retry as a replayed request. */
   unixSeconds: number
 }
 
-/** docs/guides/webhooks.md, "Verify the signature": HMAC-SHA256 over `<t>.<raw body>`, keyed with the whole secret as UTF-8, its prefix included. */
-export function signature({ secret, body, unixSeconds }: Signed): string {
-  const mac = createHmac('sha256', secret).update(`${unixSeconds}.`).update(body).digest('hex')
-  return `t=${unixSeconds},v1=${mac}`
-}
+/** The headers that sign an attempt, names and values in turn, with a signature for each secret. */
+const signatureHeaders = {
+  /** docs/guides/webhooks.md, "Verify the signature": HMAC-SHA256 over `<t>.<raw body>`, keyed with the whole secret as UTF-8, its prefix included. */
+  default({ secrets, body, unixSeconds }) {
+    const macs = secrets.map((secret) => mac(secret, `${unixSeconds}.`, body).digest('hex'))
+    return ['Webhook-Signature', [`t=${unixSeconds}`, ...macs.map((hex) => `v1=${hex}`)].join(',')]
+  },
+  /** docs/guides/webhooks.md, "Standard Webhooks". */
+  standard({ secrets, eventId, body, unixSeconds }) {
+    const macs = secrets.map((secret) => {
+      const key = Buffer.from(secret.slice(secretPrefix.length), 'base64')
+      return mac(key, `${eventId}.${unixSeconds}.`, body).digest('base64')
+    })
+    const signatures = macs.map((base64) => `v1,${base64}`).join(' ')
+    return ['Webhook-Timestamp', String(unixSeconds), 'Webhook-Signature', signatures]
+  },
+} satisfies Record<WebhookSignature, (signed: Signed) => string[]>
+
+const secretPrefix = 'whsec_'
+
+const mac = (key: string | Buffer, head: string, body: Buffer) =>
+  createHmac('sha256', key).update(head).update(body)
 
 /** The headers of one attempt, names and values in turn. */
-export function deliveryHeaders({
-  eventId,
-  attempt,
-  ...signed
-}: Signed & { eventId: string; attempt: number }): string[] {
+export function deliveryHeaders(
+  signed: Signed & {
+    attempt: number
+    /** Headers of the vendor, names and values in turn. */
+    headers: readonly string[]
+  },
+): string[] {
   return [
     'Content-Type',
     'application/json',
     'User-Agent',
     'Licensing-Webhooks/1.0',
     'Webhook-Id',
-    eventId,
+    signed.eventId,
     'Webhook-Attempt',
-    String(attempt),
-    'Webhook-Signature',
-    signature(signed),
+    String(signed.attempt),
+    ...signatureHeaders[signed.signature](signed),
+    ...signed.headers,
   ]
 }
 
-/** Sends a delivery once, signed with the current secret and time, as a span of the trace that caused its event. */
+/** Sends a delivery once, signed with the current secrets and time, as a span of the trace that caused its event. */
 export async function attempt(
   sender: Sender,
   { claimed, settings }: NextAttempt,
@@ -44,12 +67,15 @@ export async function attempt(
 ): Promise<AttemptResult> {
   const { delivery } = claimed
   const body = Buffer.from(delivery.body)
+  const { signature, secret, former, headers: own } = settings
   const headers = deliveryHeaders({
-    secret: settings.secret,
+    signature,
+    secrets: former && now < former.until ? [secret, former.secret] : [secret],
+    eventId: delivery.event_id,
     body,
     unixSeconds: Math.floor(now.getTime() / 1000),
-    eventId: delivery.event_id,
     attempt: delivery.attempt_count + 1,
+    headers: own,
   })
   const send = () => sender.send({ endpointId: settings.id, url: settings.url, headers, body })
   if (delivery.trace_parent === null) return send()

@@ -43,10 +43,12 @@ async function givenDue(endpoint: string, count: number, account = 'acct_1'): Pr
   await lowerNextDueAt(sql, [endpoint], new Date(0))
 }
 
+const keptSince = new Date(0)
+
 function claim(options: { except?: string[]; capacity?: number; claimId?: string; leaseMs?: number } = {}) {
   const { except = [], capacity = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
   const full = { accounts: [], endpoints: except }
-  const request = { now: new Date(), full, afterAccount: '', limit: 1_000, claimId, leaseMs }
+  const request = { now: new Date(), full, afterAccount: '', limit: 1_000, claimId, leaseMs, keptSince }
   return claimDue(sql, { ...request, capacity: () => capacity })
 }
 
@@ -84,7 +86,12 @@ test('the cost of a claim does not depend on how many deliveries of a dead endpo
       { id: 'whe_well', quota: 16 },
     ]
     const claimAll = async (tx: Transaction) => {
-      const claimed = await claimOf(tx, wanted, { now: new Date(), claimId: randomUUID(), leaseMs: 12_000 })
+      const claimed = await claimOf(tx, wanted, {
+        now: new Date(),
+        claimId: randomUUID(),
+        leaseMs: 12_000,
+        keptSince,
+      })
       expect(claimed).toHaveLength(32)
     }
     expect(await rowsReadBy(claimAll)).toBeLessThan(200)
@@ -113,7 +120,7 @@ test('while a transaction stays open, the index entries of claimed deliveries ar
       }
       const before = await entriesRead()
       const wanted = [{ id: 'whe_1', quota: 16 }]
-      const claimed = await claimOf(tx, wanted, { now, claimId: randomUUID(), leaseMs: 12_000 })
+      const claimed = await claimOf(tx, wanted, { now, claimId: randomUUID(), leaseMs: 12_000, keptSince })
       expect(claimed.map(({ id }) => id)).toEqual(['whe_1_00000001'])
       await updateNextDueAt(tx, ['whe_1'])
       const read = (await entriesRead()) - before

@@ -33,6 +33,8 @@ export interface ClaimRequest extends DueRequest {
   limit: number
   claimId: string
   leaseMs: number
+  /** Payloads of events recorded before this time are past retention. */
+  keptSince: Date
 }
 
 /** A delivery that was just claimed. Its body is null if the payload is past retention. */
@@ -72,11 +74,11 @@ export async function findNextDueAt(sql: Sql): Promise<Date | undefined> {
  * found in `waiting_endpoints`, and only the claimed rows of each are read. Several processes may claim at the same time:
  * each skips rows that another has locked.
  *
- * @returns the endpoints that were read, the enabled endpoints among them, and the claimed deliveries
+ * @returns the endpoints that were read, those among them that may be sent to, and the claimed deliveries
  */
 export async function claimDue(
   sql: Database,
-  { capacity, limit, claimId, leaseMs, ...request }: ClaimRequest,
+  { capacity, limit, claimId, leaseMs, keptSince, ...request }: ClaimRequest,
 ): Promise<{
   dueEndpoints: { id: string; account_id: string }[]
   endpoints: EndpointRow[]
@@ -86,7 +88,8 @@ export async function claimDue(
   const dueEndpoints = await findDueEndpoints(sql, request)
   if (dueEndpoints.length === 0) return { dueEndpoints, endpoints: [], claimed: [] }
   const ids = dueEndpoints.map(({ id }) => id)
-  const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
+  const rows = await findEndpointRows(sql, ids)
+  const endpoints = rows.filter(({ status, paused }) => status === 'enabled' && !paused)
   // The endpoints share the free capacity equally. If an endpoint does not use all of its share, later endpoints get the rest.
   let left = limit
   const wanted = endpoints.map((endpoint, i) => {
@@ -97,7 +100,7 @@ export async function claimDue(
   const claimed = await claimOf(
     sql,
     wanted.filter(({ quota }) => quota > 0),
-    { now, claimId, leaseMs },
+    { now, claimId, leaseMs, keptSince },
   )
   await transaction(sql, (tx) => updateNextDueAt(tx, ids))
   return { dueEndpoints, endpoints, claimed }
@@ -107,7 +110,7 @@ export async function claimDue(
 export async function claimOf(
   sql: Sql,
   wanted: { id: string; quota: number }[],
-  { now, claimId, leaseMs }: Pick<ClaimRequest, 'now' | 'claimId' | 'leaseMs'>,
+  { now, claimId, leaseMs, keptSince }: Pick<ClaimRequest, 'now' | 'claimId' | 'leaseMs' | 'keptSince'>,
 ): Promise<Claimed[]> {
   if (wanted.length === 0) return []
   // The rows are updated by their ctid. The plan of a join would depend on PostgreSQL's estimate of the number of rows.
@@ -120,12 +123,12 @@ export async function claimOf(
           ${plainArray(wanted.map(({ id }) => id))}::text[],
           ${plainArray(wanted.map(({ quota }) => quota))}::int[]
         ) as wanted (endpoint_id, quota)
-        join endpoints e on e.id = wanted.endpoint_id and e.status = 'enabled'
+        join endpoints e on e.id = wanted.endpoint_id and e.status = 'enabled' and not e.paused
         join waiting_endpoints w on w.endpoint_id = wanted.endpoint_id
         cross join lateral (
           select d.ctid as row from deliveries d
           where ${isWaiting(sql)} and d.due_at <= ${now}
-          order by d.due_at limit wanted.quota
+          order by d.due_at, d.sequence limit wanted.quota
           for update skip locked
         ) due
       ))
@@ -136,14 +139,15 @@ export async function claimOf(
     from claimed c left join lateral (
       select body, trace_parent from events e
       where e.account_id = c.account_id and e.sequence = c.sequence and e.recorded_at = c.recorded_at
+        and e.recorded_at >= ${keptSince}
       limit 1
     ) e on true
-    order by c.due_at`
+    order by c.due_at, c.sequence`
 }
 
 /**
- * Sets next_due_at of endpoints to the due_at of their first waiting delivery. An endpoint that is disabled, or has no waiting
- * delivery, is deleted from the table. A transaction that makes a delivery wait lowers next_due_at afterwards, and waits for
+ * Sets next_due_at of endpoints to the due_at of their first waiting delivery. An endpoint that is disabled or paused, or has no
+ * waiting delivery, is deleted from the table. A transaction that makes a delivery wait lowers next_due_at afterwards, and waits for
  * this lock to do so. If it has locked the endpoint already, the endpoint is skipped here.
  */
 export async function updateNextDueAt(tx: Transaction, endpointIds: string[]): Promise<void> {
@@ -158,7 +162,8 @@ export async function updateNextDueAt(tx: Transaction, endpointIds: string[]): P
       select w.endpoint_id as id, (
         select d.due_at from deliveries d where ${isWaiting(tx)} order by d.due_at limit 1
       ) as due_at
-      from waiting_endpoints w join endpoints e on e.id = w.endpoint_id and e.status = 'enabled'
+      from waiting_endpoints w
+      join endpoints e on e.id = w.endpoint_id and e.status = 'enabled' and not e.paused
       where w.endpoint_id = any(${ids}::text[])
     ), gone as (
       delete from waiting_endpoints

@@ -56,6 +56,7 @@ async function startClaimer() {
   const claimer = new Claimer({
     sql,
     clock: { now: () => new Date() },
+    keptSince: () => new Date(0),
     log,
     scheduler,
     endpoints: new EndpointCache(keys, log),
@@ -103,7 +104,17 @@ async function givenRetries(
 function queue(scheduler: Scheduler, { id, accountId }: Blocked, count: number): void {
   for (let i = 0; i < count; i += 1) {
     scheduler.add(
-      { id, accountId, url: 'https://example.com/', secret: 'whsec_1', generation: 1n },
+      {
+        id,
+        accountId,
+        url: 'https://example.com/',
+        paused: false,
+        signature: 'default',
+        secret: 'whsec_1',
+        former: null,
+        headers: [],
+        generation: 1n,
+      },
       {
         delivery: {
           id: `queued_${id}_${i}`,

@@ -30,6 +30,8 @@ export interface ClaimerOptions {
   endpoints: EndpointCache
   /** Starts attempts of claimed deliveries. */
   startAttempts: () => void
+  /** Payloads of events recorded before this time are past retention. */
+  keptSince: () => Date
   /** Whether attempts could not be recorded, because the database was unavailable. */
   isBehind: () => boolean
   /** Called when an alert was queued. */
@@ -106,6 +108,16 @@ export class Claimer {
     this.#tickLoop.wakeIn(tickMs)
   }
 
+  /** Releases deliveries that wait again, because their endpoint is paused. */
+  release(claimed: ClaimedDelivery[]): void {
+    if (claimed.length === 0) return
+    this.#release(claimed).then(
+      () => this.#claimLoop.wake(),
+      (error: unknown) =>
+        this.#options.log.warn({ err: error }, 'deliveries stay claimed until their leases end'),
+    )
+  }
+
   /** Records that more deliveries wait for an endpoint than there is capacity for. */
   markBacklogged(endpointId: string): void {
     this.#backlogged.add(endpointId)
@@ -141,7 +153,7 @@ export class Claimer {
       const leaseEndsAt = performance.now() + leaseMs
       const capacity = (row: EndpointRow) => {
         const settings = cache.open(row)
-        return settings ? scheduler.capacity(settings) : 0
+        return settings && !settings.paused ? scheduler.capacity(settings) : 0
       }
       const { dueEndpoints, endpoints, claimed } = await claimDue(sql, {
         now: clock.now(),
@@ -151,18 +163,23 @@ export class Claimer {
         limit: maxClaimed,
         claimId,
         leaseMs,
+        keptSince: this.#options.keptSince(),
       })
       if (dueEndpoints.length === 0) return
       this.#afterAccount = dueEndpoints.at(-1)!.account_id
       const claimedFrom = new Set(claimed.map((delivery) => delivery.endpoint_id))
       withoutClaims.push(...dueEndpoints.flatMap(({ id }) => (claimedFrom.has(id) ? [] : [id])))
       const settings = new Map(endpoints.map((row) => [row.id, cache.open(row)]))
+      const paused: ClaimedDelivery[] = []
       for (const { body, ...delivery } of claimed) {
         const known = settings.get(delivery.endpoint_id)
-        if (known && body !== null) {
-          scheduler.add(known, { delivery: { ...delivery, body }, claimId, leaseEndsAt })
-        }
+        if (!known || body === null) continue
+        const own = { delivery: { ...delivery, body }, claimId, leaseEndsAt }
+        // The endpoint may have been paused meanwhile.
+        if (known.paused) paused.push(own)
+        else scheduler.add(known, own)
       }
+      await this.#release(paused)
       for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
       this.onQueued()
       startAttempts()

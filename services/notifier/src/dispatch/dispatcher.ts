@@ -38,12 +38,14 @@ export interface DispatcherOptions {
   keys: EncryptionKeys
   clock: Clock
   backoff: Backoff
+  /** Payloads of events recorded before this time are past retention. */
+  keptSince: () => Date
   slots: number
   log: Logger
   /** Called when an alert was queued. */
   alertQueued: () => void
   /** Called when attempts were recorded. */
-  attemptsRecorded: () => void
+  attemptsRecorded: (attempts: FinishedAttempt[]) => void
   /** Notifies the other replicas that endpoints have changed. */
   notifyReplicas: (endpointIds: string[]) => void
 }
@@ -92,6 +94,7 @@ export class Dispatcher {
       scheduler: this.#scheduler,
       endpoints: this.#endpoints,
       startAttempts: () => this.#startAttempts(),
+      keptSince: options.keptSince,
       isBehind: () => this.#writer.isBehind,
       alertQueued: options.alertQueued,
     })
@@ -115,27 +118,35 @@ export class Dispatcher {
     const rows = new Map(endpoints.map((row) => [row.id, row]))
     const capacity = new Map<string, number>()
     const leased: DueDelivery[] = []
+    // The transaction has locked the rows, so an endpoint stays paused until it ends.
+    const paused = new Set(endpoints.flatMap((row) => (row.paused ? [row.id] : [])))
     for (const delivery of this.#isStopping ? [] : deliveries) {
       const { endpoint_id: endpointId } = delivery
       const settings = this.#endpoints.open(rows.get(endpointId)!)
-      if (!settings) continue
+      if (!settings || paused.has(endpointId)) continue
       const left = capacity.get(endpointId) ?? this.#scheduler.capacity(settings)
       capacity.set(endpointId, left - 1)
       if (left > 0) leased.push(delivery)
       else this.#claimer.markBacklogged(endpointId)
     }
     const deliveryIds = new Set(leased.map(({ id }) => id))
+    const isWaiting = deliveries.some(({ id, endpoint_id: of }) => !deliveryIds.has(id) && !paused.has(of))
     const send = () => {
+      const released: ClaimedDelivery[] = []
       for (const delivery of leased) {
         // The endpoint may have changed while the transaction committed.
         const settings = this.#endpoints.open(rows.get(delivery.endpoint_id)!)
-        if (settings) this.#scheduler.add(settings, { delivery, claimId, leaseEndsAt })
+        if (!settings) continue
+        const claimed = { delivery, claimId, leaseEndsAt }
+        if (settings.paused) released.push(claimed)
+        else this.#scheduler.add(settings, claimed)
       }
+      if (released.length > 0) this.#claimer.release(released)
       if (leased.length > 0) this.#claimer.onQueued()
-      if (leased.length < deliveries.length) this.#claimer.wake()
+      if (isWaiting) this.#claimer.wake()
       this.#startAttempts()
     }
-    return { claim: { id: claimId, leaseMs, deliveryIds }, send }
+    return { claim: { id: claimId, leaseMs, deliveryIds, paused }, send }
   }
 
   /** Call this when a delivery is due that was not leased. */
@@ -143,7 +154,7 @@ export class Dispatcher {
     this.#claimer.wake()
   }
 
-  /** Signs deliveries that are not sent yet with the new secret, or does not send them if the endpoint is disabled. */
+  /** Sends deliveries whose attempt has not begun as the endpoint is from now on, or not if it is paused or disabled. */
   endpointsChanged(rows: EndpointRow[]): void {
     this.applyChanges(rows)
     this.#options.notifyReplicas(rows.map(({ id }) => id))
@@ -155,9 +166,13 @@ export class Dispatcher {
       if (row.status === 'disabled') this.#close(row.id)
       else {
         const settings = this.#endpoints.open(row)
-        if (settings) this.#scheduler.change(settings)
+        if (!settings) continue
+        this.#scheduler.change(settings)
+        if (settings.paused) this.#claimer.release(this.#scheduler.drop(row.id))
       }
     }
+    // An endpoint may have been resumed.
+    if (rows.some(({ paused }) => !paused)) this.#claimer.wake()
   }
 
   /** Waits for the attempts in flight, records them, and releases the claims of deliveries that were not started. */
@@ -231,7 +246,7 @@ export class Dispatcher {
   }
 
   #recorded(attempts: FinishedAttempt[], { updated, disabled }: RecordedAttempts): void {
-    this.#options.attemptsRecorded()
+    this.#options.attemptsRecorded(attempts)
     const numbers = new Map(attempts.map((finished) => [finished.deliveryId, finished.attempt]))
     const now = this.#options.clock.now().getTime()
     for (const { delivery_id: deliveryId, attempt_count: attemptCount, due_at: dueAt } of updated) {

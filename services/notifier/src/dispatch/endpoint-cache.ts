@@ -25,8 +25,8 @@ export class EndpointCache {
   }
 
   /**
-   * The settings to send with; null if the endpoint is disabled or its secret cannot be decrypted. In the second case its
-   * deliveries wait until the secret is rotated or the key is configured again.
+   * The settings to send with; null if the endpoint is disabled, or its secret or headers cannot be decrypted. In the second case its
+   * deliveries wait until they are replaced or the key is configured again.
    */
   open(row: EndpointRow): EndpointSettings | null {
     if (this.#closed.has(row.id)) return null
@@ -35,9 +35,7 @@ export class EndpointCache {
     const unreadable = this.#unreadable.get(row.id)
     if (unreadable && unreadable.generation >= row.generation && isRecent(unreadable)) return null
     try {
-      const secret = decrypt(row.encrypted_secret, row.id, this.#keys)
-      const { id, account_id: accountId, url, generation } = row
-      const settings = { id, accountId, url, secret, generation }
+      const settings = this.#settingsOf(row)
       this.#unreadable.delete(row.id)
       this.#known.delete(row.id)
       this.#known.set(row.id, settings)
@@ -74,9 +72,40 @@ export class EndpointCache {
     deleteOldest(this.#closed)
   }
 
+  #settingsOf(row: EndpointRow): EndpointSettings {
+    const { id, account_id: accountId, url, paused, signature, generation } = row
+    const secret = decrypt(row.encrypted_secret, id, this.#keys)
+    const headers = row.encrypted_headers ? decrypt(row.encrypted_headers, id, this.#keys) : '{}'
+    return {
+      id,
+      accountId,
+      url,
+      paused,
+      signature,
+      secret,
+      former: this.#formerOf(row),
+      headers: Object.entries(JSON.parse(headers) as Record<string, string>).flat(),
+      generation,
+    }
+  }
+
+  /** A former secret that cannot be decrypted is not used: the new one has replaced it, perhaps for this reason. */
+  #formerOf({ id, former_secret: encrypted, former_secret_until: until }: EndpointRow) {
+    if (!encrypted || !until) return null
+    try {
+      return { secret: decrypt(encrypted, id, this.#keys), until }
+    } catch (error) {
+      this.#log.warn({ err: error, endpoint_id: id }, 'the former secret of an endpoint cannot be decrypted')
+      return null
+    }
+  }
+
   #markUnreadable({ id, generation }: EndpointRow, error: unknown): void {
     if (this.#unreadable.get(id)?.generation !== generation) {
-      this.#log.error({ err: error, endpoint_id: id }, 'the secret of an endpoint cannot be decrypted')
+      this.#log.error(
+        { err: error, endpoint_id: id },
+        'the secret or the headers of an endpoint cannot be decrypted',
+      )
     }
     this.#known.delete(id)
     this.#unreadable.delete(id)

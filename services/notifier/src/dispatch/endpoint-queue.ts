@@ -1,3 +1,4 @@
+import type { WebhookSignature } from '@licensing/proto/closed-sets'
 import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
 
 /** The properties of an endpoint that an attempt needs. */
@@ -5,7 +6,13 @@ export interface EndpointSettings {
   id: string
   accountId: string
   url: string
+  paused: boolean
+  signature: WebhookSignature
   secret: string
+  /** Attempts are signed with this secret too, until a time. */
+  former: { secret: string; until: Date } | null
+  /** Names and values in turn. */
+  headers: readonly string[]
   generation: bigint
 }
 

@@ -8,7 +8,11 @@ const settings = (id: string, generation = 1n, accountId = `account of ${id}`): 
   id,
   accountId,
   url: `https://${id}.example/`,
+  paused: false,
+  signature: 'default',
   secret: `secret of ${id} ${generation}`,
+  former: null,
+  headers: [],
   generation,
 })
 

@@ -1,8 +1,10 @@
 import { plainArray } from '@licensing/database/arrays'
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
+import { insertRows, rowsOf } from '@licensing/database/row-queries'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
+import type { FieldColumns } from './endpoint-fields.ts'
 import { failingFrom } from './endpoint.ts'
-import type { Endpoint, Subscription } from './endpoint.ts'
+import type { Endpoint } from './endpoint.ts'
 
 /** The ids that identify an endpoint. It is found only under its own account and application. */
 export interface EndpointPath {
@@ -11,29 +13,64 @@ export interface EndpointPath {
   endpointId: string
 }
 
-const rowColumns = (sql: Sql) =>
-  sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
+const fieldColumns = (sql: Sql) =>
+  sql`url, subscribed_events, description, header_names, plans, paused, signature`
+
+const rowColumns = (sql: Sql) => sql`
+  id, account_id, application_id, ${fieldColumns(sql)}, encrypted_headers, encrypted_secret, former_secret,
+  former_secret_until, generation, status`
 
 /** The columns of an endpoint that are needed to send, at some generation. */
-export interface EndpointRow {
+export interface EndpointRow extends FieldColumns, EndpointSecrets {
   id: string
   account_id: string
   application_id: string
-  url: string
-  subscribed_events: Subscription
-  encrypted_secret: Uint8Array
   generation: bigint
   status: EndpointStatus
 }
 
-export async function insertEndpoint(
-  sql: Sql,
-  row: Omit<EndpointRow, 'generation' | 'status'> & { created_at: Date },
-): Promise<void> {
-  await sql`
-    insert into endpoints (id, account_id, application_id, url, subscribed_events, encrypted_secret, created_at)
-    values (${row.id}, ${row.account_id}, ${row.application_id}, ${row.url}, ${row.subscribed_events}::text[],
-      ${Buffer.from(row.encrypted_secret)}, ${row.created_at})`
+/** Columns that are encrypted, each bound to the endpoint's id. */
+export interface EndpointSecrets {
+  encrypted_headers: Uint8Array | null
+  encrypted_secret: Uint8Array
+  /** The secret before the last rotation. Attempts are signed with it too until this time. */
+  former_secret: Uint8Array | null
+  former_secret_until: Date | null
+}
+
+/** Columns that a change of an endpoint writes. */
+export type EndpointChange = Partial<FieldColumns & EndpointSecrets>
+
+interface NewEndpoint extends EndpointChange {
+  id: string
+  account_id: string
+  application_id: string
+  created_at: Date
+}
+
+export async function insertEndpoint(sql: Sql, row: NewEndpoint): Promise<void> {
+  await insertRows(sql, 'endpoints', [withHexBytes(row)])
+}
+
+/** Changes an endpoint that the transaction has locked. */
+export async function writeEndpoint(sql: Sql, id: string, change: EndpointChange): Promise<EndpointRow> {
+  const columns = sql(Object.keys(change))
+  const [row] = await sql<[EndpointRow]>`
+    update endpoints
+    set (${columns}) = (select ${columns} from ${rowsOf(sql, 'endpoints', [withHexBytes(change)])}),
+      generation = ${nextGeneration(sql)}, changed_at = clock_timestamp()
+    where id = ${id}
+    returning ${rowColumns(sql)}`
+  return row
+}
+
+/** A row whose bytes PostgreSQL can read from JSON. */
+function withHexBytes(row: object): object {
+  const values = Object.entries(row).map(([column, value]: [string, unknown]) => [
+    column,
+    value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value,
+  ])
+  return Object.fromEntries(values) as object
 }
 
 /** Only one transaction at a time registers endpoints of an application. */
@@ -47,17 +84,41 @@ export async function countEnabledEndpoints(sql: Sql, applicationId: string): Pr
   return row!.count
 }
 
+/** What the time at which an endpoint is disabled depends on. */
+export interface RetrySchedule {
+  now: Date
+  /** Milliseconds from the next attempt of a delivery to its last one, after its first to its eleventh failure. */
+  remainingMs: readonly number[]
+}
+
+/**
+ * The pending delivery of the endpoint `e` that uses up its attempts first: `failures` is how many have failed, `ends_at`
+ * when the last one is due. Reads one row of the index for each number of failures.
+ */
+const firstToEnd = (sql: Sql, { now, remainingMs }: RetrySchedule): Statement => sql`
+  select d.id, remaining.failures, greatest(d.retry_at, ${now}) + remaining.ms * interval '1 millisecond' as ends_at
+  from unnest(${plainArray([...remainingMs])}::bigint[]) with ordinality as remaining (ms, failures)
+  cross join lateral (
+    select d.id, d.retry_at from deliveries d
+    where d.endpoint_id = e.id and d.status = 'pending' and d.scheduled_attempts >= 1
+      and d.scheduled_attempts = remaining.failures
+    order by d.retry_at limit 1
+  ) d
+  where e.status = 'enabled' and not e.paused
+  order by ends_at limit 1`
+
 /** Lists one endpoint, or a page of the endpoints of an application, newest first. */
 export async function findEndpoints(
   sql: Sql,
   of: { accountId: string; applicationId: string; id?: string; beforeId?: string; limit: number },
+  schedule: RetrySchedule,
 ): Promise<Endpoint[]> {
   // `failingFrom` is a literal, not a parameter: only then does the planner use the index deliveries_failing.
   return sql<Endpoint[]>`
-    select e.id, e.url, e.subscribed_events, e.status, e.created_at, e.disabled_at, e.disabled_reason,
+    select e.id, ${fieldColumns(sql)}, e.status, e.created_at, e.disabled_at, e.disabled_reason,
       failing.scheduled_attempts as failing_attempts, failing.since as failing_since,
       case when e.status = 'enabled' then coalesce(h.pending, 0) else 0 end::bigint as pending,
-      h.last_success_at, h.last_failure_at, h.failing_since as health_failing_since
+      h.last_success_at, h.last_failure_at, h.failing_since as health_failing_since, ending.ends_at as disables_at
     from endpoints e
     left join endpoint_health h on h.endpoint_id = e.id
     left join lateral (
@@ -67,6 +128,7 @@ export async function findEndpoints(
         and d.scheduled_attempts >= ${sql.unsafe(String(failingFrom))}
       order by d.scheduled_attempts desc limit 1
     ) failing on true
+    left join lateral (${firstToEnd(sql, schedule)}) ending on true
     where e.account_id = ${of.accountId} and e.application_id = ${of.applicationId}
       ${of.id === undefined ? sql`` : sql`and e.id = ${of.id}`}
       ${of.beforeId === undefined ? sql`` : sql`and e.id < ${of.beforeId}`}
@@ -123,30 +185,25 @@ export async function findEndpointRow(sql: Sql, path: EndpointPath): Promise<End
   return row ?? null
 }
 
-/** Prevents other transactions from changing an endpoint's status until this one ends. @returns null if there is none */
-export async function lockEndpoint(sql: Sql, path: EndpointPath): Promise<EndpointRow | null> {
+/**
+ * Prevents other transactions from changing an endpoint until this one ends.
+ *
+ * @param mode `update` if this transaction changes it
+ * @returns null if there is none
+ */
+export async function lockEndpoint(
+  sql: Sql,
+  path: EndpointPath,
+  mode: 'share' | 'update' = 'share',
+): Promise<EndpointRow | null> {
   const [row] = await sql<EndpointRow[]>`
-    select ${rowColumns(sql)} from endpoints where ${isAt(sql, path)} for share`
+    select ${rowColumns(sql)} from endpoints where ${isAt(sql, path)} for ${sql.unsafe(mode)}`
   return row ?? null
 }
 
 /** Prevents other transactions from changing these endpoints until this one ends. */
 export async function lockEndpoints(sql: Sql, ids: string[]): Promise<void> {
   await sql`select 1 from endpoints where id = any(${ids}::text[]) order by id for update`
-}
-
-/** @returns null if the endpoint does not exist or is disabled */
-export async function changeSecret(
-  sql: Sql,
-  path: EndpointPath,
-  encryptedSecret: Buffer,
-): Promise<EndpointRow | null> {
-  const [row] = await sql<EndpointRow[]>`
-    update endpoints
-    set encrypted_secret = ${encryptedSecret}, generation = ${nextGeneration(sql)}, changed_at = clock_timestamp()
-    where ${isAt(sql, path)} and status = 'enabled'
-    returning ${rowColumns(sql)}`
-  return row ?? null
 }
 
 /** Greater than each generation before, also of a time that the database has lost: processes keep settings by generation. */
@@ -173,6 +230,16 @@ export async function deleteWaiting(sql: Sql, endpointId: string): Promise<void>
   await sql`delete from waiting_endpoints where endpoint_id = ${endpointId}`
 }
 
+/** Begins the search for due deliveries of the endpoint again, if any wait. */
+export async function restoreWaiting(sql: Sql, endpointId: string): Promise<void> {
+  await sql`
+    insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
+    select endpoint_id, account_id, due_at from deliveries
+    where endpoint_id = ${endpointId} and claim_id is null and due_at is not null
+    order by due_at limit 1
+    on conflict (endpoint_id) do update set next_due_at = least(waiting_endpoints.next_due_at, excluded.next_due_at)`
+}
+
 /** Records that the disabled endpoint has no pending deliveries any more. */
 export async function markCleanedUp(sql: Sql, endpointId: string): Promise<void> {
   await sql`update endpoints set is_cleanup_due = false where id = ${endpointId}`
@@ -195,24 +262,84 @@ export async function listChangedEndpoints(sql: Sql, after: Date): Promise<Endpo
   return sql<EndpointRow[]>`select ${rowColumns(sql)} from endpoints where changed_at > ${after}`
 }
 
+/** The columns of secrets. */
+export const secretColumns = ['encrypted_secret', 'former_secret', 'encrypted_headers'] as const
+
+type SecretColumn = (typeof secretColumns)[number]
+
 export async function listSecrets(
   sql: Sql,
+  column: SecretColumn,
   afterId: string,
   limit: number,
 ): Promise<{ id: string; secret: Uint8Array }[]> {
   return sql<{ id: string; secret: Uint8Array }[]>`
-    select id, encrypted_secret as secret from endpoints where id > ${afterId} order by id limit ${limit}`
+    select id, ${sql(column)} as secret from endpoints
+    where id > ${afterId} and ${sql(column)} is not null order by id limit ${limit}`
 }
 
 /** Replaces the encrypted form of the same secret. @returns false if the secret was changed meanwhile */
 export async function replaceSecret(
   sql: Sql,
+  column: SecretColumn,
   id: string,
   former: Uint8Array,
   next: Buffer,
 ): Promise<boolean> {
   const replaced = await sql`
-    update endpoints set encrypted_secret = ${next}
-    where id = ${id} and encrypted_secret = ${Buffer.from(former)}`
+    update endpoints set ${sql(column)} = ${next}
+    where id = ${id} and ${sql(column)} = ${Buffer.from(former)}`
   return replaced.count > 0
+}
+
+/** Deletes former secrets with which nothing is signed any more. */
+export async function deleteFormerSecrets(sql: Sql, now: Date): Promise<void> {
+  await sql`
+    update endpoints set former_secret = null, former_secret_until = null
+    where former_secret is not null and former_secret_until < ${now}`
+}
+
+/** An endpoint that will be disabled soon. */
+export interface DisablingEndpoint extends EndpointOwner {
+  failures: number
+  failing_since: Date
+  disables_at: Date
+}
+
+/**
+ * Records that the vendors of endpoints that are disabled before a time are alerted, if the delivery that ends first has
+ * failed often enough, and began to fail after the last such alert.
+ *
+ * @returns the endpoints for which that was not recorded before
+ */
+export async function markDisablingReported(
+  tx: Sql,
+  { before, minFailures, limit }: { before: Date; minFailures: number; limit: number },
+  schedule: RetrySchedule,
+): Promise<DisablingEndpoint[]> {
+  // Reads one row of the index for each endpoint with failed deliveries, however many it has.
+  return tx<DisablingEndpoint[]>`
+    with recursive failing (endpoint_id) as (
+      (select endpoint_id from deliveries where status = 'pending' and scheduled_attempts >= 1
+        order by endpoint_id limit 1)
+      union all
+      select (
+        select endpoint_id from deliveries
+        where status = 'pending' and scheduled_attempts >= 1 and endpoint_id > failing.endpoint_id
+        order by endpoint_id limit 1
+      ) from failing where endpoint_id is not null
+    ), ending as materialized (
+      select e.id, ending.failures, ending.ends_at, first.at
+      from failing join endpoints e on e.id = failing.endpoint_id
+      cross join lateral (${firstToEnd(tx, schedule)}) ending
+      join attempts first on first.delivery_id = ending.id and first.attempt = 1
+      where ending.ends_at < ${before} and ending.failures >= ${minFailures}::int
+        and (e.disabling_reported_at is null or e.disabling_reported_at < first.at)
+      order by e.id limit ${limit}
+    )
+    update endpoints e set disabling_reported_at = ${schedule.now} from ending
+    where e.id = ending.id and e.status = 'enabled'
+      and (e.disabling_reported_at is null or e.disabling_reported_at < ending.at)
+    returning e.id, e.account_id, e.application_id, e.url, ending.failures::int, ending.at as failing_since,
+      ending.ends_at as disables_at`
 }

@@ -1,18 +1,19 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { messageOf } from '@licensing/grpc/fields'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
 import { EndpointHealthSchema, EndpointSchema } from '@licensing/proto/notifier'
 import type { Endpoint as EndpointMessage } from '@licensing/proto/notifier'
 import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
+import type { EndpointRow } from './endpoint-queries.ts'
+import type { FieldColumns } from './endpoint-fields.ts'
 
 /** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */
 export const failingFrom = 4
 
-export interface Endpoint {
+export interface Endpoint extends FieldColumns {
   id: string
-  url: string
-  subscribed_events: Subscription
   status: EndpointStatus
   created_at: Date
   disabled_at: Date | null
@@ -25,13 +26,32 @@ export interface Endpoint {
   last_failure_at: Date | null
   /** When the first attempt after the last success failed, for any event. */
   health_failing_since: Date | null
+  /** When the endpoint is disabled if all attempts fail until then. */
+  disables_at: Date | null
 }
+
+/** An endpoint to which nothing was sent yet. */
+export const newEndpoint = {
+  status: 'enabled',
+  disabled_at: null,
+  disabled_reason: null,
+  failing_attempts: null,
+  failing_since: null,
+  pending: 0n,
+  last_success_at: null,
+  last_failure_at: null,
+  health_failing_since: null,
+  disables_at: null,
+} as const
 
 export function endpointMessage(endpoint: Endpoint): EndpointMessage {
   const health = { ...endpoint, failing_since: endpoint.health_failing_since }
   return messageOf(EndpointSchema, {
     ...endpoint,
     subscribed_events: writeSubscription(endpoint.subscribed_events),
+    headers: shownHeaders(endpoint.header_names),
+    plans: endpoint.plans ?? [],
+    signature: readMember('webhookSignature', endpoint.signature),
     failing_attempts: endpoint.failing_attempts ?? 0,
     health: messageOf(EndpointHealthSchema, health),
   })
@@ -48,6 +68,19 @@ export function endpointDisabled(id: string, remedy = 'register a new endpoint')
   })
 }
 
+/** A paused endpoint takes no new requests to send something (docs/guides/webhooks.md, "Pause an endpoint"). */
+export function endpointPaused(id: string): ServiceError {
+  return new ServiceError('conflict', `webhook endpoint ${id} is paused: resume it first`, {
+    members: { current: 'paused', allowed: ['resume'] },
+  })
+}
+
+/** @throws ServiceError if nothing may be requested to be sent to the endpoint */
+export function checkSendable({ id, status, paused }: EndpointRow, remedy?: string): void {
+  if (status === 'disabled') throw endpointDisabled(id, remedy)
+  if (paused) throw endpointPaused(id)
+}
+
 /** The event types that an endpoint is subscribed to; null for all types, including future ones. */
 export type Subscription = string[] | null
 
@@ -61,10 +94,20 @@ export function readSubscription(text: string): { types: Subscription } | { prob
   return { types: [...new Set(types)] }
 }
 
-function writeSubscription(types: Subscription): string {
+export function writeSubscription(types: Subscription): string {
   return types === null ? '*' : types.join(',')
 }
 
-export function isSubscribed(types: Subscription, type: string): boolean {
-  return types === null || types.includes(type)
+/** Whether an endpoint gets an event. The plan is that of the event's licence; null if the event is about no licence. */
+export function isSubscribed(
+  { subscribed_events: types, plans }: Pick<EndpointRow, 'subscribed_events' | 'plans'>,
+  event: { type: string; licencePlanId: string | null },
+): boolean {
+  if (types !== null && !types.includes(event.type)) return false
+  return plans === null || event.licencePlanId === null || plans.includes(event.licencePlanId)
+}
+
+/** Header names as the API shows them: each with the value null. */
+export function shownHeaders(names: string[] | null): Record<string, null> | null {
+  return names && Object.fromEntries(names.map((name) => [name, null]))
 }

@@ -31,7 +31,7 @@ const allow = ({ accountId }: Vendor, max: number) =>
   setQuota({ accountId, quota: 'webhook_endpoints', max: BigInt(max) })
 
 const register = (vendor: Vendor, at = 0) =>
-  replicas[at % 2]!.calls.createEndpoint({ ...vendor, url, subscribedEvents: '*' })
+  replicas[at % 2]!.calls.createEndpoint({ ...vendor, fields: { url, subscribedEvents: '*' } })
 
 test('if the quota admits 3 more endpoints, 3 of 20 concurrent registrations on two replicas succeed', async () => {
   const vendor = givenVendor()

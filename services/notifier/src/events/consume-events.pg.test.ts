@@ -22,7 +22,10 @@ test('an account that sends thousands of events at once does not delay other acc
   await using _replica = await notifier.replica()
   for (const path of ['/dead/1', '/dead/2', '/dead/3']) await notifier.register(receiver.url(path))
   const quiet = neighbourOf(notifier.of.accountId)
-  await notifier.calls.createEndpoint({ ...quiet, url: receiver.url('/quiet'), subscribedEvents: '*' })
+  await notifier.calls.createEndpoint({
+    ...quiet,
+    fields: { url: receiver.url('/quiet'), subscribedEvents: '*' },
+  })
   const recorded = async (accountId: string) => {
     const rows = await notifier.sql<{ id: string }[]>`
       select id from events where account_id = ${accountId} order by sequence`

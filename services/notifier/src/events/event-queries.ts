@@ -9,6 +9,8 @@ export interface StoredEvent {
   sequence: bigint
   body: string
   traceParent: string | null
+  /** The plan of the licence that the event is about; null if it is about no licence. */
+  licencePlanId: string | null
 }
 
 /**
@@ -32,14 +34,16 @@ export async function takeSequences(sql: Sql, counts: Map<string, number>): Prom
 
 export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]): Statement {
   return sql`
-    insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent)
+    insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent,
+      licence_plan_id)
     select ${recordedAt}, event.* from unnest(
       ${plainArray(events.map((event) => event.accountId))}::text[],
       ${plainArray(events.map((event) => event.sequence))}::bigint[],
       ${plainArray(events.map((event) => event.applicationId))}::text[],
       ${plainArray(events.map((event) => event.id))}::text[],
       ${jsonArray(events.map((event) => event.body))}::text[],
-      ${plainArray(events.map((event) => event.traceParent))}::text[]
+      ${plainArray(events.map((event) => event.traceParent))}::text[],
+      ${plainArray(events.map((event) => event.licencePlanId))}::text[]
     ) as event`
 }
 

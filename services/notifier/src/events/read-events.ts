@@ -1,18 +1,17 @@
 import { pageSize } from '@licensing/database/page'
 import type { Handler } from '../dependencies.ts'
 import { findEvents, findLatestSequence } from './event-queries.ts'
-import { keptSince } from '../retention.ts'
 
 /** The events that a consumer reads to catch up after it missed deliveries. */
 export const listEvents: Handler<'listEvents'> = async (
-  { sql, clock },
+  { sql, keptSince },
   { accountId, onlyApplicationId, after, limit },
 ) => {
   const events = await findEvents(sql, {
     accountId,
     ...(onlyApplicationId !== undefined && { applicationId: onlyApplicationId }),
     after,
-    keptSince: keptSince(clock.now()),
+    keptSince: keptSince(),
     limit: pageSize(limit),
   })
   return { envelopes: events.map((event) => event.body), nextAfter: events.at(-1)?.sequence ?? after }

@@ -110,7 +110,7 @@ test('an event is sent to every enabled endpoint of its application that is subs
   const all = await notifier.register(url)
   const listed = await notifier.register(url, 'licence.created,licence.suspended')
   await notifier.register(url, 'licence.created')
-  await calls.createEndpoint({ ...neighbour, url, subscribedEvents: '*' })
+  await calls.createEndpoint({ ...neighbour, fields: { url, subscribedEvents: '*' } })
   const deleted = await notifier.register(url)
   await calls.deleteEndpoint({ ...of, endpointId: deleted.id })
   await publish(notifier, [givenLicenceEvent(of)])

@@ -71,6 +71,7 @@ export async function recordEvents(
       traceParent: validTraceParent(traceParent),
       type: webhook.type,
       licenceId: licenceOf(webhook.object),
+      licencePlanId: event.licencePlanId ?? null,
     }
   })
   const deliveries = fanOut(events, endpoints, onlyEndpoints !== undefined, recordedAt)
@@ -107,7 +108,7 @@ function fanOut(
   const byApplication = Map.groupBy(endpoints, (endpoint) => endpoint.application_id)
   return events.flatMap((event) =>
     (byApplication.get(event.applicationId) ?? [])
-      .filter((endpoint) => toAll || isSubscribed(endpoint.subscribed_events, event.type))
+      .filter((endpoint) => toAll || isSubscribed(endpoint, event))
       .map((endpoint): NewDelivery => ({
         id: newId('dlv'),
         account_id: event.accountId,

@@ -8,7 +8,7 @@ import { EventSchema } from '@licensing/proto/events'
 import { SendTestEventResponseSchema } from '@licensing/proto/notifier'
 import type { Handler } from '../dependencies.ts'
 import { recordEvents } from './record-events.ts'
-import { endpointDisabled, endpointNotFound } from '../endpoints/endpoint.ts'
+import { checkSendable, endpointNotFound } from '../endpoints/endpoint.ts'
 import { lockEndpoint } from '../endpoints/endpoint-queries.ts'
 
 /** Records a test event that is sent to this endpoint only, whatever types it is subscribed to. */
@@ -24,7 +24,7 @@ export const sendTestEvent: Handler<'sendTestEvent'> = async (deps, request) => 
   const record = async (tx: Transaction) => {
     const endpoint = await lockEndpoint(tx, request)
     if (!endpoint) throw endpointNotFound(endpointId)
-    if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
+    checkSendable(endpoint)
     await audit(tx, { accountId, applicationId, resourceId: endpointId, changes: {} })
     const traceParent = traceHeaders().traceparent
     return recordEvents(deps, tx, [{ event, traceParent }], [endpoint])

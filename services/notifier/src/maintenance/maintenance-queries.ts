@@ -42,7 +42,7 @@ export async function restoreWaitingEndpoints(tx: Sql): Promise<number> {
     )
     insert into waiting_endpoints (endpoint_id, account_id, next_due_at)
     select endpoint.endpoint_id, e.account_id, endpoint.due_at from endpoint
-    join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled'
+    join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled' and not e.paused
     left join waiting_endpoints w on w.endpoint_id = endpoint.endpoint_id
     where w.next_due_at is null or w.next_due_at > endpoint.due_at + interval '5 seconds'
     order by endpoint.endpoint_id

@@ -7,8 +7,10 @@ import { measureWhenScraped } from '@licensing/process/measures'
 import { Gauge } from 'prom-client'
 import { deleteOldAlerts } from '../alerts/alert-queries.ts'
 import { deleteOldAllowances } from '../alerts/mail-allowance-queries.ts'
+import { failuresToWarn, reportDisabling } from '../alerts/endpoint-alerts.ts'
 import type { Clock } from '../clock.ts'
 import { cleanUpEndpoint } from '../deliveries/disable-endpoint.ts'
+import { deleteFormerSecrets } from '../endpoints/endpoint-queries.ts'
 import { oldestDueSeconds } from '../dispatch/metrics.ts'
 import { dropPartitions, makePartitions, listPartitions } from '../events/event-partitions.ts'
 import { payloadDays } from '../retention.ts'
@@ -29,8 +31,15 @@ const minDaysAhead = 14
 const partitionsEveryMs = 10 * 60_000
 const cleanUpEveryMs = 1_000
 const statisticsEveryMs = 1_000
+const warnEveryMs = 60_000
 const restoreEveryMs = 5 * 60_000
 const deleteOldEveryMs = 60 * 60_000
+
+interface RecordedAttempt {
+  isDelivered: boolean
+  /** The number of the attempt. */
+  attempt: number
+}
 
 /** Background work. Every replica starts it. Locks keep two replicas from doing the same work at the same time. */
 export function startMaintenance(options: {
@@ -40,8 +49,10 @@ export function startMaintenance(options: {
   /** Updates the gauges of this process. */
   measure: () => void
   alertQueued: () => void
-}): { makePartitions(): void; attemptsRecorded(): void; stop(): Promise<void> } {
-  const { sql, clock, log, measure, alertQueued } = options
+  /** Milliseconds from the next attempt of a delivery to its last one, by how many attempts have failed. */
+  remainingMs: readonly number[]
+}): { makePartitions(): void; attemptsRecorded(attempts: RecordedAttempt[]): void; stop(): Promise<void> } {
+  const { sql, clock, log, measure, alertQueued, remainingMs } = options
   const failed = (part: string) => (error: unknown) => {
     if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'maintenance waits for the database')
     else log.error({ err: error, part }, 'maintenance failed')
@@ -50,19 +61,29 @@ export function startMaintenance(options: {
     startLoop({ work, everyMs, failed: failed(part), isOutage: isDatabaseOutage })
   const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
   const statistics = start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued }))
+  const warnings = start('endpoints about to be disabled', warnEveryMs, async () => {
+    const schedule = { now: clock.now(), remainingMs }
+    const reported = await transaction(sql, (tx) => reportDisabling(tx, schedule))
+    if (reported > 0) alertQueued()
+  })
   const endMeasuring = measureWhenScraped(log, 'deliveries', () => measureDue(sql, clock, measure))
   const loops = [
     partitions,
     start('disabled endpoints', cleanUpEveryMs, () => cleanUpEndpoints(sql)),
     statistics,
+    warnings,
     start('waiting endpoints', restoreEveryMs, () => restore(sql, log)),
-    start('old alerts and mail allowances', deleteOldEveryMs, () => deleteOld(sql)),
+    start('old alerts, mail allowances and secrets', deleteOldEveryMs, () => deleteOld(sql, clock.now())),
   ]
   return {
     /** Call this when a partition is missing. */
     makePartitions: () => partitions.wake(),
     /** Call this when attempts were recorded. */
-    attemptsRecorded: () => statistics.wakeIn(statisticsEveryMs),
+    attemptsRecorded: (attempts) => {
+      statistics.wakeIn(statisticsEveryMs)
+      const mayWarn = attempts.some(({ isDelivered, attempt }) => !isDelivered && attempt >= failuresToWarn)
+      if (mayWarn) warnings.wakeIn(statisticsEveryMs)
+    },
     async stop() {
       endMeasuring()
       await Promise.all(loops.map((loop) => loop.stop()))
@@ -112,7 +133,8 @@ async function measureDue(sql: Database, clock: Clock, measure: () => void): Pro
   }
 }
 
-export async function deleteOld(sql: Database): Promise<void> {
+export async function deleteOld(sql: Database, now: Date): Promise<void> {
+  await deleteFormerSecrets(sql, now)
   await deleteOldAllowances(sql)
   while (!(await deleteOldAlerts(sql)));
 }

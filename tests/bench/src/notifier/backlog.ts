@@ -50,6 +50,7 @@ export async function claimCost(bed: TestBed, endpointId: string, times: number)
       limit: claimed,
       claimId: randomUUID(),
       leaseMs: 600_000,
+      keptSince: new Date(0),
     })
     if (got.length !== claimed) throw new Error(`claimed ${got.length} instead of ${claimed}`)
     if (time > 0) took.push(performance.now() - startedMs)

@@ -14,7 +14,8 @@ export async function bareLoop(bed: TestBed, deliveries: number): Promise<Cost> 
   const post = async () => {
     const { id, body } = envelope()
     const unixSeconds = Math.floor(Date.now() / 1000)
-    const headers = deliveryHeaders({ secret, body, unixSeconds, eventId: id, attempt: 1 })
+    const signed = { signature: 'default', secrets: [secret], body, unixSeconds } as const
+    const headers = deliveryHeaders({ ...signed, eventId: id, attempt: 1, headers: [] })
     const answer = await pool.request({ method: 'POST', path, headers, body })
     await answer.body.dump()
     if (answer.statusCode !== 200) throw new Error(`answered ${answer.statusCode}`)

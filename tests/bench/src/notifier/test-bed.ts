@@ -78,7 +78,10 @@ export async function startTestBed(environment: Record<string, string> = {}) {
     async givenVendor(partition: number, paths: string[]): Promise<Vendor> {
       const of = { accountId: accountIn(partition), applicationId: `app_${randomUUID()}` }
       for (const path of paths) {
-        await channel.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
+        await channel.calls.createEndpoint({
+          ...of,
+          fields: { url: receiver.url(path), subscribedEvents: '*' },
+        })
       }
       return { ...of, partition }
     },

@@ -85,7 +85,7 @@ export async function givenSales(
     of,
   )
   await sql.unsafe(
-    `insert into payments (id, account_id, application_id, source_key, session_id, plan_id, external_ref, amount,
+    `insert into payments (id, account_id, application_id, source_key, purchase_ref, plan_id, external_ref, amount,
       currency, fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charged_at, charge_state)
     select ${timed('pay')}, $1, $2, 'checkout:' || n, ${timed('cs')}, $3, 'customer-' || n, 4900, 'usd', 49, ${id('lic')},
       ${at}, 'acct_bench', 'pi_bench' || n, 'ch_bench' || n, ${at}, 'known' ${from}`,

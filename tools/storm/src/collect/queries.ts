@@ -56,7 +56,7 @@ const statements = {
   },
   payments: {
     billing: `
-      select id, source_key, session_id, sale_id, invoice_ref, licence_id, amount, fee_minor, charge_ref
+      select id, source_key, case when sale_id is null then purchase_ref end as session_id, sale_id, invoice_ref, licence_id, amount, fee_minor, charge_ref
       from payments order by id`,
   },
   refunds: {

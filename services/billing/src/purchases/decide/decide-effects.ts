@@ -1,5 +1,5 @@
 import { addMonths, updatesPaid } from '../../calendar.ts'
-import { effectMeanings, isEnd } from '../../effects/effect.ts'
+import { effectMeanings, isEnd, isRevocation } from '../../effects/effect.ts'
 import type { NewEffect } from '../../effects/effect.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { SubscriptionItem } from '../../processor/facts.ts'
@@ -128,21 +128,21 @@ function endOfFirst(subject: Subject): Decided<Date | null> {
   return other && 'later' in other ? other : { later: Infinity, questions: [] }
 }
 
-// The processor's clock counts in seconds. Effects of one second are ordered by the paid cycle that they belong to, so that a
-// refund of one cycle comes before the payment of the next: each cycle adds a millisecond. The end comes last.
-const maxCycles = 998
-const endOfSecond = 999
-
-/** The number of paid cycles up to this invoice. Null means the first invoice, which the checkout pays. */
-function countCycles({ invoices }: Subject, invoice: Invoice | null): number {
+/**
+ * The number of paid cycles up to this invoice. Null means the first invoice, which the checkout pays.
+ *
+ * Effects of one tick of the clock are ordered by the paid cycle that they belong to, so that a refund of one cycle comes before
+ * the payment of the next: each cycle adds a millisecond. The end comes last, in the tick's last millisecond.
+ */
+function countCycles({ invoices, rules }: Subject, invoice: Invoice | null): number {
   const earlier = invoices.filter((each) => {
     if (invoice === null || each.reason !== 'cycle') return false
-    return invoice.reason === 'cycle' ? endOf(each) <= endOf(invoice) : each.paidAt <= invoice.paidAt
+    return invoice.reason === 'cycle' ? cycleOf(each) <= cycleOf(invoice) : each.paidAt <= invoice.paidAt
   })
-  return Math.min(earlier.length, maxCycles)
+  return Math.max(0, Math.min(earlier.length, rules.tickMs - 2))
 }
 
-const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt
+const cycleOf = ({ cycle, periodEnd, paidAt }: Invoice) => cycle ?? periodEnd ?? paidAt
 
 /** The item of the subscription that the purchase is for, in the processor's records. */
 export function soldItemOf({ history: { facts, session, prices } }: Subject): SubscriptionItem | undefined {
@@ -212,13 +212,15 @@ function failureEffects(subject: Subject): DraftEffect[] {
 /**
  * A revocation is permanent, so it waits for events that may prevent it, such as another purchase of the customer. The end of a
  * subscription waits for earlier failures and renewals, so that the vendor gets their events first. After the end, a failure
- * suspends nothing: an expired licence is not suspended. Both wait for `othersArrive`, and until billing has read the events
- * that the processor lists and that did not arrive. If the processor does not answer, they wait until `lookAtEvents`.
+ * suspends nothing: an expired licence is not suspended. Both wait while other events may arrive, and until billing has read
+ * the events that the processor lists and that did not arrive. If the processor does not answer, they wait until `lookAtEvents`.
  */
-function othersKnown(subject: Subject, { cause }: DraftEffect): Decided<true> {
+function othersKnown(subject: Subject, effect: DraftEffect): Decided<true> {
+  const { cause } = effect
+  const waitMs = isRevocation(effect) ? timing.othersArrive : subject.rules.othersArriveMs
   const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
   return allOf(
-    until(subject, knownMs + timing.othersArrive),
+    until(subject, knownMs + waitMs),
     anyOf(ask(subject, 'events', cause, knownMs), until(subject, knownMs + timing.lookAtEvents)),
   )
 }
@@ -262,7 +264,9 @@ function paysForCurrentCycle({ invoices }: Subject, { invoice }: PaymentWithRefu
   if (invoice?.reason === 'proration') return false
   return !invoices.some(
     (other) =>
-      other.reason === 'cycle' && other.paidAt <= at && (invoice === null || endOf(other) > endOf(invoice)),
+      other.reason === 'cycle' &&
+      other.paidAt <= at &&
+      (invoice === null || cycleOf(other) > cycleOf(invoice)),
   )
 }
 
@@ -270,7 +274,8 @@ function endEffects(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
   const [ended] = ofKind(history.facts, 'subscription_ended')
   if (!ended || history.effects.has('canceled')) return []
-  const { subscriptionRef, endedAt } = ended
-  const at = endedAt + endOfSecond
-  return [newEffect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at)]
+  const { subscriptionRef, endedAt, endsOn } = ended
+  const at = endedAt + subject.rules.tickMs - 1
+  const ends_at = endsOn === undefined ? null : new Date(endsOn)
+  return [newEffect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at, { ends_at })]
 }

@@ -72,7 +72,7 @@ function partsOf(
 ): PaymentPart[] {
   const { facts } = history
   const paid = ofKind(facts, 'invoice_payment').filter((fact) => fact.invoiceRef === invoiceRef)
-  const direct = invoice ? undefined : checkout.paymentRef
+  const direct = (invoice ?? checkout).paymentRef
   const found = [...(direct === undefined ? [] : [direct]), ...paid.map((fact) => fact.paymentRef)]
   const refs = found.length > 0 || !known?.payment_ref ? found : [known.payment_ref]
   const parts = [...new Set(refs)].map((paymentRef) => {
@@ -124,8 +124,8 @@ function paymentRow(
     id: known?.id ?? newId('pay'),
     account_id: session.account_id,
     application_id: session.application_id,
-    session_id: session.id,
-    sale_id: null,
+    purchase_ref: session.id,
+    sale_id: session.sale_id,
     invoice_ref: invoice?.invoiceRef ?? null,
     plan_id: known?.plan_id ?? session.plan_id,
     external_ref: session.external_ref,

@@ -5,6 +5,7 @@ import type { BillingDependencies } from '../../dependencies.ts'
 import { cancelFeeRefunds, insertFeeRefunds } from '../../fees/fee-refund-queries.ts'
 import { postEntries } from '../../fees/post-entries.ts'
 import { decide } from './decide.ts'
+import type { Rules } from './decision.ts'
 import { loadHistories, ownerOf, postponeDecision, writeDecided } from './decision-queries.ts'
 import { createBatchRound } from '../../queues/queue-rounds.ts'
 import { pauseAfter } from '@licensing/process/retry'
@@ -29,12 +30,20 @@ export function createDecideRound(deps: BillingDependencies): () => Promise<numb
   )
 }
 
-/** Ledger entries come last: they lock the caps of the accounts, for which other transactions wait. */
-async function decideAll(deps: BillingDependencies, tx: Transaction, due: DuePurchase[]): Promise<void> {
+/**
+ * Decides purchases that the transaction has locked. Ledger entries come last: they lock the caps of the accounts, for which
+ * other transactions wait.
+ */
+export async function decideAll(
+  deps: BillingDependencies,
+  tx: Transaction,
+  due: Pick<DuePurchase, 'purchase_ref' | 'ordered_at'>[],
+): Promise<void> {
   const now = await databaseTime(tx)
-  const rules = { failuresBeforeSuspend: deps.failuresBeforeSuspend, graceMs: deps.subscriptionGraceMs }
   const histories = await loadHistories(tx, due)
-  const decided = histories.map((history) => ({ history, decision: decide(history, now, rules) }))
+  const decided = histories.map((history) => {
+    return { history, decision: decide(history, now, rulesFor(deps, history.session.sale_id === null)) }
+  })
   await writeDecided(tx, decided)
   for (const { history, decision } of decided) {
     const { account_id: accountId, application_id: applicationId } = history.session
@@ -49,4 +58,15 @@ async function decideAll(deps: BillingDependencies, tx: Transaction, due: DuePur
     decision.entries.map((entry) => ({ ...entry, ...ownerOf(history.session) })),
   )
   await postEntries(tx, entries)
+}
+
+/**
+ * The processor dates events by the second, repeats them late and in any order, and can be asked. Another shop reports each fact
+ * once, with its own end.
+ */
+function rulesFor(deps: BillingDependencies, atProcessor: boolean): Rules {
+  const { failuresBeforeSuspend, subscriptionGraceMs: graceMs } = deps
+  return atProcessor
+    ? { failuresBeforeSuspend, graceMs, tickMs: 1_000, othersArriveMs: timing.othersArrive, hasAnswers: true }
+    : { failuresBeforeSuspend, graceMs: 0, tickMs: 1, othersArriveMs: 0, hasAnswers: false }
 }

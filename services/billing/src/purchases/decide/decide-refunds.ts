@@ -5,7 +5,6 @@ import type { RefundKind } from '@licensing/proto/closed-sets'
 import type { VendorAlert } from '../../alerts/alert-vendor.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { RefundRow } from '../../refunds/refund-queries.ts'
-import { timing } from '../../timing.ts'
 import type { ChargedPayment, PaymentPart } from './decide-payments.ts'
 import { allOf, ask, differ, until, waitsOf } from './decision.ts'
 import type { Decided, Subject } from './decision.ts'
@@ -144,7 +143,7 @@ function areAllKnown(
     if (found.now && all.every((each) => each.isFullyReported)) return { now: true }
   }
   const lastKnown = Math.max(...all.map((each) => each.recordedMs))
-  return until(subject, lastKnown + timing.othersArrive)
+  return until(subject, lastKnown + subject.rules.othersArriveMs)
 }
 
 /** A pending or failed refund does not count. It has the kind that it would have if it succeeded now, or when it was created. */

@@ -20,10 +20,9 @@ import {
   second,
   start,
   record,
+  rules,
 } from '../../../test/histories.ts'
 import type { Recorded } from '../../../test/histories.ts'
-
-const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 
 describe('the ledger', () => {
   const expected = ['charge 245', 'credit -245 re_1', 'credit -245 re_2', 'reversal 245 re_1']

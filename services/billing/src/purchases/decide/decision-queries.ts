@@ -1,25 +1,33 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { findSessionsById } from '../../checkout-sessions/session-queries.ts'
-import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
-import { findPaymentsOfSessions } from '../../payments/payment-queries.ts'
-import { findRefundsOfSessions } from '../../refunds/refund-queries.ts'
+import { findPaymentsOf } from '../../payments/payment-queries.ts'
+import { findRefundsOf } from '../../refunds/refund-queries.ts'
+import { findSalesById } from '../../sale-events/sale-event-queries.ts'
+import { findFactsOfSales } from '../../sale-events/sale-fact-queries.ts'
+import { readSaleFacts, sessionOfSale } from '../../sale-events/sale-facts.ts'
 import { insertRows, rowsOf } from '@licensing/database/row-queries'
-import type { Decision, History, LedgerEntry, MappedPrice, Question } from './decision.ts'
+import type { Decision, History, LedgerEntry, MappedPrice, Question, SoldSession } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
 import type { DuePurchase, DueQuestion } from '../../queues/queue-queries.ts'
 
 /** The complete histories of these purchases, in a few statements. */
-export async function loadHistories(tx: Transaction, due: DuePurchase[]): Promise<History[]> {
+export async function loadHistories(
+  tx: Transaction,
+  due: Pick<DuePurchase, 'purchase_ref' | 'ordered_at'>[],
+): Promise<History[]> {
   const ids = due.map((each) => each.purchase_ref)
-  const [sessions, facts, payments, refunds, ledger, effects, questions] = await Promise.all([
+  const [checkouts, reported, sales, payments, refunds, ledger, effects, questions] = await Promise.all([
     findSessionsById(tx, ids),
-    findFacts(tx, ids).then(ofEach),
-    findPaymentsOfSessions(tx, ids).then(ofEach),
-    findRefundsOfSessions(tx, ids).then(ofEach),
+    findFacts(tx, ids),
+    findSoldElsewhere(tx, ids),
+    findPaymentsOf(tx, ids).then(ofEach),
+    findRefundsOf(tx, ids).then(ofEach),
     findLedger(tx, ids).then(ofEach),
     findEffectKeys(tx, ids).then(ofEach),
     findQuestions(tx, ids).then(ofEach),
   ])
+  const sessions = [...checkouts.map((row) => ({ ...row, sale_id: null })), ...sales.sessions]
+  const facts = ofEach([...reported, ...sales.facts])
   const prices = await findMappedPrices(tx, sessions, ids.flatMap(facts))
   const orderedAt = new Map(due.map((each) => [each.purchase_ref, each.ordered_at ?? undefined]))
   return sessions.map((session) => ({
@@ -35,41 +43,57 @@ export async function loadHistories(tx: Transaction, due: DuePurchase[]): Promis
   }))
 }
 
-type OfSession<Row> = Row & { session_id: string }
+type OfPurchase<Row> = Row & { purchase_ref: string }
 
-function ofEach<Row extends { session_id: string | null }>(rows: Row[]): (sessionId: string) => Row[] {
-  const groups = Map.groupBy(rows, (row) => row.session_id)
-  return (sessionId) => groups.get(sessionId) ?? []
+function ofEach<Row>(rows: OfPurchase<Row>[]): (purchaseRef: string) => OfPurchase<Row>[] {
+  const groups = Map.groupBy(rows, (row) => row.purchase_ref)
+  return (purchaseRef) => groups.get(purchaseRef) ?? []
 }
 
-async function findFacts(sql: Sql, ids: string[]): Promise<OfSession<RecordedFact>[]> {
-  return sql<OfSession<RecordedFact>[]>`
-    select session_id, body as fact, recorded_at from facts
+/** Sales of other shops in the form of checkout sessions, with the facts that the shops reported. */
+async function findSoldElsewhere(
+  sql: Sql,
+  ids: string[],
+): Promise<{ sessions: SoldSession[]; facts: OfPurchase<RecordedFact>[] }> {
+  const sales = await findSalesById(sql, ids)
+  const rows = await findFactsOfSales(sql, sales)
+  const facts = sales.flatMap((sale) =>
+    readSaleFacts(
+      sale,
+      rows.filter((row) => row.application_id === sale.application_id && row.sale_id === sale.sale_id),
+    ).map((fact) => ({ ...fact, purchase_ref: sale.id })),
+  )
+  return { sessions: sales.map(sessionOfSale), facts }
+}
+
+async function findFacts(sql: Sql, ids: string[]): Promise<OfPurchase<RecordedFact>[]> {
+  return sql<OfPurchase<RecordedFact>[]>`
+    select session_id as purchase_ref, body as fact, recorded_at from facts
     where session_id = any(${ids}) order by session_id, position`
 }
 
-async function findLedger(sql: Sql, ids: string[]): Promise<OfSession<LedgerEntry>[]> {
-  return sql<OfSession<LedgerEntry>[]>`
-    select f.id, f.payment_id, f.kind, f.cause, f.amount_minor, f.currency, f.period, f.occurred_at, p.session_id
+async function findLedger(sql: Sql, ids: string[]): Promise<OfPurchase<LedgerEntry>[]> {
+  return sql<OfPurchase<LedgerEntry>[]>`
+    select f.id, f.payment_id, f.kind, f.cause, f.amount_minor, f.currency, f.period, f.occurred_at, p.purchase_ref
     from payments p join fee_entries f on f.payment_id = p.id
-    where p.session_id = any(${ids}) order by f.id`
+    where p.purchase_ref = any(${ids}) order by f.id`
 }
 
-async function findEffectKeys(sql: Sql, ids: string[]): Promise<OfSession<{ effect_key: string }>[]> {
-  return sql<OfSession<{ effect_key: string }>[]>`
-    select purchase_ref as session_id, effect_key from purchase_effects where purchase_ref = any(${ids}) order by position`
+async function findEffectKeys(sql: Sql, ids: string[]): Promise<OfPurchase<{ effect_key: string }>[]> {
+  return sql<OfPurchase<{ effect_key: string }>[]>`
+    select purchase_ref, effect_key from purchase_effects where purchase_ref = any(${ids}) order by position`
 }
 
-async function findQuestions(sql: Sql, ids: string[]): Promise<OfSession<Question>[]> {
-  return sql<OfSession<Question>[]>`
-    select purchase_ref as session_id, kind, ref, attempts, found from processor_questions
+async function findQuestions(sql: Sql, ids: string[]): Promise<OfPurchase<Question>[]> {
+  return sql<OfPurchase<Question>[]>`
+    select purchase_ref, kind, ref, attempts, found from processor_questions
     where purchase_ref = any(${ids})`
 }
 
 /** Prices of subscription items that a plan is mapped to, by application. */
 async function findMappedPrices(
   sql: Sql,
-  sessions: SessionRow[],
+  sessions: SoldSession[],
   facts: RecordedFact[],
 ): Promise<Map<string, (MappedPrice & { price_id: string })[]>> {
   const items = facts.flatMap(({ fact }) => {
@@ -96,8 +120,8 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
       ...payment,
       source_key:
         payment.invoice_ref === null
-          ? `checkout:${payment.session_id}`
-          : `invoice:${payment.session_id}:${payment.invoice_ref}`,
+          ? `checkout:${payment.purchase_ref}`
+          : `invoice:${payment.purchase_ref}:${payment.invoice_ref}`,
     })),
   )
   await insertRows(
@@ -137,7 +161,7 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
   ])
 }
 
-export function ownerOf({ account_id, application_id }: SessionRow) {
+export function ownerOf({ account_id, application_id }: SoldSession) {
   return { account_id, application_id }
 }
 

@@ -9,9 +9,15 @@ import type { RefundRow } from '../../refunds/refund-queries.ts'
 import { maxUnanswered, timing } from '../../timing.ts'
 import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
 
-/** All known facts of one checkout session, and all earlier decisions about it. */
+/** A purchase as it was made: a checkout session, or a sale of another shop in the form of a session. */
+export interface SoldSession extends SessionRow {
+  /** The shop's id of the sale; null for a checkout session. */
+  sale_id: string | null
+}
+
+/** All known facts of one purchase, and all earlier decisions about it. */
 export interface History {
-  session: SessionRow
+  session: SoldSession
   facts: RecordedFact[]
   payments: PaymentRow[]
   refunds: RefundRow[]
@@ -45,6 +51,12 @@ export interface Rules {
   failuresBeforeSuspend: number
   /** How long after the end of its period a subscription that is not cancelled remains valid. */
   graceMs: number
+  /** The tick of the clock by which the facts are dated, in milliseconds. */
+  tickMs: number
+  /** How long facts of earlier times may still arrive by themselves, in milliseconds. */
+  othersArriveMs: number
+  /** Whether questions can be answered. If not, the facts that have arrived are all that there is. */
+  hasAnswers: boolean
 }
 
 /** A paid checkout. */
@@ -150,14 +162,15 @@ export function until({ now }: Subject, atMs: number): Decided<true> {
 /**
  * Asks the processor, unless the question was asked before. It waits for `eventBeforeQuestion`, because an event may answer it.
  *
- * @returns whether the processor has such an object; false too if it does not answer
+ * @returns whether the processor has such an object; false too if nobody answers
  */
 export function ask(
-  { history, now }: Subject,
+  { history, now, rules }: Subject,
   kind: QuestionKind,
   ref: string,
   sinceMs: number,
 ): Decided<boolean> {
+  if (!rules.hasAnswers) return { now: false }
   const asked = history.questions.find((each) => each.kind === kind && each.ref === ref)
   if (!asked) {
     const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))

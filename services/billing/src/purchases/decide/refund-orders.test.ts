@@ -15,10 +15,10 @@ import {
   recorded,
   refund,
   start,
+  rules,
 } from '../../../test/histories.ts'
 import { maxUnanswered } from '../../timing.ts'
 
-const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 // Of all sets of decision moments, the test tries one in this many. It has no common factor with the number of sets.
 const oneIn = Number(process.env['ORDER_SAMPLE'] ?? 101)
 const look = 'look'

@@ -1,13 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
-import { invalid } from '@licensing/grpc/errors'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { ListedSaleEventSchema } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { Handler } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
-import { listSaleRows } from './sale-event-queries.ts'
+import { findSale, listSaleRows } from './sale-event-queries.ts'
 import type { SaleRow } from './sale-event-queries.ts'
+import { findSaleFacts } from './sale-fact-queries.ts'
+import { inOrder } from './sale-facts.ts'
 
 export const listSaleEvents: Handler<'listSaleEvents'> = async ({ sql }, request) => {
   if (request.status !== undefined && !isMember('saleStatus', request.status)) {
@@ -16,6 +18,23 @@ export const listSaleEvents: Handler<'listSaleEvents'> = async ({ sql }, request
   const rows = await listSaleRows(sql, { ...request, ...requestedPeriod(request) }, request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { saleEvents: page.map(listedSaleMessage), hasMore }
+}
+
+export const getSaleEvent: Handler<'getSaleEvent'> = async ({ sql }, request) => {
+  const sale = await findSale(sql, request)
+  if (!sale) {
+    throw new ServiceError('not_found', 'there is no such sale in this application')
+  }
+  const facts = inOrder(await findSaleFacts(sql, request), sale)
+  return {
+    saleEvent: listedSaleMessage(sale),
+    facts: facts.map(({ kind, fact_id: id, amount, occurred_at }) => ({
+      kind: readMember('saleFactKind', kind),
+      occurredAt: timestampFromDate(occurred_at),
+      ...(id !== '' && { id }),
+      ...(amount !== null && { amount }),
+    })),
+  }
 }
 
 function listedSaleMessage(row: SaleRow): MessageInitShape<typeof ListedSaleEventSchema> {

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomUUID, sign, type KeyObject } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 
@@ -22,8 +22,8 @@ export class LicensingServer implements AsyncDisposable {
   readonly requests: string[] = []
   tokenLifeSeconds = 86_400
   status = 'active'
-  /** If set, it answers instead of the service. */
-  instead: Reply | null = null
+  /** If set, it answers instead of the service: an answer, or a function that writes one. */
+  instead: Reply | ((request: IncomingMessage, response: ServerResponse) => void) | null = null
   readonly #licences = new Map<string, string>()
   readonly #activations = new Map<string, { licenceId: string; fingerprint: string }>()
   readonly #revoked: string[] = []
@@ -32,6 +32,10 @@ export class LicensingServer implements AsyncDisposable {
   readonly rootKey = `lrk_${this.#root.x}`
   readonly #signers: Signer[] = []
   readonly #server = createServer((request, response) => {
+    if (typeof this.instead === 'function') {
+      this.requests.push(`${request.method} ${request.url}`)
+      return this.instead(request, response)
+    }
     void this.#reply(request).then(({ status, body, headers }) => {
       response.writeHead(status, { 'content-type': 'application/json', ...headers })
       response.end(body === undefined ? undefined : JSON.stringify(body))
@@ -91,7 +95,7 @@ export class LicensingServer implements AsyncDisposable {
     const { pathname, searchParams } = new URL(request.url ?? '', this.baseUrl)
     this.requests.push(`${request.method} ${pathname}`)
     const body = request.method === 'POST' ? ((await json(request)) as Record<string, string>) : {}
-    if (this.instead) return this.instead
+    if (this.instead && typeof this.instead !== 'function') return this.instead
     const [, , collection, id = '', action] = pathname.split('/')
     switch (`${request.method} ${collection} ${action ?? ''}`) {
       case 'POST activations ':

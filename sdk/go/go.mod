@@ -1,0 +1,3 @@
+module licensing.example/licensing
+
+go 1.22

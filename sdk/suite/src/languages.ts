@@ -1,0 +1,87 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const sdks = fileURLToPath(new URL('../..', import.meta.url))
+
+/** A program and its arguments. `{build}` stands for the language's folder of build results, outside of the checkout. */
+type Command = readonly [string, ...string[]]
+
+export interface Language {
+  readonly name: string
+  /** Working directory of its commands, in `sdk/`. */
+  readonly folder: string
+  /** Commands that succeed if the tools are installed. */
+  readonly probes: readonly Command[]
+  /** Builds the driver. */
+  readonly prepare?: Command
+  /** Runs the language's own tests, among them the vectors. Null: `npm test` runs them as a project of its own. */
+  readonly test: Command | null
+  /** The program that speaks the protocol of the README. */
+  readonly driver: Command
+}
+
+const all: readonly Language[] = [
+  {
+    name: 'TypeScript',
+    folder: 'typescript',
+    probes: [],
+    test: null,
+    driver: [process.execPath, 'test/driver.ts'],
+  },
+  {
+    name: 'Python',
+    folder: 'python',
+    probes: [['python3', '-c', 'import cryptography']],
+    test: ['env', 'PYTHONPATH=src', 'python3', '-m', 'unittest', 'discover', '-s', 'tests'],
+    driver: ['env', 'PYTHONPATH=src', 'python3', 'tests/driver.py'],
+  },
+]
+
+/** The languages whose tools are installed. Those that are not are named in the output. */
+export const languages: readonly Language[] = all.filter(({ name, folder, probes }) => {
+  if (!existsSync(join(sdks, folder))) return false
+  const missing = probes.find(
+    ([program, ...parameters]) => spawnSync(program, parameters, { cwd: join(sdks, folder) }).status !== 0,
+  )
+  if (missing) process.stdout.write(`skipped: the SDK of ${name}, because this fails: ${missing.join(' ')}\n`)
+  return !missing
+})
+
+/** The working directory of a language's commands. */
+export function folderOf({ folder }: Language): string {
+  return join(sdks, folder)
+}
+
+/** Build results are kept between runs, so that only what has changed is compiled. */
+function buildFolder({ name }: Language): string {
+  const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
+  return join(cache, 'licensing-sdk', name.toLowerCase().replaceAll(/[^a-z]/g, ''))
+}
+
+/** A command with its placeholders replaced. */
+export function commandOf(language: Language, command: Command): [string, ...string[]] {
+  return command.map((word) => word.replaceAll('{build}', buildFolder(language))) as [string, ...string[]]
+}
+
+const prepared = new Map<Language, Promise<void>>()
+
+/** Builds the driver of a language. Processes that do this at once take turns. */
+export function prepare(language: Language): Promise<void> {
+  let preparation = prepared.get(language)
+  if (!preparation) prepared.set(language, (preparation = build(language)))
+  return preparation
+}
+
+async function build(language: Language): Promise<void> {
+  if (!language.prepare) return
+  const folder = buildFolder(language)
+  await mkdir(folder, { recursive: true })
+  const lock = join(folder, '.lock')
+  await run('flock', [lock, ...commandOf(language, language.prepare)], { cwd: folderOf(language) })
+}

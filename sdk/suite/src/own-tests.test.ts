@@ -1,0 +1,19 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { describe, expect, test } from 'vitest'
+import { commandOf, folderOf, languages, prepare } from './languages.ts'
+
+describe.each(languages)('the tests of $name', (language) => {
+  const command = language.test
+  test.skipIf(command === null)('pass', async () => {
+    await prepare(language)
+    const [program, ...parameters] = commandOf(language, command!)
+    const tests = spawn(program, parameters, { cwd: folderOf(language) })
+    tests.stdin.end()
+    const ended = once(tests, 'exit')
+    const output = await Promise.all([text(tests.stdout), text(tests.stderr)])
+    const [code] = (await ended) as [number | null]
+    expect(code, output.join('').slice(-8_000)).toBe(0)
+  })
+})
