@@ -1,6 +1,7 @@
 import { Command, Help } from '@commander-js/extra-typings'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { readFileSync } from 'node:fs'
+import { auditLogCommand } from './account/audit-log.ts'
 import { keyCommands } from './account/keys.ts'
 import { memberCommands } from './account/members.ts'
 import { loginCommands } from './account/login.ts'
@@ -63,6 +64,7 @@ export function createProgram(context: Context, stdout: Stream, stderr: Stream) 
   eventCommands(program, context)
   keyCommands(program, context)
   memberCommands(program, context)
+  auditLogCommand(program, context)
   metricsCommand(program, context)
   listenCommand(program, context)
   triggerCommand(program, context)

@@ -193,7 +193,10 @@ async function letIn(
   if (route) {
     if (isForBrowsers(route)) allowAnyOrigin(reply)
     request.call = await admit(admission, route, request, reply)
-    if (request.call.audience === 'vendor') request.context.accountId = request.call.accountId
+    if (request.call.audience === 'vendor') {
+      request.context.accountId = request.call.accountId
+      request.context.caller = { actor: request.call.actorId, operation: route.operationId }
+    }
   }
   refuseEncoded(request.raw)
 }

@@ -74,6 +74,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'updatePlan',
       'archivePlan',
       'restorePlan',
+      'listAuditLog',
     ),
     grant(
       'licensing',
@@ -185,6 +186,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'listApiKeys',
       'listApplications',
     ),
+    grant('catalog', DeadLettersService, 'listDeadLetters', 'retryDeadLetters', 'discardDeadLetter'),
     grant('catalog', QuotaService, 'setQuota'),
     grant(
       'licensing',

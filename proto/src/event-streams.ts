@@ -1,13 +1,25 @@
 /** The services that send events. Each has a log in its database and a stream in NATS. */
-export const sources = ['catalog', 'licensing', 'billing'] as const
+export const sources = ['catalog', 'licensing', 'billing', 'notifier'] as const
 export type Source = (typeof sources)[number]
 
-/** The services that consume the events of each source. A log keeps its events until all of them have confirmed. */
+/**
+ * The services that consume the events of each source. A log keeps its events until all of them have confirmed. Catalog takes
+ * the entries of the audit log from every source, its own included.
+ */
 export const consumersOf = {
-  catalog: ['licensing'],
-  licensing: ['notifier'],
-  billing: ['notifier'],
+  catalog: ['licensing', 'catalog'],
+  licensing: ['notifier', 'catalog'],
+  billing: ['notifier', 'catalog'],
+  notifier: ['catalog'],
 } as const satisfies Record<Source, readonly string[]>
+
+/**
+ * The consumer that sets the pace of a source: while many events of an account are unconfirmed by it, the account's other
+ * events wait. Nothing else waits for the audit log, so catalog sets no other pace than that of its own entries.
+ */
+export function pacingConsumerOf(source: Source): string {
+  return consumersOf[source][0]
+}
 
 export function streamOf(source: Source): string {
   return `${source.toUpperCase()}_EVENTS`

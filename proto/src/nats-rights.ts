@@ -16,7 +16,7 @@ const parts: Readonly<Record<NatsUser, Part>> = {
   catalog: { sends: 'catalog' },
   licensing: { sends: 'licensing' },
   billing: { sends: 'billing' },
-  notifier: { among: 'notifier.>' },
+  notifier: { sends: 'notifier', among: 'notifier.>' },
 }
 
 /** A subject on which another account answers. */
@@ -47,13 +47,17 @@ export function natsRights(user: NatsUser): Right[] {
 export function natsAnswers(user: NatsUser): { subject: string; to: NatsUser }[] {
   const { sends } = parts[user]
   if (!sends) return []
-  return consumersOf[sends].map((consumer) => ({ subject: logSubjectOf(sends, consumer), to: consumer }))
+  return consumersOf[sends]
+    .filter((consumer) => consumer !== user)
+    .map((consumer) => ({ subject: logSubjectOf(sends, consumer), to: consumer }))
 }
 
 /** The subjects that replicas of a service publish and subscribe to within its own account. */
 export function natsSubjectsAmongReplicas(user: NatsUser): string[] {
-  const { among } = parts[user]
-  return among === undefined ? [] : [among]
+  const { sends, among } = parts[user]
+  // A service that consumes its own events asks itself for its log.
+  const own = sends !== undefined && consumes(user, sends) ? [logSubjectOf(sends, user)] : []
+  return among === undefined ? own : [among, ...own]
 }
 
 function consumes(user: NatsUser, source: Source): boolean {
@@ -71,6 +75,6 @@ function consumption(source: Source, user: NatsUser): Right[] {
     { subject: `$JS.API.CONSUMER.INFO.${stream}.*` },
     { subject: `$JS.API.CONSUMER.MSG.NEXT.${stream}.*`, stream: true },
     { subject: `$JS.API.CONSUMER.DELETE.${stream}.*` },
-    { subject: logSubjectOf(source, user), of: source },
+    ...(source === user ? [] : [{ subject: logSubjectOf(source, user), of: source }]),
   ]
 }

@@ -5,13 +5,13 @@ import { Refusal, servicesOf, UsageError } from './command.ts'
 import type { AdminDependencies, Command } from './command.ts'
 
 /** The services that consume events. */
-const consumers = ['licensing', 'notifier'] as const
+const consumers = ['catalog', 'licensing', 'notifier'] as const
 
 // One call processes up to a hundred events.
 const timeoutMs = 55_000
 
 export const deadLetters: Command = {
-  synopsis: 'list|retry|discard [--service licensing|notifier] [--id ID]',
+  synopsis: 'list|retry|discard [--service catalog|licensing|notifier] [--id ID]',
   summary: 'lists the events that a service could not process, processes them again, or discards one',
   options: { service: { required: false }, id: { required: false } },
   positionals: ['action'],

@@ -9,8 +9,10 @@ import {
   readConfig,
   wholeNumber,
 } from '@licensing/process/config'
+import { operator, withRequestContext } from '@licensing/process/context'
 import type { Callee } from '@licensing/proto/callers'
 import { printable, printableLines } from '@licensing/terminal/printable'
+import { randomUUID } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { createAccount, createKey, list, revoke, setFee } from './accounts.ts'
@@ -74,7 +76,7 @@ export async function runAdmin(args: string[], env: Environment): Promise<Comman
   try {
     const command = Object.hasOwn(commands, name) ? commands[name] : undefined
     if (!command) throw new UsageError(`unknown command ${name}`)
-    const lines = await run(command, argumentsOf(command, rest), env)
+    const lines = await run(name, command, argumentsOf(command, rest), env)
     // A line may contain names that a vendor chose.
     return {
       output: lines.map((line) => `${printable(JSON.stringify(line))}\n`).join(''),
@@ -89,6 +91,7 @@ export async function runAdmin(args: string[], env: Environment): Promise<Comman
 }
 
 async function run(
+  name: string,
   command: Command,
   given: Record<string, string | undefined>,
   env: Environment,
@@ -110,7 +113,11 @@ async function run(
     ...(config.FEE_BPS !== undefined && { feeBps: config.FEE_BPS }),
     ...(config.FEE_FIXED_MINOR !== undefined && { feeFixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
   }
-  return await command.run({ callsOf, fee, publicUrl: config.PUBLIC_URL }, given)
+  // Names the actor and the command to the services, for the audit log.
+  const context = { requestId: randomUUID(), caller: { actor: operator, operation: name } }
+  return await withRequestContext(context, () =>
+    command.run({ callsOf, fee, publicUrl: config.PUBLIC_URL }, given),
+  )
 }
 
 /** The address at which a process on this machine reaches a server that listens on all addresses or on one. */

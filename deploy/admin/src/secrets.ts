@@ -49,12 +49,13 @@ export const rotateRootKey: Command = {
   flags: ['retire', 'force'],
   async run({ callsOf }, { app = '', retire, force }) {
     if (force !== undefined && retire === undefined) throw new UsageError('--force goes with --retire')
-    await callsOf('catalog', CatalogService).findApplicationOwner({ applicationId: app })
+    const owner = await callsOf('catalog', CatalogService).findApplicationOwner({ applicationId: app })
+    const request = { accountId: owner.accountId, applicationId: app }
     const rootKeys = callsOf('licensing', RootKeyService)
     const { rootKey, current, retired } =
       retire === undefined
-        ? await rootKeys.rotateRootKey({ applicationId: app })
-        : await rootKeys.retireRootKeys({ applicationId: app, force: force !== undefined })
+        ? await rootKeys.rotateRootKey(request)
+        : await rootKeys.retireRootKeys({ ...request, force: force !== undefined })
     return [{ app_id: app, root_key: rootKey, current, retired }]
   },
 }

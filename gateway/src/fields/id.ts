@@ -18,6 +18,7 @@ const prefixes = [
   'sale',
   'fee',
   'alrt',
+  'aud',
 ] as const
 
 export type IdPrefix = (typeof prefixes)[number]

@@ -7,6 +7,9 @@ import type { SetName } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { isoText } from './time.ts'
 
+/** Changed fields in a history or log, by their names. */
+export const changesSchema = z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() }))
+
 /** Each property is a field of the message, by its name in the contract. */
 type ShapeOf<S extends DescMessage, Shape> = {
   [Name in keyof Shape]: Name extends FieldOf<S> ? z.core.SomeType : never

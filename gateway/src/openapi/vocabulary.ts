@@ -140,6 +140,8 @@ const exceptions: Readonly<Record<string, string>> = {
   'LicenceDetail.key': 'The licence key for the customer.',
   'Fee.kind': '`charge` of a payment, `credit` of a refund, `reversal` of a credit.',
   'Alert.kind': 'Kind of the alert.',
+  'listAuditLog.actor': 'Who changed it.',
+  'listAuditLog.operation': 'What was done, such as `createPlan`. An unknown one matches no entry.',
   'WebhookDeliveryDetail.attempts.error': 'Why there was no valid response; null otherwise.',
   'LicenceHistoryEntry.to': 'New status.',
   'readMetrics.from': 'The first day (UTC).',

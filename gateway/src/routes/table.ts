@@ -4,6 +4,7 @@ import { activationRoutes, offlineActivationRoutes } from './activations/activat
 import { alertRoutes } from './alerts/alert-routes.ts'
 import { apiKeyRoutes } from './api-keys/api-key-routes.ts'
 import { appRoutes } from './apps/app-routes.ts'
+import { auditLogRoutes } from './audit-log/audit-log-routes.ts'
 import { checkoutSessionRoutes } from './checkout-sessions/checkout-session-routes.ts'
 import { customerRoutes } from './customers/customer-routes.ts'
 import { entitlementDefRoutes } from './entitlement-defs/entitlement-def-routes.ts'
@@ -52,6 +53,7 @@ export const routes: readonly Route[] = [
   ...eventRoutes,
   ...alertRoutes,
   ...accountRoutes,
+  ...auditLogRoutes,
   ...appRoutes,
   ...apiKeyRoutes,
   ...memberRoutes,

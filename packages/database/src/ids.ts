@@ -20,6 +20,7 @@ export type IdPrefix =
   | 'sale'
   | 'fee'
   | 'alrt'
+  | 'aud'
 
 /**
  * A new id: prefix, underscore, UUIDv7 in 26 characters of lower-case base 32. Each id of a process is greater than the last.
@@ -48,6 +49,18 @@ export function numberOf(id: string): bigint {
     .slice(19)
     .replace('-', '')
   return BigInt(`0x${low}`) & ((1n << 62n) - 1n)
+}
+
+/** The time at which an id was made. */
+export function timeOf(id: string): Date {
+  return new Date(
+    Number.parseInt(
+      toUUID(id as TypeId<string>)
+        .replace('-', '')
+        .slice(0, 12),
+      16,
+    ),
+  )
 }
 
 /** Whether a string has the form of an id with this prefix. If not, no resource has this id. */

@@ -29,6 +29,10 @@ test('metrics show events that wait, how far a consumer is behind, the size of t
     replicas: 1,
   })
   const { producer, consumer, change } = given
+  // Another consumer that has confirmed everything.
+  await producer.sql`
+    insert into event_log_readers (consumer, partition, epoch, number)
+    select 'catalog', partition, ${2n ** 62n}, 0 from generate_series(0, 7) as partition`
   await producer.start()
   await consumer.start()
   await change('acct_a', 1, 5)

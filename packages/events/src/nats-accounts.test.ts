@@ -26,10 +26,10 @@ const sends: Record<NatsUser, Source[]> = {
   catalog: ['catalog'],
   licensing: ['licensing'],
   billing: ['billing'],
-  notifier: [],
+  notifier: ['notifier'],
 }
 const consumes: Record<NatsUser, Source[]> = {
-  catalog: [],
+  catalog: [...sources],
   licensing: ['catalog'],
   billing: [],
   notifier: ['licensing', 'billing'],

@@ -6,7 +6,7 @@ import { sendTogether } from '@licensing/database/send-together'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import { pause } from '@licensing/process/retry'
-import { consumersOf, subjectOf } from '@licensing/proto/event-streams'
+import { pacingConsumerOf, subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import { Counter } from 'prom-client'
 import type { Nats } from './connection.ts'
@@ -147,7 +147,7 @@ async function numberEvents(sql: Database, source: Source, from: { after: string
     const share = { ...from, each: maxEventsPerAccount, limit: maxEvents, batchBytes: maxBatchBytes }
     const [, [state], , batches] = await sendTogether(
       begin(connection),
-      lockState(connection, consumersOf[source]),
+      lockState(connection, [pacingConsumerOf(source)]),
       beginEpoch(connection),
       moveToLog(connection, share),
       commit(connection),
@@ -162,7 +162,7 @@ async function numberEvents(sql: Database, source: Source, from: { after: string
 }
 
 /**
- * The events that this relay has numbered and that not all consumers have confirmed. They are kept in memory only: a relay
+ * The events that this relay has numbered and that the pacing consumer has not confirmed. They are kept in memory only: a relay
  * that starts, and each further replica, may number up to `maxUnconfirmed` more events of an account.
  */
 class UnconfirmedEvents {

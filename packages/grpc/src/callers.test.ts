@@ -32,7 +32,7 @@ const keys = newCallerKeys()
 const callers = Object.keys(keys) as Caller[]
 
 const served: Record<Callee, DescService[]> = {
-  catalog: [CatalogService, CatalogOperationsService, QuotaService],
+  catalog: [CatalogService, CatalogOperationsService, DeadLettersService, QuotaService],
   licensing: [
     LicensingService,
     ProductService,

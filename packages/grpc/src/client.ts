@@ -192,6 +192,10 @@ function outgoingMetadata(): Metadata {
   const request = requestContext()
   if (request) metadata.set('x-request-id', request.requestId)
   if (request?.accountId) metadata.set('x-account-id', request.accountId)
+  if (request?.caller) {
+    metadata.set('x-actor', request.caller.actor)
+    metadata.set('x-operation', request.caller.operation)
+  }
   for (const [name, value] of Object.entries(traceHeaders())) metadata.set(name, value)
   return metadata
 }

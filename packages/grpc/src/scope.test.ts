@@ -79,8 +79,6 @@ test('the request of every RPC names an account, except for these RPCs, which de
     'licensing.v1.ProductService/Release',
     'licensing.v1.ProductService/StartTrial',
     'licensing.v1.RootKeyService/GetRootKeys',
-    'licensing.v1.RootKeyService/RetireRootKeys',
-    'licensing.v1.RootKeyService/RotateRootKey',
     'secrets.v1.SecretsService/ReEncrypt',
   ])
 })

@@ -118,8 +118,12 @@ function unary(
   ): void => {
     const startedMs = performance.now()
     const header = (key: string) => call.metadata.get(key)[0]?.toString()
-    const accountId = header('x-account-id')
-    const context = { requestId: header('x-request-id') ?? randomUUID(), ...(accountId && { accountId }) }
+    const [accountId, actor, operation] = ['x-account-id', 'x-actor', 'x-operation'].map(header)
+    const context = {
+      requestId: header('x-request-id') ?? randomUUID(),
+      ...(accountId && { accountId }),
+      ...(actor && operation && { caller: { actor, operation } }),
+    }
     const cancellation = new AbortController()
     // `cancelled` is also emitted after the answer. An abort would then only cost time, since it creates an error.
     call.once('cancelled', () => answered || cancellation.abort())

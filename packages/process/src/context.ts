@@ -4,6 +4,18 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 export interface RequestContext {
   requestId: string
   accountId?: string
+  /** Who makes the request, and which operation, for the audit log: only if it may make a change that the log shows. */
+  caller?: RequestCaller
+}
+
+/** The actor of the operator's commands. */
+export const operator = 'operator'
+
+export interface RequestCaller {
+  /** The id of an API key or member, or `operator`. */
+  actor: string
+  /** The operation's id in the OpenAPI document, or the operator's command. */
+  operation: string
 }
 
 const storage = new AsyncLocalStorage<RequestContext>()

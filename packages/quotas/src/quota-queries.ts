@@ -21,6 +21,15 @@ export async function findQuota(sql: Sql, accountId: string, quota: Quota): Prom
   return Number(row!.value)
 }
 
+/** Prevents other transactions from changing the quota of an account until this one ends. @returns the quota */
+export async function lockQuota(tx: Sql, accountId: string, quota: Quota): Promise<number> {
+  const [row] = await tx<{ value: bigint }[]>`
+    insert into account_quotas as known (account_id, quota, max_value)
+    values (${accountId}, ${quota}, ${quotas[quota].defaultValue})
+    on conflict (account_id, quota) do update set max_value = known.max_value returning max_value as value`
+  return Number(row!.value)
+}
+
 /** Changes the quota of an account. Existing resources stay, even if there are more. */
 export async function setQuota(sql: Sql, accountId: string, quota: Quota, max: number): Promise<void> {
   await sql`

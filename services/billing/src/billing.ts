@@ -3,7 +3,7 @@ import { createChange } from '@licensing/changes/change'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { startPurge } from '@licensing/changes/purge'
-import { quotaService } from '@licensing/quotas/quota-service'
+import { quotaService } from '@licensing/changes/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
 import { startFeeRefunds } from './fees/fee-refunds.ts'
 import { startReconciliation } from './inbox/missed-events.ts'
@@ -47,7 +47,7 @@ export function startBilling(options: BillingOptions): Billing {
     services: [
       billingService(deps),
       billingOperationsService(deps),
-      quotaService(sql, ['idempotency_bytes']),
+      quotaService(deps.change, ['idempotency_bytes']),
     ],
     async stop() {
       await Promise.all(rounds.map((each) => each.stop()))

@@ -36,6 +36,17 @@ export function alertsOf({ events }: Harness, { accountId }: Vendor): (string | 
     .flatMap(({ payload }) => (payload.case === 'vendorAlert' ? [payload.value.kind] : []))
 }
 
+/** The entries of the audit log about the account that have this actor. */
+export function entriesBy(actor: string, { events }: Harness, { accountId }: Vendor) {
+  return events
+    .raw(accountId)
+    .flatMap(({ payload }) =>
+      payload.case === 'auditEntry' && payload.value.actor === actor
+        ? [{ ...payload.value, changes: JSON.parse(payload.value.changes) as object }]
+        : [],
+    )
+}
+
 /** Another plan of the vendor's, at a recurring price of its own. */
 export async function givenOtherPlan(harness: Harness, vendor: Vendor): Promise<Vendor> {
   const plan = newPlan(vendor)

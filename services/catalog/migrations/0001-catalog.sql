@@ -156,3 +156,23 @@ create table plan_overrides (
   foreign key (application_id, definition_id) references entitlement_definitions (application_id, id) on delete cascade
 );
 create index plan_overrides_definition on plan_overrides (application_id, definition_id);
+
+-- The audit log: who changed what, in all services. Each row is an event of the service that made the change.
+create table audit_log (
+  -- `aud_` and the rest of the event's id, which contains the time of the change.
+  id text collate "C" primary key,
+  account_id text collate "C" not null,
+  -- Null: the change concerns the account itself.
+  application_id text collate "C",
+  actor text collate "C" not null,
+  operation text collate "C" not null,
+  resource_id text collate "C" not null,
+  -- JSON: {"field": {"from": …, "to": …}}.
+  changes text not null,
+  -- Null: no request made the change.
+  request_id text
+);
+create index audit_log_page on audit_log (account_id, id);
+create index audit_log_application on audit_log (account_id, application_id, id) where application_id is not null;
+create index audit_log_actor on audit_log (account_id, actor, id);
+create index audit_log_operation on audit_log (account_id, operation, id);

@@ -1,14 +1,20 @@
 import { createChange } from '@licensing/changes/change'
 import { startDatabaseLoop } from '@licensing/database/database-loop'
 import { oneConnection } from '@licensing/database/connect'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
+import { startConsumer } from '@licensing/events/consumer'
+import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
-import { quotaService } from '@licensing/quotas/quota-service'
+import { quotaService } from '@licensing/changes/quota-service'
+import { sources } from '@licensing/proto/event-streams'
+import type { Source } from '@licensing/proto/event-streams'
 import { sendConfirmations } from './accounts/alert-email.ts'
 import type { ConfirmationSender } from './accounts/alert-email.ts'
+import { consumeEntries, startDeletingEntries } from './audit-log/audit-log.ts'
 import { createKeyUse } from './api-keys/key-use.ts'
 import type { CatalogDependencies } from './dependencies.ts'
 import { catalogOperationsService } from './operations-service.ts'
@@ -71,13 +77,24 @@ export function startCatalog({
     confirmationRequested: () => confirmations.wake(),
     log,
   }
-  const purge = startPurge({ sql, log })
+  const rounds = [startPurge({ sql, log }), startDeletingEntries({ sql, log })]
+  const isTransient = isDatabaseUnavailable
+  const handlers = {
+    catalog: consumeEntries,
+    licensing: consumeEntries,
+    billing: consumeEntries,
+    notifier: consumeEntries,
+  } satisfies Record<Source, unknown>
+  const consumers = sources.map((source) =>
+    startConsumer({ sql, nats, log, service: 'catalog', source, handle: handlers[source], isTransient }),
+  )
   return {
     deps,
     services: [
       catalogService(deps),
       catalogOperationsService(deps),
-      quotaService(sql, [
+      deadLettersService({ sql, log, isTransient, handlers }),
+      quotaService(change, [
         'applications',
         'api_keys',
         'members',
@@ -87,7 +104,8 @@ export function startCatalog({
       ]),
     ],
     async stop() {
-      await Promise.all([keyUse.stop(), relay.stop(), purge.stop(), confirmations.stop()])
+      await Promise.all(consumers.map((consumer) => consumer.stop()))
+      await Promise.all([...rounds, keyUse, relay, confirmations].map((each) => each.stop()))
       await lookups.end({ timeout: 5 })
     },
   }

@@ -1,11 +1,12 @@
 import { fileURLToPath } from 'node:url'
-import { outboxMigrations } from '@licensing/events/migrations'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
 
 /** All migrations of this service's database, in the order in which they are applied. */
 export const catalogMigrations = [
   outboxMigrations,
+  consumerMigrations,
   idempotencyMigrations,
   quotaMigrations,
   { name: 'catalog', path: fileURLToPath(new URL('../migrations', import.meta.url)) },

@@ -9,6 +9,7 @@ import {
   MemberSchema,
   PlanSchema,
 } from '@licensing/proto/catalog'
+import { listAuditLog } from './audit-log/audit-log.ts'
 import { confirmAlertEmail, findAlertEmailConfirmation } from './accounts/alert-email.ts'
 import { getAccount, updateAccount } from './accounts/accounts.ts'
 import {
@@ -100,6 +101,8 @@ export function catalogService(deps: CatalogDependencies) {
     restorePlan: repeatable(PlanSchema, (request, unfinishedAnswer) =>
       restorePlan(deps, request, unfinishedAnswer),
     ),
+
+    listAuditLog: (request) => listAuditLog(deps, request),
 
     getPlanCopy: (request) => getPlanCopy(deps, request),
     getCopyEpoch: (request) => getCopyEpoch(deps, request),

@@ -127,8 +127,21 @@ export async function changesOf(
   )
 }
 
-/** The events of an account that wait in the outbox, in the order of their commits. */
-export async function eventsOf({ sql }: TestCatalog, { accountId }: Tenant): Promise<Event[]> {
+/** The entries of the audit log that wait in the outbox, in the order of their commits. */
+export async function entriesOf(catalog: TestCatalog, account: Pick<Tenant, 'accountId'>) {
+  return (await outboxOf(catalog, account)).flatMap(({ applicationId, payload }) =>
+    payload.case === 'auditEntry'
+      ? [{ ...payload.value, applicationId, changes: JSON.parse(payload.value.changes) as object }]
+      : [],
+  )
+}
+
+/** The events for licensing that wait in the outbox, in the order of their commits. */
+export async function eventsOf(catalog: TestCatalog, tenant: Tenant): Promise<Event[]> {
+  return (await outboxOf(catalog, tenant)).filter(({ payload }) => payload.case !== 'auditEntry')
+}
+
+async function outboxOf({ sql }: TestCatalog, { accountId }: Pick<Tenant, 'accountId'>): Promise<Event[]> {
   const rows = await sql<{ payload: Buffer }[]>`
     select payload from outbox where account_id = ${accountId} order by position`
   return rows.map(({ payload }) =>

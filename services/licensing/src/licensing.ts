@@ -11,7 +11,7 @@ import { createBatcher } from '@licensing/changes/batcher'
 import { startPurge } from '@licensing/changes/purge'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
-import { quotaService } from '@licensing/quotas/quota-service'
+import { quotaService } from '@licensing/changes/quota-service'
 import { startAddingUp } from './application-days/application-days.ts'
 import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
 import { consumePlanEvents } from './plans/apply-plan-copies.ts'
@@ -150,7 +150,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
       licensingService(deps),
       productService(productDeps),
       customerService(deps, productDeps),
-      rootKeyService({ sql, encryption }),
+      rootKeyService({ sql, encryption, change }),
       purchaseService(deps),
       deadLettersService({
         sql,
@@ -159,7 +159,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
         handlers: { catalog: consumePlanEvents },
       }),
       secretsService(sql, encryption),
-      quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes', 'trials_per_day']),
+      quotaService(change, ['activations', 'hosts', 'deactivations', 'idempotency_bytes', 'trials_per_day']),
     ],
     async stop() {
       const loops = [catchUp, awaitedPlans, sweep, notices, overrides, upkeep, days, purge]

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { implement } from '@licensing/grpc/server'
+import type { Change } from '@licensing/changes/change'
 import { createRepeatable } from '@licensing/changes/repeatable'
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { CustomerService, CustomerSessionSchema } from '@licensing/proto/customers'
@@ -137,7 +138,7 @@ export function productService(deps: ProductDependencies) {
   })
 }
 
-export function rootKeyService(deps: RootKeyDependencies) {
+export function rootKeyService(deps: RootKeyDependencies & { change: Change }) {
   return implement(RootKeyService, {
     getRootKeys: (request) => getRootKeys(deps, request),
     rotateRootKey: (request) => rotateRootKey(deps, request),

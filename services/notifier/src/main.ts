@@ -69,6 +69,9 @@ export const program = defineProgram(
         (await catalog.calls.getAccount({ accountId })).confirmedAlertEmail ?? null,
       sendMail: config.SMTP_URL ? createMailer(config.SMTP_URL, config.SMTP_FROM) : undefined,
       publicUrl: config.PUBLIC_URL,
+      streamReplicas: config.STREAM_REPLICAS,
+      streamBytes: config.STREAM_MAX_BYTES,
+      logBytes: config.EVENT_LOG_MAX_BYTES,
     })
     onStop('notifier', () => notifier.stop())
     step('grpc server')

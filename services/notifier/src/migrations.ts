@@ -1,10 +1,11 @@
 import { fileURLToPath } from 'node:url'
-import { consumerMigrations } from '@licensing/events/migrations'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
 import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
 
 /** All migrations of this service's database, in order. */
 export const notifierMigrations = [
+  outboxMigrations,
   consumerMigrations,
   idempotencyMigrations,
   quotaMigrations,

@@ -2,13 +2,14 @@ import { createChange } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage, isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
+import { startRelay } from '@licensing/events/relay'
 import { startConsumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createKeyedQueue } from '@licensing/grpc/keyed-queue'
 import { startPurge } from '@licensing/changes/purge'
 import { Loop } from '@licensing/process/loop'
-import { quotaService } from '@licensing/quotas/quota-service'
+import { quotaService } from '@licensing/changes/quota-service'
 import { sendAlerts } from './alerts/send-alerts.ts'
 import type { AlertDependencies } from './alerts/send-alerts.ts'
 import { createBackoff, remainingMs } from './deliveries/backoff.ts'
@@ -46,6 +47,9 @@ export interface NotifierOptions extends Pick<NotifierDependencies, 'sql' | 'log
   sendMail?: AlertDependencies['sendMail']
   /** The public address of the gateway. Links in mails begin with it. */
   publicUrl?: string | undefined
+  streamReplicas: number
+  streamBytes?: number | undefined
+  logBytes?: number | undefined
 }
 
 export interface Notifier {
@@ -64,10 +68,16 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const refusal = createAddressRefusal(options.allowedNetworks, undefined, options.deniedNetworks)
   const resolve = createResolver(createSystemLookup())
   const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
+  const { streamReplicas, streamBytes, logBytes } = options
+  const relay = startRelay({ sql, nats, source: 'notifier', streamReplicas, streamBytes, logBytes, log })
+  // An endpoint that is disabled has an alert and an entry of the audit log.
+  const alertQueued = () => {
+    alerts.wake()
+    relay.wake()
+  }
   const backoff = createBackoff(options.backoffSeconds)
   const { payloadRetentionSeconds: keptSeconds, overlapHourSeconds = 3_600 } = options
   const kept = () => keptSince(clock.now(), keptSeconds === undefined ? undefined : keptSeconds * 1000)
-  const alertQueued = () => alerts.wake()
   const alerts = new Loop({
     work: (signal) =>
       sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }, signal),
@@ -97,7 +107,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
     'other endpoints are being registered for this application: try again',
   )
   const { sendMail, publicUrl } = options
-  const change = createChange(sql)
+  const change = createChange(sql, () => relay.wake())
   const waits = {
     keptSince: kept,
     overlapHourMs: overlapHourSeconds * 1000,
@@ -135,12 +145,12 @@ export function startNotifier(options: NotifierOptions): Notifier {
       notifierService(deps),
       deadLettersService({ sql, log, isTransient, handlers: { licensing: handle, billing: handle } }),
       secretsService(sql, keys),
-      quotaService(sql, ['webhook_endpoints', 'idempotency_bytes']),
+      quotaService(change, ['webhook_endpoints', 'idempotency_bytes']),
     ],
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
       await Promise.all([maintenance.stop(), purge.stop(), dispatcher.stop(), endpointChanges.stop()])
-      await Promise.all([alerts.stop(), sender.close()])
+      await Promise.all([alerts.stop(), sender.close(), relay.stop()])
     },
   }
 }

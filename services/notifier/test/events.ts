@@ -1,10 +1,12 @@
-import { create } from '@bufbuild/protobuf'
+import { create, fromBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import type { NewEvent } from '@licensing/events/outbox'
 import { givenProducer } from '@licensing/events/testing/producer'
 import type { Producer } from '@licensing/events/testing/producer'
 import type { Source } from '@licensing/proto/event-streams'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import type { Event } from '@licensing/proto/events'
 import { EventSchema } from '@licensing/proto/events'
 import type { OwnNats } from '@licensing/test-support/nats'
@@ -51,4 +53,20 @@ export async function stopProducers(natsServer: OwnNats): Promise<void> {
   const ofServer = producers.get(natsServer)?.values() ?? []
   producers.delete(natsServer)
   for (const producer of ofServer) await (await producer)[Symbol.asyncDispose]()
+}
+
+/** The entries of the audit log that the notifier has made about the account, in order. */
+export async function entriesOf({ sql, of }: { sql: Database; of: { accountId: string } }) {
+  const rows = await sql<{ events: Buffer }[]>`
+    select events from (
+      select events, 0 as part, number as place from event_log union all select payload, 1, position from outbox
+    ) all_events order by part, place`
+  return rows.flatMap(({ events }) =>
+    fromBinary(EventBatchSchema, events).events.flatMap(({ event }) => {
+      const { accountId, applicationId, requestId, payload } = fromBinary(EventSchema, event)
+      if (accountId !== of.accountId || payload.case !== 'auditEntry') return []
+      const changes = JSON.parse(payload.value.changes) as object
+      return [{ ...payload.value, applicationId, requestId, changes }]
+    }),
+  )
 }

@@ -134,7 +134,7 @@ async function givenViews({ receiver, stack, vendor }: World): Promise<View[]> {
     view('/payments', 'Payments', { of: empty, tables: ['Payments', 'Refunds', 'Checkouts', 'Fees'] }),
     view('/payments?open=cap', 'Payments'),
     view('/import', 'Import'),
-    view('/settings', 'Settings', { tables: ['API keys', 'Members', 'Applications'] }),
+    view('/settings', 'Settings', { tables: ['API keys', 'Members', 'Applications', 'Audit log'] }),
     view('/settings?open=new-key', 'Settings'),
     view('/settings?open=new-member', 'Settings'),
     view('/settings?open=new-application', 'Settings'),

@@ -138,6 +138,36 @@ portalTests('settings', (world) => {
     await address.waitFor({ state: 'hidden' })
   })
 
+  test('the audit log shows who changed what, and is filtered by both', async () => {
+    const { stack, open, vendor } = world()
+    const one = await vendor()
+    const key = `audited_${randomUUID().slice(0, 8)}`
+    const defs = `${one.app}/entitlement-defs`
+    const made = await stack.api.post<{ id: string }>(defs, { body: { key, kind: 'feature' } })
+    const { id } = made.body
+    expect((await stack.api.patch(`${defs}/${id}`, { body: { display_name: 'Audited' } })).status).toBe(200)
+    await eventually(async () => {
+      const { body } = await stack.api.get<{ data: { resource_id: string }[] }>('/v1/audit-log')
+      expect(body.data.filter(({ resource_id: of }) => of === id)).toHaveLength(2)
+    })
+    await using window = await open({ at: one.at('/settings') })
+    const { page, field } = window
+    const region = window.region('Audit log')
+    const rows = window.table('Audit log').getByRole('row').filter({ hasText: id })
+    await rows.filter({ hasText: `display name: ${key} → Audited` }).waitFor()
+    expect(await rows.count()).toBe(2)
+    await field('What', region).selectOption('createEntitlementDefinition')
+    await eventually(async () => expect(await rows.count()).toBe(1))
+    await rows.filter({ hasText: 'key: none' }).waitFor()
+    await field('Who', region).selectOption('operator')
+    await region.getByText('No change matches these filters.').waitFor()
+    const { searchParams } = new URL(page.url())
+    expect([searchParams.get('who'), searchParams.get('what')]).toEqual([
+      'operator',
+      'createEntitlementDefinition',
+    ])
+  })
+
   test('the alert e-mail is changed and removed', async () => {
     const { stack, open } = world()
     const address = async () =>

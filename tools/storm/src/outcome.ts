@@ -146,6 +146,11 @@ export interface Outcome {
   /** The trials that machines have had. */
   trials: Texts<'appId' | 'fingerprintHash' | 'licenceId'>[]
   apiKeys: (Texts<'id' | 'accountId' | 'name'> & { revoked: boolean; accepted: boolean | null })[]
+  /** In the order of their times. */
+  auditLog: (Texts<'operation' | 'resourceId'> & {
+    appId: string | null
+    changes: Record<string, { from: unknown; to: unknown }>
+  })[]
   capMinor: { accountId: string; capMinor: number | null; reached: number }[]
   events: Envelope[]
   endpoints: Endpoint[]

@@ -3,7 +3,7 @@ import { ActivationSchema, LicenceDetailSchema, OverrideSchema } from '@licensin
 import type { HistoryEntry, LicenceDetail } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { renderer } from '../../fields/messages.ts'
+import { changesSchema, renderer } from '../../fields/messages.ts'
 import { isoText, timestampText } from '../../fields/time.ts'
 import { actorName } from '../members/actor-names.ts'
 import { licenceJson, licenceProperties, licenceStatus } from './licence-json.ts'
@@ -81,8 +81,6 @@ export const detailProperties = {
 export const licenceDetailSchema = z
   .strictObject({ ...licenceProperties, ...detailProperties })
   .meta({ id: 'LicenceDetail' })
-
-const changesSchema = z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() }))
 
 export const historyEntrySchema = z
   .strictObject({

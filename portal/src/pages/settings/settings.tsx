@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { Box, Page, Section } from '../../parts/page.tsx'
 import { ApiKeys } from './api-keys.tsx'
+import { AuditLog } from './audit-log.tsx'
 import { Applications } from './applications.tsx'
 import { CustomerPageSection } from './customer-page.tsx'
 import { Members } from './members.tsx'
@@ -40,6 +41,7 @@ export function Route() {
           </p>
         </Box>
       )}
+      <AuditLog />
     </Page>
   )
 }

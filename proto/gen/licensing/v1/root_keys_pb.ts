@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/root_keys.proto.
  */
 export const file_licensing_v1_root_keys: GenFile = /*@__PURE__*/
-  fileDesc("ChxsaWNlbnNpbmcvdjEvcm9vdF9rZXlzLnByb3RvEgxsaWNlbnNpbmcudjEiLQoSR2V0Um9vdEtleXNSZXF1ZXN0EhcKD2FwcGxpY2F0aW9uX2lkcxgBIAMoCSIoChNHZXRSb290S2V5c1Jlc3BvbnNlEhEKCXJvb3Rfa2V5cxgBIAMoCSIuChRSb3RhdGVSb290S2V5UmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCSI+ChVSZXRpcmVSb290S2V5c1JlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSDQoFZm9yY2UYAiABKAgiPgoIUm9vdEtleXMSEAoIcm9vdF9rZXkYASABKAkSDwoHY3VycmVudBgCIAMoCRIPCgdyZXRpcmVkGAMgAygJMsMDCg5Sb290S2V5U2VydmljZRKlAQoLR2V0Um9vdEtleXMSIC5saWNlbnNpbmcudjEuR2V0Um9vdEtleXNSZXF1ZXN0GiEubGljZW5zaW5nLnYxLkdldFJvb3RLZXlzUmVzcG9uc2UiUZACApK1GEpnYXRld2F5IGFuZCBjYXRhbG9nIGFzayBhYm91dCBhcHBsaWNhdGlvbnMgd2hvc2UgYWNjb3VudCB0aGV5IGhhdmUgY2hlY2tlZBKAAQoNUm90YXRlUm9vdEtleRIiLmxpY2Vuc2luZy52MS5Sb3RhdGVSb290S2V5UmVxdWVzdBoWLmxpY2Vuc2luZy52MS5Sb290S2V5cyIzkrUYL2FuIG9wZXJhdG9yIG5hbWVzIGFuIGFwcGxpY2F0aW9uIG9mIGFueSBhY2NvdW50EoUBCg5SZXRpcmVSb290S2V5cxIjLmxpY2Vuc2luZy52MS5SZXRpcmVSb290S2V5c1JlcXVlc3QaFi5saWNlbnNpbmcudjEuUm9vdEtleXMiNpACApK1GC9hbiBvcGVyYXRvciBuYW1lcyBhbiBhcHBsaWNhdGlvbiBvZiBhbnkgYWNjb3VudGIGcHJvdG8z", [file_rpc_v1_scope]);
+  fileDesc("ChxsaWNlbnNpbmcvdjEvcm9vdF9rZXlzLnByb3RvEgxsaWNlbnNpbmcudjEiLQoSR2V0Um9vdEtleXNSZXF1ZXN0EhcKD2FwcGxpY2F0aW9uX2lkcxgBIAMoCSIoChNHZXRSb290S2V5c1Jlc3BvbnNlEhEKCXJvb3Rfa2V5cxgBIAMoCSJCChRSb3RhdGVSb290S2V5UmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJIlIKFVJldGlyZVJvb3RLZXlzUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRINCgVmb3JjZRgCIAEoCBISCgphY2NvdW50X2lkGAMgASgJIj4KCFJvb3RLZXlzEhAKCHJvb3Rfa2V5GAEgASgJEg8KB2N1cnJlbnQYAiADKAkSDwoHcmV0aXJlZBgDIAMoCTLZAgoOUm9vdEtleVNlcnZpY2USpQEKC0dldFJvb3RLZXlzEiAubGljZW5zaW5nLnYxLkdldFJvb3RLZXlzUmVxdWVzdBohLmxpY2Vuc2luZy52MS5HZXRSb290S2V5c1Jlc3BvbnNlIlGQAgKStRhKZ2F0ZXdheSBhbmQgY2F0YWxvZyBhc2sgYWJvdXQgYXBwbGljYXRpb25zIHdob3NlIGFjY291bnQgdGhleSBoYXZlIGNoZWNrZWQSSwoNUm90YXRlUm9vdEtleRIiLmxpY2Vuc2luZy52MS5Sb3RhdGVSb290S2V5UmVxdWVzdBoWLmxpY2Vuc2luZy52MS5Sb290S2V5cxJSCg5SZXRpcmVSb290S2V5cxIjLmxpY2Vuc2luZy52MS5SZXRpcmVSb290S2V5c1JlcXVlc3QaFi5saWNlbnNpbmcudjEuUm9vdEtleXMiA5ACAmIGcHJvdG8z", [file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.GetRootKeysRequest
@@ -57,6 +57,13 @@ export type RotateRootKeyRequest = Message<"licensing.v1.RotateRootKeyRequest"> 
    * @generated from field: string application_id = 1;
    */
   applicationId: string;
+
+  /**
+   * The account that owns it, for the audit log.
+   *
+   * @generated from field: string account_id = 2;
+   */
+  accountId: string;
 };
 
 /**
@@ -81,6 +88,13 @@ export type RetireRootKeysRequest = Message<"licensing.v1.RetireRootKeysRequest"
    * @generated from field: bool force = 2;
    */
   force: boolean;
+
+  /**
+   * The account that owns it, for the audit log.
+   *
+   * @generated from field: string account_id = 3;
+   */
+  accountId: string;
 };
 
 /**

@@ -103,11 +103,15 @@ export const confirmAuthorization: Handler<'confirmProcessorAuthorization'> = as
   if (!(await processor.isConnected(connectedAccount))) {
     throw new ServiceError('bad_request', `${connectedAccount} is no longer connected to this platform`)
   }
-  await connectMerchant(deps, { accountId, merchant }, async (tx) => {
+  const use = async (tx: Transaction) => {
     if (!(await deleteConsent(tx, confirmationHash))) throw noSuchConsent()
-  })
+  }
+  await connectMerchant(deps, { accountId, merchant }, use, byProcessor)
   return { accountId, accountName, connectedAccount }
 }
+
+/** The processor's consent page proves that the account is the vendor's: no API key does. */
+const byProcessor = { actor: 'processor', operation: 'connectProcessor' }
 
 function noSuchConsent(): ServiceError {
   return new ServiceError(

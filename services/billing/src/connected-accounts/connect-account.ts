@@ -1,10 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { audit, changesOf } from '@licensing/changes/audit'
+import type { Changes } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { brokenConstraint } from '@licensing/database/problems'
-import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { ProcessorSchema } from '@licensing/proto/billing'
+import { ProcessorSchema } from '@licensing/proto/billing'
+import type { RequestCaller } from '@licensing/process/context'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import { insertReconciliation } from './reconciliation-queries.ts'
 import type { PaymentProcessor } from '../processor/stripe/stripe-processor.ts'
@@ -12,6 +14,7 @@ import {
   hasProven,
   deleteUnused,
   holderConstraint,
+  lockConnection,
   lockConnections,
   makeCurrent,
   findConnection,
@@ -43,6 +46,17 @@ export const connectProcessor: Handler<'connectProcessor'> = async (
 
 export function checkProcessor(processor: PaymentProcessor, name: string): void {
   if (name !== processor.name) throw invalid('/processor', `must be ${processor.name}`)
+}
+
+/** A connection that the vendor has ended at the processor is none. */
+export function connectionChanges(
+  processor: PaymentProcessor,
+  before: ConnectionRow | undefined,
+  after: ConnectionRow | undefined,
+): Changes | undefined {
+  const shown = (row: ConnectionRow | undefined) =>
+    row && !row.disconnected_at ? processorMessage(row, processor) : undefined
+  return changesOf(ProcessorSchema, shown(before), shown(after))
 }
 
 export function processorMessage(
@@ -81,18 +95,23 @@ const maxUnused = 20
  * Makes a merchant the current one of an account. A constraint decides which of two vendors gets it.
  *
  * @param first called first in the transaction
+ * @param by who connects it, if it is not the caller
  */
 export async function connectMerchant(
-  { sql }: Pick<BillingDependencies, 'sql'>,
+  { change, processor }: Pick<BillingDependencies, 'change' | 'processor'>,
   { accountId, merchant }: { accountId: string; merchant: string },
   first: (tx: Transaction) => Promise<void>,
+  by?: RequestCaller,
 ): Promise<ConnectionRow> {
   try {
-    return await transaction(sql, async (tx) => {
+    return await change(async (tx) => {
       await lockConnections(tx, accountId)
       await first(tx)
+      const before = await lockConnection(tx, accountId)
       await insertReconciliation(tx, merchant)
       const row = await makeCurrent(tx, accountId, merchant)
+      const changes = connectionChanges(processor, before, row)
+      await audit(tx, { accountId, resourceId: accountId, changes, by })
       if ((await deleteUnused(tx, accountId)) > maxUnused) {
         throw new ServiceError(
           'rate_limited',

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { claimMerchant } from './reconciliation-queries.ts'
 import { sharedHarness } from '../../test/harness.ts'
 import { givenSold, handled, licenceOf, licencesOf, refundsOf } from '../../test/shop.ts'
+import { entriesBy } from '../../test/subscribed.ts'
 import type { Vendor } from '../../test/vendor.ts'
 
 const harness = await sharedHarness()
@@ -194,6 +195,16 @@ describe('if accounts have to be proven', () => {
     expect(await connectedTo(vendor)).toBe(connectedAccount)
     expect(await connect(vendor, connectedAccount)).toMatchObject({ connectedAccount })
     await expect(confirm(received.confirmation)).rejects.toMatchObject(badRequest)
+    await withdraw(vendor, connectedAccount)
+    await harness.events.caughtUp()
+    const [proven, released] = [
+      { processor: { from: null, to: 'stripe' }, connected_account: { from: null, to: connectedAccount } },
+      { processor: { from: 'stripe', to: null }, connected_account: { from: connectedAccount, to: null } },
+    ]
+    expect(entriesBy('processor', harness, vendor)).toMatchObject([
+      { operation: 'connectProcessor', resourceId: accountId, changes: proven },
+      { operation: 'releaseProcessor', resourceId: accountId, changes: released },
+    ])
   })
 
   test('a state works once, also if two browsers return with it at once', async () => {

@@ -17,6 +17,14 @@ export async function findConnection(sql: Sql, accountId: string): Promise<Conne
   return row
 }
 
+/** The current connection. Other transactions cannot end it until this one ends. */
+export async function lockConnection(tx: Transaction, accountId: string): Promise<ConnectionRow | undefined> {
+  const [row] = await tx<ConnectionRow[]>`
+    select account_id, merchant, connected_at, disconnected_at from processor_connections
+    where account_id = ${accountId} and current for update`
+  return row
+}
+
 /** Serializes changes of an account's connections. */
 export async function lockConnections(tx: Transaction, accountId: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${`connections:${accountId}`}, 0))`
@@ -89,12 +97,12 @@ export async function accountsOf(sql: Sql, merchant: string): Promise<string[]> 
 /**
  * Marks a merchant as disconnected, unless it was connected again since.
  *
- * @returns the account that lost its current connection
+ * @returns the current connections that ended
  */
-export async function markDisconnected(sql: Sql, merchant: string, at: Date): Promise<string[]> {
-  const rows = await sql<{ account_id: string; current: boolean }[]>`
+export async function markDisconnected(sql: Sql, merchant: string, at: Date): Promise<ConnectionRow[]> {
+  const rows = await sql<(ConnectionRow & { current: boolean })[]>`
     update processor_connections set disconnected_at = ${at}
     where merchant = ${merchant} and disconnected_at is null and date_trunc('second', connected_at) <= ${at}
-    returning account_id, current`
-  return rows.filter((row) => row.current).map((row) => row.account_id)
+    returning account_id, merchant, connected_at, disconnected_at, current`
+  return rows.filter((row) => row.current)
 }

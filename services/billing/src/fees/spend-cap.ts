@@ -1,8 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction, Sql } from '@licensing/database/connect'
 import { invalid } from '@licensing/grpc/errors'
-import type { SpendCapSchema } from '@licensing/proto/billing'
+import { SpendCapSchema } from '@licensing/proto/billing'
 import { checkMoney } from '../checks.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
 import {
@@ -30,13 +31,22 @@ export const setSpendCap: Handler<'setSpendCap'> = async (deps, request) => {
     checkMoney(0n, wanted.currency ?? '')
   }
   const period = periodOf(new Date())
-  const isChanged = await deps.change((tx) => changeCap(tx, accountId, period, wanted, undefined))
-  if (!isChanged) {
-    // Catalog is called outside the transaction, because the transaction holds a lock.
-    const oldest = await oldestApplication(deps, accountId)
-    await deps.change((tx) => changeCap(tx, accountId, period, wanted, oldest))
-  }
+  const change = (oldest?: string) =>
+    deps.change(async (tx) => {
+      const before = await lockedCap(tx, accountId)
+      const shown = await spendCapMessage(tx, accountId, period)
+      if (!(await changeCap(tx, accountId, period, { before, wanted, oldest }))) return false
+      const changes = changesOf(SpendCapSchema, shown, await spendCapMessage(tx, accountId, period))
+      await audit(tx, { accountId, resourceId: accountId, changes })
+      return true
+    })
+  // Catalog is called outside the transaction, because the transaction holds a lock.
+  if (!(await change())) await change(await oldestApplication(deps, accountId))
   return spendCapMessage(deps.sql, accountId, period)
+}
+
+async function lockedCap(tx: Transaction, accountId: string): Promise<CapRow> {
+  return (await lockCaps(tx, [accountId])).get(accountId)!
 }
 
 /**
@@ -49,10 +59,8 @@ async function changeCap(
   tx: Transaction,
   accountId: string,
   period: string,
-  wanted: CapRow,
-  oldest: string | undefined,
+  { before, wanted, oldest }: { before: CapRow; wanted: CapRow; oldest: string | undefined },
 ): Promise<boolean> {
-  const before = (await lockCaps(tx, [accountId])).get(accountId)!
   const { cap_minor: capMinor, currency } = wanted
   if (capMinor === null || currency === null) {
     await writeCap(tx, accountId, { cap_minor: null, currency: currency ?? before.currency })

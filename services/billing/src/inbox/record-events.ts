@@ -1,7 +1,9 @@
+import { audit } from '@licensing/changes/audit'
 import { longLockTimeout } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isValueRefused } from '@licensing/database/problems'
 import { alertOnce, alertVendors } from '../alerts/alert-vendor.ts'
+import { connectionChanges } from '../connected-accounts/connect-account.ts'
 import { accountsOf, markDisconnected } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { finishEvents, deadLetterEvents, postponeEvent } from './inbox-queries.ts'
@@ -61,7 +63,7 @@ async function recordEvents(deps: BillingDependencies, tx: Transaction, events: 
     }
   }
   await recordFacts(tx, facts)
-  for (const { merchant, at } of disconnections) await disconnect(tx, merchant, at)
+  for (const { merchant, at } of disconnections) await disconnect(deps, tx, merchant, at)
   await deadLetter(tx, notUnderstood)
   const positions = events.map((event) => event.position)
   await finishEvents(tx, positions)
@@ -87,8 +89,22 @@ async function deadLetter(
   }
 }
 
-async function disconnect(tx: Transaction, merchant: string, at: Date): Promise<void> {
-  await alertVendors(tx, await markDisconnected(tx, merchant, at), {
+async function disconnect(
+  { processor }: BillingDependencies,
+  tx: Transaction,
+  merchant: string,
+  at: Date,
+): Promise<void> {
+  const ended = await markDisconnected(tx, merchant, at)
+  const entries = ended.map((connection) => ({
+    accountId: connection.account_id,
+    resourceId: connection.account_id,
+    changes: connectionChanges(processor, { ...connection, disconnected_at: null }, undefined),
+    by: { actor: 'processor', operation: 'releaseProcessor' },
+  }))
+  await audit(tx, ...entries)
+  const accountIds = ended.map((connection) => connection.account_id)
+  await alertVendors(tx, accountIds, {
     kind: 'processor_disconnected',
     subject: 'The payment processor was disconnected',
     text: `The connected account ${merchant} withdrew the platform's access. No checkout can be opened until it is connected again; licences stay as they are.`,

@@ -40,6 +40,11 @@ export async function findByPriceId(
   return row
 }
 
+/** Only one transaction at a time sets the price of a plan. */
+export async function lockPrice(tx: Sql, { planId }: PlanScope): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${`price of ${planId}`}, 0))`
+}
+
 /** Violates the constraint `prices_price` if another plan of the account has the price. */
 export async function putPrice(
   sql: Sql,
@@ -61,9 +66,10 @@ export async function putPrice(
 export async function removePrice(
   sql: Sql,
   { accountId, applicationId, planId }: PlanScope,
-): Promise<boolean> {
-  const removed = await sql`
+): Promise<PriceRow | undefined> {
+  const [removed] = await sql<PriceRow[]>`
     delete from prices
-    where plan_id = ${planId} and application_id = ${applicationId} and account_id = ${accountId}`
-  return removed.count === 1
+    where plan_id = ${planId} and application_id = ${applicationId} and account_id = ${accountId}
+    returning ${columns(sql)}`
+  return removed
 }

@@ -1,24 +1,35 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { audit, changesOf } from '@licensing/changes/audit'
+import type { Transaction } from '@licensing/database/connect'
 import { brokenConstraint } from '@licensing/database/problems'
 import { checkReference } from '@licensing/grpc/checks'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { PriceSchema, Price } from '@licensing/proto/billing'
+import { PriceSchema } from '@licensing/proto/billing'
+import type { Price } from '@licensing/proto/billing'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import { checkMoney } from '../checks.ts'
 import type { BillingDependencies, Handler } from '../dependencies.ts'
-import { putPrice, findPrice, removePrice } from './price-queries.ts'
+import { findPrice, lockPrice, putPrice, removePrice } from './price-queries.ts'
 import type { PlanScope, PriceRow } from './price-queries.ts'
 
 export const setPrice: Handler<'setPrice'> = async (
-  { sql, catalog },
+  { change, catalog },
   { accountId, applicationId, price },
 ) => {
   if (!price) throw invalid('/price_id', 'is required')
   const wanted = toPriceRow(price)
-  await catalog.getPlanCopy({ accountId, applicationId, planId: price.planId })
+  const scope = { accountId, applicationId, planId: price.planId }
+  await catalog.getPlanCopy(scope)
+  const put = async (tx: Transaction) => {
+    await lockPrice(tx, scope)
+    const before = await findPrice(tx, scope)
+    const after = await putPrice(tx, scope, wanted)
+    await auditPrice(tx, scope, before, after)
+    return after
+  }
   try {
-    return priceMessage(await putPrice(sql, { accountId, applicationId }, wanted))
+    return priceMessage(await change(put))
   } catch (error) {
     if (brokenConstraint(error) !== 'prices_price') throw error
     throw new ServiceError(
@@ -38,11 +49,23 @@ export const getPrice: Handler<'getPrice'> = async ({ sql }, request) => {
   return priceMessage(row)
 }
 
-export const deletePrice: Handler<'deletePrice'> = async ({ sql }, request) => {
-  if (!(await removePrice(sql, request))) {
-    throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price`)
-  }
+export const deletePrice: Handler<'deletePrice'> = async ({ change }, request) => {
+  await change(async (tx) => {
+    const removed = await removePrice(tx, request)
+    if (!removed) throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price`)
+    await auditPrice(tx, request, removed, undefined)
+  })
   return {}
+}
+
+async function auditPrice(
+  tx: Transaction,
+  { accountId, applicationId, planId }: PlanScope,
+  before: PriceRow | undefined,
+  after: PriceRow | undefined,
+): Promise<void> {
+  const changes = changesOf(PriceSchema, before && priceMessage(before), after && priceMessage(after))
+  await audit(tx, { accountId, applicationId, resourceId: planId, changes })
 }
 
 const maxUpdatesMonths = 120

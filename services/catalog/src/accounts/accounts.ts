@@ -1,8 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { AccountSchema, UpdateAccountRequest } from '@licensing/proto/catalog'
+import { AccountSchema } from '@licensing/proto/catalog'
+import type { UpdateAccountRequest } from '@licensing/proto/catalog'
 import type { Transaction } from '@licensing/database/connect'
-import { transaction } from '@licensing/database/transaction'
+import { audit, changesOf } from '@licensing/changes/audit'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { RequestCaller } from '@licensing/process/context'
 import type { Handler } from '../dependencies.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { findAccount, lockAccount, updateAlertEmail, updateName } from './account-queries.ts'
@@ -15,18 +17,38 @@ export const getAccount: Handler<'getAccount'> = async ({ sql }, request) => {
   return toAccount(row)
 }
 
-export const updateAccount: Handler<'updateAccount'> = async ({ sql, confirmationRequested }, request) => {
+export const updateAccount: Handler<'updateAccount'> = async ({ change, confirmationRequested }, request) => {
   const { accountId, name, alertEmail } = request
   checkAccount(request)
-  const row = await transaction(sql, async (tx) => {
-    if (!(await lockAccount(tx, accountId))) return undefined
-    if (name !== undefined) await updateName(tx, accountId, name)
-    if (alertEmail !== undefined) await setAlertEmail(tx, accountId, alertEmail)
-    return findAccount(tx, accountId)
-  })
-  if (!row) throw notFound('account', accountId)
+  const row = await change((tx) =>
+    changeAccount(tx, accountId, async () => {
+      if (name !== undefined) await updateName(tx, accountId, name)
+      if (alertEmail !== undefined) await setAlertEmail(tx, accountId, alertEmail)
+    }),
+  )
   if (alertEmail) confirmationRequested()
   return toAccount(row)
+}
+
+/**
+ * Changes an account under its lock, with its entry in the audit log.
+ *
+ * @param by who changes it, if it is not the caller
+ * @throws ServiceError `not_found`
+ */
+export async function changeAccount(
+  tx: Transaction,
+  accountId: string,
+  work: () => Promise<void>,
+  by?: RequestCaller,
+): Promise<AccountRow> {
+  if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
+  const before = await findAccount(tx, accountId)
+  await work()
+  const after = await findAccount(tx, accountId)
+  const changes = changesOf(AccountSchema, toAccount(before!), toAccount(after!))
+  await audit(tx, { accountId, resourceId: accountId, changes, by })
+  return after!
 }
 
 /** @throws ServiceError `validation_failed` */

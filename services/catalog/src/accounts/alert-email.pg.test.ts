@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { eventually } from '@licensing/test-support/poll'
 import { hash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { catalogOfFile, givenTenant } from '../../test/catalog.ts'
+import { catalogOfFile, entriesOf, givenTenant } from '../../test/catalog.ts'
 import { updateAlertEmail } from './account-queries.ts'
 
 const catalog = await catalogOfFile()
@@ -71,6 +71,14 @@ test('alerts go to the previous address until the link in the mail is used; a li
   await expect(calls.findAlertEmailConfirmation(hashOf(token))).rejects.toMatchObject(invalid)
   await expect(calls.confirmAlertEmail(hashOf('x'))).rejects.toMatchObject(invalid)
   expect(notifier.sentTo(accountId)).toHaveLength(1)
+  const confirmed = (await entriesOf(catalog, { accountId })).filter(({ actor }) => actor === 'mail')
+  expect(confirmed).toMatchObject([
+    {
+      operation: 'confirmAlertEmail',
+      resourceId: accountId,
+      changes: { alert_email_confirmed: { from: false, to: true } },
+    },
+  ])
 })
 
 test('if an address is changed again before it is confirmed, its link is no longer valid', async () => {

@@ -1,11 +1,10 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { Database } from '@licensing/database/connect'
+import type { Database, Transaction } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
 import { pauseAfter } from '@licensing/process/retry'
 import type { Logger } from '@licensing/process/log'
 import type { NotifierService } from '@licensing/proto/notifier'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { transaction } from '@licensing/database/transaction'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { AlertEmailConfirmationSchema } from '@licensing/proto/catalog'
 import {
@@ -17,7 +16,8 @@ import {
 } from './confirmation-queries.ts'
 import type { Confirmation } from './confirmation-queries.ts'
 import type { Handler } from '../dependencies.ts'
-import { lockAccount, updateAlertEmail } from './account-queries.ts'
+import { updateAlertEmail } from './account-queries.ts'
+import { changeAccount } from './accounts.ts'
 
 export type ConfirmationSender = Pick<ServiceClient<typeof NotifierService>, 'sendConfirmation'>
 
@@ -58,16 +58,26 @@ export const findAlertEmailConfirmation: Handler<'findAlertEmailConfirmation'> =
   return toConfirmation(await findConfirmation(sql, tokenHash))
 }
 
-export const confirmAlertEmail: Handler<'confirmAlertEmail'> = async ({ sql }, { tokenHash }) => {
+export const confirmAlertEmail: Handler<'confirmAlertEmail'> = async ({ sql, change }, { tokenHash }) => {
   const { account_id: accountId } = existing(await findConfirmation(sql, tokenHash))
-  return transaction(sql, async (tx) => {
+  let confirmation: Confirmation | undefined
+  const use = (tx: Transaction) =>
     // Lock order: the account before its confirmation, as in `updateAccount`.
-    await lockAccount(tx, accountId)
-    const confirmation = existing(await useConfirmation(tx, accountId, tokenHash))
-    await updateAlertEmail(tx, accountId, confirmation.address)
-    return toConfirmation(confirmation)
-  })
+    changeAccount(
+      tx,
+      accountId,
+      async () => {
+        confirmation = existing(await useConfirmation(tx, accountId, tokenHash))
+        await updateAlertEmail(tx, accountId, confirmation.address)
+      },
+      byMail,
+    )
+  await change(use)
+  return toConfirmation(confirmation)
 }
+
+/** The mail proves who confirms: its link is used without an API key. */
+const byMail = { actor: 'mail', operation: 'confirmAlertEmail' }
 
 function existing(confirmation: Confirmation | undefined): Confirmation {
   if (confirmation) return confirmation

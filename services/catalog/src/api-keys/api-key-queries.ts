@@ -84,15 +84,17 @@ export async function listKeyRows(sql: Sql, accountId: string, page: PageRequest
     order by id desc limit ${rowsFor(page.limit)}`
 }
 
-/**
- * Revokes a key. A revoked key does not change.
- *
- * @returns whether there is such a key
- */
-export async function revokeKeyRow(sql: Sql, owner: KeyOwner, id: string): Promise<boolean> {
-  const { count } = await sql`
-    update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${id} ${ownedBy(sql, owner)}`
-  return count > 0
+/** A key. Other transactions cannot revoke it until this one ends. */
+export async function lockKey(tx: Sql, owner: KeyOwner, id: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await tx<ApiKeyRow[]>`
+    select ${columns(tx)} from api_keys where id = ${id} ${ownedBy(tx, owner)} for no key update`
+  return row
+}
+
+export async function revokeKeyRow(tx: Sql, id: string): Promise<ApiKeyRow> {
+  const [row] = await tx<ApiKeyRow[]>`
+    update api_keys set revoked_at = now() where id = ${id} returning ${columns(tx)}`
+  return row!
 }
 
 /** The names of keys, also of revoked ones. */

@@ -1,9 +1,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { audit, changesOf, newSecrets } from '@licensing/changes/audit'
+import type { Changes } from '@licensing/changes/audit'
 import { ServiceError, invalid } from '@licensing/grpc/errors'
-import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
-import type { PrincipalSchema, ApiKeySchema } from '@licensing/proto/catalog'
+import { ApiKeySchema, CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import type { PrincipalSchema } from '@licensing/proto/catalog'
 import { timingSafeEqual } from 'node:crypto'
-import type { Transaction, Sql } from '@licensing/database/connect'
+import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
@@ -17,6 +19,7 @@ import {
   countKeysInForce,
   insertKey,
   findKey,
+  lockKey,
   listKeyRows,
   revokeKeyRow,
 } from './api-key-queries.ts'
@@ -54,10 +57,28 @@ export const authenticateKeys: Handler<'authenticateKeys'> = async ({ lookups, k
 
 export const createApiKey: Handler<'createApiKey'> = async ({ change, queue }, request) => {
   const answer = { schema: CreateApiKeyResponseSchema, toMessage: toResponse }
-  const generated = await queue.run(request.accountId, () =>
-    change((tx) => generateKey(tx, request), { answer }),
-  )
-  return toResponse(generated)
+  const create = async (tx: Transaction) => {
+    const generated = await generateKey(tx, request)
+    await auditKey(tx, undefined, generated.row, newSecrets(CreateApiKeyResponseSchema))
+    return generated
+  }
+  return toResponse(await queue.run(request.accountId, () => change(create, { answer })))
+}
+
+/** @param secrets the fields of secrets that are made */
+async function auditKey(
+  tx: Transaction,
+  before: ApiKeyRow | undefined,
+  after: ApiKeyRow,
+  secrets: Changes = {},
+): Promise<void> {
+  const changes = changesOf(ApiKeySchema, before && toApiKey(before), toApiKey(after))
+  await audit(tx, {
+    accountId: after.account_id,
+    applicationId: after.application_id ?? undefined,
+    resourceId: after.id,
+    changes: changes && { ...changes, ...secrets },
+  })
 }
 
 function toResponse({ row, key }: GeneratedKey): MessageInitShape<typeof CreateApiKeyResponseSchema> {
@@ -121,20 +142,22 @@ export const listApiKeys: Handler<'listApiKeys'> = async ({ sql, keyUse }, reque
 }
 
 /** Revoking a key again changes nothing and has the same answer. */
-export const revokeApiKey: Handler<'revokeApiKey'> = async ({ sql }, { accountId, keyId }) => {
-  const found = await revokeKey(sql, { accountId }, keyId)
-  if (!found) throw notFound('API key', keyId)
+export const revokeApiKey: Handler<'revokeApiKey'> = async ({ change }, { accountId, keyId }) => {
+  await change((tx) => revokeKey(tx, { accountId }, keyId))
   return {}
 }
 
 /**
- * Revokes a key. No event reports it: a gateway asks about a key each second, and uses an answer for 2 seconds
+ * Revokes a key. No event reports it to gateways: a gateway asks about a key each second, and uses an answer for 2 seconds
  * (refused everywhere within 2 seconds: docs/guides/concepts.md, "Scopes of API keys").
  *
- * @returns whether there is such a key
+ * @throws ServiceError `not_found` if there is no such key
  */
-export async function revokeKey(sql: Sql, owner: KeyOwner, keyId: string): Promise<boolean> {
-  return isId('key', keyId) && revokeKeyRow(sql, owner, keyId)
+export async function revokeKey(tx: Transaction, owner: KeyOwner, keyId: string): Promise<void> {
+  const before = isId('key', keyId) ? await lockKey(tx, owner, keyId) : undefined
+  if (!before) throw notFound('API key', keyId)
+  if (before.revoked_at) return
+  await auditKey(tx, before, await revokeKeyRow(tx, keyId))
 }
 
 /** The caller that an API key identifies. */

@@ -1,4 +1,5 @@
 import type { MessageInitShape, DescMessage } from '@bufbuild/protobuf'
+import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { ApplicationSchema } from '@licensing/proto/catalog'
@@ -45,6 +46,8 @@ export const createApplication: Handler<'createApplication'> = async (
     if (isFull) throw quotaExceeded('applications', max)
     const inserted = await insertApplication(tx, { id, accountId, name })
     await checkQuota(tx, accountId, 'applications', await countApplications(tx, accountId))
+    const changes = changesOf(ApplicationSchema, undefined, toAnswer(inserted))
+    await audit(tx, { accountId, applicationId: id, resourceId: id, changes })
     return inserted
   }
   const answer = { schema: ApplicationSchema, toMessage: toAnswer }
@@ -91,6 +94,8 @@ export const updateApplication: Handler<'updateApplication'> = async (deps, requ
     const page = request.customerPage && changedPage(before.customer_page, request.customerPage)
     const fields = { name, expiringNoticeDays, customerPage: page }
     const updated = await updateApplicationRow(tx, applicationId, fields)
+    const changes = changesOf(ApplicationSchema, toApplication(before), toApplication(updated))
+    await audit(tx, { accountId: before.account_id, applicationId, resourceId: applicationId, changes })
     const days = updated.expiring_notice_days
     const change =
       days === before.expiring_notice_days

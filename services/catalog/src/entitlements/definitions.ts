@@ -1,3 +1,4 @@
+import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { newId, isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
@@ -64,6 +65,7 @@ async function save(deps: CatalogDependencies, request: CreateEntitlementDefinit
   const define = async (tx: Transaction) => {
     const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
     await checkQuota(tx, accountId, 'entitlement_defs', await countDefinitions(tx, applicationId))
+    await auditDefinition(tx, request, undefined, inserted)
     return {
       row: inserted,
       change: await incrementAllVersions(tx, request, { definition: toChange(inserted) }),
@@ -155,6 +157,7 @@ export const updateDefinition: Handler<'updateEntitlementDefinition'> = async (d
       displayName: displayName ?? found.display_name,
       default: value,
     })
+    await auditDefinition(tx, request, found, updated)
     const change =
       value === found.default_value
         ? undefined
@@ -174,8 +177,24 @@ export const deleteDefinition: Handler<'deleteEntitlementDefinition'> = async (d
     const found = isId('ent', id) ? await findDefinition(tx, accountId, applicationId, id) : undefined
     if (!found || !(await deleteDefinitionRow(tx, applicationId, id)))
       throw notFound('entitlement definition', id)
+    await auditDefinition(tx, request, found, undefined)
     return incrementAllVersions(tx, request, { definition: toChange(found, true) })
   })
   await syncAllPlans(deps, request, change)
   return {}
+}
+
+async function auditDefinition(
+  tx: Transaction,
+  { accountId, applicationId }: { accountId: string; applicationId: string },
+  before: DefinitionRow | undefined,
+  after: DefinitionRow | undefined,
+): Promise<void> {
+  const { id } = (after ?? before)!
+  const changes = changesOf(
+    EntitlementDefinitionSchema,
+    before && toDefinition(before),
+    after && toDefinition(after),
+  )
+  await audit(tx, { accountId, applicationId, resourceId: id, changes })
 }

@@ -67,8 +67,10 @@ export async function updateRole(sql: Sql, id: string, role: MemberRole): Promis
   return row!
 }
 
-export async function removeMemberRow(sql: Sql, id: string): Promise<void> {
-  await sql`update members set removed_at = now() where id = ${id}`
+export async function removeMemberRow(sql: Sql, id: string): Promise<MemberRow> {
+  const [row] = await sql<MemberRow[]>`
+    update members set removed_at = now() where id = ${id} returning ${columns(sql)}`
+  return row!
 }
 
 export interface PersonRow {

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { audit, changesOf } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { pageOf } from '@licensing/database/page'
@@ -76,6 +77,7 @@ export const createMember: Handler<'createMember'> = async ({ change, queue }, r
       )
     })
     await checkQuota(tx, accountId, 'members', (await countMembers(tx, accountId)).members)
+    await auditMember(tx, undefined, row)
     return row
   }
   const answer = { schema: MemberSchema, toMessage: toMember }
@@ -114,7 +116,9 @@ export const updateMember: Handler<'updateMember'> = async (deps, request) => {
     }
     if (role === undefined || role === member.role) return member
     await checkIsNotLastOwner(tx, member)
-    return updateRole(tx, member.id, role)
+    const changed = await updateRole(tx, member.id, role)
+    await auditMember(tx, member, changed)
+    return changed
   })
   return toMember(row)
 }
@@ -124,7 +128,7 @@ export const removeMember: Handler<'removeMember'> = async (deps, request) => {
   await changeMember(deps, request, async (tx, member) => {
     if (member.removed_at) return
     await checkIsNotLastOwner(tx, member)
-    await removeMemberRow(tx, member.id)
+    await auditMember(tx, member, await removeMemberRow(tx, member.id))
   })
   return {}
 }
@@ -148,6 +152,15 @@ async function changeMember<T>(
       return work(tx, member)
     }),
   )
+}
+
+async function auditMember(tx: Transaction, before: MemberRow | undefined, after: MemberRow): Promise<void> {
+  await audit(tx, {
+    accountId: after.account_id,
+    applicationId: after.application_id ?? undefined,
+    resourceId: after.id,
+    changes: changesOf(MemberSchema, before && toMember(before), toMember(after)),
+  })
 }
 
 async function checkIsNotLastOwner(tx: Transaction, member: MemberRow): Promise<void> {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
-import { catalogOfFile, givenTenant, outcomeOf, outcomesOf } from '../../test/catalog.ts'
+import { entriesOf, catalogOfFile, givenTenant, outcomeOf, outcomesOf } from '../../test/catalog.ts'
 import type { Tenant } from '../../test/catalog.ts'
 
 const catalog = await catalogOfFile()
@@ -31,6 +31,9 @@ test('the first sign-in needs the verified address, in any case; later ones need
   const bound = await calls.signIn({ memberId, person })
   expect(bound).toMatchObject({ id: memberId, email: person.verifiedEmail.toUpperCase(), name: 'Ann' })
   expect(bound.lastSignInAt).toBeDefined()
+  expect((await entriesOf(catalog, tenant)).filter(({ operation }) => operation === 'signIn')).toMatchObject([
+    { actor: memberId, resourceId: memberId, changes: {} },
+  ])
 
   expect(await idsOf(unverified)).toEqual([memberId])
   const renamed = { ...person, verifiedEmail: 'other@example.com', name: 'Ann Other' }

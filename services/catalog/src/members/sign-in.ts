@@ -1,3 +1,5 @@
+import { audit } from '@licensing/changes/audit'
+import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import { ServiceError, invalid } from '@licensing/grpc/errors'
@@ -26,9 +28,19 @@ export const findMembersOfPerson: Handler<'findMembersOfPerson'> = async ({ sql 
  */
 export const signIn: Handler<'signIn'> = async ({ change }, { memberId, person }) => {
   const row = toRow(person)
-  const member = await change(async (tx) =>
-    isId('usr', memberId) ? bindPerson(tx, memberId, row) : undefined,
-  ).catch((error: unknown) => {
+  const bind = async (tx: Transaction) => {
+    const member = isId('usr', memberId) ? await bindPerson(tx, memberId, row) : undefined
+    if (!member) return undefined
+    await audit(tx, {
+      accountId: member.account_id,
+      applicationId: member.application_id ?? undefined,
+      resourceId: member.id,
+      changes: {},
+      by: { actor: member.id, operation: 'signIn' },
+    })
+    return member
+  }
+  const member = await change(bind).catch((error: unknown) => {
     // The person was bound to another member of the account meanwhile.
     if (brokenConstraint(error) !== 'members_person') throw error
   })

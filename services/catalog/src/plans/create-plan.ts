@@ -11,7 +11,7 @@ import { appendPlanChanges, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { Violations } from '../refusals.ts'
-import { matchOverrides, codeTaken, toPlan } from './plan.ts'
+import { auditPlan, matchOverrides, codeTaken, toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 import { planFields } from './plan-fields.ts'
 import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
@@ -52,5 +52,7 @@ async function insert(
   await replaceOverrides(tx, { id, applicationId }, overrides)
   const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)
   await appendPlanChanges(tx, { accountId, applicationId }, [{ planId: id, version: copy.version }])
-  return { plan: (await findPlan(tx, accountId, applicationId, id))!, copy }
+  const plan = (await findPlan(tx, accountId, applicationId, id))!
+  await auditPlan(tx, accountId, undefined, plan)
+  return { plan, copy }
 }

@@ -20,7 +20,7 @@ import {
   findPlan,
   releaseStatus,
 } from './plan-queries.ts'
-import { toPlan, transitions, wrongStatus } from './plan.ts'
+import { auditPlan, toPlan, transitions, wrongStatus } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 import { countActiveLicences } from './read-plans.ts'
 
@@ -138,5 +138,7 @@ async function save<O extends DescMessage>(
   if (!changed && !continues && !(await claimUnconfirmed(tx, planId, verb))) throw wrongStatus(verb, before)
   const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
   if (changed) await appendPlanChanges(tx, { accountId, applicationId }, [{ planId, version: copy.version }])
-  return { copy, plan: (await read())! }
+  const plan = (await read())!
+  await auditPlan(tx, accountId, before, plan)
+  return { copy, plan }
 }

@@ -1,3 +1,5 @@
+import { audit, changesOf } from '@licensing/changes/audit'
+import type { Transaction } from '@licensing/database/connect'
 import { messageOf } from '@licensing/grpc/fields'
 import { ServiceError } from '@licensing/grpc/errors'
 import { PlanSchema } from '@licensing/proto/catalog'
@@ -57,6 +59,17 @@ export function codeTaken(code: string): ServiceError {
 export function toPlan(row: PlanRow, activeLicences: bigint): Plan {
   const entitlements = row.overrides.map(([entitlementDefId, value]) => ({ entitlementDefId, value }))
   return messageOf(PlanSchema, { ...row, active_licences: activeLicences, entitlements })
+}
+
+/** Appends the entry of the audit log. The number of active licences follows from licences, so it is no change of the plan. */
+export async function auditPlan(
+  tx: Transaction,
+  accountId: string,
+  before: PlanRow | undefined,
+  after: PlanRow,
+): Promise<void> {
+  const changes = changesOf(PlanSchema, before && toPlan(before, 0n), toPlan(after, 0n))
+  await audit(tx, { accountId, applicationId: after.application_id, resourceId: after.id, changes })
 }
 
 export interface DefinedKey {

@@ -10,7 +10,7 @@ import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { differs, toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { countActiveLicences } from './read-plans.ts'
-import { matchOverrides, sameOverrides, codeTaken, toPlan } from './plan.ts'
+import { auditPlan, matchOverrides, sameOverrides, codeTaken, toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 import { planFields } from './plan-fields.ts'
 import type { FieldColumns } from './plan-fields.ts'
@@ -44,7 +44,9 @@ async function update(
   if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
   await updatePlanRow(tx, planId, fields, replaces)
   const copy = await incrementIfChanged(tx, request, copyBefore)
-  return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
+  const plan = (await findPlan(tx, accountId, applicationId, planId))!
+  await auditPlan(tx, accountId, before, plan)
+  return { plan, copy }
 }
 
 /** Gives the plan a new version if a value that licensing copies has changed. @returns the current copy */

@@ -69,7 +69,10 @@ test('a token of an offline activation ends with the licence', async () => {
 
 test('every current root key signs the file', async () => {
   const { own, licence } = await given()
-  const { current } = await own.rootKeys.rotateRootKey({ applicationId: own.applicationId })
+  const { current } = await own.rootKeys.rotateRootKey({
+    accountId: own.accountId,
+    applicationId: own.applicationId,
+  })
   const { signed } = await opened(own, (await activateOffline(own, licence)).file)
   expect(signed.map((jws) => decodeProtectedHeader(jws).kid)).toEqual(current)
 })

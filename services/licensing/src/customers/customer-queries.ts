@@ -24,14 +24,14 @@ export async function findSessionTimes(
   return times
 }
 
-/** Ends all sessions that have started. @returns false if there is no such licence */
-export async function endSessions(sql: Sql, scope: LicenceScope): Promise<boolean> {
-  const { count } = await sql`
+/** Ends all sessions that have started. @returns the licence's application; undefined if there is no such licence */
+export async function endSessions(sql: Sql, scope: LicenceScope): Promise<string | undefined> {
+  const [row] = await sql<{ application_id: string }[]>`
     update licences l set customer_sessions_since = greatest(
       date_trunc('milliseconds', clock_timestamp()) + interval '1 millisecond', customer_sessions_since
     )
-    where ${inScope(sql, scope)}`
-  return count === 1
+    where ${inScope(sql, scope)} returning application_id`
+  return row?.application_id
 }
 
 /** How many activations the customer has freed on this UTC day, and the purchase that governs the licence. */

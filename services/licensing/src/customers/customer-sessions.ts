@@ -2,6 +2,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import { readLicenceKey } from '@licensing/formats/licence-key'
+import { audit } from '@licensing/changes/audit'
+import type { NewAuditEntry } from '@licensing/changes/audit'
 import { decrypt, encrypt } from '@licensing/database/encryption'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
@@ -51,8 +53,18 @@ export async function createCustomerSession(
   if (!times) throw licenceNotFound(request)
   const session = newSession(request.licenceId, times, minutes, encryption, returnUrl)
   // Nothing else is stored: a repetition gets this answer without the token.
-  await change(async () => {}, { answer: { schema: CustomerSessionSchema, toMessage: () => session } })
+  await change((tx) => audit(tx, sessionEntry(request, times)), {
+    answer: { schema: CustomerSessionSchema, toMessage: () => session },
+  })
   return session
+}
+
+/** Creating a session and ending all of them changes no field that the API shows. */
+function sessionEntry(
+  { accountId, licenceId }: { accountId: string; licenceId: string },
+  { applicationId }: { applicationId: string },
+): NewAuditEntry {
+  return { accountId, applicationId, resourceId: licenceId, changes: {} }
 }
 
 /** A session for anybody who has the key, in every status of the licence. */
@@ -91,7 +103,11 @@ export async function endCustomerSessions(
   { change }: LicensingDependencies,
   request: EndCustomerSessionsRequest,
 ): Promise<MessageInitShape<typeof EmptySchema>> {
-  if (!(await change((tx) => endSessions(tx, request)))) throw licenceNotFound(request)
+  await change(async (tx) => {
+    const applicationId = await endSessions(tx, request)
+    if (applicationId === undefined) throw licenceNotFound(request)
+    await audit(tx, sessionEntry(request, { applicationId }))
+  })
   return {}
 }
 

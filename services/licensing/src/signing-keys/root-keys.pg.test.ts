@@ -9,6 +9,7 @@ import { forFile, startHarness } from '../../test/harness.ts'
 import type { Products } from '../../test/products.ts'
 import { raceRounds, refusal, atOnce } from '../../test/makers.ts'
 
+const accountId = newId('acct')
 const harness = await forFile(startHarness)
 
 interface Published {
@@ -174,7 +175,7 @@ test('after a rotation the root key is the newest, and each current one signs th
   const applicationId = newId('app')
   const first = await rootKeyOf(applicationId)
   await published(applicationId)
-  const rotated = await harness.rootKeys.rotateRootKey({ applicationId })
+  const rotated = await harness.rootKeys.rotateRootKey({ accountId, applicationId })
   expect(rotated).toMatchObject({ current: [rotated.rootKey, first], retired: [] })
   expect(rotated.rootKey).not.toBe(first)
   expect(await rootKeyOf(applicationId)).toBe(rotated.rootKey)
@@ -190,36 +191,40 @@ test('older root keys are retired 180 days after the rotation or if forced; then
   const applicationId = newId('app')
   const first = await rootKeyOf(applicationId)
   const { rootKeys } = harness
-  expect(await rootKeys.retireRootKeys({ applicationId, force: false })).toMatchObject({
+  expect(await rootKeys.retireRootKeys({ accountId, applicationId, force: false })).toMatchObject({
     rootKey: first,
     retired: [],
   })
-  const { rootKey } = await rootKeys.rotateRootKey({ applicationId })
-  const early = await refusal(rootKeys.retireRootKeys({ applicationId, force: false }))
+  const { rootKey } = await rootKeys.rotateRootKey({ accountId, applicationId })
+  const early = await refusal(rootKeys.retireRootKeys({ accountId, applicationId, force: false }))
   expect(early).toMatchObject({ code: 'conflict' })
   expect(early.message).toContain('--force')
   const age = (days: number) => harness.sql`
     update root_keys set created_at = now() - ${days}::int * interval '1 day' where kid = ${rootKey}`
   await age(179)
-  expect((await refusal(rootKeys.retireRootKeys({ applicationId, force: false }))).code).toBe('conflict')
+  expect((await refusal(rootKeys.retireRootKeys({ accountId, applicationId, force: false }))).code).toBe(
+    'conflict',
+  )
   await age(180)
   const ended = { rootKey, current: [rootKey], retired: [first] }
-  expect(await rootKeys.retireRootKeys({ applicationId, force: false })).toMatchObject(ended)
-  expect(await rootKeys.retireRootKeys({ applicationId, force: true })).toMatchObject({ retired: [] })
+  expect(await rootKeys.retireRootKeys({ accountId, applicationId, force: false })).toMatchObject(ended)
+  expect(await rootKeys.retireRootKeys({ accountId, applicationId, force: true })).toMatchObject({
+    retired: [],
+  })
   await eventually(async () => {
     const { signed } = await published(applicationId)
     expect(signed.map((jws) => decodeProtectedHeader(jws).kid)).toEqual([rootKey])
   })
 
-  const next = await rootKeys.rotateRootKey({ applicationId })
-  const forced = await rootKeys.retireRootKeys({ applicationId, force: true })
+  const next = await rootKeys.rotateRootKey({ accountId, applicationId })
+  const forced = await rootKeys.retireRootKeys({ accountId, applicationId, force: true })
   expect(forced).toMatchObject({ rootKey: next.rootKey, retired: [rootKey] })
 })
 
 test('concurrent rotations add one root key each', async () => {
   const applicationId = newId('app')
-  await atOnce(5, () => harness.rootKeys.rotateRootKey({ applicationId }))
-  const { current } = await harness.rootKeys.retireRootKeys({ applicationId, force: true })
+  await atOnce(5, () => harness.rootKeys.rotateRootKey({ accountId, applicationId }))
+  const { current } = await harness.rootKeys.retireRootKeys({ accountId, applicationId, force: true })
   expect(current).toEqual([await rootKeyOf(applicationId)])
   const rows = await harness.sql`select kid from root_keys where application_id = ${applicationId}`
   expect(rows).toHaveLength(6)

@@ -1,7 +1,8 @@
+import { audit } from '@licensing/changes/audit'
+import type { Change } from '@licensing/changes/change'
 import type { HandlerOf } from '@licensing/changes/repeatable'
 import type { Database, Sql } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
-import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { RootKeyService } from '@licensing/proto/root-keys'
 import {
@@ -23,7 +24,7 @@ export interface RootKeyDependencies {
 type Handler<Rpc extends keyof (typeof RootKeyService)['method']> = HandlerOf<
   typeof RootKeyService,
   Rpc,
-  RootKeyDependencies
+  RootKeyDependencies & { change: Change }
 >
 
 // More than a page of applications.
@@ -56,14 +57,19 @@ export async function ensureRootKeys(
 }
 
 /** Adds a root key to an application. The earlier ones continue to sign, so products that pin them keep working. */
-export const rotateRootKey: Handler<'rotateRootKey'> = async ({ sql, encryption }, { applicationId }) => {
+export const rotateRootKey: Handler<'rotateRootKey'> = async (
+  { sql, change, encryption },
+  { accountId, applicationId },
+) => {
   checkApplicationId(applicationId)
   await ensureRootKeys(sql, encryption, [applicationId])
   const next = newRootKey(applicationId, encryption)
-  const former = await transaction(sql, async (tx) => {
+  const former = await change(async (tx) => {
     await lockRootKeys(tx, applicationId)
     const current = await findCurrentRootKeys(tx, applicationId)
     await insertNextRootKey(tx, next, current[0]!.generation + 1)
+    const changes = { root_key: { from: current[0]!.kid, to: next.kid } }
+    await audit(tx, { accountId, applicationId, resourceId: applicationId, changes })
     return current
   })
   return { rootKey: next.kid, current: [next.kid, ...former.map(({ kid }) => kid)] }
@@ -74,12 +80,12 @@ const overlapMs = 180 * 86_400_000
 
 /** Retires all root keys of an application except the newest. Products that pin only retired ones can no longer be licensed. */
 export const retireRootKeys: Handler<'retireRootKeys'> = async (
-  { sql, encryption },
-  { applicationId, force },
+  { sql, change, encryption },
+  { accountId, applicationId, force },
 ) => {
   checkApplicationId(applicationId)
   await ensureRootKeys(sql, encryption, [applicationId])
-  return transaction(sql, async (tx) => {
+  return change(async (tx) => {
     await lockRootKeys(tx, applicationId)
     const [newest, ...older] = await findCurrentRootKeys(tx, applicationId)
     const from = new Date(newest!.created_at.getTime() + overlapMs)
@@ -90,6 +96,9 @@ export const retireRootKeys: Handler<'retireRootKeys'> = async (
       )
     }
     const retired = await retireRootKeysBefore(tx, applicationId, newest!.generation)
+    // The API shows only the newest root key.
+    const changes = retired.length > 0 ? { retire: { from: null, to: true } } : undefined
+    await audit(tx, { accountId, applicationId, resourceId: applicationId, changes })
     return { rootKey: newest!.kid, current: [newest!.kid], retired }
   })
 }

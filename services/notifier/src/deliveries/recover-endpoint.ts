@@ -1,4 +1,5 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { audit } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { isLockTimeout } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
@@ -88,7 +89,10 @@ async function recover(
   const deliveries = await insertMissed(tx, recovery, missed, now)
   // The endpoint is locked last, so that a process that disables it does not wait for the whole recovery.
   sendable(request, await lockEndpoint(tx, request))
-  if (deliveries > 0) await lowerNextDueAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
+  if (deliveries > 0) {
+    await lowerNextDueAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
+    await audit(tx, { accountId, applicationId, resourceId: endpointId, changes: {} })
+  }
   return deliveries
 }
 

@@ -2,6 +2,7 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
+import { entriesOf } from '../../test/events.ts'
 import { notifierOfFile } from '../../test/notifier.ts'
 import type { TestNotifier } from '../../test/notifier.ts'
 
@@ -49,6 +50,17 @@ test('a failed delivery is tried twelve times in two days with the waits of the 
 
   const disabled = { status: 'disabled', disabledReason: 'retries_exhausted', failingAttempts: 0 }
   expect(await calls.getEndpoint({ ...of, endpointId })).toMatchObject(disabled)
+  expect((await entriesOf(notifier)).at(-1)).toMatchObject({
+    requestId: '',
+    applicationId: of.applicationId,
+    actor: 'notifier',
+    operation: 'disableEndpoint',
+    resourceId: endpointId,
+    changes: {
+      status: { from: 'enabled', to: 'disabled' },
+      disabled_reason: { from: null, to: 'retries_exhausted' },
+    },
+  })
   clock.advance(24 * hour)
   await notifier.happen()
   const recorded = () => calls.listEvents({ accountId: of.accountId, after: 0n, limit: 0 })

@@ -209,19 +209,19 @@ export async function lockEndpoints(sql: Sql, ids: string[]): Promise<void> {
 const nextGeneration = (sql: Sql) =>
   sql`greatest(generation + 1, (extract(epoch from clock_timestamp()) * 1000)::bigint)`
 
-/** enabled → disabled. @returns false if the endpoint was disabled before */
+/** enabled → disabled. @returns undefined if the endpoint was disabled before */
 export async function markDisabled(
   sql: Sql,
   endpointId: string,
   reason: DisabledReason,
   at: Date,
-): Promise<boolean> {
-  const changed = await sql`
+): Promise<Pick<EndpointRow, 'account_id' | 'application_id'> | undefined> {
+  const [owner] = await sql<Pick<EndpointRow, 'account_id' | 'application_id'>[]>`
     update endpoints
     set status = 'disabled', disabled_at = ${at}, disabled_reason = ${reason}, is_cleanup_due = true,
       generation = ${nextGeneration(sql)}, changed_at = clock_timestamp()
-    where id = ${endpointId} and status = 'enabled'`
-  return changed.count === 1
+    where id = ${endpointId} and status = 'enabled' returning account_id, application_id`
+  return owner
 }
 
 /** Ends the search for due deliveries of the endpoint. */

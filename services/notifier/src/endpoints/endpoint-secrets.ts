@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { Database } from '@licensing/database/connect'
-import { encrypt } from '@licensing/database/encryption'
+import { decrypt, encrypt } from '@licensing/database/encryption'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { reEncryptTables } from '@licensing/database/re-encryption'
 import { implement } from '@licensing/grpc/server'
@@ -10,6 +11,7 @@ import { SecretsService } from '@licensing/proto/secrets'
 import type { Handler } from '../dependencies.ts'
 import { changeEndpoint } from './change-endpoint.ts'
 import { listSecrets, replaceSecret, secretColumns } from './endpoint-queries.ts'
+import type { EndpointRow } from './endpoint-queries.ts'
 
 /** Signing switches to the new secret immediately (docs/guides/webhooks.md, "Rotate the signing secret"). */
 export const rotateSecret: Handler<'rotateSecret'> = async (deps, request) => {
@@ -58,4 +60,17 @@ export function encryptHeaders(
   keys: EncryptionKeys,
 ): Buffer | null {
   return headers && encrypt(JSON.stringify(headers), endpointId, keys)
+}
+
+/** Whether the endpoint has these headers. Headers that cannot be decrypted are others. */
+export function hasHeaders(
+  { id, encrypted_headers: encrypted }: Pick<EndpointRow, 'id' | 'encrypted_headers'>,
+  headers: Record<string, string>,
+  keys: EncryptionKeys,
+): boolean {
+  try {
+    return encrypted !== null && isDeepStrictEqual(headers, JSON.parse(decrypt(encrypted, id, keys)))
+  } catch {
+    return false
+  }
 }

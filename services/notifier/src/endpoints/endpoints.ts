@@ -8,11 +8,11 @@ import { CreateEndpointResponseSchema, EndpointFieldsSchema } from '@licensing/p
 import type { Endpoint as EndpointMessage } from '@licensing/proto/notifier'
 import { checkQuota } from '@licensing/quotas/quota'
 import type { Handler, NotifierDependencies } from '../dependencies.ts'
-import { changeEndpoint } from './change-endpoint.ts'
+import { auditEndpoint, changeEndpoint } from './change-endpoint.ts'
 import { endpointFields } from './endpoint-fields.ts'
 import { countEnabledEndpoints, findEndpoints, insertEndpoint, lockRegistration } from './endpoint-queries.ts'
 import type { EndpointPath } from './endpoint-queries.ts'
-import { encryptHeaders, newSecret } from './endpoint-secrets.ts'
+import { encryptHeaders, hasHeaders, newSecret } from './endpoint-secrets.ts'
 import { endpointMessage, endpointNotFound, newEndpoint } from './endpoint.ts'
 
 export const createEndpoint: Handler<'createEndpoint'> = async (
@@ -37,14 +37,16 @@ export const createEndpoint: Handler<'createEndpoint'> = async (
     created_at: clock.now(),
   }
   const response = { endpoint: endpointMessage({ ...newEndpoint, ...row }), secret }
+  const encryptedSecret = encrypt(secret, id, keys)
   const register = async (tx: Transaction) => {
     await lockRegistration(tx, applicationId)
     await insertEndpoint(tx, {
       ...row,
       encrypted_headers: encryptHeaders(headers, id, keys),
-      encrypted_secret: encrypt(secret, id, keys),
+      encrypted_secret: encryptedSecret,
     })
     await checkQuota(tx, accountId, 'webhook_endpoints', await countEnabledEndpoints(tx, applicationId))
+    await auditEndpoint(tx, undefined, { ...row, encrypted_secret: encryptedSecret, encrypted_headers: null })
   }
   const answer = { schema: CreateEndpointResponseSchema, toMessage: () => response }
   await registrations.run(applicationId, () => change(register, { answer }))
@@ -58,11 +60,11 @@ export const updateEndpoint: Handler<'updateEndpoint'> = async (deps, request) =
   if (mask?.paths.includes('url')) await checkUrl(urlProblem, fields?.url ?? '')
   let secret: string | undefined
   await changeEndpoint(deps, request, (before) => {
-    const { headers, ...columns } = endpointFields.ofChange({ ...before, headers: null }, request)
+    const { headers: given, ...columns } = endpointFields.ofChange({ ...before, headers: null }, request)
+    const headers = given && hasHeaders(before, given, keys) ? undefined : given
     const after = { ...before, ...columns, headers: headers ?? null }
     const differences = endpointFields.differences({ ...before, headers: null }, after)
     secret = undefined
-    // The values of headers are not compared.
     if (Object.keys(differences).length === 0 && !headers) return {}
     const encryptedHeaders =
       headers === undefined ? {} : { encrypted_headers: encryptHeaders(headers, id, keys) }

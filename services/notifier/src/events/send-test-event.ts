@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { audit } from '@licensing/changes/audit'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { traceHeaders } from '@licensing/process/telemetry'
@@ -24,6 +25,7 @@ export const sendTestEvent: Handler<'sendTestEvent'> = async (deps, request) => 
     const endpoint = await lockEndpoint(tx, request)
     if (!endpoint) throw endpointNotFound(endpointId)
     checkSendable(endpoint)
+    await audit(tx, { accountId, applicationId, resourceId: endpointId, changes: {} })
     const traceParent = traceHeaders().traceparent
     return recordEvents(deps, tx, [{ event, traceParent }], [endpoint])
   }

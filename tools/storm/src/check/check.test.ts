@@ -204,6 +204,25 @@ const sabotages: Record<RuleName, Record<string, Change>> = {
     ),
     'an API key revoked by nobody': set('apiKeys', { revoked: true, accepted: false }),
   },
+  'the audit log has each change once': {
+    'a change without an entry': remove('auditLog', { operation: 'createApiKey' }),
+    'a change of another service without an entry': remove('auditLog', {
+      operation: 'deleteWebhookEndpoint',
+    }),
+    'a change with two entries': repeat('auditLog', {}, { operation: 'createPlan' }),
+    'an entry without its change': repeat('auditLog', {}, { operation: 'revokeApiKey' }),
+    'an entry of a refused change': repeat(
+      'auditLog',
+      { resourceId: 'ent_9' },
+      { operation: 'createEntitlementDefinition' },
+    ),
+    'an entry with a value that the resource does not have': set(
+      'auditLog',
+      { changes: { name: { from: 'steady', to: 'steady three' } } },
+      { operation: 'updatePlan' },
+    ),
+    'a test event without an entry': remove('auditLog', { operation: 'sendTestEvent' }),
+  },
   'the spend cap matches the answers': {
     'a lost change of the spend cap': set('capMinor', { capMinor: null }),
   },

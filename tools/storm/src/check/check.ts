@@ -1,4 +1,5 @@
 import type { Outcome } from '../outcome.ts'
+import * as auditLog from './audit-log.ts'
 import * as catalog from './catalog.ts'
 import * as events from './events.ts'
 import * as figures from './figures.ts'
@@ -31,6 +32,7 @@ export const rules = {
   'API keys match the answers': catalog.apiKeys,
   'the spend cap matches the answers': catalog.caps,
   'endpoints match the answers': catalog.endpoints,
+  'the audit log has each change once': auditLog.entries,
   'sequences have no gap and no duplicate': events.sequences,
   'each change has one event, in order': events.oneEventAChange,
   'each payment has its events': events.paymentEvents,

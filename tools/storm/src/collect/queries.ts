@@ -42,6 +42,10 @@ const statements = {
     catalog: `
       select id, account_id, name, revoked_at is not null as revoked, null as accepted from api_keys order by id`,
   },
+  auditLog: {
+    catalog: `
+      select operation, resource_id, application_id as app_id, changes::jsonb as changes from audit_log order by id`,
+  },
   sessions: {
     billing: `
       select id, application_id as app_id, external_ref, status, licence_id, coalesce(paid_amount, amount) as amount
@@ -127,7 +131,10 @@ const statements = {
       from account_sequences s`,
   },
   leftovers: {
-    catalog: `select 'outbox of catalog' as name, count(*)::float8 as count from outbox`,
+    catalog: `
+      select 'outbox of catalog' as name, count(*)::float8 as count from outbox
+      union all
+      select 'dead letters of catalog', count(*)::float8 from dead_letters`,
     licensing: `
       select 'outbox of licensing' as name, count(*)::float8 as count from outbox
       union all
@@ -145,6 +152,8 @@ const statements = {
       select 'refunds of application fees not done', count(*)::float8 from fee_refunds where done_at is null`,
     notifier: `
       select 'dead letters of the notifier' as name, count(*)::float8 as count from dead_letters
+      union all
+      select 'outbox of the notifier', count(*)::float8 from outbox
       union all
       select 'deliveries pending', count(*)::float8 from deliveries d where status = 'pending' and exists (
         select from endpoints e where e.id = d.endpoint_id and e.url not like '%/dead/%'

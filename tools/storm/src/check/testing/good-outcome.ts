@@ -45,7 +45,15 @@ const ofLicensing = [
   'revocations',
   'provisions',
 ] as const
-const ofCatalog = ['plans', 'catalogPlans', 'planCopies', 'definitions', 'apiKeys', 'capMinor'] as const
+const ofCatalog = [
+  'plans',
+  'catalogPlans',
+  'planCopies',
+  'definitions',
+  'apiKeys',
+  'capMinor',
+  'auditLog',
+] as const
 const ofNotifier = ['events', 'endpoints', 'deliveries', 'arrivals'] as const
 const ofBilling = ['sessions', 'sales', 'payments', 'refunds', 'fees'] as const
 
@@ -154,33 +162,51 @@ function makerOf(outcome: Outcome) {
 }
 
 function setUp(outcome: Outcome, { send, event, halfway }: Maker): void {
+  const entry = (operation: string, resourceId: string, fields: Record<string, unknown> = {}) => {
+    const changes = Object.entries(fields).map(([name, to]) => [name, { from: null, to }] as const)
+    outcome.auditLog.push({ operation, resourceId, appId, changes: Object.fromEntries(changes) })
+  }
   for (const [id, code, status] of [
     ['pln_1', 'steady', 'active'],
     ['pln_2', 'changing', 'retired'],
   ] as const) {
     send({ do: 'create plan', appId, code, name: code }, { id })
     send({ do: 'rename plan', planId: id, name: `${code} two` })
+    entry('createPlan', id, { name: code, status: 'active' })
+    entry('updatePlan', id, { name: `${code} two` })
     outcome.plans.push({ id, appId, code, name: `${code} two`, status, activeLicences: 0 })
     outcome.catalogPlans.push({ id, status, version: 3 })
     outcome.planCopies.push({ id, status, version: 3 })
   }
   send({ do: 'create plan', appId, code: 'refused', name: 'refused' }, {}, 'refused', 422)
-  for (const id of ['ent_1', 'ent_2']) send({ do: 'define', appId, key: id }, { id })
+  entry('archivePlan', 'pln_2', { status: 'retired' })
+  for (const id of ['ent_1', 'ent_2']) {
+    send({ do: 'define', appId, key: id }, { id })
+    entry('createEntitlementDefinition', id)
+  }
   send({ do: 'delete definition', definitionId: 'ent_2' })
+  entry('deleteEntitlementDefinition', 'ent_2')
   outcome.definitions.push({ id: 'ent_1', appId, key: 'ent_1' })
   for (const id of ['key_2', 'key_3']) {
     send({ do: 'create key', accountId, name: id }, { id })
     outcome.apiKeys.push({ id, accountId, name: id, revoked: id === 'key_3', accepted: id === 'key_2' })
+    entry('createApiKey', id)
   }
   send({ do: 'revoke key', keyId: 'key_3' })
+  entry('revokeApiKey', 'key_3')
   send({ do: 'cap', accountId, capMinor: 60 })
+  entry('setSpendCap', accountId, { cap_minor: 60 })
   outcome.capMinor.push({ accountId, capMinor: 60, reached: 1 })
   const enabled = { id: 'whe_1', appId, url, status: 'enabled', disabledReason: null, dead: false }
   const deleted = { id: 'whe_2', url: `${url}/2`, status: 'disabled', disabledReason: 'deleted' }
   outcome.endpoints.push(enabled, { ...enabled, ...deleted })
-  for (const { id, url } of outcome.endpoints)
+  for (const { id, url } of outcome.endpoints) {
     send({ do: 'create endpoint', appId, url }, { id, secret: id === 'whe_1' ? secret : 'whsec_2' })
+    entry('createWebhookEndpoint', id)
+  }
   send({ do: 'delete endpoint', endpointId: 'whe_2' })
+  entry('deleteWebhookEndpoint', 'whe_2')
+  entry('sendTestEvent', 'whe_1')
   event('spend_cap.reached', { period: '2026-11' })
   const test = send({ do: 'test', endpointId: 'whe_1' })
   test.body = { event_id: event('webhook.test', { ping: halfway() }) }
