@@ -108,7 +108,11 @@ test('wrong usage has exit code 2 and a refusal exit code 1, both with a message
     [['create-key', '--account', 'x', '--name', 'x', '--scopes', 'root'], 1, 'scopes/0 must be one of'],
     [['dead-letters'], 2, 'missing: action'],
     [['dead-letters', 'show'], 2, 'unknown action of dead-letters: show'],
-    [['dead-letters', 'list', '--service', 'billing'], 2, '--service must be catalog or licensing or notifier'],
+    [
+      ['dead-letters', 'list', '--service', 'billing'],
+      2,
+      '--service must be catalog or licensing or notifier',
+    ],
     [['dead-letters', 'discard'], 2, 'discard needs --service and --id'],
     [['dead-letters', 'discard', '--service', 'notifier', '--id', 'x'], 2, '--id must be a number from list'],
     [['dead-letters', 'list'], 2, 'set LICENSING_ADDRESS to the address of the licensing service'],
