@@ -35,6 +35,8 @@ const order = [
   'setSpendCap',
   'createCheckoutSession',
   'recordSaleEvent',
+  'updateWebhookEndpoint',
+  'rotateWebhookSecret',
   'recoverWebhookEndpoint',
   'replayWebhookDelivery',
 ]
