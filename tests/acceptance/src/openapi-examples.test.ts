@@ -41,6 +41,8 @@ const order = [
   'reportSaleFailure',
   'reportSaleRefund',
   'reportSaleCancellation',
+  'updateWebhookEndpoint',
+  'rotateWebhookSecret',
   'recoverWebhookEndpoint',
   'replayWebhookDelivery',
 ]

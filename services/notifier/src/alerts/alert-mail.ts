@@ -8,7 +8,7 @@ const maxTextLength = 2_000
 // Subjects contain no text of a vendor: the recipient would think that the operator wrote it.
 const titles: Record<AlertKind, string> = {
   endpoint_failing: 'Webhook endpoint failing',
-  endpoint_disabling: 'Webhook endpoint about to be disabled',
+  endpoint_disabling: 'Webhook endpoint close to its end',
   endpoint_disabled: 'Webhook endpoint disabled',
   refund_reversed: 'A refund failed',
   processor_event_parked: 'An event of the payment processor cannot be handled',

@@ -45,12 +45,14 @@ test('when an endpoint exhausts its retries, the alerts about it are mailed to t
   const notifier = vendor()
   const { id: endpointId } = await notifier.register(receiver.url())
   await notifier.happen(3)
-  // The sixth failure causes another alert. Alerts that wait together are sent in one mail.
-  const alerts = await mailed(notifier, 2)
+  // The sixth failure causes another alert, and the seventh may. Alerts that wait together are sent in one mail.
   const { applicationId } = notifier.of
-  for (const kind of ['endpoint_disabled', 'endpoint_failing']) {
-    expect(alerts).toContainEqual(expect.objectContaining({ kind, applicationId, endpointId }))
-  }
+  await eventually(async () => {
+    const alerts = (await alertsOf(notifier)).filter(({ mailedAt }) => mailedAt !== undefined)
+    for (const kind of ['endpoint_disabled', 'endpoint_failing']) {
+      expect(alerts).toContainEqual(expect.objectContaining({ kind, applicationId, endpointId }))
+    }
+  })
   const mails = alertMailsOf(notifier).filter(({ text }) => text.includes('has been disabled'))
   expect(mails).toHaveLength(1)
   expect(mails[0]!.subject).toContain('Webhook endpoint disabled')

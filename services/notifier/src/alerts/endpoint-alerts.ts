@@ -100,10 +100,11 @@ export async function reportDisabling(tx: Sql, schedule: RetrySchedule): Promise
       accountId,
       applicationId,
       endpointId: id,
-      subject: `Webhook endpoint about to be disabled: ${new URL(url).host}`,
+      // Its words differ from those of the alert about the end itself.
+      subject: `Webhook endpoint close to its end: ${new URL(url).host}`,
       text: [
-        `The webhook endpoint ${id} (${url}) of application ${applicationId} will be disabled permanently at about ${found.disables_at.toISOString()}.`,
-        `${found.failures} of ${maxAttempts} attempts to deliver an event to it have failed, since ${found.failing_since.toISOString()}. If all of them fail, nothing more is sent to it.`,
+        `Deliveries to the webhook endpoint ${id} (${url}) of application ${applicationId} fail since ${found.failing_since.toISOString()}: ${found.failures} of ${maxAttempts} attempts to deliver an event have failed.`,
+        `If the others fail too, nothing more is ever sent to the endpoint from about ${found.disables_at.toISOString()} on.`,
         'Repair the endpoint, or change its address: PATCH /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}.',
         'If that takes longer, pause it: its deliveries then wait, and none fails.',
       ].join('\n'),

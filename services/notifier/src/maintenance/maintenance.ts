@@ -63,8 +63,8 @@ export function startMaintenance(options: {
   const statistics = start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued }))
   const warnings = start('endpoints about to be disabled', warnEveryMs, async () => {
     const schedule = { now: clock.now(), remainingMs }
-    const reported = await transaction(sql, (tx) => reportDisabling(tx, schedule))
-    if (reported > 0) alertQueued()
+    // Mails are not woken, so that one mail has this alert and those that follow soon: an account gets few mails an hour.
+    await transaction(sql, (tx) => reportDisabling(tx, schedule))
   })
   const endMeasuring = measureWhenScraped(log, 'deliveries', () => measureDue(sql, clock, measure))
   const loops = [
