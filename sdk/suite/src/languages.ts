@@ -26,8 +26,6 @@ export interface Language {
   readonly driver: Command
 }
 
-const JAVA_DRIVER = 'src/test/java/licensing/Driver.java'
-
 const all: readonly Language[] = [
   {
     name: 'TypeScript',
@@ -42,49 +40,6 @@ const all: readonly Language[] = [
     probes: [['python3', '-c', 'import cryptography']],
     test: ['env', 'PYTHONPATH=src', 'python3', '-m', 'unittest', 'discover', '-s', 'tests'],
     driver: ['env', 'PYTHONPATH=src', 'python3', 'tests/driver.py'],
-  },
-  {
-    name: 'Go',
-    folder: 'go',
-    probes: [['go', 'version']],
-    prepare: ['go', 'build', '-o', '{build}/driver', './internal/driver'],
-    test: ['go', 'test', './...'],
-    driver: ['{build}/driver'],
-  },
-  {
-    name: 'Java',
-    folder: 'java',
-    probes: [
-      ['javac', '--version'],
-      ['mvn', '--version'],
-    ],
-    prepare: ['javac', '-d', '{build}/driver', '-sourcepath', 'src/main/java:src/test/java', JAVA_DRIVER],
-    test: ['mvn', '--quiet', '--batch-mode', 'test'],
-    driver: ['java', '-cp', '{build}/driver', 'licensing.Driver'],
-  },
-  {
-    name: 'Rust',
-    folder: 'rust',
-    probes: [['cargo', 'fetch', '--quiet']],
-    prepare: ['cargo', 'build', '--quiet', '--example', 'driver', '--target-dir', '{build}'],
-    test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
-    driver: ['{build}/debug/examples/driver'],
-  },
-  {
-    name: 'C#',
-    folder: 'rust',
-    probes: [
-      ['cargo', 'fetch', '--quiet'],
-      ['mono', '--version'],
-      ['mcs', '--version'],
-    ],
-    prepare: [
-      'sh',
-      '-c',
-      'cargo build --quiet --lib --target-dir {build} && mcs -langversion:7.2 -out:{build}/driver.exe csharp/Licensing.cs tests/Driver.cs',
-    ],
-    test: null,
-    driver: ['env', 'LD_LIBRARY_PATH={build}/debug', 'mono', '{build}/driver.exe'],
   },
 ]
 
