@@ -91,6 +91,7 @@ namespace Licensing
         public LicenceClient(LicenceClientOptions options)
         {
             client = Native.Open(options ?? throw new ArgumentNullException(nameof(options)));
+            AppDomain.CurrentDomain.ProcessExit += CloseAtExit; // Mono waits for threads that have called a function of the program
         }
 
         /// <summary>The current state, without a call.</summary>
@@ -144,9 +145,11 @@ namespace Licensing
         /// <summary>Closes the client, which must not be used any more.</summary>
         public void Dispose()
         {
+            AppDomain.CurrentDomain.ProcessExit -= CloseAtExit;
             if (!client.IsClosed) Close();
             client.Dispose();
         }
+        void CloseAtExit(object sender, EventArgs arguments) => Close();
 
         async Task<LicenceState> Run(Func<Native.ClientHandle, IntPtr> call, CancellationToken cancellationToken)
         {

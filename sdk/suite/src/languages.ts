@@ -28,6 +28,12 @@ export interface Language {
 
 const JAVA_DRIVER = 'src/test/java/licensing/Driver.java'
 
+const RUST_PROBES: readonly Command[] = [
+  // 1.85 or newer
+  ['sh', '-c', String.raw`rustc --version | grep -Eq ' 1\.(8[5-9]|9[0-9]|[1-9][0-9]{2})\.'`],
+  ['cargo', 'fetch', '--quiet'],
+]
+
 const all: readonly Language[] = [
   {
     name: 'TypeScript',
@@ -46,8 +52,9 @@ const all: readonly Language[] = [
   {
     name: 'Go',
     folder: 'go',
+    // 1.22 or newer
     probes: [
-      ['go', 'version'],
+      ['sh', '-c', String.raw`go version | grep -Eq 'go1\.(2[2-9]|[3-9][0-9])'`],
       ['gcc', '--version'],
     ],
     prepare: ['go', 'build', '-o', '{build}/driver', './internal/driver'],
@@ -69,7 +76,7 @@ const all: readonly Language[] = [
   {
     name: 'Rust',
     folder: 'rust',
-    probes: [['cargo', 'fetch', '--quiet']],
+    probes: RUST_PROBES,
     prepare: ['cargo', 'build', '--quiet', '--example', 'driver', '--target-dir', '{build}'],
     test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
     driver: ['{build}/debug/examples/driver'],
@@ -77,11 +84,7 @@ const all: readonly Language[] = [
   {
     name: 'C#',
     folder: 'rust',
-    probes: [
-      ['cargo', 'fetch', '--quiet'],
-      ['mono', '--version'],
-      ['mcs', '--version'],
-    ],
+    probes: [...RUST_PROBES, ['mono', '--version'], ['mcs', '--version']],
     prepare: [
       'sh',
       '-c',
