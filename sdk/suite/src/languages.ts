@@ -46,7 +46,8 @@ const all: readonly Language[] = [
   {
     name: 'Go',
     folder: 'go',
-    probes: [['go', 'version']],
+    // 1.22 or newer
+    probes: [['sh', '-c', String.raw`go version | grep -Eq 'go1\.(2[2-9]|[3-9][0-9])'`]],
     prepare: ['go', 'build', '-o', '{build}/driver', './internal/driver'],
     test: ['go', 'test', './...'],
     driver: ['{build}/driver'],
@@ -65,7 +66,11 @@ const all: readonly Language[] = [
   {
     name: 'Rust',
     folder: 'rust',
-    probes: [['cargo', 'fetch', '--quiet']],
+    // 1.85 or newer
+    probes: [
+      ['sh', '-c', String.raw`rustc --version | grep -Eq ' 1\.(8[5-9]|9[0-9]|[1-9][0-9]{2})\.'`],
+      ['cargo', 'fetch', '--quiet'],
+    ],
     prepare: ['cargo', 'build', '--quiet', '--example', 'driver', '--target-dir', '{build}'],
     test: ['cargo', 'test', '--quiet', '--target-dir', '{build}'],
     driver: ['{build}/debug/examples/driver'],
