@@ -83,7 +83,7 @@ class ThreadsTest(ClientTest):
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for _ in range(50):
+        for _ in range(15):
             client.refresh()
             client.check()
         stop.set()

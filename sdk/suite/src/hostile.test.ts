@@ -77,7 +77,7 @@ function sendForever(response: ServerResponse): void {
   const more = () => {
     while (!response.destroyed && response.write(flood)) {
       sent += flood.length
-      if (sent > 256 * 1024 * 1024) throw new Error('the client reads an answer without end')
+      if (sent > 64 * 1024 * 1024) throw new Error('the client reads an answer without end')
     }
   }
   response.writeHead(200, { 'content-type': 'application/json' }).on('drain', more)
