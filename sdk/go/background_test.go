@@ -324,9 +324,9 @@ func TestCloseEndsTheTimer(t *testing.T) {
 	w := newWorld(t, 0, activated)
 	w.client.Activate(context.Background())
 	w.client.Close()
-	before := len(w.requests)
+	before, hadTimer := len(w.requests), w.hasTimer()
 	w.pass(time.Hour)
-	if w.hasTimer() || len(w.requests) != before {
+	if hadTimer || len(w.requests) != before {
 		t.Fatal(w.requests)
 	}
 }

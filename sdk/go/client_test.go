@@ -205,7 +205,9 @@ func TestARetryAfterWithADateCountsByTheClockOfTheServer(t *testing.T) {
 
 func TestAContextEndsACallAndItsRequest(t *testing.T) {
 	server := startServer(t)
-	client := newClient(t, server.options())
+	options := server.options()
+	options.Timeout = time.Hour
+	client := newClient(t, options)
 	ended := make(chan struct{})
 	server.answerWith(func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()

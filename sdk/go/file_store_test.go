@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// addLines adds lines to the text of a store, and prints each one that was added.
+// addLines adds lines to the text of a store, and prints each one that was added. A victim goes on until it is killed.
 func addLines(store Store, name string) {
-	for at := range 20 {
+	for at := 0; at < 20 || strings.HasPrefix(name, "victim"); at++ {
 		line := fmt.Sprintf("%s-%d\n", name, at)
 		err := store.(Updater).Update(context.Background(), func(text []byte) ([]byte, error) {
 			return append(text, line...), nil
@@ -165,13 +165,17 @@ func TestProcessesOnOneStoreLoseNothingWhileOthersAreKilled(t *testing.T) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			process := again("ADD_LINES="+path, fmt.Sprintf("LINE=%d", worker))
+			isVictim := worker >= 4
+			name := fmt.Sprint("worker-", worker)
+			if isVictim {
+				name = fmt.Sprint("victim-", worker)
+			}
+			process := again("ADD_LINES="+path, "LINE="+name)
 			output, _ := process.StdoutPipe()
 			if err := process.Start(); err != nil {
 				t.Error(err)
 				return
 			}
-			isVictim := worker >= 4
 			lines := bufio.NewScanner(output)
 			for count := 0; lines.Scan(); count++ {
 				mu.Lock()

@@ -173,13 +173,27 @@ func play(t *testing.T, of vector) {
 			t.Fatal(err)
 		}
 		service.script(step.Answers)
+		goOn := func() {}
+		if step.Call == "" {
+			goOn = holdOperations(client.session)
+		}
 		state := callOf(client, step.Call, step.Argument)
 		expectState(t, at+1, step, state, client)
+		goOn()
 		for _, problem := range service.problems() {
 			t.Errorf("step %d: %s", at+1, problem)
 		}
 		client.session.work.Wait()
 	}
+}
+
+// holdOperations lets operations wait until the questions of a step without a call were answered, because a question may start one.
+func holdOperations(s *session) (goOn func()) {
+	gate := &operation{done: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = gate
+	return func() { close(gate.done) }
 }
 
 func callOf(client *Client, name, argument string) State {

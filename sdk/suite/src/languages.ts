@@ -59,7 +59,7 @@ const all: readonly Language[] = [
     ],
     prepare: ['go', 'build', '-o', '{build}/driver', './internal/driver'],
     // A result that Go has kept would not notice changes of the vectors.
-    test: ['go', 'test', '-race', '-count=1', './...'],
+    test: ['sh', '-c', 'test -z "$(gofmt -l .)" && go vet ./... && go test -race -count=1 ./...'],
     driver: ['{build}/driver'],
   },
   {
