@@ -26,6 +26,7 @@ test('values in definitions of the database are those of the closed sets and of 
     list_revocation: [bulkChanges.revoke.to],
     purchase_effects_by_end: renewals,
     purchase_effects_by_plan: renewals,
+    purchase_effects_by_time: renewals,
   })
 })
 
