@@ -54,7 +54,7 @@ export async function suspensions(): Promise<Section> {
   }
 }
 
-/** What is measured. */
+/** A running stack with its processes. */
 interface Target extends Pick<Stack, 'api' | 'apiKey' | 'appId' | 'gatewayUrl' | 'databaseUrls'> {
   /** Present with a process per service, whose databases can be given a past. */
   stack?: Stack
