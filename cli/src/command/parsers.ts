@@ -27,11 +27,8 @@ export const wholeNumber =
 /** When something ends: a time with its time zone, or a date, which means the end of that day in UTC. */
 export const endTime = (value: string) => readTime(value, { day: endOfDay })
 
-/** When something happened. A date is its first moment in UTC. */
-export const time = (value: string) => readTime(value, { day: (date) => date })
-
-/** The beginning of a period. A date is its first day in UTC. */
-export const sinceTime = time
+/** When something happened, or the beginning of a period. A date is its first moment in UTC. */
+export const sinceTime = (value: string) => readTime(value, { day: (date) => date })
 
 /** The end of a period, which is not part of it. A date is its last day in UTC. */
 export const untilTime = (value: string) =>

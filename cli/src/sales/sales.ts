@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import type { Context } from '../command/context.ts'
 import { examples } from '../command/examples.ts'
-import { endTime, pairs, text, time, wholeNumber } from '../command/parsers.ts'
+import { endTime, pairs, sinceTime, text, wholeNumber } from '../command/parsers.ts'
 import { findPlanId } from '../plans/find-plan.ts'
 
 const cents = wholeNumber(0)
@@ -29,7 +29,7 @@ export function saleCommands(program: CommandUnknownOpts, { out, service }: Cont
     .requiredOption('--external-ref <ref>', 'your reference of the customer', text)
     .requiredOption('--amount <number>', 'in minor units, such as cents', cents)
     .requiredOption('--currency <code>', 'such as eur', text)
-    .option('--occurred-at <time>', 'when it was sold (default: now)', time)
+    .option('--occurred-at <time>', 'when it was sold (default: now)', sinceTime)
     .option('--expires-on <time>', 'end of the licence', endTime)
     .option('--metadata <name=value>', 'an entry for the licence; may be repeated', pairs)
     .addHelpText(
@@ -58,7 +58,7 @@ export function saleCommands(program: CommandUnknownOpts, { out, service }: Cont
     .requiredOption('--amount <number>', 'in minor units, such as cents', cents)
     .option('--chargeback', 'it is a chargeback')
     .option('--renewal <id>', 'the refunded renewal (default: the first payment)', text)
-    .option('--occurred-at <time>', 'when it was refunded (default: now)', time)
+    .option('--occurred-at <time>', 'when it was refunded (default: now)', sinceTime)
     .addHelpText('after', examples('sales refund order-2026-0042 --id refund-17 --amount 4900'))
     .action(async (sale, { id, amount, chargeback, renewal, occurredAt }) => {
       const { backend, appId } = await service()
@@ -81,7 +81,7 @@ export function saleCommands(program: CommandUnknownOpts, { out, service }: Cont
     .requiredOption('--amount <number>', 'in minor units, such as cents', cents)
     .requiredOption('--currency <code>', 'such as eur', text)
     .requiredOption('--expires-on <time>', 'the new end', endTime)
-    .option('--occurred-at <time>', 'when it was paid (default: now)', time)
+    .option('--occurred-at <time>', 'when it was paid (default: now)', sinceTime)
     .addHelpText(
       'after',
       examples(
@@ -100,7 +100,7 @@ export function saleCommands(program: CommandUnknownOpts, { out, service }: Cont
     .description('Report that a sale was cancelled')
     .argument('<sale>', 'id of the sale in the other shop', text)
     .option('--ends-on <time>', 'when the purchase ends (default: when it was cancelled)', endTime)
-    .option('--occurred-at <time>', 'when it was cancelled (default: now)', time)
+    .option('--occurred-at <time>', 'when it was cancelled (default: now)', sinceTime)
     .addHelpText('after', examples('sales cancel order-2026-0042 --ends-on 2027-11-01'))
     .action(async (sale, { endsOn, occurredAt }) => {
       const { backend, appId } = await service()
