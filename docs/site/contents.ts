@@ -20,7 +20,18 @@ export const sections: readonly { readonly title: string; readonly pages: readon
       'guides/shops/gumroad',
     ],
   },
-  { title: 'Your product', pages: ['guides/products', 'guides/offline', 'guides/formats'] },
+  {
+    title: 'Your product',
+    pages: [
+      'guides/products',
+      'guides/python',
+      'guides/go',
+      'guides/java',
+      'guides/rust',
+      'guides/offline',
+      'guides/formats',
+    ],
+  },
   {
     title: 'Tools and reference',
     pages: ['guides/cli', 'guides/testing', 'guides/errors', 'guides/versioning', 'guides/changelog'],

@@ -1,5 +1,5 @@
 import { buildOnce, checkout, compressFiles, runProgram } from '@licensing/builds/build-once'
-import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
+import { cp, lstat, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,6 +9,10 @@ const docs = join(checkout, 'docs')
 const site = fileURLToPath(new URL('.', import.meta.url))
 const sources = [
   'docs/guides',
+  'sdk/python/README.md',
+  'sdk/go/README.md',
+  'sdk/java/README.md',
+  'sdk/rust/README.md',
   'docs/operations',
   'docs/site',
   'packages/builds/src',
@@ -41,24 +45,29 @@ async function make(fresh: string, staged: string, signal: AbortSignal | undefin
     await cp(join(site, name), join(staged, name), { recursive: true })
   }
   await copyGuides(staged)
-  await writeFile(join(staged, 'docs/guides/index.md'), listPage(docs))
+  await writeFile(join(staged, 'docs/guides/index.md'), listPage(join(staged, 'docs')))
   const vitepress = join(
     dirname(createRequire(import.meta.url).resolve('vitepress/package.json')),
     'bin/vitepress.js',
   )
   await runProgram([vitepress, 'build', staged, '--outDir', fresh], site, signal)
   await copyGuides(fresh)
-  await writeFile(join(fresh, 'llms.txt'), overview(docs))
+  await writeFile(join(fresh, 'llms.txt'), overview(join(fresh, 'docs')))
   // The gateway answers for an unknown address.
   await rm(join(fresh, '404.html'))
   await compressFiles(fresh)
 }
 
+/** A file of another folder (the changelog, an SDK's README) links to neighbours that the site does not have. */
+const withoutRelativeLinks = (text: string) => text.replaceAll(/\[([^\]]+)\]\((?!https?:|[/#])[^)]*\)/g, '$1')
+
 async function copyGuides(folder: string): Promise<void> {
   for (const path of sections.flatMap(({ pages }) => pages)) {
     const file = join(folder, 'docs', `${path}.md`)
     await mkdir(dirname(file), { recursive: true })
-    // The changelog is a link.
-    await cp(join(docs, `${path}.md`), file, { dereference: true })
+    const page = join(docs, `${path}.md`)
+    const text = await readFile(page, 'utf8')
+    const isElsewhere = (await lstat(page)).isSymbolicLink()
+    await writeFile(file, isElsewhere ? withoutRelativeLinks(text) : text)
   }
 }

@@ -1,6 +1,6 @@
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** A fenced block of a document. */
@@ -39,10 +39,12 @@ function guide(name: string): string {
   return `docs/guides/${name}.md`
 }
 
-/** All documents of the repository, from its root. */
+/** All documents of the repository, from its root. A link to one is not another. */
 export function documents(): string[] {
   const listed = execFileSync('git', ['ls-files', '*.md'], { cwd: CHECKOUT, encoding: 'utf8' })
-  return listed.split('\n').filter((file) => file !== '' && existsSync(join(CHECKOUT, file)))
+  const isDocument = (file: string) =>
+    existsSync(join(CHECKOUT, file)) && !lstatSync(join(CHECKOUT, file)).isSymbolicLink()
+  return listed.split('\n').filter((file) => file !== '' && isDocument(file))
 }
 
 const fence = /^```(\w*)(?:,\w+)?(?: (\S+))?\n([^]*?)^```$/gm
