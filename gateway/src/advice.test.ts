@@ -58,7 +58,7 @@ test.each([
     'post',
     plans,
     { body: { name: 'Pro', code: 'pro', entitlement: [] } },
-    '/entitlement: unknown field; known: name, code, entitlements, metadata, trial_days',
+    '/entitlement: unknown field; known: name, code, metadata, trial_days, entitlements',
   ],
   [
     'a body of a request without one',
