@@ -93,7 +93,9 @@ test('each backup is taken before those of the services whose events it consumes
   const [backUp] = await commandsOf('Backup and restore')
   const order: string[] = databasesIn(backUp!)
   for (const [source, consumers] of Object.entries(consumersOf)) {
-    for (const consumer of consumers) expect(order.indexOf(consumer)).toBeLessThan(order.indexOf(source))
+    // Catalog's audit log keeps the entries of changes that a restored service has lost.
+    const others = consumers.filter((consumer) => consumer !== 'catalog')
+    for (const consumer of others) expect(order.indexOf(consumer)).toBeLessThan(order.indexOf(source))
   }
   // Billing has effects in licensing by RPC.
   expect(order.indexOf('billing')).toBeLessThan(order.indexOf('licensing'))
