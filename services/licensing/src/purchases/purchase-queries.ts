@@ -229,7 +229,8 @@ export async function findDecidingRenewals(sql: Sql, wanted: RenewalsUntil[]): P
   if (wanted.length === 0) return []
   const own = sql`
     licence_id = p.licence_id and purchase_ref = p.purchase_ref and kind = 'renewed'
-    and at <= coalesce(least(p.terminated_at, p.canceled_at, wanted.at), 'infinity')`
+    and at <= coalesce(
+      least(p.terminated_at, case when p.terminated_at is not null then p.canceled_at end, wanted.at), 'infinity')`
   return sql<EffectRow[]>`
     select distinct e.licence_id, e.purchase_ref, e.kind, e.cause, e.at, e.ends_at, e.end_revision, e.plan_id, e.snapshot_id
     from ${rowsOf(sql, 'purchase_effects', wanted)} wanted

@@ -196,7 +196,9 @@ function changeRenewal(purchase: Purchase, renews: boolean, at: Date): void {
 
 /** Sets the end and the plan that the purchase's renewals give, in whatever order they became known. */
 function applyRenewals(purchase: Purchase, renewals: readonly RecordedEffect[]): void {
-  const { terminated_at: terminated, canceled_at: canceled, end_revision, plan_id: former } = purchase
+  const { terminated_at: terminated, end_revision, plan_id: former } = purchase
+  // A later end that the vendor gave has undone the cancellation.
+  const canceled = terminated && purchase.canceled_at
   const own = renewals
     .filter(({ purchase_ref }) => purchase_ref === purchase.purchase_ref)
     // A renewal after the purchase was refunded or canceled changes nothing.
