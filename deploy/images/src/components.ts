@@ -61,7 +61,7 @@ export const components: readonly Component[] = [
   },
   service(
     'catalog',
-    { ...outbox, ...idempotency, ...quotas },
+    { ...outbox, ...consumers, ...idempotency, ...quotas },
     { 'licensing-admin': 'deploy/admin/src/licensing-admin.ts' },
   ),
   service(
@@ -70,5 +70,5 @@ export const components: readonly Component[] = [
     { 'rotate-signing-keys': 'services/licensing/src/admin/rotate-signing-keys.ts' },
   ),
   service('billing', { ...outbox, ...idempotency, ...quotas }),
-  service('notifier', { ...consumers, ...idempotency, ...quotas }),
+  service('notifier', { ...outbox, ...consumers, ...idempotency, ...quotas }),
 ]
