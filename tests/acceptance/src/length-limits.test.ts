@@ -32,6 +32,9 @@ const changedPlan = await vendor.plan()
 const trialPlan = await vendor.plan({ trial_days: 14 })
 const licence = await vendor.issue(plan.id)
 const { body: activation } = await vendor.activate(licence)
+const changedEndpoint = api.post<{ id: string }>(`${app}/webhook-endpoints`, {
+  body: { url: receiver.url('/changed'), subscribed_events: '*' },
+})
 
 function limitsIn(operation: Operation, schema: Schema | undefined, path: string[]): Limit[] {
   if (!schema) return []
@@ -97,7 +100,14 @@ const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAn
     report('failures', { failure_id: randomUUID(), occurred_at: past, ...fields }),
   reportSaleCancellation: (fields) => report('cancellation', { occurred_at: past, ...fields }),
   createWebhookEndpoint: (fields) =>
-    api.post(`${app}/webhook-endpoints`, { body: { subscribed_events: '*', ...fields } }),
+    api.post(`${app}/webhook-endpoints`, {
+      body: { url: receiver.url('/new'), subscribed_events: '*', ...fields },
+    }),
+  updateWebhookEndpoint: async (fields) => {
+    const { body } = await changedEndpoint
+    return api.patch(`${app}/webhook-endpoints/${body.id}`, { body: fields })
+  },
+  createMember: (fields) => api.post('/v1/members', { body: { role: 'viewer', ...fields } }),
   updateAccount: (fields) => api.patch('/v1/account', { body: fields }),
   createApplication: (fields) => api.post('/v1/apps', { body: fields }),
   updateApplication: ({ 'customer_page/support_url': supportUrl, ...fields }) => {
@@ -132,6 +142,7 @@ function textOf(field: string, count: number): string {
     case 'host':
       return 'abcdefghi.'.repeat(count).slice(0, count - 1) + 'z'
     case 'alert_email':
+    case 'email':
       return `${'a'.repeat(Math.max(1, count - 12))}@example.com`.slice(-count)
     case 'url':
       return receiver.url('/').padEnd(count, 'a')

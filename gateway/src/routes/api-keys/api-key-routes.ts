@@ -51,8 +51,8 @@ const ownApiKeySchema = z
       .describe('The id of the API key, or of the member who is signed in to the portal.')
       .meta({ examples: ['key_01k9zj3v8qe5ktw2m4x6r7n8ab'] }),
     name: z.string().describe('The key’s name; the person’s name, or address if the name is not known.'),
-    email: z.string().nullable().describe('The person’s address; null for an API key.'),
-    role: z.enum(closedSets.memberRole).nullable().describe('The person’s role; null for an API key.'),
+    email: z.string().optional().describe('The person’s address; an API key has none.'),
+    role: z.enum(closedSets.memberRole).optional().describe('The person’s role; an API key has none.'),
     scopes: common.scopes,
     app_id: common.app_id,
     account_id: id('acct'),
@@ -130,7 +130,7 @@ export const apiKeyRoutes: Route[] = [
       }
       if (role === undefined) {
         const { name } = await services.catalog.getApiKey({ accountId, keyId: actorId })
-        return { body: { ...common, name, email: null, role: null } }
+        return { body: { ...common, name } }
       }
       const { name, email } = await services.catalog.getMember({ accountId, memberId: actorId })
       return { body: { ...common, name: name ?? email, email, role } }
