@@ -13,7 +13,7 @@ import type { Block } from './documents.ts'
 import { givenFolder, givenStack, givenVendor } from './vendor.ts'
 
 const modules = fileURLToPath(new URL('../node_modules', import.meta.url))
-const libraries = fileURLToPath(new URL('../../../sdk/node_modules/', import.meta.url))
+const libraries = fileURLToPath(new URL('../../../sdk/typescript/node_modules/', import.meta.url))
 
 /** Guides that install the packages from the gateway themselves, as a reader does. */
 const installing = ['docs/guides/quickstart.md', 'docs/guides/testing.md']

@@ -88,7 +88,7 @@ portalTests('read again', (world) => {
       [`/webhooks/endpoints/${endpointId}`, 2],
       [`/webhooks/deliveries/${delivery!.id}`, 2],
       ['/payments', 5],
-      ['/settings', 5],
+      ['/settings', 7],
     ] as const) {
       await page.goto(`${stack.gatewayUrl}/portal${at(address)}`)
       await page.getByRole('main').locator('table, [aria-label="Alerts"], dl').first().waitFor()

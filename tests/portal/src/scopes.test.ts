@@ -74,7 +74,7 @@ portalTests('scopes', (world) => {
     for (const [used, page, sections] of [
       [(await key(['read'])).key, '/payments', ['Payments', 'Refunds', 'Checkouts', 'Fees']],
       [made.body.key, '/payments', ['Payments', 'Refunds', 'Checkouts']],
-      [made.body.key, '/settings', ['Applications', 'Customer page']],
+      [made.body.key, '/settings', ['Applications', 'Customer page', 'Audit log']],
     ] as const) {
       await using window = await open({ key: used, at: at(page) })
       await window.table(sections.at(0)!).waitFor()
@@ -90,7 +90,7 @@ portalTests('scopes', (world) => {
     }
   })
 
-  test('with a key that may not list keys, the history shows its own name and “another API key”', async () => {
+  test('a key that may not list keys sees the names of keys in the history, its own and others’', async () => {
     const { stack, open, vendor, key } = world()
     const one = await vendor()
     const { id } = await one.issue((await one.plan('Pro')).id, 'customer-1')
@@ -99,7 +99,7 @@ portalTests('scopes', (world) => {
     await using window = await open({ key: support.key, at: one.at(`/licences/${id}`) })
     await window.page.getByText('because read and revoke suspended it').waitFor()
     const issued = window.table('History').getByRole('row').filter({ hasText: 'issued' })
-    await issued.getByText('another API key').waitFor()
+    await issued.getByText('Demo').waitFor()
     expect(window.complaints).toEqual([])
   })
 
