@@ -1,6 +1,16 @@
 import { ensureGuides } from '@licensing/guides/build'
 import { createHash } from 'node:crypto'
-import { cp, mkdir, mkdtempDisposable, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import {
+  cp,
+  lstat,
+  mkdir,
+  mkdtempDisposable,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -52,7 +62,12 @@ test('a guide is served as a page whose policy allows only its own scripts, and 
     }
     const text = await get(`/docs/${path}.md`)
     expect(text.headers.get('content-type')).toBe('text/markdown; charset=utf-8')
-    expect(await text.text()).toBe(await readFile(join(docs, `${path}.md`), 'utf8'))
+    const written = await readFile(join(docs, `${path}.md`), 'utf8')
+    // The README of an SDK leads to neighbours that the site does not have.
+    const isElsewhere = (await lstat(join(docs, `${path}.md`))).isSymbolicLink()
+    expect(await text.text()).toBe(
+      isElsewhere ? written.replaceAll(/\[([^\]]+)\]\((?!https?:|[/#])[^)]*\)/g, '$1') : written,
+    )
   }
 })
 

@@ -1,6 +1,7 @@
 import { execFile, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -134,6 +135,24 @@ async function build(language: Language): Promise<void> {
   if (!language.prepare) return
   const folder = buildFolder(language)
   await mkdir(folder, { recursive: true })
-  const lock = join(folder, '.lock')
-  await run('flock', [lock, ...commandOf(language, language.prepare)], { cwd: folderOf(language) })
+  // A driver that runs must not be replaced: it is built again only after a change of the sources.
+  const unlessBuilt =
+    '[ "$(cat "$1")" = "$2" ] 2>&- || { stamp=$1 key=$2; shift 2; "$@" && echo "$key" >"$stamp"; }'
+  const command = commandOf(language, language.prepare)
+  const stamp = [join(folder, '.built'), await digestOf(folderOf(language))]
+  const parameters = [join(folder, '.lock'), 'sh', '-c', unlessBuilt, 'sh', ...stamp, ...command]
+  await run('flock', parameters, { cwd: folderOf(language) })
+}
+
+/** A digest of all sources of a folder. */
+async function digestOf(folder: string): Promise<string> {
+  const hash = createHash('sha256')
+  const files = await readdir(folder, { recursive: true, withFileTypes: true })
+  const sources = files
+    .filter((file) => file.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .filter((path) => !/^.(?:target.|Cargo.lock)/.test(path.slice(folder.length)))
+  for (const path of sources.toSorted((a, b) => (a < b ? -1 : 1)))
+    hash.update(path).update(await readFile(path))
+  return hash.digest('hex')
 }

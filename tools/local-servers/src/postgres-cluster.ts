@@ -144,7 +144,7 @@ export function postgresSettings(durable: boolean): Record<string, string> {
     // A socket file would be in /tmp, and its name would contain only the port.
     unix_socket_directories: '',
     // A run of all tests has several stacks at a time, some with two replicas of each service.
-    max_connections: durable ? '300' : '500',
+    max_connections: durable ? '300' : '900',
     shared_buffers: `${SHARED_BUFFERS_MIB}MB`,
     effective_cache_size: `${3 * SHARED_BUFFERS_MIB}MB`,
     maintenance_work_mem: '64MB',
