@@ -79,7 +79,7 @@ portalTests('scopes', (world) => {
       await using window = await open({ key: used, at: at(page) })
       await window.table(sections.at(0)!).waitFor()
       const headings = window.page.getByRole('main').getByRole('heading', { level: 2 })
-      expect(await headings.allTextContents()).toEqual(sections)
+      await eventually(async () => expect(await headings.allTextContents()).toEqual(sections))
       if (page === '/settings') {
         const rows = window.table('Applications').locator('tbody').getByRole('row')
         await rows.filter({ hasText: name }).waitFor()
