@@ -96,7 +96,7 @@ const all: readonly Language[] = [
   },
 ]
 
-/** The languages whose tools are installed. Those that are not are named in the output. */
+/** The languages whose tools are installed. The output names the others. */
 export const languages: readonly Language[] = all.filter(({ name, folder, probes }) => {
   if (!existsSync(join(sdks, folder))) return false
   const missing = probes.find(

@@ -1816,7 +1816,7 @@ export type UpdatePlanRequest = Message<"catalog.v1.UpdatePlanRequest"> & {
   planId: string;
 
   /**
-   * Sets the fields in the mask. Those that `fields` does not have are removed.
+   * Sets the fields in the mask. A field in it that `fields` does not have is removed.
    *
    * @generated from field: catalog.v1.PlanFields fields = 4;
    */
