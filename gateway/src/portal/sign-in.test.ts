@@ -153,9 +153,9 @@ test.each([
 
 test('a state works once, in the browser that started, within 10 minutes', async () => {
   const state = (await begin()).get('state')!
-  const stranger = new Browser()
-  await begin('/portal/sign-in', stranger)
-  await expectFailure(await comeBack({ code: 'code', state }, stranger))
+  const otherBrowser = new Browser()
+  await begin('/portal/sign-in', otherBrowser)
+  await expectFailure(await comeBack({ code: 'code', state }, otherBrowser))
   await expectFailure(await comeBack({ code: 'code', state }, new Browser()))
   const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 600_000)
   try {
