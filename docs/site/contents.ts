@@ -41,7 +41,10 @@ export const sections: readonly { readonly title: string; readonly pages: readon
     pages: [
       'guides/people',
       'guides/production',
+      'operations/configuration',
+      'operations/monitoring',
       'operations/runbook',
+      'operations/lost-webhook',
       'operations/scaling',
       'operations/security',
       'operations/connected-accounts',

@@ -8,9 +8,10 @@ import { ensurePacked } from '@licensing/downloads/build'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { expect, test } from 'vitest'
+import { givenEndpoint } from './delivery.ts'
 import { blocksOf, scripts } from './documents.ts'
 import type { Block } from './documents.ts'
-import { givenFolder, givenStack, givenVendor } from './vendor.ts'
+import { expectStatus, givenFolder, givenReceiver, givenStack, givenVendor } from './vendor.ts'
 
 const modules = fileURLToPath(new URL('../node_modules', import.meta.url))
 const libraries = fileURLToPath(new URL('../../../sdk/typescript/node_modules/', import.meta.url))
@@ -20,6 +21,7 @@ const installing = ['docs/guides/quickstart.md', 'docs/guides/testing.md']
 
 await ensurePacked(() => undefined)
 const folder = await givenFolder()
+const receiver = await givenReceiver()
 const stack = await givenStack()
 // The published program of the command line. It starts faster than its sources.
 const packed = fileURLToPath(new URL('../../../deploy/downloads/dist/licensing-cli.tgz', import.meta.url))
@@ -61,6 +63,16 @@ test.each(scripts)('the commands of %s work without changes', async (document) =
     await vendor.define('seats', 'limit')
     await vendor.plan({ code: 'pro' })
     environment['LICENCE'] = (await vendor.issue((await vendor.plan()).id)).id
+  }
+  if (document.endsWith('lost-webhook.md')) {
+    const endpoint = await givenEndpoint(vendor, receiver)
+    const { id } = await vendor.issue((await vendor.plan()).id)
+    expectStatus(await vendor.verb('suspend', id), 200)
+    await endpoint.next(1)
+    const deliveries = await vendor.api.get<{ data: { id: string }[] }>(
+      `${vendor.app}/webhook-deliveries?licence=${id}`,
+    )
+    Object.assign(environment, { LICENCE: id, DELIVERY: deliveries.body.data[0]!.id })
   }
   const { code, output } = await runScript(scriptOf(blocksOf(document)), cwd, environment)
   expect(code, output.slice(-3_000)).toBe(0)
