@@ -41,6 +41,7 @@ export const sections: readonly { readonly title: string; readonly pages: readon
     pages: [
       'guides/people',
       'guides/production',
+      'operations/kubernetes',
       'operations/configuration',
       'operations/monitoring',
       'operations/runbook',
