@@ -44,6 +44,7 @@ export const sections: readonly { readonly title: string; readonly pages: readon
       'operations/kubernetes',
       'operations/configuration',
       'operations/monitoring',
+      'operations/upgrades',
       'operations/runbook',
       'operations/lost-webhook',
       'operations/scaling',

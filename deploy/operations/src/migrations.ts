@@ -19,7 +19,7 @@ export const migrations = Object.fromEntries(
 
 export const hashOf = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** What an earlier release cannot work with, or what blocks writes to a large table. */
+/** Statements with which an earlier release cannot work, or which block writes to a large table. */
 const forbidden = [
   {
     pattern: /\bdrop (table|column)\b|\brename\b|\bset not null\b|\balter column \w+ (set data )?type\b/i,

@@ -14,7 +14,7 @@ const images = Boolean(process.env['TEST_IMAGES'])
 if (releases.length === 0)
   process.stdout.write('there is no release to upgrade from: the upgrade test is skipped\n')
 
-/** What the next release may do to the tables: add a column and an index. Earlier releases work with them. */
+/** The next release may add a column and an index to a table. Earlier releases work with them. */
 const expansions = {
   catalog: ['applications', 'name'],
   licensing: ['licences', 'created_at'],
