@@ -4,7 +4,7 @@ import { ConfigError, databaseUrl, listenAddress, readConfig, wholeNumber } from
 
 const schema = z.object({
   GRPC_ADDRESS: listenAddress.describe('host:port to serve gRPC on'),
-  TRIES: wholeNumber(1).default(3).describe('how often'),
+  TRIES: wholeNumber('times', 1).default(3).describe('how often'),
   DATABASE_URL: z.url().describe('the database'),
 })
 
