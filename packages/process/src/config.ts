@@ -75,6 +75,17 @@ export const parsedBy = <Out>(parse: (text: string) => Out) =>
     }
   })
 
+/** PostgreSQL's URL. Its hosts are separated by commas. */
+export const databaseUrl = parsedBy((text) => {
+  const withOneHost = text.replace(/^(postgres(?:ql)?:\/\/(?:[^/?]*@)?[^/?,]*)[^/?]*/, '$1')
+  if (!/^postgres(ql)?:/.test(text) || !URL.canParse(withOneHost)) {
+    throw new Error(
+      'must be postgres://user:password@host:port/database, with commas between several host:port',
+    )
+  }
+  return text
+}).meta({ unit: 'URL' })
+
 const peerKeys = parsedBy(parsePeerKeys)
 
 /** Configuration of a process that calls the services. */
@@ -110,7 +121,9 @@ export const serviceConfig = {
       'name:key of each process that calls this one, separated by commas; two of a name while it is changed',
     ),
   GRPC_ADDRESS: listenAddress.describe('host:port to serve gRPC on'),
-  DATABASE_URL: z.url().describe('postgres://… of this service’s own database'),
+  DATABASE_URL: databaseUrl.describe(
+    'postgres://… of this service’s own database, with commas between the host:port of several servers',
+  ),
   DATABASE_CONNECTIONS: wholeNumber('connections', 2).default(20).describe('most connections to PostgreSQL'),
   NATS_URL: z.string().describe('nats://host:port, several separated by commas'),
   NATS_PASSWORD: z

@@ -7,6 +7,7 @@ import { BlockList, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { Ajv } from 'ajv'
 import { expect, test } from 'vitest'
 import {
   componentNames,
@@ -52,8 +53,23 @@ interface Deployment {
     }
   }
 }
+
+// The schemas of the custom resources of CloudNativePG, from its release, without descriptions.
+const schemasFile = new URL('../fixtures/cloudnative-pg-1.27.json', import.meta.url)
+// Unlike Kubernetes, which drops unknown fields, the test refuses them.
+const schemas = JSON.parse(await readFile(schemasFile, 'utf8'), (_name, value: object) =>
+  typeof value === 'object' && 'properties' in value && !('additionalProperties' in value)
+    ? { additionalProperties: false, ...value }
+    : value,
+) as Record<string, { properties: { metadata: object } }>
+const ajv = new Ajv({ strict: false, validateFormats: false })
+
 async function expectValid(manifest: Manifest): Promise<void> {
   const { file, ...object } = manifest
+  if (object.apiVersion === 'postgresql.cnpg.io/v1') {
+    expect(ajv.validate(schemas[object.kind]!, object), `${file}: ${ajv.errorsText()}`).toBe(true)
+    return
+  }
   const models = object.apiVersion.startsWith('monitoring.coreos.com/')
     ? '@kubernetes-models/prometheus-operator'
     : 'kubernetes-models'
@@ -89,6 +105,9 @@ test('every manifest matches its schema', async () => {
   for (const manifest of manifests) await expectValid(manifest)
   const broken = manifests.find(({ kind }) => kind === 'Deployment')!
   await expect(expectValid({ ...broken, spec: { replicas: 'two' } as never })).rejects.toThrow()
+  const cluster = manifests.find(({ kind }) => kind === 'Cluster')!
+  const misspelled = { ...(cluster.spec as object), instnces: 2 } as never
+  await expect(expectValid({ ...cluster, spec: misspelled })).rejects.toThrow('additional properties')
 })
 
 test
@@ -96,6 +115,7 @@ test
   .each([
     'overlays/production',
     'overlays/trial',
+    'overlays/cloudnative-pg',
     '../operations',
     ...componentNames.map((name) => `base/${name}`),
   ])('%s is built by kustomize, and is valid', async (folder) => {
@@ -256,7 +276,31 @@ test('only the notifier can reach the internet, and billing only the processorâ€
   expect(outside).toEqual([
     ['billing-processor', [443]],
     ['notifier', [1]],
+    // The API of Kubernetes, and the bucket of the backups.
+    ['databases', [443, 6443]],
   ])
+})
+
+test('a cluster of PostgreSQL acknowledges a commit when a standby has it, and its service alone connects to its leader', async () => {
+  const text = await readFile(join(kubernetes, 'cloudnative-pg/kustomization.yaml'), 'utf8')
+  for (const service of componentNames.filter((name) => name !== 'gateway')) {
+    const cluster = `${service}-database`
+    expect(specOf('Cluster', cluster)).toMatchObject({
+      instances: 3,
+      bootstrap: { initdb: { database: service, owner: service } },
+      postgresql: { synchronous: { number: 1, dataDurability: 'required' } },
+      plugins: [{ isWALArchiver: true }],
+    })
+    expect(specOf('ScheduledBackup', cluster)).toMatchObject({ cluster: { name: cluster } })
+    expect(text).toContain(`metadata: { name: ${service} }`)
+    expect(text).toContain(`valueFrom: { secretKeyRef: { name: ${cluster}-app, key: uri } }`)
+    const { ingress } = specOf<NetworkPolicy>('NetworkPolicy', cluster)
+    const pods = { podSelector: { matchLabels: { [nameLabel]: service } } }
+    expect(ingress![0]).toEqual({ ports: [{ port: 5432 }], from: [pods] })
+    const { egress } = specOf<NetworkPolicy>('NetworkPolicy', `${service}-to-database`)
+    const servers = { podSelector: { matchLabels: { 'cnpg.io/cluster': cluster } } }
+    expect(egress).toEqual([{ ports: [{ port: 5432 }], to: [servers] }])
+  }
 })
 
 test('the notifier can reach every port that the URL of an endpoint may have, only on public addresses', () => {
