@@ -8,6 +8,7 @@ interface Rule {
   alert?: string
   record?: string
   expr: string
+  labels?: Record<string, string>
 }
 
 /** All rules of rules.yaml. */

@@ -260,3 +260,20 @@ test('the runbook and the rules name the same alerts in the same order', async (
   const named = [...section!.matchAll(/^\| `([A-Za-z]+)` /gm)].map(([, name]) => name)
   expect(named).toEqual(alerts)
 })
+
+test('the page of objectives has the targets of the rules', async () => {
+  const text = await readFile(join(CHECKOUT, 'docs/operations/monitoring.md'), 'utf8')
+  const named = [...text.matchAll(/^\| `([a-z-]+)` .*\| ([\d.]+) % +\|$/gm)].map(
+    ([, name, target]) => `${name} ${target}`,
+  )
+  const budgets = rules
+    .filter(({ record }) => record === 'licensing:error_budget')
+    .map(({ labels, expr }) => `${labels!['objective']} ${100 - 100 * Number(/[\d.]+/.exec(expr))}`)
+  expect(budgets).toHaveLength(3)
+  expect(named).toEqual(budgets)
+})
+
+test.skipIf(!hasPromtool)('the configuration for a Prometheus without Kubernetes is valid', async () => {
+  const config = fileURLToPath(new URL('../prometheus.yaml', import.meta.url))
+  expect((await run('promtool', ['check', 'config', config])).stdout).toContain('rules found')
+})

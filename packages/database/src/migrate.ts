@@ -12,6 +12,7 @@ const withoutTransaction = '-- without a transaction'
 // While a migration waits for a lock, all later statements on that table wait behind it.
 const lockTimeout = '1s'
 const retryMs = 250
+const timeouts = ['statement_timeout', 'lock_timeout', 'transaction_timeout']
 
 /** Plain SQL files of one folder, applied in the order of their names. */
 export interface MigrationFolder {
@@ -99,7 +100,7 @@ async function applyAlone(sql: Database, migration: Migration): Promise<boolean 
   try {
     own.waitForever()
     // `create index concurrently` waits for older transactions, and delays no other statement meanwhile.
-    await own`select set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false)`
+    for (const timeout of timeouts) await own.unsafe(`set ${timeout} = 0`)
     const [lock] = await own<{ locked: boolean }[]>`select pg_try_advisory_lock(${locks.migration}) as locked`
     if (!lock!.locked) return undefined
     if (await isApplied(own, migration)) return false
@@ -109,8 +110,8 @@ async function applyAlone(sql: Database, migration: Migration): Promise<boolean 
     await recordApplied(own, migration)
     return true
   } finally {
-    await own`select pg_advisory_unlock_all()`
-    await own.unsafe('reset statement_timeout; reset lock_timeout')
+    const reset = timeouts.map((timeout) => `reset ${timeout}`)
+    await own.unsafe(['select pg_advisory_unlock_all()', ...reset].join('; ')).catch(() => {})
     own.release()
   }
 }
