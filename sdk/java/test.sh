@@ -12,8 +12,9 @@ for name in junit-jupiter-api junit-jupiter-engine junit-jupiter-params junit-pl
     jars="$jars:/usr/share/java/$name.jar"
 done
 rm -rf "$classes"
+# Short runs gain nothing from the compiler for long ones. The JVMs that tests start have the same options.
+export JAVA_TOOL_OPTIONS='-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'
 javac -Xlint:all,-path -Werror -encoding UTF-8 -d "$classes" -cp "$jars" \
     src/main/java/licensing/*.java src/test/java/licensing/*.java
-# A short run gains nothing from the compiler for long ones.
-exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classes$jars" org.junit.platform.console.ConsoleLauncher \
+exec java -cp "$classes$jars" org.junit.platform.console.ConsoleLauncher \
     --disable-banner --details=summary --scan-classpath "$classes"
