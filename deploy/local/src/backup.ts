@@ -95,7 +95,7 @@ async function restore(dataDir: string, folder: string): Promise<void> {
     throw new Error(`the backup is of PostgreSQL ${found.postgres}: restore it with release ${found.version}`)
   }
   if ((await readdir(dataDir).catch(() => [])).length > 0) {
-    throw new Error(`${dataDir} has data: move it away, or set DATA_DIR to another folder`)
+    throw new Error(`${dataDir} has data: rename it, or set DATA_DIR to another folder`)
   }
   const fresh = `${dataDir}.restoring`
   await rm(fresh, { recursive: true, force: true })
