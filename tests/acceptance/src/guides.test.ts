@@ -94,7 +94,7 @@ async function givenCluster(cwd: string): Promise<void> {
   const kubectl = `#!/bin/bash
 set -eu
 case "$*" in
-  *licensing-admin*) exec env -i ${variables.join(' ')} '${process.execPath}' '${admin}' "\${@:6}" ;;
+  *licensing-admin*) exec env -i ${variables.join(' ')} '${process.execPath}' '${admin}' "\${@:7}" ;;
   *psql*) grep --quiet 'create database notifier' ;;
   'apply -k'*) test -f "$3/kustomization.yaml" ;;
   *'create secret'*) test -s "$(sed 's/.*--from-env-file=//' <<< "$*")" ;;
