@@ -6,6 +6,8 @@ import { LongestFirst } from './tests/support/src/longest-first.ts'
 
 const tests = ['**/*.test.ts']
 const notOurs = ['**/node_modules/**', '**/dist/**']
+// Long tests, and those of programs that a bare machine lacks (tests/support/src/run.ts).
+const notNow = process.env['TEST_FULL_FILES'] ? [] : ['**/*.full.test.ts']
 
 // A project for each package of the workspace that has tests, named after its folder.
 const { packages } = parse(readFileSync(new URL('pnpm-workspace.yaml', import.meta.url), 'utf8')) as {
@@ -26,7 +28,7 @@ export default defineConfig({
         root: folder,
         include: tests,
         setupFiles: [`${cwd}/tests/support/src/seed.ts`],
-        exclude: notOurs,
+        exclude: [...notOurs, ...notNow],
         // A worker keeps its modules for the next file: this saves a third of the CPU time of a service's tests, and files
         // share a stack (`sharedStack`). The integration tests choose images in their environment, so each file has a worker.
         isolate: folder === 'tests/integration',

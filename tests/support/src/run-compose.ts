@@ -23,7 +23,7 @@ if (wanted.length === 0) {
   runTests(['--project', 'tests-integration'], { TEST_DOCKER: '1', TEST_IMAGES: tag, ...override })
 }
 const files = readdirSync(`${root}tests/acceptance/src`)
-  .filter((file) => file.endsWith('.test.ts'))
+  .filter((file) => file.endsWith('.test.ts') && !file.endsWith('.full.test.ts'))
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
 for (const file of files) {
   if (skipped[file] !== undefined) process.stdout.write(`skipped: ${file} ${skipped[file]}\n`)
