@@ -108,9 +108,8 @@ esac
 
 /** Installs the SDK's dependencies from this checkout, so that nothing is downloaded from the public registry. */
 async function givePublicLibraries(cwd: string): Promise<void> {
-  for (const name of ['jose', '@noble/ed25519']) {
-    await cp(await realpath(join(libraries, name)), join(cwd, 'node_modules', name), { recursive: true })
-  }
+  const name = '@noble/ed25519'
+  await cp(await realpath(join(libraries, name)), join(cwd, 'node_modules', name), { recursive: true })
 }
 
 /** Converts a document to one script, which writes files and runs commands in the order of the text. */
