@@ -20,9 +20,12 @@ const environment = z.object({
   WEBHOOK_BACKOFF_SECONDS: parsedBy(readSeconds)
     .optional()
     .describe('waits between attempts in seconds, separated by commas; the last repeats'),
+  WEBHOOK_PAYLOAD_RETENTION_DAYS: wholeNumber(1)
+    .default(90)
+    .describe('days for which payloads are kept: older ones cannot be sent again'),
   WEBHOOK_PAYLOAD_RETENTION_SECONDS: wholeNumber(1)
     .optional()
-    .describe('for tests: seconds for which payloads are kept; if it is absent, 90 days'),
+    .describe('for tests: seconds for which payloads are kept, instead of the days'),
   WEBHOOK_OVERLAP_HOUR_SECONDS: wholeNumber(1)
     .optional()
     .describe('for tests: how many seconds an hour of `overlap_hours` lasts; if it is absent, 3600'),
