@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import { currentMs } from '@licensing/process/clock'
 import { Connection, type ConnectionLimits, IdleConnections } from './connection.ts'
 import type { Connect } from './connector.ts'
 import { excerptOf, retryAfterSeconds, Exchange } from './exchange.ts'
@@ -193,6 +194,6 @@ function resultOf(ended: Exchange | SendFailure, startedAt: number): AttemptResu
     forOperator: null,
     durationMs,
     responseExcerpt: excerptOf(ended.kept),
-    retryAfterSeconds: isAcknowledged ? null : retryAfterSeconds(ended.retryAfter, Date.now()),
+    retryAfterSeconds: isAcknowledged ? null : retryAfterSeconds(ended.retryAfter, currentMs()),
   }
 }
