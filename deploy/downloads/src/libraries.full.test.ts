@@ -79,4 +79,6 @@ test.skipIf(!has('cargo', '--version'))(
     const env = { ...process.env, LD_LIBRARY_PATH: at('licensing-csharp') }
     expect((await run('mono', [at('licensing-csharp/product.exe')], { env })).stderr).toBe(refused)
   },
+  // All dependencies are compiled with optimisation.
+  900_000,
 )

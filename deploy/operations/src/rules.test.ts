@@ -30,6 +30,11 @@ const cases: Record<string, { minutes: number; step?: number; fires: Series; sil
     fires: { 'process_ready{job="billing",probe="database"}': '0x5' },
     silent: { 'process_ready{job="billing",probe="database"}': '1 0 1 1 0 1' },
   },
+  ClockWrong: {
+    minutes: 10,
+    fires: { 'clock_offset_seconds{job="billing"}': '-3600x10' },
+    silent: { 'clock_offset_seconds{job="billing"}': '0 6 0 -7 2 0 6 4 -5 1 0' },
+  },
   EventsNotPublished: {
     minutes: 5,
     fires: { 'outbox_oldest_seconds{source="licensing"}': '0 60 120 180 240 300' },
