@@ -34,14 +34,26 @@ export const sections: readonly { readonly title: string; readonly pages: readon
   },
   {
     title: 'Tools and reference',
-    pages: ['guides/cli', 'guides/testing', 'guides/errors', 'guides/versioning', 'guides/changelog'],
+    pages: [
+      'guides/backends',
+      'guides/cli',
+      'guides/testing',
+      'guides/errors',
+      'guides/versioning',
+      'guides/changelog',
+    ],
   },
   {
     title: 'Operation',
     pages: [
       'guides/people',
       'guides/production',
+      'operations/kubernetes',
+      'operations/configuration',
+      'operations/monitoring',
+      'operations/upgrades',
       'operations/runbook',
+      'operations/lost-webhook',
       'operations/scaling',
       'operations/security',
       'operations/connected-accounts',

@@ -54,8 +54,10 @@ const environment = z.object({
   BILLING_ADDRESS: address.optional().describe('host:port of the billing service'),
   CALL_KEYS: callConfig.CALL_KEYS,
   PUBLIC_URL: z.url().optional().describe('public address of the gateway, for processor-webhook --create'),
-  FEE_BPS: wholeNumber().optional().describe('transaction fee of new accounts, in basis points'),
-  FEE_FIXED_MINOR: wholeNumber()
+  FEE_BPS: wholeNumber('basis points')
+    .optional()
+    .describe('transaction fee of new accounts, in basis points'),
+  FEE_FIXED_MINOR: wholeNumber('minor units of the currency')
     .optional()
     .describe('fixed part of the transaction fee of new accounts, in minor units'),
 })

@@ -69,7 +69,7 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
         `an event of ${bytes.length} bytes (${given.payload.case}) is too large: at most ${maxEventBytes}`,
       )
     }
-    return { accountId: given.accountId, partition: partitionOf(given.accountId), payload: bytes }
+    return { account_id: given.accountId, partition: partitionOf(given.accountId), payload: bytes }
   })
   await sendAlong(tx, insertEvents(tx, rows))
   appending.add(tx)

@@ -242,7 +242,7 @@ create table purchase_effects (
   application_id text collate "C" not null,
   -- Null if no licence changes and only the vendor is notified.
   kind text check (kind in ('paid', 'renewed', 'payment_failed', 'inquiry_opened', 'inquiry_closed',
-    'partially_refunded', 'refunded', 'charged_back', 'canceled', 'renewal_stopped', 'renewal_resumed',
+    'partially_refunded', 'refunded', 'charged_back', 'cancelled', 'renewal_stopped', 'renewal_resumed',
     'order_corrected')),
   cause text collate "C" not null,
   at timestamptz(3) not null,
@@ -252,6 +252,8 @@ create table purchase_effects (
   ends_at timestamptz(3),
   -- Until when the payment includes updates; null if it does not change that.
   updates_until timestamptz(3),
+  -- A renewal after this time ends the effect of a failure or a partial refund, also one that becomes known later.
+  since timestamptz(3),
   metadata jsonb,
   -- Whether `paid` begins a subscription.
   renews boolean not null default false,

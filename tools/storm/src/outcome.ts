@@ -1,4 +1,4 @@
-import type { LicenceVerb } from '@licensing/proto/closed-sets'
+import type { HistoryType, LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 
 // The outcome of a storm as plain data: all requests and answers, and the data of the system when no work is pending. The
 // checks read nothing else. Times are milliseconds since the epoch.
@@ -34,7 +34,10 @@ interface Requests {
   migrate: Texts<'appId' | 'legacyKey'>
   checkout: Texts<'appId' | 'externalRef' | 'planId'>
   sale: Texts<'appId' | 'saleId' | 'externalRef' | 'planId'>
+  /** A report of another shop about its sale. */
+  'sale fact': Texts<'appId' | 'saleId' | 'kind' | 'id'>
   'create endpoint': Texts<'appId' | 'url'>
+  'change endpoint': { endpointId: string } & Partial<Texts<'url' | 'description' | 'header'>>
   rotate: Texts<'endpointId'>
   test: Texts<'endpointId'>
   'delete endpoint': Texts<'endpointId'>
@@ -62,7 +65,8 @@ export interface Sent<Do extends keyof Requests = keyof Requests> {
   body: Record<string, unknown>
 }
 
-export interface Licence extends Texts<'id' | 'appId' | 'planId' | 'status' | 'externalRef'> {
+export interface Licence extends Texts<'id' | 'appId' | 'planId' | 'externalRef'> {
+  status: LicenceStatus
   legacyKey: string | null
   idempotencyKey: string | null
   maxActivations: number | null
@@ -70,10 +74,12 @@ export interface Licence extends Texts<'id' | 'appId' | 'planId' | 'status' | 'e
   expiresOn: number | null
 }
 
-export interface HistoryEntry extends Texts<'licenceId' | 'type' | 'to' | 'actor'> {
+export interface HistoryEntry extends Texts<'licenceId' | 'actor'> {
   position: number
   at: number
-  from: string | null
+  type: HistoryType
+  from: LicenceStatus | null
+  to: LicenceStatus
   cause: string | null
 }
 
@@ -87,12 +93,18 @@ export interface Envelope extends Texts<'id' | 'type' | 'accountId' | 'appId'> {
 
 export interface Endpoint extends Texts<'id' | 'appId' | 'url' | 'status'> {
   disabledReason: string | null
+  description: string | null
   /** Whether the storm chose this endpoint as dead: it never answers. */
   dead: boolean
 }
 
+/** The part of an endpoint's URL that stays when it is changed. */
+export const baseOf = (url: string): string => url.split('?')[0]!
+
 /** A request that reached a receiver. `body` must equal the body of the event in the feed. */
 export interface Arrival extends Texts<'url' | 'eventId' | 'body' | 'signature'> {
+  /** The header that the vendor has set for the endpoint. */
+  header: string | undefined
   /** It was answered with 2xx. */
   accepted: boolean
 }
@@ -161,6 +173,11 @@ export interface Outcome {
     amount: number
   })[]
   sales: (Texts<'id' | 'appId' | 'saleId' | 'status'> & { licenceId: string | null })[]
+  saleFacts: (Texts<'appId' | 'saleId' | 'kind' | 'id'> & {
+    at: number
+    amount: number | null
+    renewalId: string | null
+  })[]
   payments: Payment[]
   refunds: (Texts<'id' | 'paymentId' | 'ref' | 'lane'> & { amount: number; processed: boolean })[]
   fees: (Texts<'id' | 'paymentId' | 'kind'> & { amountMinor: number })[]

@@ -14,6 +14,8 @@ export interface Effect {
   ends_at: Date | null
   /** Null if the payment does not change the end of updates. */
   updates_until: Date | null
+  /** A renewal after this time ends the effect of a failure or a partial refund, also one that becomes known later. */
+  since: Date | null
   metadata: Metadata | null
   /** Whether `paid` begins a subscription. */
   renews: boolean
@@ -50,7 +52,7 @@ export const effectMeanings: Record<PurchaseEffectKind, Meaning> = {
   inquiry_closed: { rank: 8 },
   renewal_stopped: { rank: 9 },
   renewal_resumed: { rank: 9 },
-  canceled: { rank: 10, end: 'cancelled' },
+  cancelled: { rank: 10, end: 'cancelled' },
 }
 
 /** Whether the effect ends its purchase. */

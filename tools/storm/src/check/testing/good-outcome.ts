@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
 import type { Answered, Asked, HistoryEntry, Licence, Outcome, Payment, Sent } from '../../outcome.ts'
 import { hashOf } from '../licences.ts'
 
@@ -55,7 +56,7 @@ const ofCatalog = [
   'auditLog',
 ] as const
 const ofNotifier = ['events', 'endpoints', 'deliveries', 'arrivals'] as const
-const ofBilling = ['sessions', 'sales', 'payments', 'refunds', 'fees'] as const
+const ofBilling = ['sessions', 'sales', 'saleFacts', 'payments', 'refunds', 'fees'] as const
 
 function emptyLists() {
   const names = [...ofLoad, ...ofLicensing, ...ofCatalog, ...ofNotifier, ...ofBilling]
@@ -90,7 +91,7 @@ function makerOf(outcome: Outcome) {
         id: `lic_${number}`,
         appId,
         planId: 'pln_1',
-        status: '',
+        status: 'active' as const,
         externalRef: `customer-${number}`,
       }
       const licence = { ...texts, ...none, expiresOn: null, ...fields }
@@ -98,7 +99,12 @@ function makerOf(outcome: Outcome) {
       return licence
     },
     /** Changes a licence: its status, its history, and its event if it has one. */
-    change: (licence: Licence, type: string, to: string, by: Partial<HistoryEntry> = {}): void => {
+    change: (
+      licence: Licence,
+      type: HistoryType,
+      to: LicenceStatus,
+      by: Partial<HistoryEntry> = {},
+    ): void => {
       const { id: licenceId } = licence
       const from = outcome.history.findLast((entry) => entry.licenceId === licenceId)?.to ?? null
       const entry = { licenceId, at: maker.halfway(), type, from, to, actor: 'key_1', cause: null, ...by }
@@ -122,7 +128,8 @@ function makerOf(outcome: Outcome) {
         status: 'delivered',
       })
       const mac = createHmac('sha256', secret).update(`1.${body}`).digest('hex')
-      outcome.arrivals.push({ url, eventId: id, body, signature: `t=1,v1=${mac}`, accepted: true })
+      const arrived = { url: `${url}?v=1`, eventId: id, body, signature: `t=1,v1=${mac}`, header: '3' }
+      outcome.arrivals.push({ ...arrived, accepted: true })
       return id
     },
     /** Issues a licence by requests with these answers. */
@@ -197,13 +204,17 @@ function setUp(outcome: Outcome, { send, event, halfway }: Maker): void {
   send({ do: 'cap', accountId, capMinor: 60 })
   entry('setSpendCap', accountId, { cap_minor: 60 })
   outcome.capMinor.push({ accountId, capMinor: 60, reached: 1 })
-  const enabled = { id: 'whe_1', appId, url, status: 'enabled', disabledReason: null, dead: false }
+  const reasons = { disabledReason: null, description: null, dead: false }
+  const enabled = { id: 'whe_1', appId, url, status: 'enabled', ...reasons }
   const deleted = { id: 'whe_2', url: `${url}/2`, status: 'disabled', disabledReason: 'deleted' }
   outcome.endpoints.push(enabled, { ...enabled, ...deleted })
   for (const { id, url } of outcome.endpoints) {
     send({ do: 'create endpoint', appId, url }, { id, secret: id === 'whe_1' ? secret : 'whsec_2' })
     entry('createWebhookEndpoint', id)
   }
+  const changed = { url: `${url}?v=1`, description: '2' }
+  send({ do: 'change endpoint', endpointId: 'whe_1', ...changed, header: '3' })
+  Object.assign(outcome.endpoints[0]!, changed)
   send({ do: 'delete endpoint', endpointId: 'whe_2' })
   entry('deleteWebhookEndpoint', 'whe_2')
   entry('sendTestEvent', 'whe_1')
@@ -300,7 +311,12 @@ function pay(outcome: Outcome, { send, licence, change, event }: Maker): void {
     sessions.push({ id, appId, externalRef, status: 'provisioned', licenceId: bought.id, amount })
     const refs = { sourceKey: `checkout:${id}`, sessionId: id, invoiceRef, chargeRef: `ch_${number}` }
     const payment = book(outcome, amount, { licenceId: bought.id, ...refs })
-    const giveBack = (list: 'refunds' | 'chargebacks', lane: string, returned: number, to: string) => {
+    const giveBack = (
+      list: 'refunds' | 'chargebacks',
+      lane: string,
+      returned: number,
+      to: 'revoked' | 'downgraded',
+    ) => {
       const [ref, chargeRef] = [`re_${number}`, `ch_${number}`]
       processor[list].push({ ref, chargeRef, amount: returned })
       change(bought, to, to, { actor: 'processor', cause: ref })
@@ -346,11 +362,11 @@ function book({ payments, fees }: Outcome, amount: number, fields: Partial<Payme
   return payment
 }
 
-/** A sale that made a licence, and a sale that could not. */
-function sell(outcome: Outcome, { send, licence, change, event }: Maker): void {
-  const asked = { do: 'sale', appId, externalRef: 'sold', planId: 'pln_1' } as const
+/** A sale that made a licence, was renewed and charged back, and a sale that could not. */
+function sell(outcome: Outcome, { send, licence, change, event, halfway }: Maker): void {
+  const asked = { do: 'sale', appId, externalRef: 'sold-1', planId: 'pln_1' } as const
   const sale = send({ ...asked, saleId: 'sale-1' })
-  const sold = licence({ externalRef: 'sold' })
+  const sold = licence({ externalRef: 'sold-1' })
   sale.body = { id: 'sale_1', licence_id: sold.id }
   change(sold, 'created', 'active', { actor: 'processor', cause: 'sale:sale-1' })
   outcome.provisions.push({ appId, paymentRef: 'sale:sale-1', licenceId: sold.id })
@@ -362,4 +378,17 @@ function sell(outcome: Outcome, { send, licence, change, event }: Maker): void {
   )
   book(outcome, 100, { saleId: 'sale-1', licenceId: sold.id })
   book(outcome, 100, { saleId: 'sale-2' })
+  const tell = (kind: string, id: string, amount: number | null, renewalId: string | null = null) => {
+    const about = { appId, saleId: 'sale-1', kind, id }
+    send({ do: 'sale fact', ...about })
+    outcome.saleFacts.push({ ...about, at: halfway(), amount, renewalId })
+  }
+  tell('failure', 'fact-1', null)
+  tell('renewal', 'fact-2', 90)
+  const { id: paymentId } = book(outcome, 90, { saleId: 'sale-1', chargeRef: 'fact-2', licenceId: sold.id })
+  tell('chargeback', 'fact-3', 9, 'fact-2')
+  change(sold, 'revoked', 'revoked', { actor: 'processor', cause: 'fact-3' })
+  const returned = { lane: 'chargeback', amount: 9 }
+  outcome.refunds.push({ id: 'rfd_s', paymentId, ref: 'fact-3', processed: true, ...returned })
+  event('refund.processed', { licence_id: sold.id, charge_ref: 'fact-2', ...returned })
 }

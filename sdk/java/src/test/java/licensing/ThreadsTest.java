@@ -43,15 +43,14 @@ class ThreadsTest {
       licence.activate();
       Queue<LicenceState> seen = new ConcurrentLinkedQueue<>();
       licence.onChange(seen::add);
-      long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(3);
+      int rounds = "1".equals(System.getenv("TEST_FULL")) ? 2_000 : 100;
       inThreads(
           16,
           () -> {
-            while (System.nanoTime() < end) seen.add(anything(licence));
+            for (int i = 0; i < rounds; i++) seen.add(anything(licence));
             return null;
           });
       assertEquals(List.of(), seen.stream().filter(state -> !isConsistent(state)).toList());
-      assertTrue(seen.size() > 1000, "only " + seen.size());
       assertEquals(Status.LICENSED, licence.activate().status());
     }
   }
@@ -79,9 +78,7 @@ class ThreadsTest {
   private static Session session(InstantSource clock) {
     return new Session(
         LicenceClient.builder().clock(clock),
-        new Identity("app", "machine", null, RootKeys.read(List.of("unpinned"))),
-        () -> null,
-        () -> null);
+        new Identity("app", "machine", null, RootKeys.read(List.of("unpinned"))));
   }
 
   private static LicenceState anything(LicenceClient licence) {
@@ -144,7 +141,8 @@ class ThreadsTest {
 
   @Test
   @DisplayName(
-      "a call that is waiting or running is not queued twice, and a caller that cancels does not end it for others")
+      "a call that is waiting or running is not queued twice, and a caller that cancels does not"
+          + " end it for others")
   void shared() throws Exception {
     try (FakeService service = new FakeService();
         LicenceClient licence = service.client().build()) {
