@@ -25,7 +25,7 @@ const environment = z.object({
     ),
   WEBHOOK_PAYLOAD_RETENTION_DAYS: wholeNumber('days', 1)
     .default(90)
-    .describe('days for which payloads are kept: older ones cannot be sent again'),
+    .describe('time for which payloads are kept; older ones cannot be sent again'),
   WEBHOOK_PAYLOAD_RETENTION_SECONDS: wholeNumber('seconds', 1)
     .optional()
     .describe('for tests: seconds for which payloads are kept, instead of the days'),
