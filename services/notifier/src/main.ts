@@ -82,6 +82,7 @@ export const program = defineProgram(
       health,
       checkCaller: checkCallers('notifier', config, log),
       isUnavailable: isDatabaseUnavailable,
+      checkMoved: notifier.checkMoved,
     })
     onStop('server', () => server.stop())
   },

@@ -1,4 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
+import { merchantStays } from '../queues/queue-queries.ts'
 import { rowsOf } from '@licensing/database/row-queries'
 
 export interface NewInboxEvent {
@@ -84,7 +85,8 @@ export async function deadLetterEvents(
 /** Makes all dead-lettered events due again: a new version may understand them. */
 export async function retryDeadLettered(sql: Sql): Promise<number> {
   const freed = await sql`
-    update processor_events set dead_lettered = false, due_at = clock_timestamp() where dead_lettered and handled_at is null`
+    update processor_events set dead_lettered = false, due_at = clock_timestamp()
+    where dead_lettered and handled_at is null and ${merchantStays(sql, 'merchant')}`
   return freed.count
 }
 
